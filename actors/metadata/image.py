@@ -1,0 +1,72 @@
+"""The metadata image: an immutable, versioned snapshot of what the controller knows, held by every actor.
+
+Nobody changes an image; the controller's shard makes the next one. `version` rises by one with every
+change, so a receiver keeps the newest and drops the rest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TopicId = bytes
+"""16 bytes, a topic's UUID as it stands on the wire."""
+NO_NODE = -1
+
+
+class NodeImage(NamedTuple):
+    """One node as clients see it: a broker id with one advertised address."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    alive: bool = True
+    """False while the controller has not heard of the node's broker for too long: it leads no topic partition."""
+
+
+class TopicImage(NamedTuple):
+    """One topic. Partition p of it is led by `partition_leaders[p]` (a node id)."""
+
+    topic_id: TopicId
+    name: str
+    partition_leaders: tuple[int, ...]
+    configs: tuple[tuple[str, str], ...] = ()
+    internal: bool = False
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.partition_leaders)
+
+
+class MetadataImage:
+    """Everything that Metadata, FindCoordinator and the coordinators need to know, at one version."""
+
+    __slots__ = (
+        "cluster_id",
+        "controller_node_id",
+        "nodes",
+        "offsets_leaders",
+        "topics",
+        "topics_by_id",
+        "version",
+    )
+
+    def __init__(
+        self,
+        *,
+        version: int = 0,
+        cluster_id: str = "",
+        controller_node_id: int = NO_NODE,
+        nodes: tuple[NodeImage, ...] = (),
+        topics: tuple[TopicImage, ...] = (),
+        offsets_leaders: tuple[int, ...] = (),
+    ) -> None:
+        self.version = version
+        self.cluster_id = cluster_id
+        self.controller_node_id = controller_node_id
+        self.nodes = {node.node_id: node for node in nodes}
+        self.topics = {topic.name: topic for topic in topics}
+        self.topics_by_id = {topic.topic_id: topic for topic in topics}
+        self.offsets_leaders = offsets_leaders
+        """Node id of the leader of each offsets partition as the controller last heard, or NO_NODE. Its
+        length is the number of offsets partitions. Brokers overlay fresher news from their own replicas."""

@@ -1,0 +1,22 @@
+"""How a group error travels: raised deep inside the pure core, turned into an answer once, in the shard."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+
+class GroupError(Exception):
+    """A refusal with Kafka's error code. `message` reaches clients whose answer has a place for it."""
+
+    def __init__(self, error_code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(error_code, message)
+        self.error_code = error_code
+        self.message = message
+
+
+class MalformedRequest(Exception):
+    """The bytes are no request of the API and version they name: the connection is closed (W13)."""
+
+
+class UnsupportedRequest(Exception):
+    """Unknown API or version: the connection is closed, save for ApiVersions (W13)."""
