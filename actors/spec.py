@@ -1,0 +1,117 @@
+"""What an actor is told when it is made: plain values that travel through Ray once."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from actors.coordinator.settings import GroupSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    """One node of the tier: what clients see, and where its actors run."""
+
+    node_id: int
+    host: str
+    """Advertised to clients and bound by the broker."""
+    port: int
+    rack: str | None = None
+    ray_node: str | None = None
+    """Ray node id the node's actors are placed on; None: anywhere (one machine)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaftSettings:
+    heartbeat_ms: int = 50
+    election_timeout_min_ms: int = 250
+    election_timeout_max_ms: int = 500
+    journal_sync: bool = True
+    """False: safe against process crashes only."""
+    journal_segment_bytes: int = 16 * 1024 * 1024
+    snapshot_journal_bytes_min: int = 16 * 1024 * 1024
+    """A snapshot is taken when the journal is larger than this and than twice the last snapshot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """Each field `a_b` is the setting `a.b`; Kafka's names and defaults where Kafka has it."""
+
+    auto_create_topics_enable: bool = True
+    num_partitions: int = 3
+    connections_max_idle_ms: int = 600_000
+    max_connections: int = 20_000
+    max_connections_per_ip: int = 20_000
+    socket_request_max_bytes: int = 104_857_600
+    message_max_bytes: int = 1_048_588
+    log_retention_bytes: int = 64 * 1024 * 1024
+    """Per partition, in memory."""
+    log_retention_ms: int = 3_600_000
+    topics_max: int = 10_000
+    partitions_max: int = 100_000
+    """Of all topics together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierSpec:
+    """One tier, as all its actors know it."""
+
+    tier_id: str
+    """Also the Kafka cluster id, and part of the Ray namespace."""
+    secret: str
+    """Shared by the tier's actors; proves a peer's identity on Raft links and node sockets."""
+    data_dir: str
+    """Journals and snapshots: `<data_dir>/node-<n>/<group>/`."""
+    run_dir: str
+    """Unix sockets; short, because their paths may have at most 107 bytes."""
+    nodes: tuple[NodeSpec, ...]
+    placement: tuple[tuple[int, ...], ...]
+    """Node ids of the replicas of each offsets partition; the first is the preferred leader."""
+    controllers: tuple[int, ...]
+    """Node ids of the controller's replicas."""
+    raft_port_base: int | None = None
+    """None: Raft links are Unix sockets in `run_dir` (one machine). Else TCP on `host:base + index`."""
+    reconciler: str | None = None
+    """`module:function` that the controller's leader runs once a second with (spec)."""
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    raft: RaftSettings = field(default_factory=RaftSettings)
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
+
+    @property
+    def namespace(self) -> str:
+        return f"groupd-{self.tier_id}"
+
+    @property
+    def offsets_partitions(self) -> int:
+        return len(self.placement)
+
+    def node(self, node_id: int) -> NodeSpec:
+        return next(node for node in self.nodes if node.node_id == node_id)
+
+    def hub_path(self, node_id: int) -> str:
+        """The Unix socket on which a node's broker meets its replicas."""
+        return f"{self.run_dir}/hub-{node_id}.sock"
+
+    def raft_address(self, group: str, node_id: int) -> str:
+        """Where `group` ("controller" or "partition-<p>") listens on a node: "unix:<path>" or "host:port"."""
+        if self.raft_port_base is None:
+            return f"unix:{self.run_dir}/{group}-{node_id}.sock"
+        index = 0 if group == "controller" else 1 + int(group.removeprefix("partition-"))
+        stride = self.offsets_partitions + 1
+        position = [node.node_id for node in self.nodes].index(node_id)
+        return f"{self.node(node_id).host}:{self.raft_port_base + position * stride + index}"
+
+    def raft_secret(self, group: str) -> bytes:
+        return hashlib.sha256(f"{self.secret}/{group}".encode()).digest()
+
+
+def broker_name(node_id: int) -> str:
+    return f"broker-{node_id}"
+
+
+def controller_name(node_id: int) -> str:
+    return f"controller-{node_id}"
+
+
+def partition_name(partition: int, node_id: int) -> str:
+    return f"partition-{partition}-{node_id}"
