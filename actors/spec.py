@@ -66,9 +66,10 @@ class TierSpec:
     """Unix sockets; short, because their paths may have at most 107 bytes."""
     nodes: tuple[NodeSpec, ...]
     placement: tuple[tuple[int, ...], ...]
-    """Node ids of the replicas of each offsets partition; the first is the preferred leader."""
+    """`placement[p][r]` is the node id of replica r of offsets partition p; replica 0 is the preferred
+    leader. Two replicas of a partition may share a node (one machine, one port, three copies)."""
     controllers: tuple[int, ...]
-    """Node ids of the controller's replicas."""
+    """`controllers[r]` is the node id of replica r of the controller."""
     raft_port_base: int | None = None
     """None: Raft links are Unix sockets in `run_dir` (one machine). Else TCP on `host:base + index`."""
     reconciler: str | None = None
@@ -92,26 +93,47 @@ class TierSpec:
         """The Unix socket on which a node's broker meets its replicas."""
         return f"{self.run_dir}/hub-{node_id}.sock"
 
-    def raft_address(self, group: str, node_id: int) -> str:
-        """Where `group` ("controller" or "partition-<p>") listens on a node: "unix:<path>" or "host:port"."""
+    def replicas(self, group: str) -> tuple[int, ...]:
+        """Node ids of the replicas of `group` ("controller" or "partition-<p>"), by replica."""
+        if group == CONTROLLER_GROUP:
+            return self.controllers
+        return self.placement[int(group.removeprefix(PARTITION_GROUP))]
+
+    def raft_address(self, group: str, replica: int) -> str:
+        """Where a replica of `group` listens for its peers: "unix:<path>" or "host:port"."""
         if self.raft_port_base is None:
-            return f"unix:{self.run_dir}/{group}-{node_id}.sock"
-        index = 0 if group == "controller" else 1 + int(group.removeprefix("partition-"))
+            return f"unix:{self.run_dir}/{group}-{replica}.sock"
+        index = 0 if group == CONTROLLER_GROUP else 1 + int(group.removeprefix(PARTITION_GROUP))
         stride = self.offsets_partitions + 1
-        position = [node.node_id for node in self.nodes].index(node_id)
-        return f"{self.node(node_id).host}:{self.raft_port_base + position * stride + index}"
+        host = self.node(self.replicas(group)[replica]).host
+        return f"{host}:{self.raft_port_base + replica * stride + index}"
+
+    def link_slot(self, partition: int, replica: int) -> int:
+        """Number of a replica's link to its node's broker; `slot // REPLICAS_MAX` is its partition."""
+        return partition * REPLICAS_MAX + replica
 
     def raft_secret(self, group: str) -> bytes:
         return hashlib.sha256(f"{self.secret}/{group}".encode()).digest()
+
+
+REPLICAS_MAX = 16
+"""Of one partition."""
+CONTROLLER_GROUP = "controller"
+PARTITION_GROUP = "partition-"
+
+
+def partition_group(partition: int) -> str:
+    """The Raft group of an offsets partition."""
+    return f"{PARTITION_GROUP}{partition}"
 
 
 def broker_name(node_id: int) -> str:
     return f"broker-{node_id}"
 
 
-def controller_name(node_id: int) -> str:
-    return f"controller-{node_id}"
+def controller_name(replica: int) -> str:
+    return f"controller-{replica}"
 
 
-def partition_name(partition: int, node_id: int) -> str:
-    return f"partition-{partition}-{node_id}"
+def partition_name(partition: int, replica: int) -> str:
+    return f"partition-{partition}-{replica}"

@@ -142,3 +142,17 @@ class RegularExpressionValue(NamedTuple):
     topics: tuple[str, ...]
     image_version: int
     timestamp_ms: int
+
+
+RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]]] = {
+    OFFSET_COMMIT: (OffsetCommitKey, OffsetCommitValue),
+    GROUP_METADATA: (GroupMetadataKey, GroupMetadataValue),
+    CONSUMER_GROUP_METADATA: (ConsumerGroupKey, ConsumerGroupValue),
+    CONSUMER_MEMBER_METADATA: (ConsumerMemberKey, ConsumerMemberValue),
+    TARGET_ASSIGNMENT_METADATA: (ConsumerGroupKey, TargetMetadataValue),
+    TARGET_ASSIGNMENT_MEMBER: (ConsumerMemberKey, TargetMemberValue),
+    CURRENT_MEMBER_ASSIGNMENT: (ConsumerMemberKey, CurrentAssignmentValue),
+    REGULAR_EXPRESSION: (RegularExpressionKey, RegularExpressionValue),
+    CLASSIC_MEMBER: (ClassicMemberKey, ClassicMemberValue),
+}
+"""kind -> (key class, value class): how a record that travelled as plain tuples gets its names back."""

@@ -69,8 +69,29 @@ class CoordinatorShard:
         self.state.drop_volatile()
 
     def on_metadata(self, image: MetadataImage, now_ms: int) -> Result:
-        self.state.image = image
-        return NOTHING
+        """Tombstones for offsets of deleted topics (O16); the host drops the Result on a follower."""
+        old_image, self.state.image = self.state.image, image
+        return Result(offsets.forget_deleted_topics(self.state, old_image, image))
+
+    def group_states(self) -> Iterator[str]:
+        """The state of every live group, for `groupd status`."""
+        for listed in (*classic.listed(self.state), *consumer.listed(self.state)):
+            yield listed.group_state
+
+    def summary(self, group_id: str) -> dict[str, Any]:
+        """What no Kafka API tells of a group: its generation or epochs, as plain values; {} if unknown."""
+        live = self.state.classic.get(group_id)
+        if live is not None:
+            return {"state": live.state, "members": len(live.members), "generation": live.generation}
+        group = self.state.consumer.get(group_id)
+        if group is None:
+            return {}
+        return {
+            "state": consumer.describe(self.state, group_id).group_state,
+            "members": group.size,
+            "group_epoch": group.group_epoch,
+            "assignment_epoch": group.assignment_epoch,
+        }
 
     def refusal(self, request: Request, error_code: int) -> Any:
         return refusal(request, error_code)

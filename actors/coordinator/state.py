@@ -38,6 +38,8 @@ class ShardState:
         self.new_id = new_id
         """Source of UUID strings for member ids; injected, so that simulations repeat."""
         self.image = image
+        self.topics_seen_deleted: dict[bytes, str] = {}
+        """Topic id -> name, oldest first: what images of this process's time stopped naming (O16)."""
 
         # Replicated.
         self.stored_classic: dict[str, StoredClassicGroup] = {}

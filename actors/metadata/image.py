@@ -21,7 +21,7 @@ class NodeImage(NamedTuple):
     port: int
     rack: str | None = None
     alive: bool = True
-    """False while the controller has not heard of the node's broker for too long: it leads no topic partition."""
+    """False while the controller has not heard of the node's broker for too long: it leads no partition."""
 
 
 class TopicImage(NamedTuple):

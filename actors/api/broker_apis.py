@@ -1,0 +1,110 @@
+"""The broker's own APIs, all advertised versions: kio's request entities in, kio's response entities out.
+
+This file only dispatches. Pure answers are in `metadata`, topics in `topics`, records in `data` and
+`fetch`, configs in `configs`, producer ids in `producers`. Group requests are answered by coordinators.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from actors.api import configs, data, fetch, topics
+from actors.api.context import BrokerContext, ControllerClient, NotAvailable
+from actors.api.metadata import describe_cluster_answer, find_coordinator_answer, metadata_answer
+from actors.api.producers import ProducerIds, init_producer_id
+from actors.metadata.image import MetadataImage
+from actors.protocol import api_keys
+from actors.protocol.errors import UnsupportedRequest
+from actors.protocol.headers import Header
+from actors.spec import BrokerSettings
+from actors.topics.logs import TopicLogs
+
+__all__ = [
+    "BrokerApis",
+    "ControllerClient",
+    "NotAvailable",
+    "find_coordinator_answer",
+    "metadata_answer",
+]
+
+EXPIRE_INTERVAL_S = 10.0
+_Handler = Callable[[BrokerContext, Header, Any], Awaitable[Any]]
+_HANDLERS: Mapping[int, _Handler] = {
+    api_keys.PRODUCE: data.produce,
+    api_keys.FETCH: fetch.fetch,
+    api_keys.LIST_OFFSETS: data.list_offsets,
+    api_keys.DELETE_RECORDS: data.delete_records,
+    api_keys.METADATA: topics.metadata,
+    api_keys.CREATE_TOPICS: topics.create_topics,
+    api_keys.DELETE_TOPICS: topics.delete_topics,
+    api_keys.CREATE_PARTITIONS: topics.create_partitions,
+    api_keys.DESCRIBE_CONFIGS: configs.describe_configs,
+    api_keys.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+}
+
+
+class BrokerApis:
+    """One broker's answers to everything but group requests and ApiVersions. `clock_ms` never runs back."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        settings: BrokerSettings,
+        controller: ControllerClient,
+        logs: TopicLogs,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._context = BrokerContext(
+            node_id=node_id, settings=settings, controller=controller, logs=logs, clock_ms=clock_ms
+        )
+        self._producer_ids = ProducerIds(self._context)
+        self._expiry: asyncio.TimerHandle | None = None
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._context.image
+
+    def set_image(self, image: MetadataImage) -> None:
+        """Take a newer image: requests that wait for it go on, logs that are led elsewhere are dropped."""
+        self._context.set_image(image)
+
+    @property
+    def offsets_leaders(self) -> Mapping[int, int]:
+        """Offsets partition -> node id of its leader, as far as there is news fresher than the image."""
+        return self._context.offsets_leaders
+
+    @offsets_leaders.setter
+    def offsets_leaders(self, offsets_leaders: Mapping[int, int]) -> None:
+        self._context.offsets_leaders = offsets_leaders
+
+    async def handle(self, header: Header, entity: Any) -> Any | None:
+        """The response entity; None if the request has no answer (Produce with acks 0).
+
+        Raises UnsupportedRequest for an API that is not the broker's own.
+        """
+        if self._expiry is None:
+            self._expire()
+        handler = _HANDLERS.get(header.api_key)
+        if handler is not None:
+            return await handler(self._context, header, entity)
+        context, version = self._context, header.api_version
+        match header.api_key:
+            case api_keys.FIND_COORDINATOR:
+                return find_coordinator_answer(context.image, context.offsets_leaders, version, entity)
+            case api_keys.DESCRIBE_CLUSTER:
+                return describe_cluster_answer(context.image, context.node_id, version, entity)
+            case api_keys.INIT_PRODUCER_ID:
+                return await init_producer_id(self._producer_ids, header, entity)
+        raise UnsupportedRequest(f"API {header.api_key} is not answered here")
+
+    def close(self) -> None:
+        """Stop the timer that expires records."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+
+    def _expire(self) -> None:
+        self._context.logs.expire(self._context.clock_ms())
+        self._expiry = asyncio.get_running_loop().call_later(EXPIRE_INTERVAL_S, self._expire)

@@ -1,0 +1,82 @@
+"""Configs as clients see them: name, value, and where the value comes from (KIP-133, KIP-226)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from actors.metadata.topic_configs import BOOLEAN, LONG, STRING, TOPIC_CONFIGS, default_value
+from actors.spec import BrokerSettings
+
+DYNAMIC_TOPIC = 1
+STATIC_BROKER = 4
+DEFAULT = 5
+"""Config sources."""
+
+
+class ConfigSynonym(NamedTuple):
+    name: str
+    value: str
+    source: int
+
+
+class ConfigEntry(NamedTuple):
+    name: str
+    value: str
+    source: int
+    config_type: int
+    documentation: str
+    synonyms: tuple[ConfigSynonym, ...]
+    """What the value is and would be without overrides, the one in force first."""
+
+
+def topic_configs(overrides: Iterable[tuple[str, str]], settings: BrokerSettings) -> list[ConfigEntry]:
+    """Every topic config with the value that is in force."""
+    own = dict(overrides)
+    listed = []
+    for definition in TOPIC_CONFIGS.values():
+        synonyms = []
+        if definition.name in own:
+            synonyms.append(ConfigSynonym(definition.name, own[definition.name], DYNAMIC_TOPIC))
+        default = default_value(definition, settings)
+        if definition.setting is None:
+            synonyms.append(ConfigSynonym(definition.name, default, DEFAULT))
+        else:
+            synonyms.append(ConfigSynonym(_dotted(definition.setting), default, STATIC_BROKER))
+        in_force = synonyms[0]
+        listed.append(
+            ConfigEntry(
+                definition.name,
+                in_force.value,
+                in_force.source,
+                definition.config_type,
+                definition.documentation,
+                tuple(synonyms),
+            )
+        )
+    return listed
+
+
+def broker_configs(node_id: int, settings: BrokerSettings) -> list[ConfigEntry]:
+    """The broker's settings, all read-only: they are given when the tier starts."""
+    values: list[tuple[str, object, object]] = [("broker.id", node_id, None)]
+    values += [
+        (_dotted(field.name), getattr(settings, field.name), field.default)
+        for field in dataclasses.fields(settings)
+    ]
+    return [_broker_entry(name, value, default) for name, value, default in values]
+
+
+def _broker_entry(name: str, value: object, default: object) -> ConfigEntry:
+    config_type = BOOLEAN if isinstance(value, bool) else LONG if isinstance(value, int) else STRING
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    source = DEFAULT if value == default else STATIC_BROKER
+    return ConfigEntry(
+        name, text, source, config_type, "Set when the tier starts.", (ConfigSynonym(name, text, source),)
+    )
+
+
+def _dotted(setting: str) -> str:
+    """The setting that a field of BrokerSettings is."""
+    return setting.replace("_", ".")

@@ -1,0 +1,121 @@
+"""What the handlers of the broker's own APIs share: the image, the logs, the way to the controller."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kio.schema.errors import ErrorCode
+
+from actors.metadata.commands import NO_TOPIC_ID, Command, CommandResult, Outcome
+from actors.metadata.image import MetadataImage, TopicImage
+from actors.metadata.refusals import refused
+from actors.spec import BrokerSettings
+from actors.topics.errors import LogError
+from actors.topics.logs import TopicLogs
+
+IMAGE_WAIT_S = 5.0
+"""How long an admin request waits at most until this broker sees what it has done."""
+
+
+class NotAvailable(Exception):
+    """No controller takes commands at present."""
+
+
+class ControllerClient(Protocol):
+    """The way to the controller's leader, wherever it is."""
+
+    async def submit(self, command: Command) -> CommandResult:
+        """The result once it is committed. Raises TimeoutError or NotAvailable, after retries of its own."""
+
+
+class BrokerContext:
+    """One broker's state, held by `broker_apis.BrokerApis`."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        settings: BrokerSettings,
+        controller: ControllerClient,
+        logs: TopicLogs,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self.node_id = node_id
+        self.settings = settings
+        self.logs = logs
+        self.clock_ms = clock_ms
+        self.image = MetadataImage()
+        self.offsets_leaders: Mapping[int, int] = {}
+        self.creating: dict[str, asyncio.Task[dict[str, int]]] = {}
+        """Topics being created because somebody asked for their metadata; each once, whoever else asks."""
+        self._controller = controller
+        self._image_waiters: set[asyncio.Future[None]] = set()
+
+    def set_image(self, image: MetadataImage) -> None:
+        """Take a newer image; logs of partitions that are led elsewhere or nowhere are dropped."""
+        self.image = image
+        self.logs.retain(image, self.node_id)
+        for waiter in self._image_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def submit(self, command: Command) -> Any:
+        """The result that belongs to `command`; every entry of it refused if no controller decides."""
+        try:
+            result = await self._controller.submit(command)
+        except TimeoutError:
+            return refused(command, ErrorCode.request_timed_out, "The controller did not answer in time.")
+        except NotAvailable:
+            # Retriable for every client, which asks for fresh metadata first.
+            return refused(command, ErrorCode.not_controller, "No controller takes commands at present.")
+        if isinstance(result, Outcome) and result.error_code:
+            return refused(command, result.error_code, result.error_message)
+        return result
+
+    async def wait_for_image(self, reached: Callable[[MetadataImage], bool], timeout_s: float) -> bool:
+        """Wait until `reached(image)` holds; False if it does not within `timeout_s`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while not reached(self.image):
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                return False
+            waiter: asyncio.Future[None] = loop.create_future()
+            timer = loop.call_later(left_s, _finish, waiter)
+            self._image_waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                timer.cancel()
+                self._image_waiters.discard(waiter)
+        return True
+
+    def topic_led_here(self, name: str, partition: int) -> TopicImage:
+        """The topic, if this broker leads that partition of it. Raises LogError."""
+        topic = self.image.topics.get(name)
+        if topic is None or not 0 <= partition < topic.partition_count:
+            raise LogError(
+                ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
+            )
+        if topic.partition_leaders[partition] != self.node_id:
+            raise LogError(
+                ErrorCode.not_leader_or_follower, "This server is not the leader for that topic-partition."
+            )
+        return topic
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def wire_topic_id(topic_id: bytes) -> uuid.UUID | None:
+    """kio's form of a topic id: None for none."""
+    return None if topic_id == NO_TOPIC_ID else uuid.UUID(bytes=topic_id)
+
+
+def plain_topic_id(topic_id: uuid.UUID | None) -> bytes:
+    return NO_TOPIC_ID if topic_id is None else topic_id.bytes

@@ -1,0 +1,176 @@
+"""Records in and out: Produce, ListOffsets, DeleteRecords. Fetch, which waits, is in `fetch`."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from actors.api.context import BrokerContext
+from actors.protocol import codec
+from actors.protocol.api_keys import DELETE_RECORDS, LIST_OFFSETS, PRODUCE
+from actors.protocol.headers import Header
+from actors.topics.errors import LogError
+from actors.topics.partition_log import LEADER_EPOCH, Appended, FoundOffset
+
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+NO_LEADER_EPOCH = -1
+"""The client knows none, or the version has no place for it."""
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+"""Timestamps of ListOffsets that are questions of their own."""
+_ZSTD_SINCE = 7
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+async def produce(context: BrokerContext, header: Header, entity: Any) -> Any | None:
+    """None for acks 0: such a request has no answer."""
+    version = header.api_version
+    topic_class = codec.nested(PRODUCE, version, "TopicProduceResponse")
+    responses = tuple(
+        codec.build(
+            topic_class,
+            name=topic.name,
+            partition_responses=tuple(
+                _produced(context, version, entity, topic.name, partition)
+                for partition in topic.partition_data
+            ),
+        )
+        for topic in entity.topic_data
+    )
+    if entity.acks == 0:
+        return None
+    return codec.build(codec.response_class(PRODUCE, version), responses=responses)
+
+
+def _produced(context: BrokerContext, version: int, entity: Any, name: str, partition: Any) -> Any:
+    error_code, message, log_start_offset = ErrorCode.none, None, NO_OFFSET
+    appended = Appended(NO_OFFSET, None, 0)
+    try:
+        _check_produce(entity)
+        topic = context.topic_led_here(name, partition.index)
+        appended = context.logs.append(
+            topic,
+            partition.index,
+            partition.records,
+            context.clock_ms(),
+            zstd_allowed=version >= _ZSTD_SINCE,
+        )
+        log_start_offset = context.logs.log(topic, partition.index).log_start_offset
+    except LogError as error:
+        error_code, message = error.error_code, error.message
+    except OSError as error:
+        # The offsets could not be reserved on disk, so none were given out.
+        error_code, message = ErrorCode.kafka_storage_error, str(error)
+    time_ms = appended.log_append_time_ms
+    return codec.build(
+        codec.nested(PRODUCE, version, "PartitionProduceResponse"),
+        index=partition.index,
+        error_code=error_code,
+        base_offset=appended.base_offset,
+        log_append_time=None if time_ms is None else _EPOCH + datetime.timedelta(milliseconds=time_ms),
+        log_start_offset=log_start_offset,
+        record_errors=(),
+        error_message=message,
+    )
+
+
+def _check_produce(entity: Any) -> None:
+    if entity.acks not in (-1, 0, 1):
+        raise LogError(ErrorCode.invalid_required_acks)
+    if entity.transactional_id is not None:
+        raise LogError(ErrorCode.transactional_id_authorization_failed, "Transactions are not supported.")
+
+
+async def list_offsets(context: BrokerContext, header: Header, entity: Any) -> Any:
+    version = header.api_version
+    topic_class = codec.nested(LIST_OFFSETS, version, "ListOffsetsTopicResponse")
+    return codec.build(
+        codec.response_class(LIST_OFFSETS, version),
+        topics=tuple(
+            codec.build(
+                topic_class,
+                name=topic.name,
+                partitions=tuple(
+                    _listed(context, version, topic.name, partition) for partition in topic.partitions
+                ),
+            )
+            for topic in entity.topics
+        ),
+    )
+
+
+def _listed(context: BrokerContext, version: int, name: str, partition: Any) -> Any:
+    error_code, found = ErrorCode.none, None
+    try:
+        check_leader_epoch(getattr(partition, "current_leader_epoch", NO_LEADER_EPOCH))
+        found = _offset_at(context, version, name, partition)
+    except LogError as error:
+        error_code = error.error_code
+    return codec.build(
+        codec.nested(LIST_OFFSETS, version, "ListOffsetsPartitionResponse"),
+        partition_index=partition.partition_index,
+        error_code=error_code,
+        timestamp=NO_TIMESTAMP if found is None else found.timestamp_ms,
+        offset=NO_OFFSET if found is None else found.offset,
+        leader_epoch=NO_LEADER_EPOCH if found is None else LEADER_EPOCH,
+    )
+
+
+def _offset_at(context: BrokerContext, version: int, name: str, partition: Any) -> FoundOffset | None:
+    """None if no record is that young. Raises LogError."""
+    topic = context.topic_led_here(name, partition.partition_index)
+    log = context.logs.log(topic, partition.partition_index)
+    match partition.timestamp:
+        case timestamp if timestamp == LATEST:
+            return FoundOffset(log.end_offset, NO_TIMESTAMP)
+        case timestamp if timestamp == EARLIEST:
+            return FoundOffset(log.log_start_offset, NO_TIMESTAMP)
+        case timestamp if timestamp == MAX_TIMESTAMP and version >= 7:
+            return log.offset_of_max_timestamp()
+        case timestamp if timestamp < 0:
+            raise LogError(ErrorCode.unsupported_version)
+        case timestamp:
+            return log.offset_for_time(timestamp)
+
+
+def check_leader_epoch(current_leader_epoch: int) -> None:
+    """KIP-320: -1 asks for no check; a log here has one epoch only. Raises LogError."""
+    if current_leader_epoch > LEADER_EPOCH:
+        raise LogError(ErrorCode.unknown_leader_epoch)
+
+
+async def delete_records(context: BrokerContext, header: Header, entity: Any) -> Any:
+    version = header.api_version
+    topic_class = codec.nested(DELETE_RECORDS, version, "DeleteRecordsTopicResult")
+    return codec.build(
+        codec.response_class(DELETE_RECORDS, version),
+        topics=tuple(
+            codec.build(
+                topic_class,
+                name=topic.name,
+                partitions=tuple(
+                    _deleted(context, version, topic.name, partition) for partition in topic.partitions
+                ),
+            )
+            for topic in entity.topics
+        ),
+    )
+
+
+def _deleted(context: BrokerContext, version: int, name: str, partition: Any) -> Any:
+    error_code, low_watermark = ErrorCode.none, NO_OFFSET
+    try:
+        topic = context.topic_led_here(name, partition.partition_index)
+        low_watermark = context.logs.delete_records(topic, partition.partition_index, partition.offset)
+    except LogError as error:
+        error_code = error.error_code
+    return codec.build(
+        codec.nested(DELETE_RECORDS, version, "DeleteRecordsPartitionResult"),
+        partition_index=partition.partition_index,
+        low_watermark=low_watermark,
+        error_code=error_code,
+    )

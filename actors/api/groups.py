@@ -1,0 +1,117 @@
+"""Group requests that span offsets partitions: what goes to which partition, and one answer from the parts.
+
+A group lives in one offsets partition; DescribeGroups, DeleteGroups, ConsumerGroupDescribe and OffsetFetch
+name many groups, ListGroups names none and means all. The caller sends each part of `split` where it
+belongs, puts `refused_part` in the place of a part it cannot serve (groups led elsewhere answer
+NOT_COORDINATOR each, W17) and gives all of them to `merge`. Pure: no I/O here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from actors.contract import Request
+from actors.coordinator.refusals import refusal
+from actors.protocol import api_keys
+from actors.protocol.messages import (
+    NO_ERROR,
+    ConsumerGroupDescribeResponse,
+    DeleteGroupsResponse,
+    DescribeGroupsResponse,
+    ListGroupsResponse,
+    OffsetFetchResponse,
+)
+
+_NO_TOKEN = 0
+_NEWEST_VERSION = 2**15 - 1
+
+
+def _by_name(group: Any) -> str:
+    name: str = group
+    return name
+
+
+def _by_first_field(group: Any) -> str:
+    group_id: str = group[0]
+    return group_id
+
+
+def _by_group_id(group: Any) -> str:
+    group_id: str = group.group_id
+    return group_id
+
+
+_BATCHES: dict[int, tuple[str, Callable[[Any], str], str, Callable[[Any], str], Callable[[Any], Any]]] = {
+    api_keys.DESCRIBE_GROUPS: ("groups", _by_name, "groups", _by_group_id, DescribeGroupsResponse),
+    api_keys.DELETE_GROUPS: ("groups_names", _by_name, "results", _by_first_field, DeleteGroupsResponse),
+    api_keys.OFFSET_FETCH: ("groups", _by_group_id, "groups", _by_group_id, OffsetFetchResponse),
+    api_keys.CONSUMER_GROUP_DESCRIBE: (
+        "group_ids",
+        _by_name,
+        "groups",
+        _by_group_id,
+        ConsumerGroupDescribeResponse,
+    ),
+}
+"""API key -> (the request's field of groups, the group id of one, the answer's field, the group id of one,
+the answer's class)."""
+
+
+def split(
+    api_key: int, body: Any, partition_of: Callable[[str], int], partition_count: int
+) -> dict[int, Any]:
+    """The request of each offsets partition. An empty batch gives no parts; ListGroups goes to all."""
+    if api_key == api_keys.LIST_GROUPS:
+        return dict.fromkeys(range(partition_count), body)
+    batch = _BATCHES.get(api_key)
+    if batch is None:
+        return {partition_of(body.group_id): body}
+    field, group_id_of = batch[:2]
+    groups_by_partition: defaultdict[int, list[Any]] = defaultdict(list)
+    for group in getattr(body, field):
+        groups_by_partition[partition_of(group_id_of(group))].append(group)
+    return {
+        partition: body._replace(**{field: tuple(groups)})
+        for partition, groups in groups_by_partition.items()
+    }
+
+
+def merge(api_key: int, parts: Sequence[Any], original_body: Any) -> Any:
+    """One answer from the parts' answers, its groups in the order in which `original_body` names them."""
+    if api_key == api_keys.LIST_GROUPS:
+        return _merged_lists(parts)
+    batch = _BATCHES.get(api_key)
+    if batch is None:
+        return parts[0]
+    request_field, asked_id_of, answer_field, answered_id_of, answer_class = batch
+    # A group that is asked for twice has two answers, save where Kafka gives one (DeleteGroups, O13).
+    answers: defaultdict[str, deque[Any]] = defaultdict(deque)
+    for part in parts:
+        for answer in getattr(part, answer_field):
+            answers[answered_id_of(answer)].append(answer)
+    asked: Iterable[str] = map(asked_id_of, getattr(original_body, request_field))
+    return answer_class(tuple(answers[group_id].popleft() for group_id in asked if answers[group_id]))
+
+
+def refused_part(api_key: int, body: Any, error_code: int, api_version: int = _NEWEST_VERSION) -> Any:
+    """The answer in the place of a part that is not served: `error_code` for each of its groups.
+
+    `api_version` matters to OffsetFetch alone, whose version 1 puts the error on each partition (W6).
+    """
+    return refusal(Request(_NO_TOKEN, api_key, api_version, "", "", body), error_code)
+
+
+def _merged_lists(parts: Sequence[Any]) -> ListGroupsResponse:
+    """W9: a partition led elsewhere is skipped, any other error fails the whole answer."""
+    groups: list[Any] = []
+    for part in parts:
+        if part.error_code == ErrorCode.not_coordinator:
+            continue
+        if part.error_code != NO_ERROR:
+            return ListGroupsResponse(part.error_code)
+        groups.extend(part.groups)
+    return ListGroupsResponse(NO_ERROR, tuple(groups))

@@ -1,0 +1,246 @@
+"""Metadata, FindCoordinator and DescribeCluster: pure answers that any actor gives from an image.
+
+What clients need of them (clients.md sections 0, 1.4, 1.5): the controller is a listed broker,
+FindCoordinator names a listed broker, topics have ids from version 10 on. So only nodes that are alive are
+listed or named.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from actors.api.context import wire_topic_id
+from actors.metadata.commands import NO_TOPIC_ID
+from actors.metadata.image import NO_NODE, MetadataImage, NodeImage, TopicImage
+from actors.metadata.names import name_problem
+from actors.protocol import codec
+from actors.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA
+from actors.protocol.java_hash import partition_for
+
+NO_AUTHORIZED_OPERATIONS = -(2**31)
+LEADER_EPOCH = 0
+GROUP = 0
+TRANSACTION = 1
+"""Coordinator key types."""
+BROKERS_ENDPOINT = 1
+CONTROLLERS_ENDPOINT = 2
+_NO_ERRORS: Mapping[str, int] = MappingProxyType({})
+
+
+def missing_topics(image: MetadataImage, version: int, entity: Any) -> tuple[str, ...]:
+    """The topics that a Metadata request asks for by name and allows to be created, each once."""
+    if version >= 4 and not entity.allow_auto_topic_creation:
+        return ()
+    names = (topic.name for topic in entity.topics or ())
+    return tuple(
+        dict.fromkeys(
+            name
+            for name in names
+            if name is not None and name not in image.topics and name_problem(name) is None
+        )
+    )
+
+
+def metadata_answer(
+    image: MetadataImage,
+    node_id: int,
+    version: int,
+    entity: Any,
+    *,
+    auto_create: bool = True,
+    errors: Mapping[str, int] = _NO_ERRORS,
+) -> Any | None:
+    """The answer of `node_id` to a Metadata request.
+
+    None if a topic has to be created first, which only a broker does; never None without `auto_create`.
+    `errors` are the codes for topics whose creation was tried and failed.
+    """
+    if auto_create and missing_topics(image, version, entity):
+        return None
+    if entity.topics is None or (version == 0 and not entity.topics):
+        asked = [_topic(image, version, topic) for topic in image.topics.values()]
+    else:
+        asked = [_asked_topic(image, version, topic, errors) for topic in dict.fromkeys(entity.topics)]
+    broker_class = codec.nested(METADATA, version, "MetadataResponseBroker")
+    return codec.build(
+        codec.response_class(METADATA, version),
+        brokers=tuple(
+            codec.build(broker_class, node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in _alive(image)
+        ),
+        cluster_id=image.cluster_id,
+        controller_id=_controller_id(image, node_id),
+        topics=tuple(asked),
+        cluster_authorized_operations=NO_AUTHORIZED_OPERATIONS,
+        error_code=ErrorCode.none,
+    )
+
+
+def _alive(image: MetadataImage) -> list[NodeImage]:
+    return [node for node in image.nodes.values() if node.alive]
+
+
+def _controller_id(image: MetadataImage, node_id: int) -> int:
+    """A listed broker: admin clients send there, and every broker passes on to the controller."""
+    alive = [node.node_id for node in _alive(image)]
+    for candidate in (image.controller_node_id, node_id):
+        if candidate in alive:
+            return candidate
+    return min(alive, default=NO_NODE)
+
+
+def _asked_topic(image: MetadataImage, version: int, asked: Any, errors: Mapping[str, int]) -> Any:
+    topic_id: uuid.UUID | None = getattr(asked, "topic_id", None)
+    if topic_id is not None:
+        topic = image.topics_by_id.get(topic_id.bytes)
+        if topic is None:
+            name = None if version >= 12 else ""
+            return _absent_topic(version, name, ErrorCode.unknown_topic_id, topic_id)
+        return _topic(image, version, topic)
+    name = asked.name or ""
+    topic = image.topics.get(name)
+    if topic is not None:
+        return _topic(image, version, topic)
+    if name_problem(name) is not None:
+        return _absent_topic(version, name, ErrorCode.invalid_topic_exception, None)
+    code = ErrorCode(errors.get(name, ErrorCode.unknown_topic_or_partition))
+    return _absent_topic(version, name, code, None)
+
+
+def _absent_topic(version: int, name: str | None, error_code: ErrorCode, topic_id: uuid.UUID | None) -> Any:
+    return codec.build(
+        codec.nested(METADATA, version, "MetadataResponseTopic"),
+        error_code=error_code,
+        name=name,
+        topic_id=topic_id,
+        is_internal=False,
+        partitions=(),
+        topic_authorized_operations=NO_AUTHORIZED_OPERATIONS,
+    )
+
+
+def _topic(image: MetadataImage, version: int, topic: TopicImage) -> Any:
+    partition_class = codec.nested(METADATA, version, "MetadataResponsePartition")
+    assert topic.topic_id != NO_TOPIC_ID
+    return codec.build(
+        codec.nested(METADATA, version, "MetadataResponseTopic"),
+        error_code=ErrorCode.none,
+        name=topic.name,
+        topic_id=wire_topic_id(topic.topic_id),
+        is_internal=topic.internal,
+        partitions=tuple(
+            _partition(image, partition_class, partition, leader)
+            for partition, leader in enumerate(topic.partition_leaders)
+        ),
+        topic_authorized_operations=NO_AUTHORIZED_OPERATIONS,
+    )
+
+
+def _partition(image: MetadataImage, partition_class: Any, partition: int, leader: int) -> Any:
+    node = image.nodes.get(leader)
+    led = node is not None and node.alive
+    return codec.build(
+        partition_class,
+        error_code=ErrorCode.none if led else ErrorCode.leader_not_available,
+        partition_index=partition,
+        leader_id=leader if led else NO_NODE,
+        leader_epoch=LEADER_EPOCH,
+        replica_nodes=(leader,),
+        isr_nodes=(leader,) if led else (),
+        offline_replicas=() if led else (leader,),
+    )
+
+
+def find_coordinator_answer(
+    image: MetadataImage, overlay: Mapping[int, int], version: int, entity: Any
+) -> Any:
+    """The answer to FindCoordinator.
+
+    `overlay` has leaders of offsets partitions (node ids) as far as they are known better than by `image`.
+    """
+    key_type = entity.key_type if version >= 1 else GROUP
+    response_class = codec.response_class(FIND_COORDINATOR, version)
+    if version < 4:
+        return codec.build(response_class, **_coordinator(image, overlay, key_type, entity.key))
+    coordinator_class = codec.nested(FIND_COORDINATOR, version, "Coordinator")
+    return codec.build(
+        response_class,
+        coordinators=tuple(
+            codec.build(coordinator_class, key=key, **_coordinator(image, overlay, key_type, key))
+            for key in entity.coordinator_keys
+        ),
+    )
+
+
+def _coordinator(image: MetadataImage, overlay: Mapping[int, int], key_type: int, key: str) -> dict[str, Any]:
+    if key_type == TRANSACTION:
+        # The one code of this API that makes every transactional producer give up at once and say why;
+        # at COORDINATOR_NOT_AVAILABLE it would ask again until its own timeout, a minute by default.
+        message = "Transactions are not supported."
+        return _no_coordinator(ErrorCode.transactional_id_authorization_failed, message)
+    if key_type != GROUP:
+        return _no_coordinator(
+            ErrorCode.invalid_request, f"Coordinators of type {key_type} are not supported."
+        )
+    partitions = len(image.offsets_leaders)
+    if not partitions:
+        return _no_coordinator(ErrorCode.coordinator_not_available, "The coordinator is not available.")
+    partition = partition_for(key, partitions)
+    node = image.nodes.get(overlay.get(partition, image.offsets_leaders[partition]))
+    if node is None or not node.alive:
+        return _no_coordinator(ErrorCode.coordinator_not_available, "The coordinator is not available.")
+    return {
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "node_id": node.node_id,
+        "host": node.host,
+        "port": node.port,
+    }
+
+
+def _no_coordinator(error_code: ErrorCode, message: str) -> dict[str, Any]:
+    return {
+        "error_code": error_code,
+        "error_message": message,
+        "node_id": NO_NODE,
+        "host": "",
+        "port": -1,
+    }
+
+
+def describe_cluster_answer(image: MetadataImage, node_id: int, version: int, entity: Any) -> Any:
+    """The answer of `node_id` to DescribeCluster."""
+    endpoint_type = entity.endpoint_type if version >= 1 else BROKERS_ENDPOINT
+    error = ErrorCode.none
+    if endpoint_type != BROKERS_ENDPOINT:
+        known = endpoint_type == CONTROLLERS_ENDPOINT
+        error = ErrorCode.mismatched_endpoint_type if known else ErrorCode.unsupported_endpoint_type
+    fenced_too = version >= 2 and entity.include_fenced_brokers
+    broker_class = codec.nested(DESCRIBE_CLUSTER, version, "DescribeClusterBroker")
+    brokers = tuple(
+        codec.build(
+            broker_class,
+            broker_id=node.node_id,
+            host=node.host,
+            port=node.port,
+            rack=node.rack,
+            is_fenced=not node.alive,
+        )
+        for node in image.nodes.values()
+        if node.alive or fenced_too
+    )
+    return codec.build(
+        codec.response_class(DESCRIBE_CLUSTER, version),
+        error_code=error,
+        error_message=None if error == ErrorCode.none else "Only the brokers' endpoints can be described.",
+        endpoint_type=BROKERS_ENDPOINT,
+        cluster_id=image.cluster_id,
+        controller_id=_controller_id(image, node_id),
+        brokers=brokers if error == ErrorCode.none else (),
+        cluster_authorized_operations=NO_AUTHORIZED_OPERATIONS,
+    )

@@ -1,0 +1,306 @@
+"""The actor of one node's port: every client arrives here.
+
+Requests about the tier and its topics are answered here. A connection whose first group request is for a
+partition led on this node is handed over to the leader's actor by file descriptor; on any other
+connection group requests are relayed to it. A group led elsewhere is refused with NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+from collections.abc import Awaitable
+from functools import partial
+from socket import socket
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from actors.api import groups as spanning
+from actors.api.broker_apis import BrokerApis
+from actors.api.gather import gather
+from actors.api.in_place import answer_in_place
+from actors.clock import steady_clock_ms
+from actors.controller_client import RayControllerClient
+from actors.logs import log_to_file
+from actors.metadata.image import NO_NODE
+from actors.metadata.wire import unpack_image
+from actors.network.connection import LATER, Connection
+from actors.network.early import Decision, EarlyConnection, HandOver, Keep
+from actors.network.hub import Hub, Leading
+from actors.network.identity import ClientIdentity
+from actors.network.listener import Listener, raise_file_limit
+from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
+from actors.protocol import codec
+from actors.protocol.api_keys import API_VERSIONS, GROUP_APIS, MEMBER_APIS
+from actors.protocol.errors import MalformedRequest, UnsupportedRequest
+from actors.protocol.headers import Header, parse_header
+from actors.protocol.java_hash import partition_for
+from actors.spec import REPLICAS_MAX, TierSpec, broker_name
+from actors.topics.logs import TopicLogs
+
+log = logging.getLogger("groupd.broker")
+
+FIRST_IMAGE_TIMEOUT_S = 30.0
+RELAY_TIMEOUT_S = 1_900.0
+"""Longer than any join may be parked (group.max.session.timeout.ms is 30 minutes by default)."""
+
+
+class Broker:
+    """The broker of node `node_id`. A plain class: `actors.runtime` makes the actor."""
+
+    def __init__(self, spec: TierSpec, node_id: int) -> None:
+        self._spec = spec
+        self._node = spec.node(node_id)
+        self._leaders: dict[int, tuple[int, int]] = {}
+        """Offsets partition -> (term, node id of its leader), the freshest news."""
+        self._controller = RayControllerClient(spec)
+        self._apis = BrokerApis(
+            node_id=node_id,
+            settings=spec.broker,
+            controller=self._controller,
+            logs=TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics"),
+            clock_ms=steady_clock_ms(),
+        )
+        limits = ConnectionLimits.of(spec.broker)
+        self._quota = ConnectionQuota(limits)
+        self._table = ConnectionTable(asyncio.get_running_loop(), limits, self._quota.gone)
+        self._hub = Hub(spec.hub_path(node_id), spec.raft_secret("hub"), self, self._quota)
+        self._listener = Listener((self._node.host, self._node.port), self._decide, self._table, self._quota)
+        self._image_arrived = asyncio.Event()
+        self._problem: str | None = None
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._started = asyncio.ensure_future(self._start())
+
+    async def start(self) -> None:
+        """Wait until the port is open; raises what went wrong, in words. May be called again."""
+        await asyncio.shield(self._started)
+
+    async def _start(self) -> None:
+        try:
+            log_to_file(self._spec.data_dir, broker_name(self._node.node_id))
+            raise_file_limit()
+            self._hub.start()
+            await self._first_image()
+            await self._listener.start()
+        except Exception as error:
+            self._problem = f"{type(error).__name__}: {error}"
+            log.error("cannot start: %s", self._problem)
+            raise RuntimeError(self._problem) from error
+        gc.collect()
+        gc.freeze()
+
+    async def _first_image(self) -> None:
+        """Ask the controllers for the image rather than wait for the next change."""
+        deadline = asyncio.get_running_loop().time() + FIRST_IMAGE_TIMEOUT_S
+        while not self._apis.image.nodes:
+            payload = await self._controller.image()
+            if payload is not None:
+                await self.on_image(payload)
+            elif asyncio.get_running_loop().time() > deadline:
+                raise TimeoutError(f"no controller gave a metadata image in {FIRST_IMAGE_TIMEOUT_S:.0f} s")
+            else:
+                await asyncio.sleep(0.05)
+
+    async def stop(self) -> None:
+        """Close the port, then every connection."""
+        self._listener.close()
+        self._table.close()
+        self._hub.close()
+        self._apis.close()
+
+    async def status(self) -> dict[str, Any]:
+        """What `groupd status` shows of this broker."""
+        return {
+            "node_id": self._node.node_id,
+            "host": self._node.host,
+            "port": self._node.port,
+            "pid": os.getpid(),
+            "connections": self._quota.total,
+            "topics": len(self._apis.image.topics),
+            "image_version": self._apis.image.version,
+            "leaders": {p: node for p, (_, node) in self._leaders.items()},
+            "problem": self._problem,
+        }
+
+    # News from the tier.
+
+    async def image_version(self) -> int:
+        return self._apis.image.version
+
+    async def on_image(self, payload: bytes) -> int:
+        """A metadata image from the controller; passed on to this node's replicas at once."""
+        image = unpack_image(payload)
+        if image.version >= self._apis.image.version:
+            self._apis.set_image(image)
+            self._hub.push("image", payload)
+            for partition_, node_id in enumerate(image.offsets_leaders):
+                if partition_ not in self._leaders and node_id >= 0:
+                    self._leaders[partition_] = (-1, node_id)
+            self._apis.offsets_leaders = {p: node for p, (_, node) in self._leaders.items()}
+            self._image_arrived.set()
+        return self._apis.image.version
+
+    async def on_leader(self, partition_: int, node_id: int, term: int) -> None:
+        """A leader of an offsets partition tells that it serves."""
+        self._learn_leader(partition_, node_id, term)
+
+    def on_leading(self, slot: int, leading: Leading | None) -> None:
+        """A replica of this node says who leads its partition (network.hub.HubHandlers)."""
+        if leading is not None and leading.leader_node_id != NO_NODE:
+            self._learn_leader(slot // REPLICAS_MAX, leading.leader_node_id, leading.term)
+
+    def on_link(self, slot: int, connected: bool) -> None:
+        log.info(
+            "replica %d of partition %d %s",
+            slot % REPLICAS_MAX,
+            slot // REPLICAS_MAX,
+            "is linked" if connected else "is gone",
+        )
+
+    def _serving_slot(self, partition_: int) -> int | None:
+        """The link of the replica on this node that leads the partition, if there is one."""
+        for replica in range(len(self._spec.placement[partition_])):
+            slot = self._spec.link_slot(partition_, replica)
+            leading = self._hub.leaders.get(slot)
+            if leading is not None and leading.serving_here and self._hub.connected(slot):
+                return slot
+        return None
+
+    def _learn_leader(self, partition_: int, node_id: int, term: int) -> None:
+        if term >= self._leaders.get(partition_, (-1, -1))[0]:
+            self._leaders[partition_] = (term, node_id)
+            self._apis.offsets_leaders = {p: node for p, (_, node) in self._leaders.items()}
+
+    # Connections that have not shown yet what they are (network.early).
+
+    def _decide(self, early: EarlyConnection, frame: bytes) -> Decision:
+        """Answer, hand the connection over to the leader it asks for, or keep it."""
+        try:
+            header, body_offset = parse_header(frame)
+            if header.api_key == API_VERSIONS:
+                early.identity = _with_software(early.identity, header, frame, body_offset)
+            if header.api_key not in MEMBER_APIS:
+                answer = self._answer_in_place(header, frame, body_offset)
+                return Keep(self) if answer is None else answer
+            body = codec.decode(header, frame, body_offset)
+        except (MalformedRequest, UnsupportedRequest) as error:
+            early.close(str(error))
+            return b""
+        partitions = self._partitions_of(header, body)
+        if len(partitions) != 1:
+            return Keep(self)
+        slot = self._serving_slot(*partitions)
+        if slot is None:
+            return self._refused(header, body)
+        return HandOver(partial(self._hub.hand_over, slot), self)
+
+    def on_hand_back(self, client: socket, identity: ClientIdentity, buffered: bytes) -> None:
+        """A leader fell and another replica of this node took over: the next frame finds it."""
+        self._listener.take_back(client, identity, buffered)
+
+    # Connections that stay: everything on them comes through here.
+
+    def on_frame(self, connection: Connection, frame: bytes) -> Any:
+        self._spawn(self._answer(connection, frame))
+        return LATER
+
+    def on_more(self, connection: Connection) -> None:
+        """Nothing is held back here that more bytes could release."""
+
+    def on_closed(self, connection: Connection) -> None:
+        """Requests under way finish into nothing."""
+
+    async def _answer(self, connection: Connection, frame: bytes) -> None:
+        try:
+            answer = await self.serve(connection.identity, frame)
+        except (MalformedRequest, UnsupportedRequest) as error:
+            connection.close(str(error))
+            return
+        except Exception:
+            log.exception("a request of %s failed", connection.identity.peer)
+            connection.close("internal error")
+            return
+        if answer is None:
+            connection.close("no answer could be had")
+        else:
+            connection.answer(answer)
+
+    async def serve(self, identity: ClientIdentity, frame: bytes) -> bytes | None:
+        """The answer frame of any request; b"" where none is sent; None: close the connection."""
+        header, body_offset = parse_header(frame)
+        in_place = self._answer_in_place(header, frame, body_offset)
+        if in_place is not None:
+            return in_place
+        if header.api_key in GROUP_APIS:
+            return await self._serve_group(header, frame, body_offset, identity)
+        entity = codec.decode_entity(header, frame, body_offset)
+        answer = await self._apis.handle(header, entity)
+        if answer is None:
+            return b""
+        return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
+
+    def _answer_in_place(self, header: Header, frame: bytes, body_offset: int) -> bytes | None:
+        apis = self._apis
+        return answer_in_place(
+            apis.image, apis.offsets_leaders, self._node.node_id, header, frame, body_offset
+        )
+
+    async def _serve_group(
+        self, header: Header, frame: bytes, body_offset: int, identity: ClientIdentity
+    ) -> bytes | None:
+        body = codec.decode(header, frame, body_offset)
+        slots = {p: self._serving_slot(p) for p in self._partitions_of(header, body)}
+        local = {p: slot for p, slot in slots.items() if slot is not None}
+        if not local:
+            return self._refused(header, body)
+        answers = await asyncio.gather(
+            *(self._hub.relay(slot, identity, frame, RELAY_TIMEOUT_S) for slot in local.values())
+        )
+        by_partition = {p: answer for p, answer in zip(local, answers, strict=True) if answer is not None}
+        if not by_partition:
+            return None
+        if len(slots) == 1:
+            return next(iter(by_partition.values()))
+        return gather(header, by_partition, self._partition_for)
+
+    def _refused(self, header: Header, body: Any) -> bytes:
+        """No replica of this node leads any of the groups asked for (W17; W9 for lists)."""
+        refused = spanning.refused_part(header.api_key, body, ErrorCode.not_coordinator, header.api_version)
+        answer = spanning.merge(header.api_key, [refused], body)
+        return codec.encode(header.api_key, header.api_version, header.correlation_id, answer)
+
+    def _partitions_of(self, header: Header, body: Any) -> set[int]:
+        return set(spanning.split(header.api_key, body, self._partition_for, self._spec.offsets_partitions))
+
+    def _partition_for(self, group_id: str) -> int:
+        return partition_for(group_id, self._spec.offsets_partitions)
+
+    # What this node's replicas send here.
+
+    def on_relay(self, slot: int, identity: ClientIdentity, frame: bytes, answer: Any) -> None:
+        self._spawn(self._serve_relayed(identity, frame, answer))
+
+    async def _serve_relayed(self, identity: ClientIdentity, frame: bytes, answer: Any) -> None:
+        try:
+            answer(await self.serve(identity, frame))
+        except (MalformedRequest, UnsupportedRequest):
+            answer(None)
+        except Exception:
+            log.exception("a relayed request of %s failed", identity.peer)
+            answer(None)
+
+    def _spawn(self, work: Awaitable[Any]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _with_software(
+    identity: ClientIdentity, header: Header, frame: bytes, body_offset: int
+) -> ClientIdentity:
+    """The identity with the client software that ApiVersions v3 and later name (KIP-511)."""
+    name, version = codec.client_software(header, frame, body_offset)
+    return identity._replace(software_name=name, software_version=version) if name else identity

@@ -1,0 +1,252 @@
+"""The actor of one controller replica: the tier's metadata behind Raft, and the care for the tier.
+
+Brokers submit commands (create a topic, allocate producer ids ...) by Ray call; the leader decides, commits,
+answers, and pushes the new metadata image to every broker. Once a second it looks after the tier: brokers
+that do not answer are marked so, and `spec.reconciler` brings back actors that are missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from actors import runtime
+from actors.contract import Request, Token
+from actors.logs import log_to_file
+from actors.metadata.commands import RegisterNode, ReportLeader, SetNodeAlive, pack, unpack
+from actors.metadata.shard import RECORD_TYPES, MetadataShard
+from actors.metadata.wire import pack_image
+from actors.replica import RecordType
+from actors.replica_host import ReplicaHost
+from actors.spec import CONTROLLER_GROUP, TierSpec, broker_name, controller_name
+
+log = logging.getLogger("groupd.controller")
+
+CARE_INTERVAL_S = 1.0
+BROKER_SILENT_S = 5.0
+"""A broker that has not answered for this long leads no topic partition any more."""
+CALL_TIMEOUT_S = 1.0
+COMMAND_TIMEOUT_S = 5.0
+
+
+class NotController(Exception):
+    """This replica does not lead; the argument is the replica that does, or None."""
+
+
+class Controller:
+    """Replica `replica_id` of the controller. A plain class: `actors.runtime` makes the actor."""
+
+    def __init__(self, spec: TierSpec, replica_id: int) -> None:
+        self._spec = spec
+        self._host = ReplicaHost(
+            spec,
+            CONTROLLER_GROUP,
+            replica_id,
+            new_shard=self._new_shard,
+            record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
+            release=self._release,
+            on_events=self._on_events,
+            on_turn=self._on_turn,
+        )
+        self._answers: dict[Token, asyncio.Future[Any]] = {}
+        self._next_token = 0
+        self._brokers: dict[int, Any] = {}
+        self._heard_at: dict[int, float] = {}
+        self._pushed_version = -1
+        self._problem: str | None = None
+        self._care: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started = asyncio.ensure_future(self._start())
+
+    async def start(self) -> None:
+        """Wait until the replica is up; raises what went wrong, in words. May be called again."""
+        await asyncio.shield(self._started)
+
+    async def _start(self) -> None:
+        try:
+            log_to_file(self._spec.data_dir, controller_name(self._host.replica_id))
+            await self._host.start()
+        except Exception as error:
+            self._problem = f"{type(error).__name__}: {error}"
+            log.error("cannot start: %s", self._problem)
+            raise RuntimeError(self._problem) from error
+        self._care = asyncio.ensure_future(self._care_for_the_tier())
+
+    async def stop(self) -> None:
+        if self._care is not None:
+            self._care.cancel()
+        await self._host.stop()
+
+    async def status(self) -> dict[str, Any]:
+        """What `groupd status` shows of this replica."""
+        raft = self._host.raft
+        status: dict[str, Any] = {
+            "replica": self._host.replica_id,
+            "node_id": self._host.node_id,
+            "pid": os.getpid(),
+            "problem": self._problem,
+            "role": "starting",
+            "leader_node": self._host.leader_node,
+            "serving": self._host.replica.serving,
+        }
+        if raft is not None:
+            image = self._shard.image()
+            status |= {
+                "role": raft.status()["role"],
+                "term": raft.term,
+                "topics": len(image.topics),
+                "image_version": image.version,
+                "problem": self._problem or raft.status()["failure"],
+            }
+        return status
+
+    async def submit(self, command: bytes) -> bytes:
+        """Decide one command (packed by metadata.commands) and answer once it is committed.
+
+        Raises NotController(replica id of the leader or None), TimeoutError.
+        """
+        return pack(await self._decide(unpack(command)))
+
+    async def image(self) -> bytes | None:
+        """The committed metadata image, or None if this replica cannot say."""
+        if not self._host.replica.serving or not self._host.replica.is_settled:
+            return None
+        return pack_image(self._shard.image())
+
+    async def on_leader(self, partition: int, node_id: int, term: int) -> None:
+        """A replica tells that it leads an offsets partition now."""
+        if self._host.replica.serving:
+            await self._decide(ReportLeader(partition, node_id, term))
+
+    @property
+    def _shard(self) -> MetadataShard:
+        shard = self._host.replica.shard
+        assert isinstance(shard, MetadataShard)
+        return shard
+
+    def _new_shard(self) -> MetadataShard:
+        spec = self._spec
+        return MetadataShard(
+            cluster_id=spec.tier_id,
+            offsets_partitions=spec.offsets_partitions,
+            settings=spec.broker,
+            new_id=lambda: uuid.uuid4().bytes,
+        )
+
+    async def _decide(self, command: Any) -> Any:
+        host = self._host
+        if not host.replica.serving:
+            raise NotController(host.leader_replica)
+        token = self._next_token = self._next_token + 1
+        answer = self._answers[token] = asyncio.get_running_loop().create_future()
+        try:
+            result = host.replica.submit(Request(token, -1, 0, "", "", command), host.now_ms())
+            host.wake()
+            if result is not None:
+                return result
+            return await asyncio.wait_for(answer, COMMAND_TIMEOUT_S)
+        finally:
+            del self._answers[token]
+
+    def _release(self, token: Token, body: Any) -> None:
+        answer = self._answers.get(token)
+        if answer is None or answer.done():
+            return
+        if getattr(body, "error_code", None) == ErrorCode.not_coordinator:
+            answer.set_exception(NotController(self._host.leader_replica))
+        else:
+            answer.set_result(body)
+
+    def _on_events(self, events: Sequence[Any]) -> None:
+        for event in events:
+            log.info("%s", event)
+
+    def _on_turn(self) -> None:
+        replica = self._host.replica
+        if not replica.serving:
+            self._pushed_version = -1
+            return
+        if not replica.is_settled:
+            return
+        image = self._shard.image()
+        if image.version != self._pushed_version:
+            self._pushed_version = image.version
+            payload = pack_image(image)
+            for node in self._spec.nodes:
+                self._spawn(self._push(node.node_id, payload))
+
+    # Looking after the tier.
+
+    async def _care_for_the_tier(self) -> None:
+        while True:
+            await asyncio.sleep(CARE_INTERVAL_S)
+            if not self._host.replica.serving:
+                self._heard_at.clear()
+                continue
+            try:
+                await self._register_nodes()
+                await asyncio.gather(*(self._look_at(node.node_id) for node in self._spec.nodes))
+                await self._reconcile()
+            except (NotController, TimeoutError) as error:
+                log.info("the tier's care is interrupted: %r", error)
+            except Exception:
+                log.exception("looking after the tier failed; next try in %s s", CARE_INTERVAL_S)
+
+    async def _register_nodes(self) -> None:
+        known = self._shard.image().nodes
+        for node in self._spec.nodes:
+            image = known.get(node.node_id)
+            if image is None or (image.host, image.port, image.rack) != (node.host, node.port, node.rack):
+                await self._decide(RegisterNode(node.node_id, node.host, node.port, node.rack))
+
+    async def _look_at(self, node_id: int) -> None:
+        now = asyncio.get_running_loop().time()
+        self._heard_at.setdefault(node_id, now)
+        version = await self._ask(node_id, "image_version")
+        if version is not None:
+            self._heard_at[node_id] = now
+            if version < self._pushed_version:
+                await self._push(node_id, pack_image(self._shard.image()))
+        alive = now - self._heard_at[node_id] < BROKER_SILENT_S
+        image = self._shard.image().nodes.get(node_id)
+        if image is not None and image.alive != alive:
+            log.info("broker %d is %s", node_id, "back" if alive else "silent: its topic partitions move")
+            await self._decide(SetNodeAlive(node_id, alive))
+
+    async def _push(self, node_id: int, payload: bytes) -> None:
+        await self._ask(node_id, "on_image", payload)
+
+    async def _ask(self, node_id: int, method: str, *args: Any) -> Any:
+        """Call a broker; None if it does not answer."""
+        try:
+            if node_id not in self._brokers:
+                name = broker_name(node_id)
+                handle = await asyncio.to_thread(runtime.find, name, self._spec.namespace)
+                if handle is None:
+                    return None
+                self._brokers[node_id] = handle
+            return await runtime.call(self._brokers[node_id], method, *args, timeout_s=CALL_TIMEOUT_S)
+        except Exception as error:
+            self._brokers.pop(node_id, None)
+            log.info("broker %d does not answer %s: %s", node_id, method, error)
+            return None
+
+    async def _reconcile(self) -> None:
+        if self._spec.reconciler is None:
+            return
+        module, _, function = self._spec.reconciler.partition(":")
+        step = getattr(importlib.import_module(module), function)
+        for done in await step(self._spec):
+            log.info("reconciled: %s", done)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,68 @@
+"""What members of a classic group offer, and what the group makes of it: the vote and the subscriptions.
+
+The bytes of a protocol are opaque, save for one use: where the protocol type is "consumer", the topics
+of the members' subscriptions say whose offsets may be deleted or expire (O12, O14).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kio.schema.consumer_protocol_subscription.v0 import ConsumerProtocolSubscription
+from kio.serial import entity_reader
+from kio.serial.errors import DecodeError
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""(name, metadata) in a member's order of preference."""
+
+_VERSION_BYTES = 2
+_HASH_TABLE_SIZE = 16
+_HASH_TABLE_LOAD = 0.75
+
+_read_subscription = entity_reader(ConsumerProtocolSubscription)
+
+
+def offered_names(protocols: Protocols) -> tuple[str, ...]:
+    """The names that count for a member. One that it lists twice drops out (features.md section 11, C15)."""
+    names = [name for name, _ in protocols]
+    if len(set(names)) == len(names):
+        return tuple(names)
+    times = Counter(names)
+    return tuple(name for name in names if times[name] == 1)
+
+
+def winner(votes: Iterable[str]) -> str:
+    """The name with most votes. A tie falls to Java's HashMap order, as in Kafka (section 11, C15), so that
+    a group keeps its assignor when it moves here. There must be a vote."""
+    counts = Counter(votes)
+    assert counts, "a vote needs voters"
+    size = _HASH_TABLE_SIZE
+    while len(counts) > size * _HASH_TABLE_LOAD:
+        size *= 2
+    # The name last breaks ties inside a bucket; Kafka has the order of the votes there, which hangs on ids.
+    return min(counts, key=lambda name: (-counts[name], _bucket(name, size), name))
+
+
+def _bucket(name: str, size: int) -> int:
+    """Where a java.util.HashMap keeps a string: hashCode over UTF-16 units, the high half mixed in."""
+    code = 0
+    units = name.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(units), 2):
+        code = (code * 31 + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return (code ^ code >> 16) & (size - 1)
+
+
+def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
+    """The topics of a ConsumerProtocolSubscription of any version; None if the bytes are none.
+
+    Read as version 0, which is the prefix of all later ones, as Kafka does; so a client newer than this
+    code is understood. Bytes on which Kafka's join phase hangs (section 11, C29) are merely unknown here.
+    """
+    try:
+        subscription, _ = _read_subscription(metadata, _VERSION_BYTES)
+    except DecodeError:
+        return None
+    return frozenset(subscription.topics)

@@ -1,0 +1,274 @@
+"""A classic group's rebalance: prepare, complete the join phase, and what timers do to it (C10 to C16, C19).
+
+Functions here change the live group at once and collect records, replies and events in a `Turn`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from actors.contract import NOTHING, Record, Reply, Result, Token
+from actors.coordinator.classic_group import (
+    COMPLETING_REBALANCE,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    ClassicGroup,
+    ClassicMember,
+    Step,
+)
+from actors.coordinator.classic_store import generation_records
+from actors.coordinator.events import MemberRemoved, RebalanceBegan, RebalanceEnded
+from actors.coordinator.state import ShardState
+from actors.protocol.messages import NO_ERROR, JoinGroupResponse, SyncGroupResponse
+
+REASON_CHARS_MAX = 255
+"""C24: Kafka cuts a client's reason here."""
+
+
+class Cause(NamedTuple):
+    """Why something happens to a group; for events only."""
+
+    what: str
+    member_id: str | None = None
+    reason: str | None = None
+    """As the client gave it."""
+
+
+class Turn:
+    """One decision in the making: where it is made, and what it gives so far."""
+
+    __slots__ = ("events", "now_ms", "records", "replies", "state")
+
+    def __init__(self, state: ShardState, now_ms: int) -> None:
+        self.state = state
+        self.now_ms = now_ms
+        self.records: list[Record] = []
+        self.replies: list[Reply] = []
+        self.events: list[Any] = []
+
+    def answer(self, token: Token | None, body: Any, group_id: str) -> None:
+        """Answer a request, if there is one."""
+        if token is not None:
+            self.replies.append(Reply(token, body, group_id))
+
+    def result(self) -> Result:
+        return Result(self.records, self.replies, self.events)
+
+
+def cut(reason: str | None) -> str | None:
+    return reason if reason is None else reason[:REASON_CHARS_MAX]
+
+
+def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
+    """What a member hears of the current generation; the leader also hears of the others (B3)."""
+    return JoinGroupResponse(
+        NO_ERROR,
+        group.generation,
+        group.protocol_type,
+        group.protocol_name,
+        group.leader or "",
+        member_id=member.member_id,
+        members=member_list(group) if member.member_id == group.leader else (),
+    )
+
+
+def member_list(group: ClassicGroup) -> tuple[tuple[str, str | None, bytes], ...]:
+    name = group.protocol_name
+    return tuple(
+        (member.member_id, member.group_instance_id, member.metadata(name))
+        for member in group.members.values()
+    )
+
+
+def arm_session(turn: Turn, member: ClassicMember) -> None:
+    turn.state.timers.schedule(member.session_key, turn.now_ms + member.session_timeout_ms)
+
+
+def rebalance_or_complete(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+    """Begin a rebalance, or see whether the one under way has all it waits for."""
+    if group.state is PREPARING_REBALANCE:
+        maybe_complete_join(turn, group)
+    else:
+        prepare_rebalance(turn, group, cause)
+
+
+def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+    timers = turn.state.timers
+    if group.state is COMPLETING_REBALANCE:
+        _send_back_syncs(turn, group)
+    else:
+        group.rebalance_began_ms = turn.now_ms
+    group.pending_syncs.clear()
+    timers.cancel(group.sync_key)
+    initial = group.state is EMPTY
+    group.move(Step.REBALANCE, turn.now_ms)
+    turn.events.append(
+        RebalanceBegan(
+            group.group_id, group.generation, cause.what, cause.member_id, cut(cause.reason), turn.now_ms
+        )
+    )
+    delay_ms = turn.state.settings.group_initial_rebalance_delay_ms
+    if initial and delay_ms > 0:
+        group.new_member_added = False
+        group.initial_delay_ms = delay_ms
+        group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+        timers.schedule(group.join_key, turn.now_ms + delay_ms)
+    elif initial or group.all_joined:
+        # Without an initial delay nobody is waited for, pending members included (section 11, C8).
+        complete_join(turn, group)
+    else:
+        timers.schedule(group.join_key, turn.now_ms + group.rebalance_timeout_ms)
+
+
+def _send_back_syncs(turn: Turn, group: ClassicGroup) -> None:
+    """C19: the assignment that was being made is void; whoever waits for it must rejoin."""
+    for member in group.members.values():
+        member.assignment = b""
+        if member.sync_token is not None:
+            turn.answer(member.sync_token, SyncGroupResponse(ErrorCode.rebalance_in_progress), group.group_id)
+            member.sync_token = None
+            arm_session(turn, member)
+
+
+def maybe_complete_join(turn: Turn, group: ClassicGroup) -> None:
+    """Complete the join phase if nobody is missing. Never the initial one: its delay runs to the end, so
+    that a group that starts up needs one rebalance (C10)."""
+    if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.all_joined:
+        complete_join(turn, group)
+
+
+def complete_join(turn: Turn, group: ClassicGroup) -> None:
+    """C13: go on with those who rejoined, and with static members, who may be restarting."""
+    timers = turn.state.timers
+    timers.cancel(group.join_key)
+    missing = [
+        member
+        for member in group.members.values()
+        if member.join_token is None and member.group_instance_id is None
+    ]
+    for member in missing:
+        remove_member(turn, group, member, Cause("did not rejoin in time"))
+    if not group.elect_joined_leader() and group.members:
+        # Only absent static members: their session timers decide.
+        timers.schedule(group.join_key, turn.now_ms + group.rebalance_timeout_ms)
+        return
+    group.generation += 1
+    group.pending_syncs.clear()
+    if group.members:
+        _begin_sync_phase(turn, group)
+        return
+    group.protocol_name = None
+    group.move(Step.NOBODY_JOINED, turn.now_ms)
+    group.learn_subscribed_topics()
+    end_rebalance(turn, group)
+
+
+def _begin_sync_phase(turn: Turn, group: ClassicGroup) -> None:
+    group.protocol_name = group.select_protocol()
+    group.move(Step.MEMBERS_JOINED, turn.now_ms)
+    group.learn_subscribed_topics()
+    for member in group.members.values():
+        turn.answer(group.take_join(member), joined(group, member), group.group_id)
+        member.is_new = False
+        arm_session(turn, member)
+        group.pending_syncs[member.member_id] = None
+    turn.state.timers.schedule(group.sync_key, turn.now_ms + group.rebalance_timeout_ms)
+
+
+def end_rebalance(turn: Turn, group: ClassicGroup) -> None:
+    """The group is Stable or Empty: this generation is worth keeping."""
+    turn.records += generation_records(turn.state, group)
+    turn.events.append(
+        RebalanceEnded(
+            group.group_id,
+            group.generation,
+            len(group.members),
+            turn.now_ms - group.rebalance_began_ms,
+            turn.now_ms,
+        )
+    )
+
+
+def remove_member(turn: Turn, group: ClassicGroup, member: ClassicMember, cause: Cause) -> None:
+    """Take a member out, without a rebalance: the caller begins one for all it removes.
+
+    Its parked requests get UNKNOWN_MEMBER_ID, a join with member id "" (section 11, C23), so that a client
+    that is still there starts over. (Kafka leaves a parked sync unanswered.)
+    """
+    group_id = group.group_id
+    unknown = ErrorCode.unknown_member_id
+    turn.answer(group.take_join(member), JoinGroupResponse(unknown), group_id)
+    turn.answer(member.sync_token, SyncGroupResponse(unknown), group_id)
+    member.sync_token = None
+    turn.state.timers.cancel(member.session_key)
+    group.remove(member)
+    _report_removed(turn, group, member.member_id, cause)
+
+
+def drop_pending(turn: Turn, group: ClassicGroup, member_id: str, cause: Cause) -> None:
+    """Forget a member id that was handed out and not used."""
+    turn.state.timers.cancel(group.pending_joins.pop(member_id))
+    _report_removed(turn, group, member_id, cause)
+
+
+def _report_removed(turn: Turn, group: ClassicGroup, member_id: str, cause: Cause) -> None:
+    turn.events.append(MemberRemoved(group.group_id, member_id, cause.what, cut(cause.reason), turn.now_ms))
+
+
+# Timers.
+
+
+def on_join_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
+    """The join phase has lasted long enough; the initial one is extended for newcomers (C10)."""
+    group = state.classic.get(str(key[1]))
+    if group is None or group.state is not PREPARING_REBALANCE:
+        return NOTHING
+    turn = Turn(state, now_ms)
+    initial = group.previous_state is EMPTY
+    if initial and group.new_member_added and group.initial_remaining_ms > 0:
+        elapsed_ms = group.initial_delay_ms
+        group.new_member_added = False
+        group.initial_delay_ms = min(
+            state.settings.group_initial_rebalance_delay_ms, group.initial_remaining_ms
+        )
+        group.initial_remaining_ms = max(group.initial_remaining_ms - elapsed_ms, 0)
+        state.timers.schedule(group.join_key, now_ms + group.initial_delay_ms)
+    else:
+        complete_join(turn, group)
+    return turn.result()
+
+
+def on_sync_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
+    """C16: who has not synced by now is out, static members included, even if the group is Stable."""
+    group = state.classic.get(str(key[1]))
+    if group is None or group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_syncs:
+        return NOTHING
+    turn = Turn(state, now_ms)
+    cause = Cause("did not sync in time")
+    for member_id in list(group.pending_syncs):
+        remove_member(turn, group, group.members[member_id], cause)
+    prepare_rebalance(turn, group, Cause("members did not sync in time"))
+    return turn.result()
+
+
+def on_session_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
+    """A member was not heard of, or a pending member did not come back (C8, C12)."""
+    group = state.classic.get(str(key[1]))
+    if group is None:
+        return NOTHING
+    member_id = str(key[2])
+    turn = Turn(state, now_ms)
+    if member_id in group.pending_joins:
+        drop_pending(turn, group, member_id, Cause("did not use its member id in time"))
+        maybe_complete_join(turn, group)
+        return turn.result()
+    member = group.members.get(member_id)
+    if member is None or member.is_waited_for():
+        return NOTHING
+    what = "waited too long for its first generation" if member.is_new else "session timed out"
+    remove_member(turn, group, member, Cause(what))
+    rebalance_or_complete(turn, group, Cause("member: " + what, member_id))
+    return turn.result()

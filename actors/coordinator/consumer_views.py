@@ -1,0 +1,183 @@
+"""Consumer groups as the other areas see them: may a member commit or fetch, describe, list, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kio.schema.errors import ErrorCode
+
+from actors.contract import Record, Request
+from actors.coordinator.consumer_leave import drop_timers
+from actors.coordinator.consumer_members import find_group, unknown_member
+from actors.coordinator.consumer_state import NOT_JOINED, ConsumerGroup, ConsumerMember
+from actors.coordinator.partitions import EMPTY
+from actors.coordinator.records import (
+    CONSUMER_GROUP_METADATA,
+    CONSUMER_MEMBER_METADATA,
+    CURRENT_MEMBER_ASSIGNMENT,
+    REGULAR_EXPRESSION,
+    TARGET_ASSIGNMENT_MEMBER,
+    TARGET_ASSIGNMENT_METADATA,
+    ConsumerGroupKey,
+    ConsumerMemberKey,
+    RegularExpressionKey,
+    TopicPartitions,
+)
+from actors.coordinator.state import ShardState
+from actors.coordinator.target import preferred_assignor
+from actors.metadata.image import MetadataImage
+from actors.protocol.errors import GroupError
+from actors.protocol.messages import (
+    NO_ERROR,
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    DescribedTopicPartitions,
+    ListedGroup,
+    OffsetCommitRequest,
+)
+
+MEMBER_EPOCH_VERSION = 9
+"""The first version of OffsetCommit that carries a member epoch."""
+_CONSUMER_MEMBER = 1
+_CLASSIC_MEMBER = 0
+
+
+def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
+    """O1, O6 for a group that is in `state.consumer`. Raises GroupError: 25 unknown member, 35 a member of
+    the consumer protocol below version 9, 113 an epoch that is not the member's."""
+    body: OffsetCommitRequest = request.body
+    group = find_group(state, body.group_id)
+    epoch = body.generation_id_or_member_epoch
+    if epoch < 0 and group.size == 0:
+        # As of an admin client or a consumer that assigns itself.
+        return
+    member = group.member(body.member_id)
+    if member is None:
+        raise unknown_member(body.group_id, body.member_id)
+    assert member.metadata is not None
+    if request.api_version < MEMBER_EPOCH_VERSION and member.metadata.classic is None:
+        raise GroupError(
+            ErrorCode.unsupported_version,
+            f"OffsetCommit version {MEMBER_EPOCH_VERSION} or above must be used by members using the modern"
+            " group protocol",
+        )
+    _check_epoch(member, epoch)
+
+
+def validate_fetch(state: ShardState, group_id: str, member_id: str | None, member_epoch: int) -> None:
+    """O11 and section 11: nothing to check for other kinds of group or for a request that names no
+    member. Raises GroupError: -1 no member id but an epoch, 25 unknown member, 113 not its epoch."""
+    group = state.consumer.get(group_id)
+    if group is None or (member_id is None and member_epoch < 0):
+        return
+    if member_id is None:
+        raise GroupError(ErrorCode.unknown_server_error, "A member epoch needs a member id.")
+    member = group.member(member_id)
+    if member is None:
+        raise unknown_member(group_id, member_id)
+    _check_epoch(member, member_epoch)
+
+
+def _check_epoch(member: ConsumerMember, sent: int) -> None:
+    known = (member.current or NOT_JOINED).member_epoch
+    if sent == known:
+        return
+    assert member.metadata is not None
+    code = ErrorCode.stale_member_epoch if member.metadata.classic is None else ErrorCode.illegal_generation
+    raise GroupError(code, f"Expected member epoch {known} but was {sent}.")
+
+
+def describe(state: ShardState, group_id: str) -> DescribedConsumerGroup:
+    """A12, M23. Raises GroupError(group_id_not_found)."""
+    group = find_group(state, group_id)
+    return DescribedConsumerGroup(
+        error_code=NO_ERROR,
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=preferred_assignor(group.votes, state.settings),
+        members=tuple(
+            _describe_member(member_id, member, state.image)
+            for member_id, member in group.members.items()
+            if member.metadata is not None
+        ),
+    )
+
+
+def _describe_member(member_id: str, member: ConsumerMember, image: MetadataImage) -> DescribedConsumerMember:
+    metadata, current = member.metadata, member.current or NOT_JOINED
+    assert metadata is not None
+    return DescribedConsumerMember(
+        member_id=member_id,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        member_epoch=current.member_epoch,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        subscribed_topic_names=metadata.subscribed_topic_names,
+        subscribed_topic_regex=metadata.subscribed_topic_regex or None,
+        assignment=_named(current.assigned, image),
+        target_assignment=_named(member.target or EMPTY, image),
+        member_type=_CONSUMER_MEMBER if metadata.classic is None else _CLASSIC_MEMBER,
+    )
+
+
+def _named(assignment: TopicPartitions, image: MetadataImage) -> tuple[DescribedTopicPartitions, ...]:
+    """Topics that are gone have no name to show and are left out, as in Kafka."""
+    topics = image.topics_by_id
+    return tuple(
+        DescribedTopicPartitions(topic_id, topics[topic_id].name, packed)
+        for topic_id, packed in assignment
+        if topic_id in topics
+    )
+
+
+def listed(state: ShardState) -> Iterator[ListedGroup]:
+    for group_id, group in state.consumer.items():
+        yield ListedGroup(group_id, "consumer", group.state_name, "Consumer")
+
+
+def is_empty(state: ShardState, group_id: str) -> bool:
+    """Whether the group exists and has no members."""
+    group = state.consumer.get(group_id)
+    return group is not None and group.size == 0
+
+
+def subscribed_topics(state: ShardState, group_id: str) -> frozenset[str]:
+    """Names that members subscribe to, and what their regexes match; empty for a group that is not there."""
+    group = state.consumer.get(group_id)
+    if group is None:
+        return frozenset()
+    names = set(group.topic_counts)
+    for resolved in group.regexes.values():
+        names.update(resolved.topics)
+    return frozenset(names)
+
+
+def delete_records(state: ShardState, group_id: str) -> list[Record]:
+    """Tombstones of the whole group in Kafka's order: all 8, all 7, 6, all 5, all 16, 3; any prefix of
+    them can be replayed. Raises GroupError: group_id_not_found, non_empty_group."""
+    group = find_group(state, group_id)
+    if group.size:
+        raise GroupError(ErrorCode.non_empty_group, f"Group {group_id} is not empty.")
+    records = [*_tombstones(group, CURRENT_MEMBER_ASSIGNMENT), *_tombstones(group, TARGET_ASSIGNMENT_MEMBER)]
+    if group.target_metadata is not None:
+        records.append(Record(ConsumerGroupKey(TARGET_ASSIGNMENT_METADATA, group_id), None))
+    records += _tombstones(group, CONSUMER_MEMBER_METADATA)
+    for regex in group.regexes:
+        records.append(Record(RegularExpressionKey(REGULAR_EXPRESSION, group_id, regex), None))
+    records.append(Record(ConsumerGroupKey(CONSUMER_GROUP_METADATA, group_id), None))
+    return records
+
+
+def _tombstones(group: ConsumerGroup, kind: int) -> list[Record]:
+    return [Record(ConsumerMemberKey(kind, group.group_id, member_id), None) for member_id in group.members]
+
+
+def forget(state: ShardState, group_id: str) -> None:
+    """Drop the timers of a group that is being deleted."""
+    group = state.consumer.get(group_id)
+    if group is not None:
+        for member_id in list(group.members):
+            drop_timers(state, group, member_id)

@@ -1,0 +1,240 @@
+"""What brokers, replicas and the controller's actor ask of the metadata shard, and what it answers.
+
+Error codes are plain ints of `kio.schema.errors.ErrorCode`, so that `pack` carries every command and result
+between actors as bytes. A result has one entry for each entry of its command, in its order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import msgpack
+
+FORMAT = 1
+"""Stands before every packed command and result (design.md section 11); any other is refused."""
+
+NO_TOPIC_ID = bytes(16)
+
+SET = 0
+DELETE = 1
+APPEND = 2
+SUBTRACT = 3
+"""Operations of IncrementalAlterConfigs (KIP-339), as on the wire."""
+
+PRODUCER_ID_BLOCK_SIZE = 1_000
+"""As Kafka's controller gives them out (KIP-730)."""
+
+
+class NewTopic(NamedTuple):
+    name: str
+    partition_count: int = -1
+    """-1: the default, or as many as `assignments` name."""
+    replication_factor: int = -1
+    """Checked as Kafka does, without effect: a topic's log has one copy."""
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """(partition, node ids); the first living node leads."""
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+class CreateTopics(NamedTuple):
+    topics: tuple[NewTopic, ...]
+    validate_only: bool = False
+
+
+class CreatedTopic(NamedTuple):
+    name: str
+    error_code: int = 0
+    error_message: str | None = None
+    topic_id: bytes = NO_TOPIC_ID
+    partition_count: int = -1
+    replication_factor: int = -1
+    configs: tuple[tuple[str, str], ...] = ()
+    """Overrides only."""
+
+
+class CreateTopicsResult(NamedTuple):
+    topics: tuple[CreatedTopic, ...]
+
+
+class TopicToDelete(NamedTuple):
+    """Either a name or an id (KIP-516)."""
+
+    name: str | None = None
+    topic_id: bytes = NO_TOPIC_ID
+
+
+class DeleteTopics(NamedTuple):
+    topics: tuple[TopicToDelete, ...]
+
+
+class DeletedTopic(NamedTuple):
+    name: str | None
+    topic_id: bytes = NO_TOPIC_ID
+    error_code: int = 0
+    error_message: str | None = None
+
+
+class DeleteTopicsResult(NamedTuple):
+    topics: tuple[DeletedTopic, ...]
+
+
+class MorePartitions(NamedTuple):
+    name: str
+    partition_count: int
+    """Afterwards."""
+    assignments: tuple[tuple[int, ...], ...] | None = None
+    """Node ids of each added partition; None: the controller chooses."""
+
+
+class CreatePartitions(NamedTuple):
+    topics: tuple[MorePartitions, ...]
+    validate_only: bool = False
+
+
+class TopicOutcome(NamedTuple):
+    name: str
+    error_code: int = 0
+    error_message: str | None = None
+
+
+class CreatePartitionsResult(NamedTuple):
+    topics: tuple[TopicOutcome, ...]
+
+
+class TopicConfigChange(NamedTuple):
+    topic: str
+    changes: tuple[tuple[str, int, str | None], ...]
+    """(config name, SET, DELETE, APPEND or SUBTRACT, value)"""
+
+
+class AlterTopicConfigs(NamedTuple):
+    topics: tuple[TopicConfigChange, ...]
+    validate_only: bool = False
+
+
+class AlterTopicConfigsResult(NamedTuple):
+    topics: tuple[TopicOutcome, ...]
+
+
+class AllocateProducerIds(NamedTuple):
+    node_id: int
+    """Who asks; every answer is a new block."""
+
+
+class ProducerIdBlock(NamedTuple):
+    error_code: int = 0
+    first_producer_id: int = -1
+    size: int = 0
+
+
+class RegisterNode(NamedTuple):
+    """A broker is up at this address. It counts as alive from now on."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class SetNodeAlive(NamedTuple):
+    """Not alive: its topic partitions get other leaders and clients are no longer told of it."""
+
+    node_id: int
+    alive: bool
+
+
+class ReportLeader(NamedTuple):
+    """A replica was elected leader of an offsets partition. The highest term wins; ties change nothing."""
+
+    partition: int
+    node_id: int
+    term: int
+
+
+class ReportController(NamedTuple):
+    """The controller's leader lives on this node."""
+
+    node_id: int
+
+
+class Outcome(NamedTuple):
+    """The answer to RegisterNode, SetNodeAlive, ReportLeader and ReportController, and to any command that
+    is refused as a whole (this replica does not lead)."""
+
+    error_code: int = 0
+    error_message: str | None = None
+
+
+Command = (
+    CreateTopics
+    | DeleteTopics
+    | CreatePartitions
+    | AlterTopicConfigs
+    | AllocateProducerIds
+    | RegisterNode
+    | SetNodeAlive
+    | ReportLeader
+    | ReportController
+)
+CommandResult = (
+    CreateTopicsResult
+    | DeleteTopicsResult
+    | CreatePartitionsResult
+    | AlterTopicConfigsResult
+    | ProducerIdBlock
+    | Outcome
+)
+
+
+class Unreadable(ValueError):
+    """The bytes are no command, result or image of a format that this release reads."""
+
+
+class _Shape(NamedTuple):
+    cls: type[Any]
+    entry_cls: type[Any] | None = None
+    """Class of the entries of the first field."""
+
+
+_SHAPES = {
+    shape.cls.__name__: shape
+    for shape in (
+        _Shape(CreateTopics, NewTopic),
+        _Shape(DeleteTopics, TopicToDelete),
+        _Shape(CreatePartitions, MorePartitions),
+        _Shape(AlterTopicConfigs, TopicConfigChange),
+        _Shape(AllocateProducerIds),
+        _Shape(RegisterNode),
+        _Shape(SetNodeAlive),
+        _Shape(ReportLeader),
+        _Shape(ReportController),
+        _Shape(CreateTopicsResult, CreatedTopic),
+        _Shape(DeleteTopicsResult, DeletedTopic),
+        _Shape(CreatePartitionsResult, TopicOutcome),
+        _Shape(AlterTopicConfigsResult, TopicOutcome),
+        _Shape(ProducerIdBlock),
+        _Shape(Outcome),
+    )
+}
+
+
+def pack(message: Command | CommandResult) -> bytes:
+    """A command or result as msgpack of (format, class name, fields)."""
+    assert type(message).__name__ in _SHAPES
+    return cast(bytes, msgpack.packb((FORMAT, type(message).__name__, message)))
+
+
+def unpack(packed: bytes) -> Any:
+    """The command or result that `pack` was given. Raises Unreadable."""
+    try:
+        version, name, values = msgpack.unpackb(packed, use_list=False)
+        if version != FORMAT:
+            raise Unreadable(f"format version {version}; this release reads {FORMAT}")
+        shape = _SHAPES[name]
+        if shape.entry_cls is not None:
+            values = (tuple(shape.entry_cls(*entry) for entry in values[0]), *values[1:])
+        return shape.cls(*values)
+    except Unreadable:
+        raise
+    except (TypeError, ValueError, LookupError, msgpack.UnpackException) as error:
+        raise Unreadable(f"no command or result of this release: {error!r}") from error

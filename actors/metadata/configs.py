@@ -1,0 +1,84 @@
+"""Changing topic configs one by one (KIP-339). The changes to one topic are made all or none."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from actors.contract import Record
+from actors.metadata.commands import (
+    APPEND,
+    DELETE,
+    SET,
+    SUBTRACT,
+    AlterTopicConfigs,
+    AlterTopicConfigsResult,
+    TopicConfigChange,
+    TopicOutcome,
+)
+from actors.metadata.records import TOPIC, TopicKey, TopicValue
+from actors.metadata.state import MetadataState
+from actors.metadata.topic_configs import LIST, TOPIC_CONFIGS, default_value, entries, problem
+from actors.protocol.errors import GroupError
+
+
+def alter_topic_configs(
+    state: MetadataState, command: AlterTopicConfigs
+) -> tuple[list[Record], AlterTopicConfigsResult]:
+    records: list[Record] = []
+    outcomes: list[TopicOutcome] = []
+    seen: set[str] = set()
+    for change in command.topics:
+        try:
+            if change.topic in seen:
+                raise GroupError(ErrorCode.invalid_request, "Each resource must appear at most once.")
+            seen.add(change.topic)
+            value = _altered(state, change)
+        except GroupError as error:
+            outcomes.append(TopicOutcome(change.topic, error.error_code, error.message))
+            continue
+        outcomes.append(TopicOutcome(change.topic))
+        if not command.validate_only and value != state.topics[change.topic]:
+            records.append(Record(TopicKey(TOPIC, change.topic), value))
+    return records, AlterTopicConfigsResult(tuple(outcomes))
+
+
+def _altered(state: MetadataState, change: TopicConfigChange) -> TopicValue:
+    """Raises GroupError if one of the changes is not possible."""
+    value = state.topics.get(change.topic)
+    if value is None:
+        message = f"The topic '{change.topic}' does not exist."
+        raise GroupError(ErrorCode.unknown_topic_or_partition, message)
+    names = [name for name, _, _ in change.changes]
+    if len(set(names)) != len(names):
+        raise GroupError(ErrorCode.invalid_request, "Error due to duplicate config keys")
+    configs = dict(value.configs)
+    for name, operation, given in change.changes:
+        if name not in TOPIC_CONFIGS:
+            raise GroupError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
+        if operation == DELETE:
+            configs.pop(name, None)
+            continue
+        if operation not in (SET, APPEND, SUBTRACT):
+            raise GroupError(ErrorCode.invalid_request, f"Unknown operation type {operation}.")
+        if given is None:
+            raise GroupError(ErrorCode.invalid_request, f"Null value not supported for : {name}")
+        configs[name] = given if operation == SET else _list_changed(state, configs, name, operation, given)
+        wrong = problem(name, configs[name])
+        if wrong is not None:
+            raise GroupError(ErrorCode.invalid_config, wrong)
+    return value._replace(configs=tuple(sorted(configs.items())))
+
+
+def _list_changed(
+    state: MetadataState, configs: dict[str, str], name: str, operation: int, given: str
+) -> str:
+    definition = TOPIC_CONFIGS[name]
+    if definition.config_type != LIST:
+        word = "APPEND" if operation == APPEND else "SUBTRACT"
+        message = f"Can't {word} to key {name} because its type is not LIST."
+        raise GroupError(ErrorCode.invalid_config, message)
+    before = entries(configs.get(name, default_value(definition, state.settings)))
+    asked = entries(given)
+    if operation == APPEND:
+        return ",".join(before + [entry for entry in asked if entry not in before])
+    return ",".join(entry for entry in before if entry not in asked)

@@ -1,0 +1,32 @@
+"""Topic names, as Kafka judges them (org.apache.kafka.common.internals.Topic)."""
+
+from __future__ import annotations
+
+import re
+
+NAME_LENGTH_MAX = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+
+def name_problem(name: str) -> str | None:
+    """What is wrong with a topic's name, in Kafka's words, or None."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > NAME_LENGTH_MAX:
+        return (
+            f"Topic name is invalid: the length of '{name[:NAME_LENGTH_MAX]}...' "
+            f"is longer than the max allowed length {NAME_LENGTH_MAX}"
+        )
+    if _LEGAL.fullmatch(name) is None:
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters "
+            "other than ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+def collision_name(name: str) -> str | None:
+    """What colliding names have in common: metric names do not tell "." from "_". None: cannot collide."""
+    return name.replace(".", "_") if "." in name or "_" in name else None

@@ -1,0 +1,76 @@
+"""The controller's replicated records, as NamedTuples of plain types (msgpack carries them as they are).
+
+The kinds are ours and start at 201, apart from the coordinator's: both shards live in the same machinery.
+The second field of a key is the topic, or "" for what belongs to no topic.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+IMAGE_VERSION = 201
+CONTROLLER = 202
+PRODUCER_IDS = 203
+NODE = 204
+OFFSETS_LEADER = 205
+TOPIC = 206
+
+
+class SingletonKey(NamedTuple):
+    """Key of IMAGE_VERSION, CONTROLLER and PRODUCER_IDS: there is one record of each."""
+
+    kind: int
+    topic: str = ""
+
+
+class ImageVersionValue(NamedTuple):
+    version: int
+    """`MetadataImage.version`."""
+
+
+class ControllerValue(NamedTuple):
+    node_id: int
+
+
+class ProducerIdsValue(NamedTuple):
+    next_producer_id: int
+    """The first id that no block has been given out for."""
+
+
+class NodeKey(NamedTuple):
+    kind: int
+    topic: str
+    node_id: int
+
+
+class NodeValue(NamedTuple):
+    host: str
+    port: int
+    rack: str | None
+    alive: int
+    """1 or 0."""
+
+
+class OffsetsLeaderKey(NamedTuple):
+    kind: int
+    topic: str
+    partition: int
+
+
+class OffsetsLeaderValue(NamedTuple):
+    node_id: int
+    term: int
+    """The Raft term in which the node leads the offsets partition."""
+
+
+class TopicKey(NamedTuple):
+    kind: int
+    topic: str
+
+
+class TopicValue(NamedTuple):
+    topic_id: bytes
+    """16 bytes."""
+    partition_leaders: tuple[int, ...]
+    configs: tuple[tuple[str, str], ...]
+    """Overrides only, sorted by name."""

@@ -1,0 +1,141 @@
+"""The metadata shard: the controller's replicated state behind the `Shard` contract.
+
+This file only dispatches. The rules live in `topics`, `configs` and `nodes`; each takes the state and a
+command and returns the records and the answer. Nothing here is volatile and nothing is timed: whether a
+node is alive is judged by the controller's actor, which knows a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, assert_never
+
+from actors.contract import NOTHING, Key, Record, Reply, Request, Result, Value
+from actors.metadata import configs, nodes, topics
+from actors.metadata.commands import (
+    AllocateProducerIds,
+    AlterTopicConfigs,
+    Command,
+    CommandResult,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    Outcome,
+    RegisterNode,
+    ReportController,
+    ReportLeader,
+    SetNodeAlive,
+)
+from actors.metadata.image import MetadataImage
+from actors.metadata.records import (
+    CONTROLLER,
+    IMAGE_VERSION,
+    NODE,
+    OFFSETS_LEADER,
+    PRODUCER_IDS,
+    TOPIC,
+    ControllerValue,
+    ImageVersionValue,
+    NodeKey,
+    NodeValue,
+    OffsetsLeaderKey,
+    OffsetsLeaderValue,
+    ProducerIdsValue,
+    SingletonKey,
+    TopicKey,
+    TopicValue,
+)
+from actors.metadata.state import MetadataState
+from actors.spec import BrokerSettings
+
+RECORD_TYPES = {
+    IMAGE_VERSION: (SingletonKey, ImageVersionValue),
+    CONTROLLER: (SingletonKey, ControllerValue),
+    PRODUCER_IDS: (SingletonKey, ProducerIdsValue),
+    NODE: (NodeKey, NodeValue),
+    OFFSETS_LEADER: (OffsetsLeaderKey, OffsetsLeaderValue),
+    TOPIC: (TopicKey, TopicValue),
+}
+"""(key class, value class) by kind."""
+
+
+class MetadataShard:
+    """See `actors.contract.Shard`. `new_id` yields 16 bytes that no topic has had before.
+
+    `Request.body` is a `Command`; `Reply.body` is the `CommandResult` that belongs to it.
+    """
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str,
+        offsets_partitions: int,
+        settings: BrokerSettings,
+        new_id: Callable[[], bytes],
+    ) -> None:
+        self.state = MetadataState(
+            settings, new_id, cluster_id=cluster_id, offsets_partitions=offsets_partitions
+        )
+
+    def image(self) -> MetadataImage:
+        """The applied state; on a leader this includes what is decided and not yet committed, so the host
+        passes it on only when nothing is. Built once for each change."""
+        return self.state.image()
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+    def handle(self, request: Request, now_ms: int) -> Result:
+        records, answer = _decide(self.state, request.body)
+        # Producer ids are no part of the image: giving out a block makes no newer one.
+        if any(record.key[0] != PRODUCER_IDS for record in records):
+            version = ImageVersionValue(self.state.version + 1)
+            records.append(Record(SingletonKey(IMAGE_VERSION), version))
+        return Result(records=records, replies=(Reply(request.token, answer),))
+
+    def expire(self, now_ms: int) -> Result:
+        return NOTHING
+
+    def apply(self, key: Key, value: Value | None) -> Value | None:
+        return self.state.apply(key, value)
+
+    def records(self) -> Iterator[Record]:
+        return self.state.records()
+
+    def on_elected(self, now_ms: int) -> Result:
+        """Nothing is volatile, so nothing is to be built."""
+        return NOTHING
+
+    def on_resigned(self) -> None:
+        """Nothing is volatile."""
+
+    def on_metadata(self, image: MetadataImage, now_ms: int) -> Result:
+        """The images come from here."""
+        return NOTHING
+
+    def refusal(self, request: Request, error_code: int) -> Any:
+        return Outcome(error_code)
+
+
+def _decide(state: MetadataState, command: Command) -> tuple[list[Record], CommandResult]:
+    match command:
+        case CreateTopics():
+            return topics.create_topics(state, command)
+        case DeleteTopics():
+            return topics.delete_topics(state, command)
+        case CreatePartitions():
+            return topics.create_partitions(state, command)
+        case AlterTopicConfigs():
+            return configs.alter_topic_configs(state, command)
+        case AllocateProducerIds():
+            return nodes.allocate_producer_ids(state, command)
+        case RegisterNode():
+            return nodes.register_node(state, command)
+        case SetNodeAlive():
+            return nodes.set_node_alive(state, command)
+        case ReportLeader():
+            return nodes.report_leader(state, command)
+        case ReportController():
+            return nodes.report_controller(state, command)
+    assert_never(command)

@@ -1,0 +1,178 @@
+"""What the controller knows. Written by `apply` alone, the same on every replica of the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from actors.contract import Key, Record, Value
+from actors.metadata.image import NO_NODE, MetadataImage, NodeImage, TopicImage
+from actors.metadata.names import collision_name
+from actors.metadata.records import (
+    CONTROLLER,
+    IMAGE_VERSION,
+    NODE,
+    OFFSETS_LEADER,
+    PRODUCER_IDS,
+    TOPIC,
+    ControllerValue,
+    ImageVersionValue,
+    NodeKey,
+    NodeValue,
+    OffsetsLeaderKey,
+    OffsetsLeaderValue,
+    ProducerIdsValue,
+    SingletonKey,
+    TopicKey,
+    TopicValue,
+)
+from actors.spec import BrokerSettings
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class MetadataState:
+    """`new_topic_id` yields 16 bytes that no topic has had before (a random UUID)."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        new_topic_id: Callable[[], bytes],
+        *,
+        cluster_id: str,
+        offsets_partitions: int,
+    ) -> None:
+        self.settings = settings
+        self.new_topic_id = new_topic_id
+        self.cluster_id = cluster_id
+        self.offsets_partitions = offsets_partitions
+
+        # Replicated: one dict per kind of record.
+        self.singletons: dict[int, Value] = {}
+        self.nodes: dict[int, NodeValue] = {}
+        self.offsets_leaders: dict[int, OffsetsLeaderValue] = {}
+        self.topics: dict[str, TopicValue] = {}
+
+        # Derived from the above by `apply`.
+        self.topic_names: dict[bytes, str] = {}
+        self.colliding_names: dict[str, set[str]] = {}
+        """Topics by their name with "." and "_" made equal; only names that have one of them."""
+        self.partition_total = 0
+        self._topic_images: dict[str, TopicImage] = {}
+        self._image: MetadataImage | None = None
+
+    @property
+    def version(self) -> int:
+        value = self.singletons.get(IMAGE_VERSION)
+        return 0 if value is None else ImageVersionValue(*value).version
+
+    @property
+    def next_producer_id(self) -> int:
+        value = self.singletons.get(PRODUCER_IDS)
+        return 0 if value is None else ProducerIdsValue(*value).next_producer_id
+
+    @property
+    def controller_node_id(self) -> int:
+        value = self.singletons.get(CONTROLLER)
+        return NO_NODE if value is None else ControllerValue(*value).node_id
+
+    def alive_node_ids(self) -> list[int]:
+        """Ascending."""
+        return sorted(node_id for node_id, node in self.nodes.items() if node.alive)
+
+    def apply(self, key: Key, value: Value | None) -> Value | None:
+        """Kinds of a newer version are skipped."""
+        applier = _APPLIERS.get(key[0])
+        if applier is None:
+            return None
+        self._image = None
+        return applier(self, key, value)
+
+    def records(self) -> Iterator[Record]:
+        """Sorted, so that replicas with equal state make equal snapshots."""
+        for kind in sorted(self.singletons):
+            yield Record(SingletonKey(kind), self.singletons[kind])
+        for node_id in sorted(self.nodes):
+            yield Record(NodeKey(NODE, "", node_id), self.nodes[node_id])
+        for partition in sorted(self.offsets_leaders):
+            key = OffsetsLeaderKey(OFFSETS_LEADER, "", partition)
+            yield Record(key, self.offsets_leaders[partition])
+        for name in sorted(self.topics):
+            yield Record(TopicKey(TOPIC, name), self.topics[name])
+
+    def image(self) -> MetadataImage:
+        """Built once for each change of state."""
+        if self._image is None:
+            self._image = MetadataImage(
+                version=self.version,
+                cluster_id=self.cluster_id,
+                controller_node_id=self.controller_node_id,
+                nodes=tuple(
+                    NodeImage(node_id, node.host, node.port, node.rack, bool(node.alive))
+                    for node_id, node in sorted(self.nodes.items())
+                ),
+                topics=tuple(self._topic_images[name] for name in sorted(self._topic_images)),
+                offsets_leaders=tuple(
+                    leader.node_id if (leader := self.offsets_leaders.get(partition)) else NO_NODE
+                    for partition in range(self.offsets_partitions)
+                ),
+            )
+        return self._image
+
+    def apply_singleton(self, key: Key, value: Value | None) -> Value | None:
+        return _put(self.singletons, key[0], value)
+
+    def apply_node(self, key: Key, value: Value | None) -> Value | None:
+        return _put(self.nodes, key[2], None if value is None else NodeValue(*value))
+
+    def apply_offsets_leader(self, key: Key, value: Value | None) -> Value | None:
+        leader = None if value is None else OffsetsLeaderValue(*value)
+        return _put(self.offsets_leaders, key[2], leader)
+
+    def apply_topic(self, key: Key, value: Value | None) -> Value | None:
+        name: str = key[1]
+        topic = None if value is None else TopicValue(*value)
+        replaced = _put(self.topics, name, topic)
+        collision = collision_name(name)
+        if replaced is not None:
+            self.partition_total -= len(replaced.partition_leaders)
+            self.topic_names.pop(replaced.topic_id, None)
+            self._topic_images.pop(name, None)
+            if collision is not None:
+                _drop_from_set(self.colliding_names, collision, name)
+        if topic is not None:
+            self.partition_total += len(topic.partition_leaders)
+            self.topic_names[topic.topic_id] = name
+            self._topic_images[name] = TopicImage(
+                topic.topic_id, name, topic.partition_leaders, topic.configs
+            )
+            if collision is not None:
+                self.colliding_names.setdefault(collision, set()).add(name)
+        return replaced
+
+
+def _put(values: dict[K, V], key: K, value: V | None) -> V | None:
+    """Set, or remove when `value` is None; returns what was there."""
+    replaced = values.pop(key, None)
+    if value is not None:
+        values[key] = value
+    return replaced
+
+
+def _drop_from_set(sets: dict[str, set[str]], key: str, member: str) -> None:
+    members = sets.get(key)
+    if members is not None:
+        members.discard(member)
+        if not members:
+            del sets[key]
+
+
+_APPLIERS: dict[int, Callable[[MetadataState, Key, Value | None], Value | None]] = {
+    IMAGE_VERSION: MetadataState.apply_singleton,
+    CONTROLLER: MetadataState.apply_singleton,
+    PRODUCER_IDS: MetadataState.apply_singleton,
+    NODE: MetadataState.apply_node,
+    OFFSETS_LEADER: MetadataState.apply_offsets_leader,
+    TOPIC: MetadataState.apply_topic,
+}

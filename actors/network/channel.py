@@ -1,0 +1,293 @@
+"""One link between a broker and a replica of its node: messages and sockets over a Unix socket.
+
+A message is a msgpack array whose first item is its kind, in a frame as Kafka's (4-byte length). At most one
+socket goes with a message (SCM_RIGHTS). The kernel delivers it with the message's first byte and never
+merges what follows a socket with another one, so sockets arrive in the order of their messages.
+
+Both ends relay requests to each other; that part lives here. Who may speak is settled in greeting.py.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import enum
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import msgpack
+
+from actors.limits import LINK_FRAME_BYTES_MAX, LINK_GREETING_BYTES_MAX, LINK_QUEUE_BYTES_MAX
+from actors.network.frames import BadFrame, FrameBuffer, with_length
+from actors.network.identity import ClientIdentity
+
+logger = logging.getLogger(__name__)
+
+Answer = Callable[[bytes | None], None]
+"""Takes the answer of a relayed frame, once; None: there is none, the client's connection is to be closed."""
+
+READ_BYTES: Final = 256 * 1024
+BUFFERS_PER_SEND: Final = 64
+_SOCKET_BYTES = array.array("i", [0]).itemsize
+
+
+class Kind(enum.IntEnum):
+    """Kinds of message. Numbers are on the wire between actors of different versions: never reused."""
+
+    CHALLENGE = 1
+    HELLO = 2
+    WELCOME = 3
+    LEADING = 4
+    RELAY = 5
+    RELAYED = 6
+    HANDOVER = 7
+    """Carries a socket, in either direction."""
+    ADOPTED = 8
+    GONE = 9
+    PUSH = 10
+
+
+class ChannelHandlers(Protocol):
+    """What a channel's owner does with what comes in."""
+
+    def on_message(self, message: list[Any]) -> None:
+        """Any message but those below. May raise ValueError (and what unpacking raises): the link drops."""
+
+    def on_socket(self, sock: socket.socket | None, identity: ClientIdentity, buffered: bytes) -> None:
+        """A client's connection is handed over; None: it did not arrive (no descriptor left here)."""
+
+    def on_relay(self, identity: ClientIdentity, frame: bytes, answer: Answer) -> None:
+        """Serve a frame and call `answer`, at once or later."""
+
+    def on_lost(self, reason: str) -> None:
+        """The link is down, and all relays asked on it have been answered None. Called once."""
+
+
+class Channel:
+    """Framed, bounded, non-blocking messages over a connected Unix socket; its owner closes it.
+
+    Until `opened` is called only small messages are read and relays and sockets are refused.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, handlers: ChannelHandlers
+    ) -> None:
+        self.open = False
+        self._loop = loop
+        self._sock = sock
+        self._handlers = handlers
+        self._frames = FrameBuffer(LINK_GREETING_BYTES_MAX, frame_bytes_min=1)
+        self._received: deque[socket.socket | None] = deque()
+        self._unsent: deque[tuple[memoryview, socket.socket | None]] = deque()
+        self._unsent_bytes = 0
+        self._flush_scheduled = False
+        self._writing = False
+        self._closed = False
+        self._next_relay = 0
+        self._relays: dict[int, tuple[Answer, asyncio.TimerHandle]] = {}
+        sock.setblocking(False)
+        loop.add_reader(sock.fileno(), self._readable)
+
+    def opened(self) -> None:
+        """The other side has proved itself."""
+        self.open = True
+        self._frames.frame_bytes_max = LINK_FRAME_BYTES_MAX
+
+    def send(self, message: tuple[Any, ...], sock: socket.socket | None = None) -> bool:
+        """Queue a message. False: the link is down, and `sock` still the caller's; otherwise the socket is
+        closed here once the kernel has it (or the link is lost)."""
+        if self._closed:
+            return False
+        packed = with_length(msgpack.packb(message, unicode_errors="surrogateescape"))
+        if self._unsent_bytes + len(packed) > LINK_QUEUE_BYTES_MAX:
+            self.close(f"more than {LINK_QUEUE_BYTES_MAX} bytes are unsent")
+            return False
+        self._unsent.append((memoryview(packed), sock))
+        self._unsent_bytes += len(packed)
+        if not self._flush_scheduled and not self._writing:
+            # At the end of this turn of the loop: what is sent in one turn goes out in one system call.
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush)
+        return True
+
+    def hand_over(self, sock: socket.socket, identity: ClientIdentity, buffered: bytes) -> bool:
+        """Give a client's connection to the other side; as `send`."""
+        return self.send((Kind.HANDOVER, tuple(identity), buffered), sock)
+
+    def relay(self, identity: ClientIdentity, frame: bytes, answer: Answer, timeout_s: float) -> None:
+        """Have the other side serve `frame`. `answer` is called once: with None at once when the link is
+        lost, or after `timeout_s`."""
+        relay_id = self._next_relay = self._next_relay + 1
+        if not self.send((Kind.RELAY, relay_id, tuple(identity), frame)):
+            answer(None)
+            return
+        timer = self._loop.call_later(timeout_s, self._relayed, relay_id, None)
+        self._relays[relay_id] = (answer, timer)
+
+    def close(self, reason: str) -> None:
+        """Drop the link. Sockets not yet sent are closed: their clients connect again."""
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.remove_reader(self._sock.fileno())
+        self._loop.remove_writer(self._sock.fileno())
+        self._sock.close()
+        for sock in (*self._received, *(sock for _, sock in self._unsent)):
+            if sock is not None:
+                sock.close()
+        self._received.clear()
+        self._unsent.clear()
+        for relay_id in tuple(self._relays):
+            self._relayed(relay_id, None)
+        self._handlers.on_lost(reason)
+
+    # Sending.
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        if self._closed:
+            return
+        try:
+            while self._unsent:
+                self._send_some()
+        except (BlockingIOError, InterruptedError):
+            if not self._writing:
+                self._writing = True
+                self._loop.add_writer(self._sock.fileno(), self._flush)
+            return
+        except OSError as error:
+            self.close(f"send failed: {error.strerror}")
+            return
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._sock.fileno())
+
+    def _send_some(self) -> None:
+        """One system call: the message with a socket at the head, or those without one before the next."""
+        view, sock = self._unsent[0]
+        if sock is not None:
+            rights = array.array("i", [sock.fileno()])
+            sent = self._sock.sendmsg([view], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            # However few bytes went, the socket went with the first. The kernel holds it now, so that
+            # closing our descriptor ends nothing.
+            sock.close()
+            self._unsent[0] = (view, None)
+        else:
+            batch = []
+            for position in range(min(len(self._unsent), BUFFERS_PER_SEND)):
+                view, sock = self._unsent[position]
+                if sock is not None:
+                    break
+                batch.append(view)
+            sent = self._sock.sendmsg(batch)
+        self._unsent_bytes -= sent
+        while sent:
+            view, _ = self._unsent[0]
+            if sent < len(view):
+                self._unsent[0] = (view[sent:], None)
+                break
+            sent -= len(view)
+            self._unsent.popleft()
+
+    # Receiving.
+
+    def _readable(self) -> None:
+        try:
+            data, ancillary, flags, _ = self._sock.recvmsg(
+                READ_BYTES, socket.CMSG_SPACE(_SOCKET_BYTES), socket.MSG_CMSG_CLOEXEC
+            )
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.close(f"receive failed: {error.strerror}")
+            return
+        taken = False
+        for level, kind, rights in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS and len(rights) >= _SOCKET_BYTES:
+                self._received.append(_socket_of(rights))
+                taken = True
+        if not taken and flags & socket.MSG_CTRUNC:
+            # No descriptor was free: the kernel has closed the client's connection. Its message still comes.
+            self._received.append(None)
+        if not data:
+            self.close("closed by the other side")
+            return
+        self._frames.feed(data)
+        self._dispatch_all()
+        if self._received and not self.open and not self._closed:
+            self.close("a socket was sent before the greeting was over")
+
+    def _dispatch_all(self) -> None:
+        try:
+            while not self._closed:
+                frame = self._frames.next()
+                if frame is None:
+                    return
+                message = msgpack.unpackb(frame, unicode_errors="surrogateescape")
+                self._dispatch(Kind(message[0]), message)
+        except (
+            BadFrame,
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            msgpack.UnpackException,
+        ) as error:
+            self.close(f"message not understood: {error}")
+
+    def _dispatch(self, kind: Kind, message: list[Any]) -> None:
+        if kind is Kind.RELAYED:
+            self._relayed(int(message[1]), message[2])
+        elif kind is Kind.RELAY and self.open:
+            _, relay_id, identity, frame = message
+            self._serve(relay_id, ClientIdentity(*identity), frame)
+        elif kind is Kind.HANDOVER and self.open:
+            _, fields, buffered = message
+            sock = self._received.popleft()
+            if not guarded(self._handlers.on_socket, sock, ClientIdentity(*fields), buffered) and sock:
+                sock.close()
+        elif kind in (Kind.RELAY, Kind.HANDOVER):
+            raise ValueError("sent before the greeting was over")
+        else:
+            self._handlers.on_message(message)
+
+    def _serve(self, relay_id: int, identity: ClientIdentity, frame: bytes) -> None:
+        def answer(answered: bytes | None) -> None:
+            self.send((Kind.RELAYED, relay_id, answered))
+
+        guarded(self._handlers.on_relay, identity, frame, answer)
+
+    def _relayed(self, relay_id: int, answered: bytes | None) -> None:
+        waiting = self._relays.pop(relay_id, None)
+        if waiting is None:
+            return  # it took too long, and the asker has gone on
+        answer, timer = waiting
+        timer.cancel()
+        guarded(answer, answered)
+
+
+def guarded(handler: Callable[..., None], *arguments: Any) -> bool:
+    """Call a handler of the link's owner; False: it raised, which is logged. A bug of ours must not cost
+    the link, which carries all other clients of the node."""
+    try:
+        handler(*arguments)
+    except Exception:
+        logger.exception("a message of a node's link could not be served")
+        return False
+    return True
+
+
+def _socket_of(rights: bytes) -> socket.socket | None:
+    descriptors = array.array("i")
+    descriptors.frombytes(rights[: len(rights) - len(rights) % _SOCKET_BYTES])
+    try:
+        sock = socket.socket(fileno=descriptors[0])
+    except OSError:
+        os.close(descriptors[0])  # no socket: the message that came with it finds none
+        return None
+    sock.setblocking(False)
+    return sock

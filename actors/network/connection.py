@@ -1,0 +1,446 @@
+"""One client connection in an actor: frames in, answers out, in order, within bounds.
+
+Law (W13): one request is with the service at a time; what the client pipelined behind it waits in the
+buffer. The service answers at once (`on_frame` returns the answer) or later (it returns LATER and calls
+`answer`). Answers that are given at once for several pipelined frames leave in one write.
+
+Reading stops when too much is read ahead or when the client does not take its answers. A connection can
+be released: its socket, with all bytes read and not served, goes to another actor, and no byte is lost or
+answered twice.
+
+Not here: what a frame means, and who may connect (listener.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from actors.limits import (
+    CONNECTION_BUFFER_BYTES_MAX,
+    FIRST_FRAME_BYTES_MAX,
+    FRAMES_PER_TURN_MAX,
+    WRITE_BUFFER_BYTES_MAX,
+)
+from actors.network.frames import (
+    FRAME_BYTES_MIN,
+    LENGTH_BYTES,
+    BadFrame,
+    FrameBuffer,
+    length_of,
+    with_length,
+)
+from actors.network.identity import ClientIdentity
+
+if TYPE_CHECKING:
+    from actors.network.table import ConnectionTable
+
+logger = logging.getLogger(__name__)
+
+LATER: Final = None
+"""What `on_frame` returns when the answer follows by `Connection.answer`."""
+
+Released = Callable[[socket.socket, bytes], object]
+"""Takes over the socket (non-blocking) and the bytes that were read from it and not served."""
+
+_CHUNK_BYTES_MIN = LENGTH_BYTES + FRAME_BYTES_MIN
+_NO_ANSWER = b""
+
+# States. READY is 0 so that the hot path asks one question: nothing is buffered, nothing is outstanding
+# and the client has proved itself.
+_READY, _PARTIAL, _RUNNING, _WAITING, _CLOSING, _LEAVING, _CLOSED = range(7)
+
+
+class Service(Protocol):
+    """What serves the frames of connections. One object serves many connections."""
+
+    def on_frame(self, connection: Connection, frame: bytes) -> bytes | None:
+        """Serve one frame (its length cut off). Returns the whole answer, length included, or b"" for no
+        answer at all (Produce with acks=0), or LATER. May call `connection.close` or
+        `connection.release`; an answer returned besides still goes out first."""
+
+    def on_more(self, connection: Connection) -> None:
+        """Bytes came in while an answer is outstanding: a held answer should be given now (hold.md)."""
+
+    def on_closed(self, connection: Connection) -> None:
+        """The connection is gone. Called exactly once, and never for a connection that was released."""
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection; made by `ConnectionTable.adopt`. All calls on the loop's thread."""
+
+    __slots__ = (
+        "_chunk_bytes_max",
+        "_close_reason",
+        "_early_answer",
+        "_frames",
+        "_on_frame",
+        "_quiet_sweeps",
+        "_read_paused",
+        "_released",
+        "_service",
+        "_state",
+        "_table",
+        "_transport",
+        "_turn_scheduled",
+        "_write",
+        "_write_paused",
+        "active",
+        "identity",
+        "session",
+    )
+
+    def __init__(
+        self,
+        table: ConnectionTable,
+        service: Service,
+        identity: ClientIdentity,
+        buffered: bytes,
+        proven: bool,
+    ) -> None:
+        self.identity = identity
+        self.session: Any = None
+        """The service's own; the connection does not look at it."""
+        self.active = True
+        """A frame was served since the last sweep."""
+        self._table = table
+        self._service = service
+        self._on_frame = service.on_frame
+        frame_bytes_max = table.limits.frame_bytes_max
+        self._frames = FrameBuffer(frame_bytes_max if proven else FIRST_FRAME_BYTES_MAX)
+        self._frames.feed(buffered)
+        # 0 keeps frames off the hot path until the first one has been served.
+        self._chunk_bytes_max = frame_bytes_max + LENGTH_BYTES if proven else 0
+        self._state = _PARTIAL
+        self._early_answer: bytes | None = None
+        self._close_reason: str | None = None
+        self._released: Released | None = None
+        self._read_paused = False
+        self._write_paused = False
+        self._turn_scheduled = False
+        self._quiet_sweeps = 0
+        self._transport: asyncio.Transport | None = None
+        self._write: Callable[[bytes], None] = _drop
+
+    # What the service calls.
+
+    def answer(self, frame: bytes) -> None:
+        """Give the answer (length included; b"" for none) of the frame for which LATER was returned.
+        On a connection that is gone meanwhile it does nothing."""
+        if self._state == _WAITING:
+            self.active = True
+            self._state = _PARTIAL
+            if frame:
+                self._write(frame)
+            if self._released is not None:
+                self._state = _LEAVING
+                self._depart()
+            elif self._frames:
+                self._run()
+            else:
+                self._settle()
+        elif self._state == _RUNNING:
+            self._early_answer = frame
+        else:
+            assert self._state >= _CLOSING, "an answer to no request"
+
+    def close(self, reason: str | None = None) -> None:
+        """Close after what is written so far. With a reason one line of the log names it and the peer."""
+        if self._state == _RUNNING:
+            self._close_reason = reason
+            self._state = _CLOSING
+        elif self._state not in (_CLOSING, _CLOSED):
+            self._close_reason = reason
+            self._close_now()
+
+    def release(self, released: Released, unserved: bytes | None = None) -> None:
+        """Stop serving and give the socket away, once the outstanding answer is given and all answers are
+        written. `unserved` is the frame now with the service, if it shall be served by whoever takes the
+        connection: its answer is then no longer expected here.
+
+        `released(socket, buffered)` is called once, perhaps before this returns, unless the client closes
+        first: then the service has `on_closed` as usual.
+        """
+        if self._state in (_CLOSING, _LEAVING, _CLOSED) or self._released is not None:
+            return
+        self._released = released
+        if self._state == _WAITING and unserved is None:
+            return  # `answer` departs
+        if unserved is not None:
+            assert self._state in (_RUNNING, _WAITING), "an unserved frame that was never handed out"
+            rest = self._frames.drain()
+            self._frames.feed(with_length(unserved) + rest)
+        if self._state == _RUNNING:
+            if unserved is not None:
+                self._state = _LEAVING
+            return  # the turn departs after writing its answers
+        self._state = _LEAVING
+        self._depart()
+
+    @property
+    def closed(self) -> bool:
+        return self._state == _CLOSED
+
+    # What the loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._state == _CLOSED:
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        self._write = self._transport.write
+        if self._released is not None:
+            self._state = _LEAVING
+            self._depart()
+        elif self._frames:
+            self._run()
+        else:
+            self._settle()
+
+    def data_received(self, data: bytes) -> None:
+        # The hot path: one whole frame in one read, answered at once. Everything else is in `_take`.
+        if (
+            not self._state
+            and _CHUNK_BYTES_MIN <= len(data) <= self._chunk_bytes_max
+            and length_of(data)[0] == len(data) - 4
+        ):
+            self._state = _RUNNING
+            self.active = True
+            try:
+                answer = self._on_frame(self, data[4:])
+            except Exception:
+                self._fail()
+                self._settle()
+                return
+            if answer is not None and self._state == _RUNNING and self._released is None:
+                self._state = _READY
+                if answer:
+                    self._write(answer)
+                return
+            self._conclude(answer)
+            return
+        self._take(data)
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        self._pace_reading()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        # Not from in here: asyncio's transport calls this in the midst of a write, and would report the
+        # loss of a connection twice that is closed or given away meanwhile.
+        if self._state == _LEAVING:
+            self._table.loop.call_soon(self._settle)
+        elif self._state == _PARTIAL and self._frames:
+            self._schedule_turn()
+        self._pace_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        was_released = self._state == _CLOSED and self._released is not None
+        self._state = _CLOSED
+        self._write = _drop
+        self._transport = None
+        self._table.forget(self)
+        if not was_released:
+            self._table.gone(self.identity)
+            self._service.on_closed(self)
+
+    # What the table calls.
+
+    def sweep(self, quiet_sweeps_max: int) -> None:
+        """One step of the idle clock: `quiet_sweeps_max` of them without a served frame close the
+        connection (`connections.max.idle.ms`), one the socket of a closed one that still has bytes to
+        send to a client that does not read."""
+        if self.active or self._state == _WAITING:
+            self.active = False
+            self._quiet_sweeps = 0
+            return
+        self._quiet_sweeps += 1
+        if self._state == _CLOSED or self._quiet_sweeps >= quiet_sweeps_max:
+            self._state = _CLOSED
+            self._released = None
+            if self._transport is not None:
+                self._transport.abort()
+
+    # The rest is how.
+
+    def _take(self, data: bytes) -> None:
+        if self._state in (_CLOSING, _LEAVING, _CLOSED):
+            if self._state == _LEAVING:
+                self._frames.feed(data)
+            return
+        self._frames.feed(data)
+        if self._state == _WAITING:
+            try:
+                self._service.on_more(self)
+            except Exception:
+                self._fail()
+            self._settle()
+        elif not self._turn_scheduled:
+            self._run()
+        else:
+            self._pace_reading()
+
+    def _run(self) -> None:
+        """A turn: serve buffered frames until one has to wait, then write all their answers at once."""
+        answers: list[bytes] = []
+        unwritten_bytes = 0
+        for _ in range(FRAMES_PER_TURN_MAX):
+            if self._write_paused:
+                break
+            frame = self._next_frame()
+            if frame is None:
+                break
+            answer = self._serve(frame)
+            if answer:
+                answers.append(answer)
+                unwritten_bytes += len(answer)
+                if unwritten_bytes > CONNECTION_BUFFER_BYTES_MAX:
+                    self._write_all(answers)
+                    unwritten_bytes = 0
+            if self._state != _PARTIAL:
+                break
+        else:
+            self._schedule_turn()
+        self._write_all(answers)
+        self._settle()
+
+    def _next_frame(self) -> bytes | None:
+        try:
+            return self._frames.next()
+        except BadFrame as bad:
+            self._close_reason = str(bad)
+            self._state = _CLOSING
+            return None
+
+    def _serve(self, frame: bytes) -> bytes | None:
+        """Hand one frame to the service. Afterwards the state is PARTIAL if the next may follow."""
+        self._state = _RUNNING
+        self.active = True
+        try:
+            answer = self._on_frame(self, frame)
+        except Exception:
+            self._fail()
+            return None
+        return self._served(answer)
+
+    def _served(self, answer: bytes | None) -> bytes | None:
+        if answer is None:
+            answer, self._early_answer = self._early_answer, None
+        if self._state != _RUNNING:
+            return answer
+        if not self._chunk_bytes_max:
+            # Only now has the client shown itself to be one: bigger frames are welcome.
+            self._frames.frame_bytes_max = self._table.limits.frame_bytes_max
+            self._chunk_bytes_max = self._frames.frame_bytes_max + LENGTH_BYTES
+        if answer is None:
+            self._state = _WAITING
+        elif self._released is not None:
+            self._state = _LEAVING
+        else:
+            self._state = _PARTIAL
+        return answer
+
+    def _conclude(self, answer: bytes | None) -> None:
+        """The hot path's frame was answered otherwise than at once, or led to a parting."""
+        answer = self._served(answer)
+        if answer:
+            self._write(answer)
+        self._settle()
+
+    def _fail(self) -> None:
+        # A bug of ours must cost one connection and one log entry, not the actor.
+        logger.exception("closed %s: its request could not be served", self.identity.peer)
+        self._close_reason = None
+        self._state = _CLOSING
+
+    def _write_all(self, answers: list[bytes]) -> None:
+        if answers:
+            self._write(answers[0] if len(answers) == 1 else b"".join(answers))
+            answers.clear()
+
+    def _settle(self) -> None:
+        """Act on what the turn left behind."""
+        if self._state == _CLOSING:
+            self._close_now()
+        elif self._state == _LEAVING:
+            self._depart()
+        elif self._state == _PARTIAL and not self._frames and self._chunk_bytes_max:
+            self._state = _READY
+            self._pace_reading()
+        else:
+            self._pace_reading()
+
+    def _schedule_turn(self) -> None:
+        if self._frames and not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._table.loop.call_soon(self._scheduled_turn)
+
+    def _scheduled_turn(self) -> None:
+        self._turn_scheduled = False
+        if self._state == _PARTIAL:
+            self._run()
+
+    def _pace_reading(self) -> None:
+        """Read on unless that would only pile up bytes; an incomplete frame needs its rest, however big."""
+        if self._transport is None or self._state >= _CLOSING:
+            return
+        held_up = self._state == _WAITING or self._turn_scheduled
+        pause = self._write_paused or (held_up and len(self._frames) > CONNECTION_BUFFER_BYTES_MAX)
+        if pause != self._read_paused:
+            self._read_paused = pause
+            if pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _close_now(self) -> None:
+        self._state = _CLOSED
+        self._released = None
+        self._write = _drop
+        self.active = False
+        if self._close_reason is not None:
+            logger.warning("closed %s: %s", self.identity.peer, self._close_reason)
+        if self._transport is not None:
+            self._transport.close()
+
+    def _depart(self) -> None:
+        """LEAVING: once the transport has written everything, the socket is somebody else's."""
+        transport = self._transport
+        assert self._released is not None
+        if transport is None or transport.is_closing():
+            return  # before connection_made, or the client closed first: connection_lost follows
+        transport.pause_reading()
+        if transport.get_write_buffer_size():
+            # The low-water mark becomes 0 too, so that resume_writing means: all is written.
+            transport.set_write_buffer_limits(high=0)
+            return
+        try:
+            own = duplicate(transport.get_extra_info("socket"))
+        except OSError as error:
+            self._close_reason = f"its socket could not be handed on: {error}"
+            self._close_now()
+            return
+        self._state = _CLOSED
+        # Not close(): there is nothing to flush. Neither uvloop nor asyncio shuts the connection down, they
+        # close their descriptor, and the connection lives on by the duplicate.
+        transport.abort()
+        self._table.forget(self)
+        self._released(own, self._frames.drain())
+
+
+def duplicate(sock: Any) -> socket.socket:
+    """A second descriptor of the same connection, non-blocking. uvloop's socket object cannot be used
+    itself: it is closed with its transport. Raises OSError when the process has no descriptor left."""
+    own = socket.socket(sock.family, sock.type, sock.proto, fileno=os.dup(sock.fileno()))
+    own.setblocking(False)
+    return own
+
+
+def _drop(frame: bytes) -> None:
+    """Stands for `transport.write` where there is no transport."""

@@ -1,0 +1,233 @@
+"""A connection before it is known who serves it: whole frames are read from the plain socket.
+
+There is no transport yet, so that the socket can go to another actor as it is, with the bytes already
+read. For each frame the broker decides: answer it here and go on, keep the connection for good, or hand it
+over. Early frames are few (ApiVersions, SASL, Metadata, FindCoordinator) and answered at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from actors.limits import FIRST_FRAME_BYTES_MAX, FRAMES_PER_TURN_MAX
+from actors.network.connection import Service
+from actors.network.frames import BadFrame, FrameBuffer, with_length
+from actors.network.identity import ClientIdentity
+from actors.network.table import ConnectionTable
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES = 64 * 1024
+
+
+class Keep(NamedTuple):
+    """The connection stays in this actor; `service` serves it from this frame on."""
+
+    service: Service
+
+
+class HandOver(NamedTuple):
+    """The connection goes elsewhere, this frame first."""
+
+    give: Callable[[socket.socket, ClientIdentity, bytes], bool]
+    """(socket, identity, bytes read and not served): takes the socket, or returns False and leaves it."""
+    otherwise: Service
+    """Serves the connection here if `give` could not."""
+
+
+Decision = bytes | Keep | HandOver
+"""bytes: the whole answer, length included, b"" for none; the next frame is decided again."""
+Decide = Callable[["EarlyConnection", bytes], Decision]
+
+
+class EarlyOwner(Protocol):
+    """Of the listener: what an early connection needs of it."""
+
+    loop: asyncio.AbstractEventLoop
+    table: ConnectionTable
+    decide: Decide
+
+    def proved(self, early: EarlyConnection) -> None:
+        """Its first whole frame is here."""
+
+    def left(self, early: EarlyConnection, ended: bool) -> None:
+        """It is early no longer; `ended`: because it was closed."""
+
+
+class EarlyConnection:
+    """One accepted socket until it is kept, handed over or closed."""
+
+    __slots__ = (
+        "_close_reason",
+        "_closed",
+        "_frames",
+        "_in_turn",
+        "_owner",
+        "_sock",
+        "_unsent",
+        "deadline_s",
+        "identity",
+        "proven",
+        "session",
+    )
+
+    def __init__(self, owner: EarlyOwner, sock: socket.socket, identity: ClientIdentity) -> None:
+        self.identity = identity
+        self.session: Any = None
+        """The broker's own; goes along to the Connection that is kept."""
+        self.deadline_s = owner.loop.time() + owner.table.limits.first_frame_ms_max / 1000
+        """When, by the loop's clock, it is closed for saying nothing."""
+        self.proven = False
+        self._owner = owner
+        self._sock = sock
+        self._frames = FrameBuffer(FIRST_FRAME_BYTES_MAX)
+        self._unsent = b""
+        self._closed = False
+        self._close_reason: str | None = None
+        self._in_turn = False
+        owner.loop.add_reader(sock.fileno(), self._readable)
+
+    def take_up(self, buffered: bytes) -> None:
+        """Go on with a connection that a replica gave back: its client has proved itself long ago."""
+        self.proven = True
+        self.deadline_s = self._owner.loop.time() + self._owner.table.limits.idle_ms_max / 1000
+        self._frames.frame_bytes_max = self._owner.table.limits.frame_bytes_max
+        self._frames.feed(buffered)
+        self._owner.loop.call_soon(self._next_turn)
+
+    def close(self, reason: str | None = None) -> None:
+        """Close; with a reason one line of the log names it and the peer. Called while a frame is being
+        decided, the answer returned for it still goes out first."""
+        if self._closed:
+            return
+        self._closed = True
+        self._close_reason = reason
+        if not self._in_turn:
+            self._end()
+
+    def _readable(self) -> None:
+        try:
+            data = self._sock.recv(READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""  # a reset is an end like any other
+        if not data:
+            self.close()
+            return
+        self._frames.feed(data)
+        self._turn()
+
+    def _turn(self) -> None:
+        # While the flag is up `close` only notes the wish, so that the last answer is not lost.
+        self._in_turn = True
+        served = 0
+        while not self._unsent and not self._closed and served < FRAMES_PER_TURN_MAX:
+            try:
+                frame = self._frames.next()
+            except BadFrame as bad:
+                self.close(str(bad))
+                break
+            if frame is None:
+                break
+            served += 1
+            if self._step(frame):
+                return
+        self._in_turn = False
+        if self._closed:
+            self._end()
+        elif served == FRAMES_PER_TURN_MAX:
+            self._owner.loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        if not self._closed and not self._in_turn:
+            self._turn()
+
+    def _step(self, frame: bytes) -> bool:
+        """Decide one frame. True: the connection has left."""
+        try:
+            decision = self._owner.decide(self, frame)
+        except Exception:
+            # A bug of ours must cost one connection and one log entry, not the broker.
+            logger.exception("closed %s: its request could not be decided", self.identity.peer)
+            self.close()
+            return False
+        if isinstance(decision, bytes):
+            if not self.proven:
+                self.proven = True
+                self._frames.frame_bytes_max = self._owner.table.limits.frame_bytes_max
+                self._owner.proved(self)
+            self.deadline_s = self._owner.loop.time() + self._owner.table.limits.idle_ms_max / 1000
+            self._send(decision)
+            return False
+        if self._closed:
+            return False
+        self._leave(decision, with_length(frame) + self._frames.drain())
+        return True
+
+    def _leave(self, decision: Keep | HandOver, buffered: bytes) -> None:
+        self._stop()
+        self._owner.left(self, ended=False)
+        if isinstance(decision, HandOver):
+            if decision.give(self._sock, self.identity, buffered):
+                return
+            service = decision.otherwise
+        else:
+            service = decision.service
+        kept = self._owner.table.adopt(self._sock, buffered, self.identity, service)
+        kept.session = self.session
+
+    def _send(self, answer: bytes) -> None:
+        try:
+            sent = self._sock.send(answer) if answer else 0
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            self.close()
+            return
+        if sent < len(answer):
+            # Nothing more is read before the client has taken this: that bounds what one can pile up.
+            self._unsent = answer[sent:]
+            self._owner.loop.remove_reader(self._sock.fileno())
+            self._owner.loop.add_writer(self._sock.fileno(), self._writable)
+
+    def _writable(self) -> None:
+        try:
+            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._closed = True
+            self._end()
+            return
+        if not self._unsent:
+            self._owner.loop.remove_writer(self._sock.fileno())
+            if self._closed:
+                self._end()
+                return
+            self._owner.loop.add_reader(self._sock.fileno(), self._readable)
+            self._turn()
+
+    def cut(self) -> None:
+        """Close at once, whatever is unsent: its time is over, or the broker's."""
+        self._closed = True
+        self._unsent = b""
+        self._end()
+
+    def _end(self) -> None:
+        if self._unsent or self._sock.fileno() < 0:
+            return  # `_writable` ends it, or it has ended
+        if self._close_reason is not None:
+            logger.warning("closed %s: %s", self.identity.peer, self._close_reason)
+        self._stop()
+        self._sock.close()
+        self._owner.left(self, ended=True)
+
+    def _stop(self) -> None:
+        self._closed = True
+        self._owner.loop.remove_reader(self._sock.fileno())
+        self._owner.loop.remove_writer(self._sock.fileno())

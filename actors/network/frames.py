@@ -1,0 +1,110 @@
+"""Kafka's framing: a 4-byte big-endian length, then that many bytes. Nothing here looks further.
+
+A frame is opaque but for its first 8 bytes, which every request header version begins with.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+LENGTH_BYTES: Final = 4
+FRAME_BYTES_MIN: Final = 8
+"""api_key, api_version, correlation_id: Kafka closes on a length of 7 or less (W13, measured)."""
+COMPACT_BYTES: Final = 256 * 1024
+
+_LENGTH = struct.Struct(">i")
+_HEADER = struct.Struct(">hhi")
+_HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN", b"TRAC", b"PRI ")
+
+length_of = _LENGTH.unpack_from
+"""(length,) of the frame at the beginning of a buffer of at least 4 bytes."""
+
+
+class BadFrame(Exception):
+    """The stream cannot be cut into frames any more; the text is the reason, for the log."""
+
+
+class RequestHeader(NamedTuple):
+    """The part that all request header versions have in common."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+
+
+def request_header(frame: bytes) -> RequestHeader:
+    """The header's first 8 bytes; `frame` has at least FRAME_BYTES_MIN (its splitter saw to it)."""
+    return RequestHeader._make(_HEADER.unpack_from(frame))
+
+
+def with_length(frame: bytes) -> bytes:
+    """`frame` as it stands on the wire."""
+    return _LENGTH.pack(len(frame)) + frame
+
+
+class FrameBuffer:
+    """The bytes of one stream that were read and not yet taken, cut into frames on demand.
+
+    `frame_bytes_max` may be changed at any time; it holds for frames not yet taken.
+    """
+
+    __slots__ = ("_bytes", "_start", "frame_bytes_max", "frame_bytes_min")
+
+    def __init__(self, frame_bytes_max: int, frame_bytes_min: int = FRAME_BYTES_MIN) -> None:
+        self._bytes = bytearray()
+        self._start = 0
+        self.frame_bytes_max = frame_bytes_max
+        self.frame_bytes_min = frame_bytes_min
+
+    def __len__(self) -> int:
+        """Bytes not yet taken."""
+        return len(self._bytes) - self._start
+
+    def feed(self, data: bytes) -> None:
+        self._bytes += data
+
+    def next(self) -> bytes | None:
+        """Take one whole frame, without its length; None: more bytes are needed.
+
+        Raises BadFrame as soon as the length is read, before anything is kept for it.
+        """
+        start = self._start
+        if len(self._bytes) - start < LENGTH_BYTES:
+            return None
+        (length,) = length_of(self._bytes, start)
+        if not self.frame_bytes_min <= length <= self.frame_bytes_max:
+            raise BadFrame(self._reason(length))
+        end = start + LENGTH_BYTES + length
+        if len(self._bytes) < end:
+            return None
+        with memoryview(self._bytes) as view:
+            frame = bytes(view[start + LENGTH_BYTES : end])
+        self._start = end
+        self._compact()
+        return frame
+
+    def drain(self) -> bytes:
+        """Take everything, the incomplete frame at the end included."""
+        rest = bytes(self._bytes[self._start :])
+        self._bytes.clear()
+        self._start = 0
+        return rest
+
+    def _compact(self) -> None:
+        # Deleting the front for each frame would move the rest each time: a pipelining client's
+        # buffer of n frames would cost n * n.
+        if self._start == len(self._bytes):
+            self._bytes.clear()
+            self._start = 0
+        elif self._start >= COMPACT_BYTES:
+            del self._bytes[: self._start]
+            self._start = 0
+
+    def _reason(self, length: int) -> str:
+        head = bytes(self._bytes[self._start : self._start + LENGTH_BYTES])
+        if head[:2] == b"\x16\x03":
+            return "a TLS handshake where plain Kafka frames are expected"
+        if head in _HTTP_METHODS:
+            return "an HTTP request where Kafka frames are expected"
+        return f"frame length {length}, allowed are {self.frame_bytes_min} to {self.frame_bytes_max}"

@@ -1,0 +1,193 @@
+"""A node's port: accepting within limits, surviving a full file table.
+
+Accepted sockets stay plain sockets (early.py) until the broker has seen enough to know who serves them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import resource
+import socket
+from collections import Counter
+from typing import Final
+
+from actors.network.early import Decide, EarlyConnection
+from actors.network.identity import ClientIdentity, identity_of
+from actors.network.table import ConnectionQuota, ConnectionTable
+
+logger = logging.getLogger(__name__)
+
+BACKLOG: Final = 4096
+ACCEPTS_PER_TURN_MAX: Final = 64
+"""A flood of new connections must not starve those that are being served."""
+ACCEPT_PAUSE_S: Final = 0.1
+LOG_INTERVAL_S: Final = 10.0
+SWEEP_S_MAX: Final = 1.0
+
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_FILES_AT_MOST = 1024 * 1024
+
+
+def raise_file_limit() -> int:
+    """Raise RLIMIT_NOFILE to what this process may have at most; returns the limit now in force."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES_AT_MOST if hard == resource.RLIM_INFINITY else hard
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (ValueError, OSError) as error:
+        logger.warning("the file limit stays at %d: %s", soft, error)
+        return soft
+    return wanted
+
+
+class Listener:
+    """Accepts the clients of one node. All calls on the loop's thread.
+
+    `decide(early, frame)` is asked for each whole frame; see `actors.network.early`. Kept connections are
+    adopted by `table`. `quota` counts what is accepted here: the caller gives a claim back where a
+    connection ends that was kept (the table's `on_gone`) or handed over (the hub does).
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        decide: Decide,
+        table: ConnectionTable,
+        quota: ConnectionQuota,
+        listener_name: str = "PLAINTEXT",
+    ) -> None:
+        self.loop = table.loop
+        self.table = table
+        self.decide = decide
+        self.quota = quota
+        self.early: set[EarlyConnection] = set()
+        self._address = address
+        self._name = listener_name
+        self._unproven = 0
+        self._sock: socket.socket | None = None
+        self._pause: asyncio.TimerHandle | None = None
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._sweep_s = min(SWEEP_S_MAX, table.limits.first_frame_ms_max / 4000)
+        self._unlogged: Counter[str] = Counter()
+        self._log_after_s = float("-inf")
+
+    async def start(self) -> int:
+        """Bind and accept from now on; returns the port (the bound one if 0 was asked for).
+
+        Raises OSError, with host and port in its text, when the address cannot be bound.
+        """
+        host, port = self._address
+        where = await self.loop.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, address = where[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            # A restarted broker must get its port back while old connections linger in TIME_WAIT.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setblocking(False)
+            sock.bind(address)
+            sock.listen(BACKLOG)
+        except OSError as error:
+            sock.close()
+            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+        self._sock = sock
+        self.loop.add_reader(sock.fileno(), self._accept)
+        self._sweeping = self.loop.call_later(self._sweep_s, self._sweep)
+        return int(sock.getsockname()[1])
+
+    def close(self) -> None:
+        """Stop accepting and close what is still early; kept connections are the table's."""
+        for timer in (self._pause, self._sweeping):
+            if timer is not None:
+                timer.cancel()
+        if self._sock is not None:
+            self.loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+            self._sock = None
+        for early in tuple(self.early):
+            early.cut()
+
+    def take_back(self, sock: socket.socket, identity: ClientIdentity, buffered: bytes) -> None:
+        """A connection that was handed over comes back, with its claim: its next frame is decided anew."""
+        early = EarlyConnection(self, sock, identity)
+        self.early.add(early)
+        early.take_up(buffered)
+
+    # Of EarlyConnection.
+
+    def proved(self, early: EarlyConnection) -> None:
+        self._unproven -= 1
+
+    def left(self, early: EarlyConnection, ended: bool) -> None:
+        self.early.discard(early)
+        if not early.proven:
+            self._unproven -= 1
+        if ended:
+            self.quota.give_back(early.identity.address)
+
+    def _accept(self) -> None:
+        assert self._sock is not None
+        for _ in range(ACCEPTS_PER_TURN_MAX):
+            try:
+                sock, address = self._sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    raise
+                # The listening socket stays readable: without a pause this would spin.
+                self._refused(f"no room for another connection ({error.strerror})")
+                self.loop.remove_reader(self._sock.fileno())
+                self._pause = self.loop.call_later(ACCEPT_PAUSE_S, self._resume)
+                return
+            self._admit(sock, address)
+
+    def _resume(self) -> None:
+        self._pause = None
+        if self._sock is not None:
+            self.loop.add_reader(self._sock.fileno(), self._accept)
+
+    def _admit(self, sock: socket.socket, address: tuple[object, ...]) -> None:
+        identity = identity_of(address, self._name)
+        refusal = self.quota.refusal(identity.address)
+        if refusal is None and self._unproven >= self.table.limits.unproven_max:
+            refusal = f"{self._unproven} connections have not sent a request yet"
+        if refusal is not None:
+            sock.close()
+            self._refused(f"{refusal}, last refused was {identity.peer}")
+            return
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        except OSError:
+            sock.close()  # the client is gone already
+            return
+        self.quota.claim(identity.address)
+        self._unproven += 1
+        self.early.add(EarlyConnection(self, sock, identity))
+
+    def _refused(self, reason: str) -> None:
+        """Count it; log at most once in LOG_INTERVAL_S, or a flood of clients floods the disk too."""
+        self.quota.refused_total += 1
+        kind = reason.partition(",")[0]
+        self._unlogged[kind] += 1
+        now_s = self.loop.time()
+        if now_s >= self._log_after_s:
+            self._log_after_s = now_s + LOG_INTERVAL_S
+            logger.warning("refused %d connections: %s", self._unlogged.total(), reason)
+            self._unlogged.clear()
+
+    def _sweep(self) -> None:
+        now_s = self.loop.time()
+        for early in tuple(self.early):
+            if now_s >= early.deadline_s:
+                if not early.proven:
+                    early.close("no whole request within the time allowed")
+                early.cut()
+        self._sweeping = self.loop.call_later(self._sweep_s, self._sweep)

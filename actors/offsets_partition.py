@@ -1,0 +1,292 @@
+"""The actor of one replica of one offsets partition: its coordinators, its clients' connections, its Raft.
+
+On the leader, members' connections arrive from the node's broker by file descriptor and are served here,
+with no hop on any later request. On a follower the same state is kept hot; nothing else happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import uuid
+from collections import Counter, deque
+from collections.abc import Sequence
+from functools import partial
+from socket import socket
+from typing import Any
+
+from actors import runtime
+from actors.api.in_place import answer_in_place
+from actors.coordinator.records import RECORD_TYPES
+from actors.coordinator.shard import CoordinatorShard
+from actors.group_server import Answer, ElsewhereError, GroupServer
+from actors.logs import log_to_file
+from actors.metadata.image import NO_NODE, MetadataImage
+from actors.metadata.wire import unpack_image
+from actors.network.connection import LATER, Connection
+from actors.network.identity import ClientIdentity
+from actors.network.link import Link
+from actors.network.listener import raise_file_limit
+from actors.network.table import ConnectionLimits, ConnectionTable
+from actors.protocol.api_keys import GROUP_APIS
+from actors.protocol.errors import MalformedRequest, UnsupportedRequest
+from actors.protocol.headers import parse_header
+from actors.replica import RecordType
+from actors.replica_host import ReplicaHost
+from actors.spec import TierSpec, broker_name, controller_name, partition_group, partition_name
+
+log = logging.getLogger("groupd.partition")
+
+EVENTS_KEPT = 1_000
+RAY_CALL_TIMEOUT_S = 2.0
+RELAY_TIMEOUT_S = 60.0
+"""What a client may wait for the broker's part of the work (a Fetch waits at most 55 s)."""
+
+
+class OffsetsPartition:
+    """Replica `replica_id` of offsets partition `partition`. A plain class: `actors.runtime` makes the actor.
+
+    Constructed on the actor's running loop; Ray restarts it by constructing it again, so it starts itself.
+    """
+
+    def __init__(self, spec: TierSpec, partition: int, replica_id: int) -> None:
+        self._spec = spec
+        self._partition = partition
+        self._image = MetadataImage(cluster_id=spec.tier_id, offsets_leaders=(-1,) * spec.offsets_partitions)
+        self._events: deque[Any] = deque(maxlen=EVENTS_KEPT)
+        self._host = ReplicaHost(
+            spec,
+            partition_group(partition),
+            replica_id,
+            new_shard=lambda: CoordinatorShard(spec.groups, _new_id, self._image),
+            record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
+            release=self._release,
+            on_events=self._on_events,
+            on_turn=self._on_turn,
+        )
+        self._server = GroupServer(self._host.replica, partition, spec.offsets_partitions, self._host.now_ms)
+        self._link = Link(
+            spec.hub_path(self._host.node_id),
+            spec.raft_secret("hub"),
+            spec.link_slot(partition, replica_id),
+            self,
+        )
+        self._table = ConnectionTable(
+            asyncio.get_running_loop(), ConnectionLimits.of(spec.broker), self._link.gone
+        )
+        self._announced: tuple[int | None, int, bool] = (None, -1, False)
+        self._problem: str | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started = asyncio.ensure_future(self._start())
+
+    async def start(self) -> None:
+        """Wait until the replica is up; raises what went wrong, in words. May be called again."""
+        await asyncio.shield(self._started)
+
+    async def _start(self) -> None:
+        try:
+            log_to_file(self._spec.data_dir, partition_name(self._partition, self._host.replica_id))
+            raise_file_limit()
+            await self._host.start()
+            self._link.start()
+        except Exception as error:
+            self._problem = f"{type(error).__name__}: {error}"
+            log.error("cannot start: %s", self._problem)
+            raise RuntimeError(self._problem) from error
+        gc.collect()
+        gc.freeze()  # what start loaded never dies: keep collections short
+
+    async def stop(self) -> None:
+        """Hand leadership on, close every connection, leave the disk clean."""
+        await self._host.stop()
+        self._table.close()
+        self._link.close()
+
+    async def status(self) -> dict[str, Any]:
+        """What `groupd status` shows of this replica."""
+        host = self._host
+        raft = host.raft
+        status: dict[str, Any] = {
+            "partition": self._partition,
+            "replica": host.replica_id,
+            "node_id": host.node_id,
+            "pid": os.getpid(),
+            "problem": self._problem,
+            "connections": len(self._table),
+            "requests": self._server.requests,
+            "serving": host.replica.serving,
+            "leader_node": host.leader_node,
+            "groups": {},
+            "role": "starting",
+        }
+        if raft is None:
+            return status
+        peers = raft.status()
+        status |= {
+            "role": peers["role"],
+            "problem": self._problem or peers["failure"],
+            "term": raft.term,
+            "last_index": raft.last_index,
+            "commit_index": raft.commit_index,
+            "applied_index": raft.applied_index,
+            "lag": {host.nodes[int(peer)]: each["lag"] for peer, each in peers.get("peers", {}).items()},
+        }
+        if host.replica.serving:
+            status["groups"] = dict(Counter(self._shard.group_states()))
+        return status
+
+    async def group(self, group_id: str) -> dict[str, Any]:
+        """State and generation or epochs of a group; {} if this replica does not lead or know it."""
+        return self._shard.summary(group_id) if self._host.replica.serving else {}
+
+    @property
+    def _shard(self) -> CoordinatorShard:
+        shard = self._host.replica.shard
+        assert isinstance(shard, CoordinatorShard)
+        return shard
+
+    async def transfer(self, to_replica: int | None = None) -> bool:
+        """Hand leadership to a follower, gracefully."""
+        raft = self._host.raft
+        return raft is not None and raft.transfer(None if to_replica is None else str(to_replica))
+
+    # Requests of clients whose connections live here.
+
+    def on_frame(self, connection: Connection, frame: bytes) -> Any:
+        try:
+            header, body_offset = parse_header(frame)
+            if header.api_key in GROUP_APIS:
+                answered = self._server.serve(
+                    header, frame, body_offset, connection.identity, partial(_answer, connection)
+                )
+                if self._host.replica.has_batch:
+                    self._host.wake()
+                return LATER if answered is None else answered
+            if self._image.nodes:
+                answered = answer_in_place(
+                    self._image, self._offsets_leaders(), self._host.node_id, header, frame, body_offset
+                )
+                if answered is not None:
+                    return answered
+        except ElsewhereError:
+            pass
+        except (MalformedRequest, UnsupportedRequest) as error:
+            connection.close(str(error))
+            return LATER
+        self._link.ask(connection.identity, frame, partial(_answer, connection), RELAY_TIMEOUT_S)
+        return LATER
+
+    def on_more(self, connection: Connection) -> None:
+        """Nothing is held back here that more bytes could release."""
+
+    def on_closed(self, connection: Connection) -> None:
+        """A member whose connection closes stays in its group until its session ends (W13)."""
+
+    def _offsets_leaders(self) -> dict[int, int]:
+        """What this replica knows better than the image: its own partition's leader."""
+        return {self._partition: self._host.node_id} if self._host.replica.serving else {}
+
+    # The node's broker (network.link.LinkHandlers).
+
+    def on_connected(self) -> None:
+        log.info("linked to the broker of node %d", self._host.node_id)
+
+    def on_disconnected(self) -> None:
+        log.info("the broker of node %d is gone; its clients here are served on", self._host.node_id)
+
+    def addresses(self) -> dict[str, int]:
+        return self._table.addresses()
+
+    def on_handover(self, client: socket, identity: ClientIdentity, buffered: bytes) -> None:
+        self._table.adopt(client, buffered, identity, self)
+
+    def on_relay(self, identity: ClientIdentity, frame: bytes, answer: Answer) -> None:
+        try:
+            header, body_offset = parse_header(frame)
+            answered = self._server.serve_relayed(header, frame, body_offset, identity, answer)
+        except (MalformedRequest, UnsupportedRequest):
+            answer(None)
+            return
+        self._host.wake()
+        if answered is not None:
+            answer(answered)
+
+    def on_push(self, kind: str, payload: bytes) -> None:
+        image = unpack_image(payload)
+        if kind == "image" and image.version >= self._image.version:
+            self._image = image
+            self._host.replica.on_metadata(image, self._host.now_ms())
+            self._host.wake()
+
+    # The replica.
+
+    def _release(self, token: int, response: Any) -> None:
+        self._server.release(token, response)
+
+    def _on_events(self, events: Sequence[Any]) -> None:
+        for event in events:
+            log.info("%s", event)
+        self._events.extend(events)
+
+    def _on_turn(self) -> None:
+        raft = self._host.raft
+        assert raft is not None
+        now = (self._host.leader_node, raft.term, self._host.replica.serving)
+        if now == self._announced:
+            return
+        self._announced = now
+        leader_node, term, serving = now
+        self._link.announce(NO_NODE if leader_node is None else leader_node, term, serving)
+        if serving:
+            log.info("leading partition %d in term %d", self._partition, term)
+            self._spawn(self._tell_the_tier(term))
+        elif leader_node == self._host.node_id and not raft.is_leader:
+            self._hand_connections_back()
+
+    def _hand_connections_back(self) -> None:
+        """The new leader is another replica of this node: its clients must not need to reconnect."""
+        for connection in self._table.connections():
+            connection.release(partial(self._hand_back, connection.identity))
+
+    def _hand_back(self, identity: ClientIdentity, client: socket, buffered: bytes) -> None:
+        if not self._link.hand_back(client, identity, buffered):
+            client.close()
+
+    async def _tell_the_tier(self, term: int) -> None:
+        """All brokers and the controller hear of the new leader by Ray (best effort, all at once)."""
+        names = [broker_name(node.node_id) for node in self._spec.nodes]
+        names += [controller_name(replica) for replica in range(len(self._spec.controllers))]
+        await asyncio.gather(*(self._tell(name, term) for name in names))
+
+    async def _tell(self, name: str, term: int) -> None:
+        try:
+            handle = await asyncio.to_thread(runtime.find, name, self._spec.namespace)
+            if handle is not None:
+                await runtime.call(
+                    handle,
+                    "on_leader",
+                    self._partition,
+                    self._host.node_id,
+                    term,
+                    timeout_s=RAY_CALL_TIMEOUT_S,
+                )
+        except Exception as error:
+            log.info("%s was not told of term %d: %s", name, term, error)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def _answer(connection: Connection, answer: bytes | None) -> None:
+    if answer is None:
+        connection.close("no answer could be had")
+    else:
+        connection.answer(answer)

@@ -1,0 +1,121 @@
+"""From the coordinator's neutral answers to kio's entities, for the group APIs that are asked seldom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from struct import unpack
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+from actors.protocol import api_keys
+from actors.protocol.entities import build, nested, response_class
+from actors.protocol.messages import (
+    ConsumerGroupDescribeResponse,
+    DeleteGroupsResponse,
+    DescribedTopicPartitions,
+    DescribeGroupsResponse,
+    LeaveGroupResponse,
+    ListGroupsResponse,
+    OffsetDeleteResponse,
+)
+
+LEFT_MEMBERS_SINCE: Final = 3
+_ZERO_ID: Final = bytes(16)
+
+
+def _leave_group(api_version: int, body: LeaveGroupResponse) -> Any:
+    top = response_class(api_keys.LEAVE_GROUP, api_version)
+    if api_version < LEFT_MEMBERS_SINCE:
+        # W7: the single member's error has no other place.
+        error_code = body.error_code or (body.members[0].error_code if body.members else body.error_code)
+        return build(top, error_code=error_code)
+    member_class = nested(api_keys.LEAVE_GROUP, api_version, "MemberResponse")
+    members = tuple(build(member_class, **member._asdict()) for member in body.members)
+    return build(top, error_code=body.error_code, members=members)
+
+
+def _offset_delete(api_version: int, body: OffsetDeleteResponse) -> Any:
+    topic_class = nested(api_keys.OFFSET_DELETE, api_version, "OffsetDeleteResponseTopic")
+    partition_class = nested(api_keys.OFFSET_DELETE, api_version, "OffsetDeleteResponsePartition")
+    topics = tuple(
+        build(
+            topic_class,
+            name=name,
+            partitions=tuple(
+                build(partition_class, partition_index=partition, error_code=error_code)
+                for partition, error_code in partitions
+            ),
+        )
+        for name, partitions in body.topics
+    )
+    top = response_class(api_keys.OFFSET_DELETE, api_version)
+    return build(top, error_code=body.error_code, topics=topics)
+
+
+def _describe_groups(api_version: int, body: DescribeGroupsResponse) -> Any:
+    group_class = nested(api_keys.DESCRIBE_GROUPS, api_version, "DescribedGroup")
+    member_class = nested(api_keys.DESCRIBE_GROUPS, api_version, "DescribedGroupMember")
+    groups = []
+    for group in body.groups:
+        members = tuple(build(member_class, **member._asdict()) for member in group.members)
+        groups.append(build(group_class, **(group._asdict() | {"members": members})))
+    return build(response_class(api_keys.DESCRIBE_GROUPS, api_version), groups=tuple(groups))
+
+
+def _list_groups(api_version: int, body: ListGroupsResponse) -> Any:
+    group_class = nested(api_keys.LIST_GROUPS, api_version, "ListedGroup")
+    groups = tuple(build(group_class, **group._asdict()) for group in body.groups)
+    top = response_class(api_keys.LIST_GROUPS, api_version)
+    return build(top, error_code=body.error_code, groups=groups)
+
+
+def _delete_groups(api_version: int, body: DeleteGroupsResponse) -> Any:
+    result_class = nested(api_keys.DELETE_GROUPS, api_version, "DeletableGroupResult")
+    results = tuple(
+        build(result_class, group_id=group_id, error_code=error_code) for group_id, error_code in body.results
+    )
+    return build(response_class(api_keys.DELETE_GROUPS, api_version), results=results)
+
+
+def _assignment(api_version: int, topics: tuple[DescribedTopicPartitions, ...]) -> Any:
+    topic_class = nested(api_keys.CONSUMER_GROUP_DESCRIBE, api_version, "TopicPartitions")
+    return build(
+        nested(api_keys.CONSUMER_GROUP_DESCRIBE, api_version, "Assignment"),
+        topic_partitions=tuple(
+            build(
+                topic_class,
+                topic_id=None if topic.topic_id == _ZERO_ID else UUID(bytes=topic.topic_id),
+                topic_name=topic.topic_name,
+                partitions=unpack(f">{len(topic.partitions) // 4}i", topic.partitions),
+            )
+            for topic in topics
+        ),
+    )
+
+
+def _consumer_describe(api_version: int, body: ConsumerGroupDescribeResponse) -> Any:
+    group_class = nested(api_keys.CONSUMER_GROUP_DESCRIBE, api_version, "DescribedGroup")
+    member_class = nested(api_keys.CONSUMER_GROUP_DESCRIBE, api_version, "Member")
+    groups = []
+    for group in body.groups:
+        members = []
+        for member in group.members:
+            fields = member._asdict()
+            fields["assignment"] = _assignment(api_version, member.assignment)
+            fields["target_assignment"] = _assignment(api_version, member.target_assignment)
+            members.append(build(member_class, **fields))
+        groups.append(build(group_class, **(group._asdict() | {"members": tuple(members)})))
+    return build(response_class(api_keys.CONSUMER_GROUP_DESCRIBE, api_version), groups=tuple(groups))
+
+
+TO_ENTITY: Final[Mapping[int, Callable[[int, Any], Any]]] = MappingProxyType(
+    {
+        api_keys.LEAVE_GROUP: _leave_group,
+        api_keys.OFFSET_DELETE: _offset_delete,
+        api_keys.DESCRIBE_GROUPS: _describe_groups,
+        api_keys.LIST_GROUPS: _list_groups,
+        api_keys.DELETE_GROUPS: _delete_groups,
+        api_keys.CONSUMER_GROUP_DESCRIBE: _consumer_describe,
+    }
+)

@@ -1,0 +1,104 @@
+"""Kafka's messages as kio's classes, read and written by functions compiled from those classes.
+
+kio gives the schemas; its own reader is not used on bytes from a socket, because it reserves memory for as
+many array elements as the frame claims and ends the whole process when that fails (six bytes suffice). Its
+writer is correct and slow: it is the oracle in the tests. Classes are imported when an API and version is
+first used: all of them at once would cost seconds and memory that most actors never need.
+
+Values are kio's: times are `datetime.timedelta`, a topic id of zeros is None, error codes are ErrorCode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, Literal
+
+from actors.protocol import entity_reading, entity_writing
+from actors.protocol.entity_schema import NO_TIME, field_names
+from actors.protocol.errors import MalformedRequest, UnsupportedRequest
+from actors.protocol.headers import Header
+from actors.protocol.versions import VERSIONS, has_flexible_response_header, is_supported
+from actors.protocol.wire import CUT_SHORT
+
+Kind = Literal["request", "response"]
+_SUFFIX: Final = {"request": "Request", "response": "Response"}
+
+
+def _module(api_key: int, api_version: int, kind: Kind) -> Any:
+    if not is_supported(api_key, api_version):
+        raise UnsupportedRequest(f"API {api_key} version {api_version}")
+    return import_module(f"kio.schema.{VERSIONS[api_key].name}.v{api_version}.{kind}")
+
+
+@cache
+def nested(api_key: int, api_version: int, name: str, kind: Kind = "response") -> Any:
+    """kio's class `name` of an API and version, such as `MetadataResponseTopic`."""
+    return getattr(_module(api_key, api_version, kind), name)
+
+
+def _top(api_key: int, api_version: int, kind: Kind) -> Any:
+    module = _module(api_key, api_version, kind)
+    name = "".join(word.capitalize() for word in VERSIONS[api_key].name.split("_"))
+    return getattr(module, name + _SUFFIX[kind])
+
+
+@cache
+def request_class(api_key: int, api_version: int) -> Any:
+    """kio's request class. Raises UnsupportedRequest if the tier does not advertise it."""
+    return _top(api_key, api_version, "request")
+
+
+@cache
+def response_class(api_key: int, api_version: int) -> Any:
+    """kio's response class. Raises UnsupportedRequest if the tier does not advertise it."""
+    return _top(api_key, api_version, "response")
+
+
+def build(entity_class: Any, **fields: Any) -> Any:
+    """An entity of the class from those `fields` that its version has, so that one call serves all versions.
+
+    `throttle_time` may be left out: the tier never throttles. Any other field that the class has and that
+    has no default must be given (TypeError).
+    """
+    names = field_names(entity_class)
+    known = {name: value for name, value in fields.items() if name in names}
+    if "throttle_time" in names:
+        known.setdefault("throttle_time", NO_TIME)
+    return entity_class(**known)
+
+
+@cache
+def _request_reader(api_key: int, api_version: int) -> Callable[[bytes, int], tuple[Any, int]]:
+    return entity_reading.entity_reader(request_class(api_key, api_version))
+
+
+def decode_entity(header: Header, frame: bytes, body_offset: int) -> Any:
+    """The request as kio's entity; bytes behind its end are accepted (W13).
+
+    Raises UnsupportedRequest for an API or version that is not advertised, MalformedRequest for all else.
+    """
+    read = _request_reader(header.api_key, header.api_version)
+    try:
+        entity, _ = read(frame, body_offset)
+    except CUT_SHORT as error:
+        raise MalformedRequest("a frame that ends inside its body") from error
+    return entity
+
+
+@cache
+def _response_writer(api_key: int, api_version: int) -> tuple[bool, entity_writing.Writer]:
+    write = entity_writing.entity_writer(response_class(api_key, api_version))
+    return has_flexible_response_header(api_key, api_version), write
+
+
+def encode_entity(api_key: int, api_version: int, correlation_id: int, entity: Any) -> bytes:
+    """The whole frame of an answer: length prefix, response header, body."""
+    flexible_header, write = _response_writer(api_key, api_version)
+    pieces = [b"", correlation_id.to_bytes(4, "big", signed=True)]
+    if flexible_header:
+        pieces.append(b"\0")
+    write(pieces.append, entity)
+    pieces[0] = sum(map(len, pieces)).to_bytes(4, "big")
+    return b"".join(pieces)

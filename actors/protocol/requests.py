@@ -1,0 +1,191 @@
+"""From kio's request entities to the coordinator's neutral requests, for all group APIs and versions.
+
+A field that a version lacks gets the schema's default here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+from actors.coordinator.records import TopicPartitions
+from actors.protocol import api_keys
+from actors.protocol.hot_requests import packed_topics
+from actors.protocol.messages import (
+    CommittedPartition,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    GroupRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeavingMember,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchGroup,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_UNSET: Final = timedelta(milliseconds=-1)
+_ZERO_ID: Final = bytes(16)
+
+
+def _ms(time: timedelta) -> int:
+    return time // _MILLISECOND
+
+
+def _join_group(entity: Any) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=entity.group_id,
+        session_timeout_ms=_ms(entity.session_timeout),
+        # C4: version 0 has one time-out for both.
+        rebalance_timeout_ms=_ms(getattr(entity, "rebalance_timeout", entity.session_timeout)),
+        member_id=entity.member_id,
+        group_instance_id=getattr(entity, "group_instance_id", None),
+        protocol_type=entity.protocol_type,
+        protocols=tuple((protocol.name, protocol.metadata) for protocol in entity.protocols),
+        reason=getattr(entity, "reason", None),
+    )
+
+
+def _sync_group(entity: Any) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id=entity.group_id,
+        generation_id=entity.generation_id,
+        member_id=entity.member_id,
+        group_instance_id=getattr(entity, "group_instance_id", None),
+        protocol_type=getattr(entity, "protocol_type", None),
+        protocol_name=getattr(entity, "protocol_name", None),
+        assignments=tuple((given.member_id, given.assignment) for given in entity.assignments),
+    )
+
+
+def _heartbeat(entity: Any) -> HeartbeatRequest:
+    instance_id = getattr(entity, "group_instance_id", None)
+    return HeartbeatRequest(entity.group_id, entity.generation_id, entity.member_id, instance_id)
+
+
+def _leave_group(entity: Any) -> LeaveGroupRequest:
+    members = getattr(entity, "members", None)
+    if members is None:
+        return LeaveGroupRequest(entity.group_id, (LeavingMember(entity.member_id),))
+    return LeaveGroupRequest(
+        entity.group_id,
+        tuple(
+            LeavingMember(member.member_id, member.group_instance_id, getattr(member, "reason", None))
+            for member in members
+        ),
+    )
+
+
+def _committed(partition: Any) -> CommittedPartition:
+    return CommittedPartition(
+        partition.partition_index,
+        partition.committed_offset,
+        getattr(partition, "committed_leader_epoch", -1),
+        partition.committed_metadata,
+    )
+
+
+def _offset_commit(entity: Any) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=entity.group_id,
+        generation_id_or_member_epoch=entity.generation_id_or_member_epoch,
+        member_id=entity.member_id,
+        group_instance_id=getattr(entity, "group_instance_id", None),
+        retention_time_ms=_ms(getattr(entity, "retention_time", _UNSET)),
+        topics=tuple((topic.name, tuple(map(_committed, topic.partitions))) for topic in entity.topics),
+    )
+
+
+def _fetch_group(entity: Any) -> OffsetFetchGroup:
+    topics = entity.topics
+    return OffsetFetchGroup(
+        group_id=entity.group_id,
+        topics=None if topics is None else tuple((topic.name, topic.partition_indexes) for topic in topics),
+        member_id=getattr(entity, "member_id", None),
+        member_epoch=getattr(entity, "member_epoch", -1),
+    )
+
+
+def _offset_fetch(entity: Any) -> OffsetFetchRequest:
+    # Below version 8 the request itself is its only group.
+    groups = tuple(map(_fetch_group, getattr(entity, "groups", (entity,))))
+    return OffsetFetchRequest(groups, getattr(entity, "require_stable", False))
+
+
+def _offset_delete(entity: Any) -> OffsetDeleteRequest:
+    return OffsetDeleteRequest(
+        entity.group_id,
+        tuple(
+            (topic.name, tuple(partition.partition_index for partition in topic.partitions))
+            for topic in entity.topics
+        ),
+    )
+
+
+def _describe_groups(entity: Any) -> DescribeGroupsRequest:
+    return DescribeGroupsRequest(entity.groups, getattr(entity, "include_authorized_operations", False))
+
+
+def _list_groups(entity: Any) -> ListGroupsRequest:
+    return ListGroupsRequest(getattr(entity, "states_filter", ()), getattr(entity, "types_filter", ()))
+
+
+def _delete_groups(entity: Any) -> DeleteGroupsRequest:
+    return DeleteGroupsRequest(entity.groups_names)
+
+
+def _id_bytes(topic_id: UUID | None) -> bytes:
+    return _ZERO_ID if topic_id is None else topic_id.bytes
+
+
+def _owned(topics: Any) -> TopicPartitions | None:
+    if topics is None:
+        return None
+    return packed_topics([(_id_bytes(topic.topic_id), topic.partitions) for topic in topics])
+
+
+def _consumer_heartbeat(entity: Any) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id=entity.group_id,
+        member_id=entity.member_id,
+        member_epoch=entity.member_epoch,
+        instance_id=entity.instance_id,
+        rack_id=entity.rack_id,
+        rebalance_timeout_ms=_ms(entity.rebalance_timeout),
+        subscribed_topic_names=entity.subscribed_topic_names,
+        subscribed_topic_regex=getattr(entity, "subscribed_topic_regex", None),
+        server_assignor=entity.server_assignor,
+        topic_partitions=_owned(entity.topic_partitions),
+    )
+
+
+def _consumer_describe(entity: Any) -> ConsumerGroupDescribeRequest:
+    return ConsumerGroupDescribeRequest(entity.group_ids, entity.include_authorized_operations)
+
+
+TO_REQUEST: Final[Mapping[int, Callable[[Any], GroupRequest]]] = MappingProxyType(
+    {
+        api_keys.JOIN_GROUP: _join_group,
+        api_keys.SYNC_GROUP: _sync_group,
+        api_keys.HEARTBEAT: _heartbeat,
+        api_keys.LEAVE_GROUP: _leave_group,
+        api_keys.OFFSET_COMMIT: _offset_commit,
+        api_keys.OFFSET_FETCH: _offset_fetch,
+        api_keys.OFFSET_DELETE: _offset_delete,
+        api_keys.DESCRIBE_GROUPS: _describe_groups,
+        api_keys.LIST_GROUPS: _list_groups,
+        api_keys.DELETE_GROUPS: _delete_groups,
+        api_keys.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
+        api_keys.CONSUMER_GROUP_DESCRIBE: _consumer_describe,
+    }
+)

@@ -1,0 +1,185 @@
+"""Record batches (message format v2): checked, patched and read as bytes, never decoded as a whole.
+
+The layout is org.apache.kafka DefaultRecordBatch. The CRC covers everything from the attributes on, so
+the base offset and the leader epoch in front of it can be set without computing it again.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from crc32c import crc32c
+from kio.schema.errors import ErrorCode
+
+from actors.topics.errors import LogError
+
+HEADER_BYTES = 61
+_LENGTH_FROM = 12
+"""The batch length counts the bytes behind itself."""
+_CRC_FROM = 21
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP = struct.Struct(">q")
+_CRC = struct.Struct(">I")
+_MAGIC_AT = 16
+_MAX_TIMESTAMP_AT = 35
+MAGIC = 2
+
+_COMPRESSION_MASK = 0x07
+_LOG_APPEND_TIME_BIT = 0x08
+_TRANSACTIONAL_BIT = 0x10
+_CONTROL_BIT = 0x20
+ZSTD = 4
+NO_PRODUCER_ID = -1
+assert _HEADER.size == HEADER_BYTES
+
+
+class BatchHeader(NamedTuple):
+    """The fields of a batch's header, in their order."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def compression(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & _COMPRESSION_MASK
+
+
+def read_header(batch: bytes) -> BatchHeader:
+    return BatchHeader(*_HEADER.unpack_from(batch))
+
+
+def check_produced(
+    records: bytes | None, message_bytes_max: int, *, zstd_allowed: bool = True
+) -> BatchHeader:
+    """The header of what one Produce request brings for one partition: one whole, valid batch.
+
+    Raises LogError: INVALID_RECORD for what no producer of format v2 sends (ProduceRequest.validateRecords,
+    LogValidator.validateBatch), CORRUPT_MESSAGE for damaged bytes, MESSAGE_TOO_LARGE.
+    """
+    if not records:
+        raise LogError(
+            ErrorCode.invalid_record, "Produce requests must have exactly one record batch per partition"
+        )
+    if len(records) <= _MAGIC_AT:
+        raise LogError(ErrorCode.corrupt_message, "The record batch is cut short.")
+    if records[_MAGIC_AT] != MAGIC:
+        raise LogError(
+            ErrorCode.invalid_record,
+            f"Produce requests are only allowed to contain record batches with magic version {MAGIC}",
+        )
+    if len(records) < HEADER_BYTES:
+        raise LogError(ErrorCode.corrupt_message, "The record batch is cut short.")
+    header = read_header(records)
+    size_bytes = _LENGTH_FROM + header.batch_length
+    if size_bytes < HEADER_BYTES or size_bytes > len(records):
+        raise LogError(ErrorCode.corrupt_message, "The record batch's length is not that of its bytes.")
+    if size_bytes < len(records):
+        raise LogError(
+            ErrorCode.invalid_record, "Produce requests must have exactly one record batch per partition"
+        )
+    if size_bytes > message_bytes_max:
+        raise LogError(
+            ErrorCode.message_too_large,
+            f"The record batch size is {size_bytes} bytes which exceeds the maximum configured value of "
+            f"{message_bytes_max}.",
+        )
+    if crc32c(memoryview(records)[_CRC_FROM:]) != header.crc:
+        raise LogError(ErrorCode.corrupt_message, "Record batch is corrupt (its CRC does not match).")
+    _check_contents(header, zstd_allowed)
+    return header
+
+
+def _check_contents(header: BatchHeader, zstd_allowed: bool) -> None:
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+        raise LogError(
+            ErrorCode.invalid_record,
+            f"Inconsistent batch: {header.record_count} records, last delta {header.last_offset_delta}",
+        )
+    if header.attributes & _CONTROL_BIT:
+        raise LogError(ErrorCode.invalid_record, "Clients are not allowed to write control records")
+    if header.attributes & _TRANSACTIONAL_BIT:
+        raise LogError(ErrorCode.invalid_txn_state, "There are no transactions here.")
+    if header.compression > ZSTD:
+        raise LogError(ErrorCode.corrupt_message, f"Unknown compression type {header.compression}.")
+    if header.compression == ZSTD and not zstd_allowed:
+        # KIP-110: an old client that produces zstd could not read it back.
+        raise LogError(ErrorCode.unsupported_compression_type, "zstd needs Produce version 7 or later.")
+    if header.producer_id != NO_PRODUCER_ID and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise LogError(
+            ErrorCode.invalid_record,
+            f"Invalid sequence number {header.base_sequence} in record batch "
+            f"with producerId {header.producer_id}",
+        )
+
+
+def placed(records: bytes, base_offset: int, leader_epoch: int, log_append_time_ms: int | None) -> bytes:
+    """The batch as it stands in the log; with a log append time that is every record's timestamp."""
+    batch = bytearray(records)
+    _BASE_OFFSET.pack_into(batch, 0, base_offset)
+    _LEADER_EPOCH.pack_into(batch, _LENGTH_FROM, leader_epoch)
+    if log_append_time_ms is not None:
+        (attributes,) = _ATTRIBUTES.unpack_from(batch, _CRC_FROM)
+        _ATTRIBUTES.pack_into(batch, _CRC_FROM, attributes | _LOG_APPEND_TIME_BIT)
+        _MAX_TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, log_append_time_ms)
+        _CRC.pack_into(batch, _CRC_FROM - _CRC.size, crc32c(memoryview(batch)[_CRC_FROM:]))
+    return bytes(batch)
+
+
+def timestamps(batch: bytes) -> Iterator[tuple[int, int]]:
+    """(offset, timestamp in ms) of each record, as far as they can be told without decompressing.
+
+    Of a compressed batch only its last record is known, and it is given the batch's highest timestamp.
+    Stops early at bytes that are no records: a CRC says that bytes are as the producer made them, no more.
+    """
+    header = read_header(batch)
+    if header.attributes & _LOG_APPEND_TIME_BIT:
+        yield from (
+            (header.base_offset + delta, header.max_timestamp_ms) for delta in range(header.record_count)
+        )
+        return
+    if header.compression:
+        yield header.base_offset + header.last_offset_delta, header.max_timestamp_ms
+        return
+    at = HEADER_BYTES
+    for _ in range(header.record_count):
+        try:
+            length, body_at = _varint(batch, at)
+            timestamp_delta, delta_at = _varint(batch, body_at + 1)
+            offset_delta, _ = _varint(batch, delta_at)
+        except IndexError:
+            return
+        if length <= 0:
+            return
+        yield header.base_offset + offset_delta, header.base_timestamp_ms + timestamp_delta
+        at = body_at + length
+
+
+def _varint(batch: bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint and the offset behind it. Raises IndexError at the batch's end."""
+    value = shift = 0
+    while True:
+        byte = batch[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise IndexError(at)

@@ -1,0 +1,113 @@
+"""No offset is given out twice, although a broker's logs die with it.
+
+Before a log gives out offsets it reserves a block of them here, in a small file. After a restart a
+partition's log starts where its last reservation ended: above every offset that a consumer may have seen
+or committed. A consumer that stands lower gets OFFSET_OUT_OF_RANGE and resets, as after any loss of data.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Collection
+from pathlib import Path
+from typing import Protocol
+
+from crc32c import crc32c
+
+BLOCK = 10_000
+"""Offsets reserved at a time: at most so many are skipped by a restart."""
+FORMAT = b"groupd floor 1\n"
+_ENTRY = struct.Struct(">16siq")
+_CRC = struct.Struct(">I")
+_ENTRY_BYTES = _ENTRY.size + _CRC.size
+_REWRITE_ENTRIES_MIN = 4_096
+
+
+class FloorStore(Protocol):
+    """Where the reservations are kept."""
+
+    def load(self) -> bytes:
+        """What was stored, b"" at first."""
+
+    def append(self, data: bytes) -> None: ...
+
+    def replace(self, data: bytes) -> None:
+        """Either the old or the new content is there afterwards, whatever happens."""
+
+
+class FloorFile:
+    """A FloorStore that is a file. It survives the broker's process; the machine's cache is not flushed,
+    since a machine that dies takes the log of every process on it along."""
+
+    def __init__(self, directory: str) -> None:
+        self._path = Path(directory) / "offsets-floor"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+
+    def load(self) -> bytes:
+        return self._path.read_bytes() if self._path.exists() else b""
+
+    def append(self, data: bytes) -> None:
+        with self._path.open("ab") as file:
+            file.write(data)
+
+    def replace(self, data: bytes) -> None:
+        written = self._path.with_suffix(".new")
+        with written.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        written.replace(self._path)
+
+
+class OffsetsFloor:
+    """The reservations of one broker's logs. Raises ValueError at a store of an unknown format."""
+
+    def __init__(self, store: FloorStore) -> None:
+        self._store = store
+        self._ends: dict[tuple[bytes, int], int] = _read(store.load())
+        self._rewrite()
+
+    def start_offset(self, topic_id: bytes, partition: int) -> int:
+        """Where a new log of the partition starts; 0 if there never was one here."""
+        return self._ends.get((topic_id, partition), 0)
+
+    def reserve(self, topic_id: bytes, partition: int, end_offset: int) -> None:
+        """Make sure that no later log gives out offsets below `end_offset` again. Raises OSError."""
+        key = (topic_id, partition)
+        if end_offset <= self._ends.get(key, 0):
+            return
+        reserved = (end_offset // BLOCK + 1) * BLOCK
+        if self._entries_stored > 2 * len(self._ends) + _REWRITE_ENTRIES_MIN:
+            self._rewrite()
+        self._store.append(_entry(key, reserved))
+        self._entries_stored += 1
+        self._ends[key] = reserved
+
+    def forget_topics(self, but: Collection[bytes]) -> None:
+        """Drop the reservations of topics whose ids are not in `but`; topic ids are never used again."""
+        gone = [key for key in self._ends if key[0] not in but]
+        for key in gone:
+            del self._ends[key]
+
+    def _rewrite(self) -> None:
+        self._store.replace(FORMAT + b"".join(_entry(key, end) for key, end in self._ends.items()))
+        self._entries_stored = len(self._ends)
+
+
+def _entry(key: tuple[bytes, int], end_offset: int) -> bytes:
+    body = _ENTRY.pack(*key, end_offset)
+    return body + _CRC.pack(crc32c(body))
+
+
+def _read(stored: bytes) -> dict[tuple[bytes, int], int]:
+    """Later entries win. An entry that a crash cut short is the last, and nothing was given out for it."""
+    ends: dict[tuple[bytes, int], int] = {}
+    if stored and not stored.startswith(FORMAT):
+        raise ValueError("the offsets floor is of a format that this release does not read")
+    for at in range(len(FORMAT), len(stored) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
+        body = stored[at : at + _ENTRY.size]
+        if _CRC.unpack_from(stored, at + _ENTRY.size)[0] == crc32c(body):
+            topic_id, partition, end_offset = _ENTRY.unpack(body)
+            ends[topic_id, partition] = end_offset
+    return ends

@@ -1,0 +1,149 @@
+"""All partition logs of one broker, within one budget of memory."""
+
+from __future__ import annotations
+
+from actors.metadata.image import MetadataImage, TopicImage
+from actors.metadata.topic_configs import entries
+from actors.spec import BrokerSettings
+from actors.topics.floor import FloorFile, FloorStore, OffsetsFloor
+from actors.topics.partition_log import Appended, LogSettings, PartitionLog
+from actors.topics.waiting import AppendWaiters, PartitionKey
+
+LOGS_BYTES_MAX = 1024 * 1024 * 1024
+"""Record batches of all logs of one broker together."""
+_SHRINK_TO = 7 / 8
+"""Of every log and of the budget, once that is spent: one pass over the logs makes room for many appends."""
+
+
+class TopicLogs:
+    """The logs of the partitions that this broker leads, made when first used.
+
+    `directory` keeps what outlives the process (`actors.topics.floor`); `store` takes its place in tests.
+    """
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        directory: str,
+        *,
+        store: FloorStore | None = None,
+        bytes_max: int = LOGS_BYTES_MAX,
+    ) -> None:
+        self._settings = settings
+        self._floor = OffsetsFloor(store if store is not None else FloorFile(directory))
+        self._logs: dict[PartitionKey, PartitionLog] = {}
+        self._configs: dict[bytes, tuple[tuple[tuple[str, str], ...], LogSettings]] = {}
+        """By topic id: the configs, and what they mean."""
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self.waiters = AppendWaiters()
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._bytes
+
+    def log(self, topic: TopicImage, partition: int) -> PartitionLog:
+        """The log of a partition that this broker leads, with the topic's configs as they are now."""
+        key = (topic.topic_id, partition)
+        log = self._logs.get(key)
+        settings = self._log_settings(topic)
+        if log is None:
+            start_offset = self._floor.start_offset(*key)
+            log = PartitionLog(settings, start_offset, lambda end: self._floor.reserve(*key, end))
+            self._logs[key] = log
+        log.settings = settings
+        return log
+
+    def append(
+        self,
+        topic: TopicImage,
+        partition: int,
+        records: bytes | None,
+        now_ms: int,
+        *,
+        zstd_allowed: bool = True,
+    ) -> Appended:
+        """Append and wake whoever waits for it. Raises LogError, OSError (nothing was appended)."""
+        log = self.log(topic, partition)
+        before = log.size_bytes
+        appended = log.append(records, now_ms, zstd_allowed=zstd_allowed)
+        self._bytes += log.size_bytes - before
+        if self._bytes > self._bytes_max:
+            self._shrink(but=log)
+        if appended.size_bytes:
+            self.waiters.appended((topic.topic_id, partition), appended.size_bytes)
+        return appended
+
+    def delete_records(self, topic: TopicImage, partition: int, before_offset: int) -> int:
+        """The log's new start. Raises LogError."""
+        log = self.log(topic, partition)
+        before = log.size_bytes
+        try:
+            return log.delete_records(before_offset)
+        finally:
+            self._bytes += log.size_bytes - before
+
+    def expire(self, now_ms: int) -> None:
+        """Drop what retention no longer keeps in logs that nobody appends to."""
+        for log in self._logs.values():
+            before = log.size_bytes
+            log.expire(now_ms)
+            self._bytes += log.size_bytes - before
+
+    def retain(self, image: MetadataImage, node_id: int) -> None:
+        """Drop the logs of partitions that `node_id` does not lead (any more), deleted topics' among them."""
+        for key in [key for key in self._logs if not _leads(image, key, node_id)]:
+            self._bytes -= self._logs.pop(key).size_bytes
+            self.waiters.interrupt(key)
+        self._configs = {
+            topic_id: known for topic_id, known in self._configs.items() if topic_id in image.topics_by_id
+        }
+        self._floor.forget_topics(but=image.topics_by_id)
+
+    def _log_settings(self, topic: TopicImage) -> LogSettings:
+        known = self._configs.get(topic.topic_id)
+        if known is None or known[0] != topic.configs:
+            known = self._configs[topic.topic_id] = (topic.configs, log_settings(topic, self._settings))
+        return known[1]
+
+    def _shrink(self, but: PartitionLog) -> None:
+        """The oldest batches of each log go; if every log is down to its newest batch, whole logs go."""
+        for log in self._logs.values():
+            before = log.size_bytes
+            log.shrink_to(int(before * _SHRINK_TO))
+            self._bytes += log.size_bytes - before
+        for log in self._logs.values():
+            if self._bytes <= self._bytes_max * _SHRINK_TO:
+                break
+            if log is not but:
+                before = log.size_bytes
+                log.delete_records(-1)
+                self._bytes += log.size_bytes - before
+
+
+def _leads(image: MetadataImage, key: PartitionKey, node_id: int) -> bool:
+    topic = image.topics_by_id.get(key[0])
+    return (
+        topic is not None
+        and key[1] < len(topic.partition_leaders)
+        and topic.partition_leaders[key[1]] == node_id
+    )
+
+
+def log_settings(topic: TopicImage, settings: BrokerSettings) -> LogSettings:
+    """A topic's overrides over the broker's settings; memory is the broker's, so its size is a ceiling."""
+    configs = dict(topic.configs)
+    retention_bytes = int(configs.get("retention.bytes", settings.log_retention_bytes))
+    if retention_bytes < 0:
+        retention_bytes = settings.log_retention_bytes
+    retention_ms = int(configs.get("retention.ms", settings.log_retention_ms))
+    deletes = "delete" in entries(configs.get("cleanup.policy", "delete"))
+    return LogSettings(
+        message_bytes_max=int(configs.get("max.message.bytes", settings.message_max_bytes)),
+        retention_bytes=min(retention_bytes, settings.log_retention_bytes),
+        retention_ms=retention_ms if deletes and retention_ms >= 0 else None,
+        log_append_time=configs.get("message.timestamp.type") == "LogAppendTime",
+    )

@@ -1,0 +1,195 @@
+"""One partition's log: whole record batches in memory, oldest dropped first.
+
+Offsets only rise. Nothing is replicated, nothing is compacted, and what is dropped is gone: this is enough
+to run real producers and consumers against the tier, and no message store (design.md section 2).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from actors.topics.batch import NO_PRODUCER_ID, check_produced, placed, timestamps
+from actors.topics.errors import LogError
+from actors.topics.producers import Producers
+
+LEADER_EPOCH = 0
+"""A log ends with its leader, so none has a second epoch."""
+BATCHES_MAX = 200_000
+"""Per log, whatever their size: a batch costs about 300 bytes besides its own."""
+_COMPACT_AT = 1_024
+
+
+class LogSettings(NamedTuple):
+    """A topic's configs as its logs need them."""
+
+    message_bytes_max: int
+    retention_bytes: int
+    retention_ms: int | None
+    """Since the append; None: no limit."""
+    log_append_time: bool = False
+    """Records get the time of their append (message.timestamp.type)."""
+
+
+class Appended(NamedTuple):
+    base_offset: int
+    log_append_time_ms: int | None
+    size_bytes: int
+    """0 if the batch had been appended before (an idempotent producer's retry)."""
+
+
+class FoundOffset(NamedTuple):
+    offset: int
+    timestamp_ms: int
+
+
+class _Batch(NamedTuple):
+    last_offset: int
+    max_timestamp_ms: int
+    appended_ms: int
+    data: bytes
+
+
+class PartitionLog:
+    """`reserve(end_offset)` is called before an append gives out offsets below `end_offset`."""
+
+    def __init__(self, settings: LogSettings, start_offset: int, reserve: Callable[[int], None]) -> None:
+        self.settings = settings
+        self.log_start_offset = start_offset
+        self.end_offset = start_offset
+        """The next record's offset; also the high watermark, there being one copy."""
+        self.size_bytes = 0
+        self._reserve = reserve
+        self._producers = Producers()
+        self._batches: list[_Batch] = []
+        self._base_offsets: list[int] = []
+        self._first = 0
+        """Index of the first batch that is not dropped; those before it are removed now and then."""
+
+    def append(self, records: bytes | None, now_ms: int, *, zstd_allowed: bool = True) -> Appended:
+        """Append what a Produce request brings for this partition.
+
+        Raises LogError, or what `reserve` raises, having changed nothing.
+        """
+        header = check_produced(records, self.settings.message_bytes_max, zstd_allowed=zstd_allowed)
+        assert records is not None
+        idempotent = header.producer_id != NO_PRODUCER_ID
+        if idempotent:
+            before = self._producers.check(header)
+            if before is not None:
+                return Appended(before.base_offset, before.log_append_time_ms, 0)
+        base_offset = self.end_offset
+        last_offset = base_offset + header.last_offset_delta
+        self._reserve(last_offset + 1)
+        append_time_ms = now_ms if self.settings.log_append_time else None
+        data = placed(records, base_offset, LEADER_EPOCH, append_time_ms)
+        max_timestamp_ms = header.max_timestamp_ms if append_time_ms is None else append_time_ms
+        self._batches.append(_Batch(last_offset, max_timestamp_ms, now_ms, data))
+        self._base_offsets.append(base_offset)
+        self.end_offset = last_offset + 1
+        self.size_bytes += len(data)
+        if idempotent:
+            self._producers.appended(header, base_offset, append_time_ms)
+        self.expire(now_ms)
+        return Appended(base_offset, append_time_ms, len(data))
+
+    def read(self, offset: int, bytes_max: int, *, at_least_one: bool = True) -> bytes:
+        """Whole batches from the one that holds `offset` on, b"" at the log's end.
+
+        `at_least_one`: the first batch is given even if it is larger than `bytes_max`, so that a consumer
+        never stands still before a big record (KIP-74). Raises LogError with OFFSET_OUT_OF_RANGE.
+        """
+        if not self.log_start_offset <= offset <= self.end_offset:
+            raise LogError(ErrorCode.offset_out_of_range)
+        index = self._index(offset)
+        pieces: list[bytes] = []
+        left = bytes_max
+        while index < len(self._batches):
+            data = self._batches[index].data
+            if len(data) > left and (pieces or not at_least_one):
+                break
+            pieces.append(data)
+            left -= len(data)
+            index += 1
+        return b"".join(pieces)
+
+    def offset_for_time(self, timestamp_ms: int) -> FoundOffset | None:
+        """The first record whose timestamp is at least `timestamp_ms`; in a compressed batch, its first."""
+        for index in range(self._first, len(self._batches)):
+            batch = self._batches[index]
+            if batch.max_timestamp_ms < timestamp_ms:
+                continue
+            known = list(timestamps(batch.data))
+            if len(known) == batch.last_offset - self._base_offsets[index] + 1:
+                for offset, record_timestamp_ms in known:
+                    if record_timestamp_ms >= timestamp_ms and offset >= self.log_start_offset:
+                        return FoundOffset(offset, record_timestamp_ms)
+                continue
+            return FoundOffset(max(self._base_offsets[index], self.log_start_offset), batch.max_timestamp_ms)
+        return None
+
+    def offset_of_max_timestamp(self) -> FoundOffset | None:
+        """The first record of those with the highest timestamp (KIP-734); in a compressed batch, its last."""
+        live = self._batches[self._first :]
+        if not live:
+            return None
+        batch = max(live, key=lambda batch: batch.max_timestamp_ms)
+        for offset, timestamp_ms in timestamps(batch.data):
+            if timestamp_ms == batch.max_timestamp_ms and offset >= self.log_start_offset:
+                return FoundOffset(offset, timestamp_ms)
+        return FoundOffset(batch.last_offset, batch.max_timestamp_ms)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Drop what is below `before_offset` (-1: everything); returns the log's new start (KIP-107).
+
+        Raises LogError with OFFSET_OUT_OF_RANGE beyond the log's end.
+        """
+        target = self.end_offset if before_offset == -1 else before_offset
+        if target < 0 or target > self.end_offset:
+            raise LogError(ErrorCode.offset_out_of_range)
+        self._start_at(target)
+        return self.log_start_offset
+
+    def expire(self, now_ms: int) -> None:
+        """Drop what the topic's retention no longer keeps.
+
+        Time counts from the append, unlike in Kafka, where it counts from a batch's highest timestamp: what
+        was produced with an old timestamp would be gone before anybody had read it.
+        """
+        retention_ms = self.settings.retention_ms
+        while self._first < len(self._batches):
+            batch = self._batches[self._first]
+            expired = retention_ms is not None and batch.appended_ms + retention_ms < now_ms
+            too_many = len(self._batches) - self._first > BATCHES_MAX
+            if not (expired or too_many):
+                break
+            self._start_at(batch.last_offset + 1)
+        self.shrink_to(self.settings.retention_bytes)
+
+    def shrink_to(self, size_bytes: int) -> None:
+        """Drop the oldest batches until the rest fits; the newest batch always stays."""
+        while self.size_bytes > size_bytes and self._first < len(self._batches) - 1:
+            self._start_at(self._batches[self._first].last_offset + 1)
+
+    def _start_at(self, offset: int) -> None:
+        self.log_start_offset = max(self.log_start_offset, offset)
+        while self._first < len(self._batches) and self._batches[self._first].last_offset < offset:
+            self.size_bytes -= len(self._batches[self._first].data)
+            self._batches[self._first] = _DROPPED
+            self._first += 1
+        # Removing from a list's front moves all that follows, so it waits until half of the list is gone.
+        if self._first >= _COMPACT_AT and self._first * 2 >= len(self._batches):
+            del self._batches[: self._first], self._base_offsets[: self._first]
+            self._first = 0
+
+    def _index(self, offset: int) -> int:
+        """Index of the batch that holds `offset`, or of the one behind the last."""
+        if offset >= self.end_offset:
+            return len(self._batches)
+        return max(bisect_right(self._base_offsets, offset) - 1, self._first)
+
+
+_DROPPED = _Batch(-1, -1, -1, b"")

@@ -1,0 +1,93 @@
+"""What idempotent producers have appended to one partition: duplicates are told, gaps are refused.
+
+The rules are org.apache.kafka ProducerAppendInfo's and ProducerStateEntry's, without transactions. The
+state is lost with the broker, as the log is; an unknown producer may then begin with any sequence.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from actors.topics.batch import BatchHeader
+from actors.topics.errors import LogError
+
+PRODUCERS_MAX = 10_000
+"""Per partition; the one that was idle for longest is forgotten."""
+BATCHES_REMEMBERED = 5
+"""Kafka's number: a producer has at most five requests in flight when it is idempotent."""
+SEQUENCE_MAX = 2**31 - 1
+
+
+class AppendedBatch(NamedTuple):
+    """A batch that a producer may send again."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    log_append_time_ms: int | None
+
+
+class _Producer:
+    __slots__ = ("batches", "epoch")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: deque[AppendedBatch] = deque(maxlen=BATCHES_REMEMBERED)
+
+
+class Producers:
+    """The idempotent producers of one partition."""
+
+    def __init__(self) -> None:
+        self._producers: OrderedDict[int, _Producer] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def check(self, header: BatchHeader) -> AppendedBatch | None:
+        """The earlier append that `header` repeats, or None if it is the producer's next batch.
+
+        Raises LogError with INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        first = header.base_sequence
+        if header.producer_epoch == producer.epoch:
+            last = _add(first, header.last_offset_delta)
+            for batch in producer.batches:
+                if (batch.first_sequence, batch.last_sequence) == (first, last):
+                    return batch
+        if header.producer_epoch < producer.epoch:
+            raise LogError(
+                ErrorCode.invalid_producer_epoch,
+                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, "
+                f"which is smaller than the last seen epoch {producer.epoch}",
+            )
+        newer = header.producer_epoch > producer.epoch
+        expected = 0 if newer else _add(producer.batches[-1].last_sequence, 1)
+        if first != expected:
+            raise LogError(
+                ErrorCode.out_of_order_sequence_number,
+                f"Out of order sequence number for producer {header.producer_id}: "
+                f"{first} (incoming seq. number), {expected} (expected)",
+            )
+        return None
+
+    def appended(self, header: BatchHeader, base_offset: int, log_append_time_ms: int | None) -> None:
+        producer = self._producers.get(header.producer_id)
+        if producer is None or producer.epoch != header.producer_epoch:
+            producer = self._producers[header.producer_id] = _Producer(header.producer_epoch)
+        last = _add(header.base_sequence, header.last_offset_delta)
+        producer.batches.append(AppendedBatch(header.base_sequence, last, base_offset, log_append_time_ms))
+        self._producers.move_to_end(header.producer_id)
+        if len(self._producers) > PRODUCERS_MAX:
+            self._producers.popitem(last=False)
+
+
+def _add(sequence: int, increment: int) -> int:
+    """Sequences wrap from 2**31 - 1 to 0."""
+    return (sequence + increment) & SEQUENCE_MAX

@@ -1,0 +1,135 @@
+"""The figures the README states, measured on this machine: CPU per request, failover, start, memory.
+
+CPU is user + system time of the tier's actors, from their own accounting, divided by the requests that
+were answered; the load generator's CPU is not in it. Every figure comes with what it was divided by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from actors.protocol.java_hash import partition_for
+from bench import closed_loop
+from bench.members import Member, first_served_heartbeat, settle_group
+from bench.throwaway import Tier, cpu_seconds, pss_mib
+
+GROUPS = 40
+MEMBERS_PER_GROUP = 5
+TOPIC = "bench"
+TOPIC_PARTITIONS = 10
+HEARTBEAT_ERROR_AT = 9
+"""Heartbeat v4: correlation id, tags, throttle time, then the error code."""
+FAILOVER_GROUPS = 100
+
+
+class Figure(NamedTuple):
+    """One line of the table."""
+
+    name: str
+    value: float
+    unit: str
+    note: str
+
+
+def measure(say: Callable[[str], None], seconds: float, kills: int) -> list[Figure]:
+    """All figures, in the order of the README's table."""
+    figures = []
+    say("one node, one copy: start")
+    with Tier("--nodes", "1", "--replicas", "1") as tier:
+        figures.append(Figure("start, 1 node, 1 copy", tier.ready_s, "s", "command to ready"))
+    say("three nodes, three copies: start")
+    flags = ("--set", "group.initial.rebalance.delay.ms=0")
+    with Tier(*flags) as tier:
+        figures.append(Figure("start, 3 nodes, 3 copies", tier.ready_s, "s", "command to ready"))
+        memory = pss_mib(tier.processes())
+        figures.append(Figure("memory after start", memory, "MiB", "PSS of all processes, Ray included"))
+        figures += asyncio.run(_loads(tier, say, seconds))
+        figures += asyncio.run(_failovers(tier, say, kills))
+    return figures
+
+
+async def _loads(tier: Tier, say: Callable[[str], None], seconds: float) -> list[Figure]:
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{tier.port}"})
+    admin.create_topics([NewTopic(TOPIC, TOPIC_PARTITIONS, 1)])[TOPIC].result(20)
+    say(f"{GROUPS} groups of {MEMBERS_PER_GROUP} members join")
+    members: list[Member] = []
+    for number in range(GROUPS):
+        members += await settle_group(("127.0.0.1", tier.port), f"bench-{number}", MEMBERS_PER_GROUP)
+    pids = tier.pids()
+    figures = []
+    beats = [(m.host, m.port, [m.heartbeat_frame()]) for m in members]
+    figures.append(await _cpu_per_request("classic heartbeat", pids, beats, seconds, HEARTBEAT_ERROR_AT, say))
+    commits = [
+        (m.host, m.port, [m.commit_frame(TOPIC, TOPIC_PARTITIONS, n) for n in range(1, 51)]) for m in members
+    ]
+    figures.append(
+        await _cpu_per_request("OffsetCommit of 10 partitions, 3 copies", pids, commits, seconds, None, say)
+    )
+    return figures
+
+
+async def _cpu_per_request(
+    name: str,
+    pids: list[int],
+    targets: list[tuple[str, int, list[bytes]]],
+    seconds: float,
+    error_at: int | None,
+    say: Callable[[str], None],
+) -> Figure:
+    say(f"{name}: {len(targets)} connections, closed loop, {seconds:.0f} s")
+    await closed_loop.run(targets, min(2.0, seconds), error_at)
+    before = cpu_seconds(pids)
+    load = await closed_loop.run(targets, seconds, error_at)
+    cpu_us = (cpu_seconds(pids) - before) / max(load.requests, 1) * 1e6
+    if load.errors:
+        raise RuntimeError(f"{name}: {load.errors} of {load.requests} answers carried an error")
+    p50 = statistics.median(load.latencies_us) if load.latencies_us else 0
+    rate = load.requests / load.seconds
+    note = f"{rate:,.0f}/s, p50 {p50:,.0f} us, load generator {load.own_cpu_s / load.seconds:.0%} of a core"
+    return Figure(name, cpu_us, "us CPU/request", note)
+
+
+async def _failovers(tier: Tier, say: Callable[[str], None], kills: int) -> list[Figure]:
+    say(f"failover: {FAILOVER_GROUPS} groups, {kills} kills of a leader")
+    members = [
+        (await settle_group(("127.0.0.1", tier.port), f"failover-{n}", 1))[0] for n in range(FAILOVER_GROUPS)
+    ]
+    bootstraps = [("127.0.0.1", tier.port + n) for n in range(3)]
+    gaps: list[float] = []
+    for number in range(kills):
+        leader = await _a_leader(tier, number)
+        partition, partitions = leader["partition"], len(tier.status()["partitions"]) // 3
+        hit = [m for m in members if partition_for(m.group_id, partitions) == partition]
+        os.kill(leader["pid"], signal.SIGKILL)
+        killed_at = asyncio.get_running_loop().time()
+        back = await asyncio.gather(*(first_served_heartbeat(bootstraps, member) for member in hit[:25]))
+        gaps += [each - killed_at for each in back]
+    median, worst = statistics.median(gaps), max(gaps)
+    note = f"{len(gaps)} groups over {kills} kills"
+    return [
+        Figure("leader killed to next served heartbeat, p50", median * 1000, "ms", note),
+        Figure("the same, max", worst * 1000, "ms", note),
+    ]
+
+
+async def _a_leader(tier: Tier, number: int) -> dict[str, Any]:
+    """The leader of partition `number` modulo partitions, once all of its replicas are back."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        replicas = tier.partitions()
+        partition = number % (1 + max(r["partition"] for r in replicas))
+        of_partition = [r for r in replicas if r["partition"] == partition]
+        leaders = [r for r in of_partition if r.get("serving")]
+        caught_up = leaders and all(lag == 0 for lag in leaders[0]["lag"].values())
+        if len(of_partition) == 3 and caught_up:
+            return leaders[0]
+        await asyncio.sleep(0.2)
+    raise TimeoutError(f"partition {number}: its replicas did not come back")

@@ -1,0 +1,55 @@
+"""The `groupd` command: one typer app; every command is registered here.
+
+A command's module has `register(app)`. Commands of other packages (bench) come through the entry-point
+group "groupd.commands", whose entries are typer apps: nothing here imports them by name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+
+import typer
+
+from cluster.cli import config, down, groups, status, topics, up
+
+MODULES = (up, status, down, topics, groups, config)
+ENTRY_POINT_GROUP = "groupd.commands"
+
+app = typer.Typer(
+    name="groupd",
+    help="Kafka consumer groups, coordinated by a replicated tier of Ray actors.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+for module in MODULES:
+    module.register(app)
+
+
+def _plug_in() -> None:
+    """Add the other packages' commands, unless one of our own is asked for (their imports take time)."""
+    ours = {command.name for command in app.registered_commands}
+    ours |= {group.name for group in app.registered_groups}
+    if len(sys.argv) > 1 and sys.argv[1] in ours:
+        return
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            commands = entry.load()
+        except ImportError as error:
+            app.command(entry.name, help=f"Not installed: {error}.")(_missing(entry.name, str(error)))
+        else:
+            app.add_typer(commands, name=entry.name)
+
+
+def _missing(name: str, why: str) -> Callable[[], None]:
+    def command() -> None:
+        typer.echo(f"groupd: {name} needs more packages ({why}): pip install 'groupd[bench]'", err=True)
+        raise typer.Exit(1)
+
+    return command
+
+
+_plug_in()

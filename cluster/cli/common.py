@@ -1,0 +1,70 @@
+"""What all commands share: options, errors as one line, JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from cluster.settings import SettingsError
+from cluster.tier_file import TierError
+
+console = Console(highlight=False)
+EXIT_FAILED = 1
+EXIT_WRONG_SETTING = 2
+DATA_DIR_DEFAULT = Path("groupd-data")
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+DataDirOption = Annotated[
+    Path,
+    typer.Option(
+        "--data-dir", help="The tier's data directory.", envvar="GROUPD_DATA_DIR", show_default=True
+    ),
+]
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option("--bootstrap", help="host:port of any Kafka; default: the tier in --data-dir."),
+]
+
+
+def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:
+    """End with one line on standard error."""
+    sys.stdout.flush()
+    typer.echo(f"groupd: {message}", err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Turn what the user can mend into one line and an exit code: 2 for a wrong setting, else 1."""
+    try:
+        yield
+    except SettingsError as error:
+        fail(str(error), EXIT_WRONG_SETTING)
+    except TierError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        fail("interrupted", 130)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2))
+
+
+def leave(code: int = 0) -> NoReturn:
+    """End now: a connection to Ray or Kafka must not hold the command up."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def examples(*lines: str) -> str:
+    """The epilog of a command's help."""
+    return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,58 @@
+"""`groupd config`: every setting, its value, and where that comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cluster.cli.common import JsonOption, console, errors, examples, print_json
+from cluster.settings import load, parse_assignments
+from cluster.settings_table import SETTINGS
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "config",
+        epilog=examples(
+            "groupd config", "groupd config --config tier.toml --json", "GROUPD_NODES=1 groupd config"
+        ),
+    )(config)
+
+
+def config(
+    file: Annotated[Path | None, typer.Option("--config", help="A TOML file of settings.")] = None,
+    assignments: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List all settings as `groupd up` with the same options would take them, or the first error."""
+    with errors():
+        settings = load(parse_assignments(assignments or []), config=file)
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "default": setting.default,
+            "value": settings[name],
+            "from": settings.origins[name],
+            "allowed": setting.allowed,
+            "meaning": setting.meaning,
+        }
+        for name, setting in SETTINGS.items()
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    table = Table("name", "default", "value", "from", "meaning", box=None, pad_edge=False)
+    for row in rows:
+        style = None if row["from"] == "default" else "bold"
+        cells = (row["name"], _text(row["default"]), _text(row["value"]), row["from"], row["meaning"])
+        table.add_row(*cells, style=style)
+    console.print(table)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)

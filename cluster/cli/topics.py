@@ -1,0 +1,105 @@
+"""`groupd topics`: make, list and delete topics, of this tier or of any Kafka."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from cluster import tier_file
+from cluster.cli.common import (
+    DATA_DIR_DEFAULT,
+    BootstrapOption,
+    DataDirOption,
+    JsonOption,
+    console,
+    errors,
+    examples,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from cluster.kafka_admin import KafkaAdmin
+
+commands = typer.Typer(no_args_is_help=True, help="Create, list and delete topics.", rich_markup_mode="rich")
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(commands, name="topics")
+
+
+def admin_for(bootstrap: str | None, data_dir: Path) -> KafkaAdmin:
+    """An admin client for the named Kafka, or for the tier of a data directory. Raises TierError."""
+    from cluster.kafka_admin import KafkaAdmin  # librdkafka takes a moment to load
+
+    if bootstrap is None:
+        bootstrap = tier_file.require_running(data_dir)[1].bootstrap
+    return KafkaAdmin(bootstrap)
+
+
+@commands.command(
+    epilog=examples(
+        "groupd topics create orders --partitions 12",
+        "groupd topics create orders --config retention.ms=60000 --bootstrap kafka:9092",
+    )
+)
+def create(
+    name: Annotated[str, typer.Argument(help="The topic.")],
+    partitions: Annotated[int, typer.Option(help="-1: the tier's default.", min=-1)] = -1,
+    replication_factor: Annotated[int, typer.Option(help="-1: the tier's default.", min=-1)] = -1,
+    config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: BootstrapOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a topic."""
+    with errors():
+        from cluster.kafka_admin import parse_configs
+
+        configs = parse_configs(config or [])
+        admin_for(bootstrap, data_dir).create_topic(name, partitions, replication_factor, configs)
+    if as_json:
+        print_json({"created": name})
+    else:
+        typer.echo(f"Topic {name} is created.")
+
+
+@commands.command("list", epilog=examples("groupd topics list", "groupd topics list --internal --json"))
+def list_(
+    internal: Annotated[bool, typer.Option("--internal", help="With Kafka's own topics.")] = False,
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: BootstrapOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List topics with their partitions."""
+    with errors():
+        topics = admin_for(bootstrap, data_dir).list_topics()
+    topics = [topic for topic in topics if internal or not topic["internal"]]
+    if as_json:
+        print_json(topics)
+        return
+    if not topics:
+        typer.echo("There are no topics.")
+        return
+    table = Table("topic", "partitions", box=None, pad_edge=False)
+    for topic in topics:
+        table.add_row(topic["name"], str(topic["partitions"]))
+    console.print(table)
+
+
+@commands.command(epilog=examples("groupd topics delete orders", "groupd topics delete orders payments"))
+def delete(
+    names: Annotated[list[str], typer.Argument(help="The topics.")],
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: BootstrapOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete topics, with everything in them and all offsets committed for them."""
+    with errors():
+        admin_for(bootstrap, data_dir).delete_topics(names)
+    if as_json:
+        print_json({"deleted": names})
+    else:
+        typer.echo(f"Deleted: {', '.join(names)}.")

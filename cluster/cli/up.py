@@ -1,0 +1,159 @@
+"""`groupd up`: start a tier and keep it, here or in the background."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cluster import lifecycle
+from cluster.cli import screen
+from cluster.cli.common import JsonOption, console, errors, examples, fail, leave, print_json
+from cluster.settings import Settings, load, parse_assignments
+from cluster.tier import StartInterruptedError, Tier, gather_status
+from cluster.tier_file import TierFile
+
+EXIT_INTERRUPTED = 130
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "up",
+        epilog=examples(
+            "groupd up",
+            "groupd up --nodes 1 --replicas 1",
+            "groupd up --detach --data-dir /var/lib/groupd --port 19092",
+            "groupd up --set group.initial.rebalance.delay.ms=0 --set journal.sync=off",
+        ),
+    )(up)
+
+
+def up(
+    nodes: Annotated[int | None, typer.Option(help="Nodes, each with a port. (default 3)")] = None,
+    replicas: Annotated[int | None, typer.Option(help="Copies of each partition. (default 3)")] = None,
+    partitions: Annotated[int | None, typer.Option(help="Offsets partitions. (default 4)")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind and advertise.")] = None,
+    port: Annotated[int | None, typer.Option(help="First node's port. (default 9092)")] = None,
+    data_dir: Annotated[str | None, typer.Option(help="(default ./groupd-data)")] = None,
+    ray_address: Annotated[str | None, typer.Option(help="An existing Ray cluster, host:port.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of `groupd config`.")
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Start in the background, return when ready.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a tier on this machine (or in a Ray cluster) and keep it until Ctrl-C.
+
+    The data directory keeps what the tier knows; `groupd up` on it again goes on where it stopped.
+    """
+    named = {
+        "nodes": nodes,
+        "offsets.topic.replication.factor": replicas,
+        "offsets.topic.num.partitions": partitions,
+        "host": host,
+        "port": port,
+        "data.dir": data_dir,
+        "ray.address": ray_address,
+    }
+    with errors():
+        flags: dict[str, Any] = parse_assignments(assignments or [])
+        flags |= {name: value for name, value in named.items() if value is not None}
+        settings = load(flags, config=config)
+        if detach and not settings["ray.address"]:
+            _up_in_background(settings, flags, config, as_json)
+        else:
+            _up_here(settings, as_json, stay=not detach)
+
+
+def _up_here(settings: Settings, as_json: bool, *, stay: bool) -> None:
+    show = _bar() if console.is_terminal and not as_json else _lines(as_json)
+
+    def ready(tier: Tier, file: TierFile) -> None:
+        show("", 0, 0)
+        _show_ready(
+            file, Path(settings["data.dir"]), tier.status(), as_json, "Ctrl-C stops it." if stay else ""
+        )
+
+    try:
+        lifecycle.run(settings, show, ready, stay=stay)
+    except StartInterruptedError:
+        show("", 0, 0)
+        fail("stopped before the tier was ready", EXIT_INTERRUPTED)
+    except BaseException:
+        show("", 0, 0)
+        raise
+    show("", 0, 0)
+    if stay and not as_json:
+        console.print("The tier is stopped; its data is kept.")
+
+
+def _up_in_background(settings: Settings, flags: dict[str, Any], config: Path | None, as_json: bool) -> None:
+    settings, _ = lifecycle.check(settings)
+    data_dir = Path(settings["data.dir"])
+    arguments = [f"--set={name}={value}" for name, value in flags.items()]
+    if config is not None:
+        arguments.append(f"--config={config}")
+    if console.is_terminal and not as_json:
+        with console.status("Starting the tier in the background ..."):
+            file = lifecycle.run_detached(arguments, data_dir)
+    else:
+        file = lifecycle.run_detached(arguments, data_dir)
+    assert file.running is not None
+    lifecycle.attach_to(data_dir, file, file.running)
+    spec = lifecycle.spec_of(file, data_dir, file.running)
+    statuses = gather_status(file.namespace, [plan.name for plan in Tier(spec).plans])
+    _show_ready(file, data_dir, statuses, as_json, "It runs in the background; groupd down stops it.")
+    leave()
+
+
+def _show_ready(
+    file: TierFile, data_dir: Path, statuses: dict[str, dict[str, Any]], as_json: bool, hint: str
+) -> None:
+    if as_json:
+        print_json(screen.summary(file, data_dir, statuses))
+        sys.stdout.flush()
+    else:
+        screen.show_ready(console, file, data_dir, statuses, hint)
+
+
+def _bar() -> Callable[[str, int, int], None]:
+    """A progress bar; called with no total it goes away."""
+    bar = Progress(
+        TextColumn("Starting: {task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    task = bar.add_task("Ray", total=None)
+    bar.start()
+
+    def show(what: str, done: int, total: int) -> None:
+        if not total:
+            bar.stop()
+        elif what in ("actors", "leaders"):
+            bar.update(task, description=what, completed=done, total=total)
+
+    return show
+
+
+def _lines(silent: bool) -> Callable[[str, int, int], None]:
+    """One line when something begins and one when it is complete, for logs and pipes."""
+    said: set[tuple[str, bool]] = set()
+
+    def show(what: str, done: int, total: int) -> None:
+        line = (what, done == total)
+        if total and not silent and line not in said:
+            said.add(line)
+            typer.echo(f"{what}: {done} of {total}")
+            sys.stdout.flush()
+
+    return show

@@ -1,0 +1,262 @@
+"""What `groupd up` and `groupd down` do, without the screen: check, start, keep, stop, put away.
+
+Whatever happens, leaving `run` leaves no process, no port and no temporary file behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from actors import runtime
+from actors.spec import TierSpec
+from cluster import tier_file
+from cluster.settings import Settings
+from cluster.settings_table import SETTINGS
+from cluster.tier import (
+    Progress,
+    Tier,
+    clear_stale,
+    make_spec,
+    new_run_dir,
+    plan_nodes,
+    plan_tier,
+    running_here,
+)
+from cluster.tier_file import LOG_NAME, Running, TierError, TierFile
+
+WATCH_INTERVAL_S = 0.5
+DOWN_TIMEOUT_S = 40.0
+DETACHED_START_TIMEOUT_S = 150.0
+POLL_INTERVAL_S = 0.1
+LOG_BYTES_MAX = 8 * 1024 * 1024
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StopRequest:
+    """Remembers that somebody wants the tier to stop; further signals change nothing."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    def listen(self) -> None:
+        """Take the signals. Again after Ray has started, because it puts its own handlers in place."""
+        for number in STOP_SIGNALS:
+            signal.signal(number, self._on_signal)
+
+    def asked(self) -> bool:
+        return self._asked.is_set()
+
+    def wait(self, timeout_s: float) -> bool:
+        return self._asked.wait(timeout_s)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._asked.set()
+
+
+def check(settings: Settings) -> tuple[Settings, TierFile | None]:
+    """What can be checked before anything starts, with the settings that an existing directory fixes.
+
+    Raises TierError.
+    """
+    data_dir = Path(settings["data.dir"])
+    tier_file.prepare(data_dir)
+    existing = tier_file.read(data_dir)
+    if existing is not None:
+        given = {name: settings[name] for name in SETTINGS if settings.is_given(name)}
+        tier_file.check_same_shape(data_dir, existing, given)
+        settings = settings.changed(tier_file.shape(existing), f"file {data_dir / 'tier.json'}")
+    return settings, existing
+
+
+def run(
+    settings: Settings,
+    progress: Progress,
+    ready: Callable[[Tier, TierFile], None],
+    *,
+    stay: bool = True,
+    kinds: Mapping[str, str] = runtime.KINDS,
+) -> None:
+    """Start a tier, call `ready`, keep it until a signal comes, stop it.
+
+    With `stay` false the tier is left behind in its Ray cluster. `kinds` names the actors' classes.
+    Raises TierError, StartInterruptedError.
+    """
+    settings, _ = check(settings)
+    data_dir = Path(settings["data.dir"]).resolve()
+    stop = StopRequest()
+    with tier_file.locked(data_dir):
+        existing = tier_file.read(data_dir)
+        if existing is not None:
+            clear_stale(data_dir, existing)
+        stop.listen()
+        tier_id = tier_file.new_tier_id() if existing is None else existing.tier_id
+        run_dir: Path | None = None
+        tier: Tier | None = None
+        left_behind = False
+        try:
+            run_dir = _run_dir(settings, tier_id)
+            address = _connect(settings, tier_id, data_dir, run_dir)
+            stop.listen()
+            machines = runtime.ray_nodes() if settings["ray.address"] else ()
+            file = plan_tier(settings, existing, plan_nodes(settings, machines), tier_id)
+            spec = make_spec(file, settings, data_dir, run_dir)
+            running = running_here(spec, address, pid=os.getpid())
+            tier_file.write(data_dir, replace(file, running=running))
+            tier = Tier(spec, kinds)
+            tier.start(progress, stop.asked)
+            running = replace(running, ready=True, pid=os.getpid() if stay else None)
+            file = replace(file, running=running)
+            tier_file.write(data_dir, file)
+            ready(tier, file)
+            left_behind = not stay
+            if stay:
+                _keep(stop)
+        finally:
+            if not left_behind:
+                _put_away(tier, run_dir, data_dir, progress)
+
+
+def _run_dir(settings: Settings, tier_id: str) -> Path:
+    """Where sockets and Ray's session go; the ports are looked at before anything is made."""
+    if not settings["ray.address"]:
+        tier_file.check_ports_free([(node.host, node.port) for node in plan_nodes(settings, ())])
+    return new_run_dir(tier_id, on_machines=bool(settings["ray.address"]))
+
+
+def _connect(settings: Settings, tier_id: str, data_dir: Path, run_dir: Path) -> str:
+    """Have a Ray, ours or the one named; returns its address. Raises TierError."""
+    namespace = f"groupd-{tier_id}"
+    try:
+        if settings["ray.address"]:
+            runtime.attach(settings["ray.address"], namespace)
+            return str(settings["ray.address"])
+        token_path, _ = tier_file.secret(data_dir, "ray-token")
+        cache = data_dir / "numba-cache"
+        return runtime.start_local(namespace, run_dir, token_path=token_path, numba_cache_dir=cache)
+    except (RuntimeError, runtime.RayUnreachableError) as error:
+        raise TierError(str(error)) from None
+
+
+def _keep(stop: StopRequest) -> None:
+    while not stop.wait(WATCH_INTERVAL_S):
+        problem = runtime.local_problem()
+        if problem is not None:
+            raise TierError(f"{problem}; the tier is stopped, its data is whole: start it again")
+
+
+def _put_away(tier: Tier | None, run_dir: Path | None, data_dir: Path, progress: Progress) -> None:
+    try:
+        if tier is not None:
+            tier.stop(progress)
+    finally:
+        runtime.shutdown()
+        if run_dir is not None:
+            shutil.rmtree(run_dir, ignore_errors=True)
+        tier_file.stopped(data_dir)
+
+
+# In the background.
+
+
+def run_detached(arguments: list[str], data_dir: Path) -> TierFile:
+    """Start `groupd up` in a session of its own and wait until its tier is ready. Raises TierError."""
+    with tier_file.locked(data_dir):
+        pass
+    log_path = data_dir / LOG_NAME
+    mode = "ab" if log_path.exists() and log_path.stat().st_size < LOG_BYTES_MAX else "wb"
+    with log_path.open(mode) as log:
+        log_starts_at = log.tell()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "cluster.cli", "up", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=_child_environment(),
+        )
+    try:
+        return _await_ready(child, data_dir, log_path, log_starts_at)
+    except BaseException:
+        child.terminate()
+        child.wait(DOWN_TIMEOUT_S)
+        raise
+
+
+def _child_environment() -> dict[str, str]:
+    root = str(Path(__file__).resolve().parent.parent)
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def _await_ready(
+    child: subprocess.Popen[bytes], data_dir: Path, log_path: Path, log_starts_at: int
+) -> TierFile:
+    deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if child.poll() is not None:
+            with log_path.open("rb") as log:
+                log.seek(log_starts_at)
+                said = log.read().decode(errors="replace").strip().splitlines()
+            why = said[-1].removeprefix("groupd: ") if said else f"exit code {child.returncode}"
+            raise TierError(f"{why} (more in {log_path})")
+        tier = tier_file.read(data_dir)
+        running = None if tier is None else tier.running
+        if tier is not None and running is not None and running.ready and running.pid == child.pid:
+            return tier
+        time.sleep(POLL_INTERVAL_S)
+    raise TierError(f"the tier was not ready within {DETACHED_START_TIMEOUT_S:.0f} s (more in {log_path})")
+
+
+# Stopping from outside.
+
+
+def down(data_dir: Path, progress: Progress) -> None:
+    """Stop the tier of a directory and wait until it is gone. Raises TierError."""
+    tier, running = tier_file.require_running(data_dir)
+    if running.pid is None:
+        attach_to(data_dir, tier, running)
+        Tier(spec_of(tier, data_dir, running)).stop(progress)
+        runtime.shutdown()
+        tier_file.stopped(data_dir)
+        return
+    try:
+        os.kill(running.pid, signal.SIGTERM)
+    except PermissionError:
+        raise TierError(f"process {running.pid} belongs to another user") from None
+    deadline = time.monotonic() + DOWN_TIMEOUT_S
+    while tier_file.is_alive(running):
+        if time.monotonic() > deadline:
+            raise TierError(f"process {running.pid} still runs after {DOWN_TIMEOUT_S:.0f} s")
+        time.sleep(POLL_INTERVAL_S)
+
+
+def attach_to(data_dir: Path, tier: TierFile, running: Running) -> None:
+    """Connect to the Ray in which the tier lives. Raises TierError."""
+    token_path = (data_dir / "ray-token").resolve() if running.ray_is_ours else None
+    try:
+        runtime.attach(running.ray_address, tier.namespace, token_path=token_path)
+    except runtime.RayUnreachableError as error:
+        raise TierError(f"the tier in {data_dir} cannot be asked: {error}") from None
+
+
+def spec_of(tier: TierFile, data_dir: Path, running: Running) -> TierSpec:
+    """Enough of a spec to name the actors; it carries no secret and makes none."""
+    return TierSpec(
+        tier_id=tier.tier_id,
+        secret="",
+        data_dir=str(data_dir),
+        run_dir=running.run_dir,
+        nodes=tier.nodes,
+        placement=tier.placement,
+        controllers=tier.controllers,
+    )

@@ -1,0 +1,269 @@
+"""A tier's settings: gathered from defaults, a TOML file, the environment and flags, checked, and handed on.
+
+Later sources win. The environment's names are the settings' in capitals with underscores, after GROUPD_:
+`group.initial.rebalance.delay.ms` is GROUPD_GROUP_INITIAL_REBALANCE_DELAY_MS. A TOML file uses the names
+as they are. Every fault is a SettingsError with key, value, where it came from, and what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, create_model
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from actors.coordinator.settings import GroupSettings
+from actors.spec import BrokerSettings, RaftSettings
+from cluster.settings_table import SETTINGS, Setting
+
+ENV_PREFIX = "GROUPD_"
+DEFAULT_ORIGIN = "default"
+
+
+class SettingsError(Exception):
+    """One wrong setting, in words for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Checked values by name, and where each came from ("default", "file ...", "environment ...", "flag")."""
+
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def is_given(self, name: str) -> bool:
+        """False for a default."""
+        return self.origins[name] != DEFAULT_ORIGIN
+
+    def changed(self, values: Mapping[str, Any], origin: str) -> Settings:
+        """The same with some values replaced, unchecked: for what a data directory was made with."""
+        return Settings({**self.values, **values}, {**self.origins, **dict.fromkeys(values, origin)})
+
+    @property
+    def groups(self) -> GroupSettings:
+        return GroupSettings(**self._fields(GroupSettings, ""))
+
+    @property
+    def broker(self) -> BrokerSettings:
+        return BrokerSettings(**self._fields(BrokerSettings, ""))
+
+    @property
+    def raft(self) -> RaftSettings:
+        sync = self.values["journal.sync"] == "batch"
+        return RaftSettings(**self._fields(RaftSettings, "raft."), journal_sync=sync)
+
+    def _fields(self, cls: Any, prefix: str) -> dict[str, Any]:
+        names = {field.name: prefix + field.name.replace("_", ".") for field in fields(cls)}
+        return {field: self.values[name] for field, name in names.items() if name in self.values}
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    config: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """Gather and check. `flags` are by setting name, strings or values. Raises SettingsError."""
+    given: dict[str, Any] = {}
+    origins = dict.fromkeys(SETTINGS, DEFAULT_ORIGIN)
+    environment = os.environ if environment is None else environment
+    for values, origin in (
+        (_from_file(config), f"file {config}"),
+        (_from_environment(environment), "environment"),
+        (_known(flags or {}, "flag"), "flag"),
+    ):
+        given |= values
+        origins |= dict.fromkeys(values, origin)
+    settings = Settings(_checked(given, origins), origins)
+    _check_together(settings)
+    return settings
+
+
+def parse_assignments(assignments: list[str]) -> dict[str, str]:
+    """NAME=VALUE of `--set`. Raises SettingsError."""
+    parsed = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {assignment}: NAME=VALUE is expected, such as --set nodes=1")
+        parsed[name.strip()] = value.strip()
+    return parsed
+
+
+def _from_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"--config {path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"--config {path}: is no TOML: {error}") from None
+    return _known(_flattened(table, ""), f"file {path}")
+
+
+def _flattened(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """TOML reads a dotted name as nested tables: put the name together again."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= _flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return flat
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    by_variable = {ENV_PREFIX + setting.field.upper(): name for name, setting in SETTINGS.items()}
+    given = {}
+    for variable, value in environment.items():
+        if not variable.startswith(ENV_PREFIX):
+            continue
+        if variable not in by_variable:
+            raise SettingsError(_unknown(variable, list(by_variable), "environment"))
+        given[by_variable[variable]] = value
+    return given
+
+
+def _known(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    for name in values:
+        if name not in SETTINGS:
+            raise SettingsError(_unknown(name, list(SETTINGS), origin))
+    return dict(values)
+
+
+def _unknown(name: str, names: list[str], origin: str) -> str:
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]}?" if nearest else "`groupd config` lists all settings"
+    return f"{name} ({origin}): there is no such setting; {hint}"
+
+
+class _TierSettings(BaseSettings):
+    """Checks types and ranges; the sources are merged before, so that each value's origin is known."""
+
+    model_config = SettingsConfigDict(extra="forbid")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+
+def _column(setting: Setting) -> tuple[Any, Any]:
+    kind: Any = type(setting.default)
+    if kind is tuple:
+        kind = tuple[str, ...]
+    elif kind is int:
+        kind = Annotated[int, Field(ge=setting.low, le=setting.high)]
+    return kind, setting.default
+
+
+_MODEL: Any = create_model(
+    "TierSettings",
+    __base__=_TierSettings,
+    **{setting.field: _column(setting) for setting in SETTINGS.values()},  # type: ignore[call-overload]
+)
+
+
+def _checked(given: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
+    by_field = {SETTINGS[name].field: _as_typed(SETTINGS[name], value) for name, value in given.items()}
+    try:
+        model = _MODEL(**by_field)
+    except ValidationError as error:
+        field = error.errors()[0]["loc"][0]
+        setting = next(setting for setting in SETTINGS.values() if setting.field == field)
+        raise _wrong(setting, given[setting.name], origins[setting.name]) from None
+    values = {name: getattr(model, setting.field) for name, setting in SETTINGS.items()}
+    for name, setting in SETTINGS.items():
+        chosen = values[name] if isinstance(values[name], tuple) else (values[name],)
+        if setting.choices and not (chosen and set(chosen) <= set(setting.choices)):
+            raise _wrong(setting, given[name], origins[name])
+    return values
+
+
+def _as_typed(setting: Setting, value: Any) -> Any:
+    """A list may be written "a,b"; a boolean is no number."""
+    if isinstance(setting.default, tuple) and isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(setting.default, bool) and isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower(), "neither")
+    if type(setting.default) is int and isinstance(value, bool):
+        return str(value)
+    return value
+
+
+def _wrong(setting: Setting, value: Any, origin: str) -> SettingsError:
+    return SettingsError(f"{setting.name} = {value!r} ({origin}): {setting.allowed} is allowed")
+
+
+def _check_together(settings: Settings) -> None:
+    """Rules between settings; Kafka refuses to start for the same reasons."""
+    for low, name, high in (
+        (
+            "group.consumer.min.session.timeout.ms",
+            "group.consumer.session.timeout.ms",
+            "group.consumer.max.session.timeout.ms",
+        ),
+        (
+            "group.consumer.min.heartbeat.interval.ms",
+            "group.consumer.heartbeat.interval.ms",
+            "group.consumer.max.heartbeat.interval.ms",
+        ),
+    ):
+        if not settings[low] <= settings[name] <= settings[high]:
+            allowed = f"{settings[low]} ({low}) to {settings[high]} ({high})"
+            raise SettingsError(f"{name} = {settings[name]} ({settings.origins[name]}): {allowed} is allowed")
+    for smaller, larger in (
+        ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+        ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+        ("raft.election.timeout.min.ms", "raft.election.timeout.max.ms"),
+        ("raft.heartbeat.ms", "raft.election.timeout.min.ms"),
+    ):
+        if settings[smaller] >= settings[larger]:
+            origin = settings.origins[smaller]
+            raise SettingsError(
+                f"{smaller} = {settings[smaller]} ({origin}): "
+                f"less than {larger} = {settings[larger]} is allowed"
+            )
+    _check_addresses(settings)
+
+
+def _check_addresses(settings: Settings) -> None:
+    last_port = settings["port"] + settings["nodes"] - 1
+    if last_port > 65_535:
+        raise SettingsError(
+            f"port = {settings['port']} ({settings.origins['port']}): {settings['nodes']} nodes need ports "
+            f"up to {last_port}; at most {65_536 - settings['nodes']} is allowed"
+        )
+    if _is_unspecified(settings["host"]):
+        raise SettingsError(
+            f"host = {settings['host']!r} ({settings.origins['host']}): an address that clients can "
+            "connect to is allowed, because it is advertised to them"
+        )
+    racks = settings["racks"]
+    if racks and len(racks) != settings["nodes"]:
+        raise SettingsError(
+            f"racks = {','.join(racks)!r} ({settings.origins['racks']}): one for each of the "
+            f"{settings['nodes']} nodes is allowed"
+        )
+
+
+def _is_unspecified(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return not host

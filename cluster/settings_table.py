@@ -1,0 +1,125 @@
+"""Every setting of a tier: its Kafka name where Kafka has it, its default, what is allowed, what it means.
+
+Defaults of what the actors are told stand in `actors.spec` and `actors.coordinator.settings`; a setting
+`a.b` is the field `a_b` there (Raft's are `raft.a.b`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from actors.coordinator.settings import GroupSettings
+from actors.spec import BrokerSettings, RaftSettings
+
+INT32 = 2**31 - 1
+INT64 = 2**63 - 1
+
+
+class Setting(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    default: Any
+    meaning: str
+    low: int | None = None
+    high: int | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def field(self) -> str:
+        return self.name.replace(".", "_")
+
+    @property
+    def allowed(self) -> str:
+        """In words, for errors and the table."""
+        if self.choices:
+            one = " or ".join(self.choices)
+            return f"a list of {one}" if isinstance(self.default, tuple) else one
+        if isinstance(self.default, bool):
+            return "true or false"
+        if isinstance(self.default, int):
+            return f"a whole number from {self.low} to {self.high}"
+        return "text"
+
+
+def _actor_defaults() -> dict[str, Any]:
+    defaults: dict[str, Any] = {}
+    for cls, prefix in ((GroupSettings, ""), (BrokerSettings, ""), (RaftSettings, "raft.")):
+        for field in fields(cls):
+            defaults[prefix + field.name.replace("_", ".")] = field.default
+    return defaults
+
+
+_DEFAULTS = _actor_defaults()
+
+
+def _row(name: str, low: int | None, high: int | None, meaning: str) -> Setting:
+    return Setting(name, _DEFAULTS[name], meaning, low, high)
+
+
+_TIER = (
+    Setting("nodes", 3, "Nodes of the tier: broker ids, each with a port of its own.", 1, 99),
+    Setting("host", "127.0.0.1", "Address that the nodes bind and advertise to clients."),
+    Setting("port", 9092, "Port of the first node; the others follow it.", 1, 65_535),
+    Setting("data.dir", "./groupd-data", "Directory of journals, snapshots, logs and the tier's identity."),
+    Setting("ray.address", "", "An existing Ray cluster, host:port. Empty: a Ray of our own, this machine."),
+    Setting("racks", (), "Rack of each node, in order, as a list. Empty: none."),
+    Setting("offsets.topic.num.partitions", 4, "Raft groups that share all consumer groups.", 1, 1_000),
+    Setting("offsets.topic.replication.factor", 3, "Copies of each: 3 survives the loss of 1.", 1, 7),
+    Setting("journal.sync", "batch", "batch: sync to disk before every answer. off: survives no power cut.",
+            choices=("batch", "off")),
+    Setting("raft.port", 9192, "First TCP port of Raft links, if nodes are on several machines.", 1, 65_535),
+)  # fmt: skip
+
+_GROUPS = (
+    _row("group.min.session.timeout.ms", 1, INT32, "Classic: smallest session timeout to ask for."),
+    _row("group.max.session.timeout.ms", 1, INT32, "Classic: largest session timeout to ask for."),
+    _row("group.initial.rebalance.delay.ms", 0, INT32, "Classic: wait for more members of a new group."),
+    _row("group.max.size", 1, INT32, "Classic: members of one group."),
+    _row("group.consumer.session.timeout.ms", 1, INT32, "KIP-848: silence after which a member is out."),
+    Setting("group.consumer.min.session.timeout.ms", 45_000, "Lower bound of the session timeout.", 1, INT32),
+    Setting("group.consumer.max.session.timeout.ms", 60_000, "Upper bound of the session timeout.", 1, INT32),
+    _row("group.consumer.heartbeat.interval.ms", 1, INT32, "KIP-848: interval that members are told."),
+    Setting("group.consumer.min.heartbeat.interval.ms", 5_000, "Lower bound of the interval.", 1, INT32),
+    Setting("group.consumer.max.heartbeat.interval.ms", 15_000, "Upper bound of the interval.", 1, INT32),
+    _row("group.consumer.max.size", 1, INT32, "KIP-848: members of one group."),
+    Setting("group.consumer.assignors", _DEFAULTS["group.consumer.assignors"],
+            "KIP-848 assignors; the first is the default.", choices=("uniform", "range")),
+    _row("group.consumer.assignment.interval.ms", 0, 15_000, "KIP-848: least time between two assignments."),
+    Setting("group.consumer.migration.policy", _DEFAULTS["group.consumer.migration.policy"],
+            "Which way groups may change protocol while in use.",
+            choices=("bidirectional", "upgrade", "downgrade", "disabled")),
+    _row("offset.metadata.max.bytes", 0, INT32, "Text that may be stored with an offset."),
+)  # fmt: skip
+
+_BROKERS = (
+    _row("auto.create.topics.enable", None, None, "Create a topic when a client asks for it."),
+    _row("num.partitions", 1, 100_000, "Partitions of a topic created without a number."),
+    _row("connections.max.idle.ms", 1_000, INT64, "Close connections that say nothing for so long."),
+    _row("max.connections", 1, 1_000_000, "Connections of one node."),
+    _row("max.connections.per.ip", 1, 1_000_000, "Connections of one node from one address."),
+    _row("socket.request.max.bytes", 1_024, INT32, "Largest request."),
+    _row("message.max.bytes", 1, INT32, "Largest record batch of the development log."),
+    _row("log.retention.bytes", 0, INT64, "Development log: bytes kept of one partition, in memory."),
+    _row("log.retention.ms", 1, INT64, "Development log: age at which records go."),
+    _row("topics.max", 1, 1_000_000, "Topics of the tier."),
+    _row("partitions.max", 1, 10_000_000, "Partitions of all topics together."),
+)
+
+_RAFT = (
+    _row("raft.heartbeat.ms", 5, 60_000, "Interval of a leader's heartbeats to its followers."),
+    _row("raft.election.timeout.min.ms", 20, 600_000, "Least silence after which a follower stands."),
+    _row("raft.election.timeout.max.ms", 20, 600_000, "Most of it; the value between is drawn at random."),
+    _row("raft.journal.segment.bytes", 65_536, 2**30, "Size of one journal file."),
+    _row("raft.snapshot.journal.bytes.min", 65_536, 2**40, "Journal size before a snapshot is worth it."),
+)
+
+_ALL = (*_TIER, *_GROUPS, *_BROKERS, *_RAFT)
+SETTINGS: Mapping[str, Setting] = MappingProxyType({setting.name: setting for setting in _ALL})
+"""By name."""
+CONSTANTS = frozenset({"classic.new.member.join.timeout.ms", "raft.journal.sync"})
+"""Fields of the actors' settings that are no setting of their own: a constant of Kafka's (C12), and what
+`journal.sync` decides."""

@@ -1,0 +1,243 @@
+"""A tier's data directory: whose it is, who uses it, and how others find the tier that runs in it.
+
+`tier.json` says both: what the tier is (fixed when the directory is made) and where it runs now (null when
+it does not). `lock` is held by the process that runs it, `secret` and `ray-token` are for its owner's
+eyes. Checks here run before anything is started and raise TierError in words for the user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import socket
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from actors.spec import NodeSpec
+
+FORMAT = 1
+"""Of tier.json and of the directory's layout; a newer one is refused."""
+MIB = 1024 * 1024
+DISK_FREE_BYTES_MIN = 128 * MIB
+"""Less than this for journals and logs is a disk about to be full."""
+LOG_NAME = "groupd.log"
+
+
+class TierError(Exception):
+    """Why something cannot be done, in words for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """Where a tier runs."""
+
+    pid: int | None
+    """Of the process that keeps it; None if it lives in a Ray cluster of its own."""
+    pid_started_at: float | None
+    """Seconds since the epoch, to tell the process from a later one of the same number."""
+    bootstrap: str
+    """host:port of every node, separated by commas."""
+    ray_address: str
+    ray_is_ours: bool
+    run_dir: str
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierFile:
+    """The content of tier.json."""
+
+    tier_id: str
+    nodes: tuple[NodeSpec, ...]
+    placement: tuple[tuple[int, ...], ...]
+    controllers: tuple[int, ...]
+    ray_address: str
+    """As configured when the directory was made; empty: a Ray of our own."""
+    running: Running | None = None
+    format: int = FORMAT
+
+    @property
+    def namespace(self) -> str:
+        return f"groupd-{self.tier_id}"
+
+    @property
+    def replicas(self) -> int:
+        return len(self.placement[0])
+
+
+def read(data_dir: Path) -> TierFile | None:
+    """The tier of a directory, or None if it holds none. Raises TierError."""
+    path = data_dir / "tier.json"
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise TierError(f"{path} cannot be read: {error}") from None
+    found = content.get("format")
+    if found != FORMAT:
+        raise TierError(f"{path} has format {found}; this groupd reads format {FORMAT}")
+    try:
+        running = content["running"]
+        return TierFile(
+            tier_id=content["tier_id"],
+            nodes=tuple(NodeSpec(**node) for node in content["nodes"]),
+            placement=tuple(tuple(row) for row in content["placement"]),
+            controllers=tuple(content["controllers"]),
+            ray_address=content["ray_address"],
+            running=None if running is None else Running(**running),
+        )
+    except (KeyError, TypeError) as error:
+        raise TierError(f"{path} is damaged: {error!r}") from None
+
+
+def write(data_dir: Path, tier: TierFile) -> None:
+    """Replace tier.json in one step, so that no reader sees half of it."""
+    content = asdict(tier)
+    content["namespace"] = tier.namespace
+    content["bootstrap"] = None if tier.running is None else tier.running.bootstrap
+    partial = data_dir / "tier.json.partial"
+    partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    partial.replace(data_dir / "tier.json")
+
+
+def require_running(data_dir: Path) -> tuple[TierFile, Running]:
+    """The tier that runs in a directory. Raises TierError if none does."""
+    tier = read(data_dir)
+    if tier is None:
+        raise TierError(f"there is no tier in {data_dir}; `groupd up` makes one (--data-dir names another)")
+    if tier.running is None or not is_alive(tier.running):
+        raise TierError(f"the tier in {data_dir} does not run; `groupd up` starts it")
+    return tier, tier.running
+
+
+def is_alive(running: Running) -> bool:
+    """Whether the process that keeps the tier lives; a tier in a Ray cluster needs none."""
+    import psutil
+
+    if running.pid is None:
+        return True
+    try:
+        process = psutil.Process(running.pid)
+        same = running.pid_started_at is None or abs(process.create_time() - running.pid_started_at) < 1
+        return same and bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def new_tier_id() -> str:
+    """22 letters, as Kafka writes its cluster ids."""
+    return urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
+def prepare(data_dir: Path) -> None:
+    """Make the directory if need be, and see that it can be used. Raises TierError."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        probe = data_dir / f".probe-{os.getpid()}"
+        probe.write_bytes(b"groupd")
+        probe.unlink()
+    except OSError as error:
+        raise TierError(f"data directory {data_dir} cannot be written: {error.strerror or error}") from None
+    free = shutil.disk_usage(data_dir).free
+    if free < DISK_FREE_BYTES_MIN:
+        raise TierError(
+            f"data directory {data_dir} has {free // MIB} MiB free; "
+            f"{DISK_FREE_BYTES_MIN // MIB} MiB are needed"
+        )
+
+
+@contextlib.contextmanager
+def locked(data_dir: Path) -> Iterator[None]:
+    """Hold the directory. Raises TierError if another process does."""
+    with (data_dir / "lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "?"
+            raise TierError(
+                f"data directory {data_dir} is in use by process {holder}; "
+                "`groupd down` stops that tier, --data-dir names another directory"
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        os.set_inheritable(file.fileno(), False)
+        yield
+
+
+def secret(data_dir: Path, name: str) -> tuple[Path, str]:
+    """A random secret kept in the directory, readable by its owner only."""
+    path = data_dir / name
+    if not path.exists():
+        partial = path.with_suffix(".partial")
+        partial.unlink(missing_ok=True)
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(32))
+        partial.replace(path)
+    return path.resolve(), path.read_text(encoding="utf-8").strip()
+
+
+def shape(tier: TierFile) -> dict[str, Any]:
+    """The settings that a directory was made with, by name; they cannot change later."""
+    return {
+        "nodes": len(tier.nodes),
+        "offsets.topic.num.partitions": len(tier.placement),
+        "offsets.topic.replication.factor": tier.replicas,
+        "racks": tuple(node.rack for node in tier.nodes if node.rack is not None),
+        "ray.address": tier.ray_address,
+    }
+
+
+def check_same_shape(data_dir: Path, tier: TierFile, wanted: Mapping[str, Any]) -> None:
+    """Refuse what would need data to move. `wanted`: settings that were given, by name. Raises TierError."""
+    for name, value in shape(tier).items():
+        if wanted.get(name, value) != value:
+            raise TierError(
+                f"the tier in {data_dir} was made with {name} = {value!r} and cannot change to "
+                f"{wanted[name]!r}; leave that out to start it as it is, or name an empty --data-dir"
+            )
+
+
+def check_ports_free(addresses: Sequence[tuple[str, int]]) -> None:
+    """Raise TierError that names every port in use, and by whom if that can be seen."""
+    taken = []
+    for host, port in addresses:
+        try:
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((host, port))
+        except socket.gaierror as error:
+            raise TierError(f"host {host} is unknown: {error.strerror}") from None
+        except OSError as error:
+            taken.append(f"{host}:{port} ({_user_of(port) or error.strerror})")
+    if taken:
+        raise TierError(f"cannot listen on {', '.join(taken)}; --port names another first port")
+
+
+def _user_of(port: int) -> str | None:
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        for connection in psutil.net_connections("tcp"):
+            if connection.status == "LISTEN" and connection.laddr.port == port and connection.pid:
+                return f"in use by process {connection.pid}, {psutil.Process(connection.pid).name()}"
+    return None
+
+
+def stopped(data_dir: Path) -> None:
+    """Note that the tier does not run any more."""
+    tier = read(data_dir)
+    if tier is not None:
+        write(data_dir, replace(tier, running=None))

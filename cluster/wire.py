@@ -1,0 +1,150 @@
+"""A raw Kafka client: any API in any version, as plain dicts, over one socket.
+
+For benchmarks, tests and probes that must send exactly what they mean to send. Fields are given and
+returned under kio's names, except that durations are plain milliseconds and UUIDs and errors plain values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import importlib
+import io
+import struct
+import types
+import typing
+import uuid
+from functools import cache
+from typing import Any
+
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i32Timedelta, i64Timedelta
+
+
+class Closed(Exception):
+    """The server closed the connection instead of answering."""
+
+
+@cache
+def message_class(api: str, version: int, kind: str) -> Any:
+    """kio's class of `api` ("join_group"), e.g. kind "request"."""
+    module = importlib.import_module(f"kio.schema.{api}.v{version}.{kind}")
+    name = "".join(part.capitalize() for part in api.split("_")) + kind.capitalize()
+    return getattr(module, name)
+
+
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def from_plain(cls: Any, fields: dict[str, Any]) -> Any:
+    """Build kio's entity from plain values; names that the version lacks are an error."""
+    hints = _hints(cls)
+    unknown = set(fields) - {field.name for field in dataclasses.fields(cls)}
+    if unknown:
+        raise TypeError(f"{cls.__module__} has no field {sorted(unknown)}")
+    return cls(**{name: _typed(hints[name], value) for name, value in fields.items()})
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
+    if typing.get_origin(hint) is tuple:
+        item = typing.get_args(hint)[0]
+        return tuple(_typed(item, each) for each in value)
+    if dataclasses.is_dataclass(hint):
+        return from_plain(hint, value)
+    if hint in (i32Timedelta, i64Timedelta):
+        return hint.parse(datetime.timedelta(milliseconds=value))
+    return value
+
+
+def to_plain(value: Any) -> Any:
+    """The reverse: dicts, lists, ints, strings, bytes."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [to_plain(each) for each in value]
+    if isinstance(value, datetime.timedelta):
+        return round(value.total_seconds() * 1000)
+    if isinstance(value, uuid.UUID):
+        return value
+    return value
+
+
+def request_frame(
+    api: str, version: int, correlation_id: int, client_id: str, fields: dict[str, Any]
+) -> bytes:
+    """A whole request frame, length prefix included."""
+    cls = message_class(api, version, "request")
+    header_class = cls.__header_schema__
+    header = {"request_api_key": cls.__api_key__, "request_api_version": version}
+    header |= {"correlation_id": correlation_id, "client_id": client_id}
+    known = {field.name for field in dataclasses.fields(header_class)}
+    buffer = io.BytesIO()
+    plain = {name: value for name, value in header.items() if name in known}
+    entity_writer(header_class)(buffer, from_plain(header_class, plain))
+    entity_writer(cls)(buffer, from_plain(cls, fields))
+    body = buffer.getvalue()
+    return struct.pack(">i", len(body)) + body
+
+
+def parse_answer(api: str, version: int, payload: bytes) -> tuple[int, dict[str, Any]]:
+    """(correlation id, fields) of an answer without its length prefix."""
+    cls = message_class(api, version, "response")
+    header, offset = entity_reader(cls.__header_schema__)(payload, 0)
+    entity, _ = entity_reader(cls)(payload, offset)
+    return header.correlation_id, to_plain(entity)
+
+
+class Wire:
+    """One connection. `await Wire.connect(host, port)`, then `await wire.call("heartbeat", 4, ...)`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._client_id = client_id
+        self._correlation_id = 0
+
+    @classmethod
+    async def connect(cls, host: str, port: int, client_id: str = "wire") -> Wire:
+        return cls(*await asyncio.open_connection(host, port), client_id)
+
+    async def call(self, api: str, version: int, /, timeout_s: float = 30.0, **fields: Any) -> dict[str, Any]:
+        """Send one request and return its answer's fields. Raises Closed, TimeoutError."""
+        self._correlation_id += 1
+        frame = request_frame(api, version, self._correlation_id, self._client_id, fields)
+        payload = await asyncio.wait_for(self._exchange(frame), timeout_s)
+        correlation_id, answer = parse_answer(api, version, payload)
+        assert correlation_id == self._correlation_id, "answers must come in order (W13)"
+        return answer
+
+    async def send_raw(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def read_frame(self) -> bytes:
+        """The next answer without its length prefix."""
+        try:
+            (size,) = struct.unpack(">i", await self._reader.readexactly(4))
+            return await self._reader.readexactly(size)
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise Closed from error
+
+    async def _exchange(self, frame: bytes) -> bytes:
+        try:
+            await self.send_raw(frame)
+        except ConnectionError as error:
+            raise Closed from error
+        return await self.read_frame()
+
+    async def close(self) -> None:
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except ConnectionError:
+            return

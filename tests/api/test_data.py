@@ -1,0 +1,217 @@
+"""Produce, ListOffsets, DeleteRecords, InitProducerId over the wire, all versions."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.metadata.commands import CreateTopics, NewTopic
+from actors.protocol import api_keys
+from actors.protocol.errors import UnsupportedRequest
+from actors.protocol.headers import Header
+from tests.api.brokers import Broker, Controller, brokers, part, versions
+from tests.topics.batches import batch, contents
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+
+
+def run(story: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(story, 20))
+
+
+def one_topic(*configs: tuple[str, str]) -> tuple[Controller, Broker, Broker]:
+    """Topic t: partition 0 is led by node 1, partition 1 by node 2."""
+    controller, (one, two, _) = brokers()
+    topic = NewTopic("t", assignments=((0, (1,)), (1, (2,))), configs=configs)
+    controller.decide(CreateTopics((topic,)))
+    return controller, one, two
+
+
+async def produce(
+    broker: Broker,
+    version: int,
+    records: bytes | None,
+    *,
+    topic: str = "t",
+    partition: int = 0,
+    **fields: Any,
+) -> Any:
+    fields = {"acks": -1, "transactional_id": None, "timeout": timedelta(seconds=1)} | fields
+    piece = part(api_keys.PRODUCE, version, "PartitionProduceData", index=partition, records=records)
+    topics = (part(api_keys.PRODUCE, version, "TopicProduceData", name=topic, partition_data=(piece,)),)
+    answer = await broker.ask(api_keys.PRODUCE, version, topic_data=topics, **fields)
+    if answer is None:
+        return None
+    (answered,) = answer.responses
+    assert answered.name == topic
+    (result,) = answered.partition_responses
+    assert result.index == partition
+    return result
+
+
+@pytest.mark.parametrize("version", versions(api_keys.PRODUCE))
+def test_produced_records_get_offsets_in_every_version(version: int) -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        for expected in (0, 2):
+            result = await produce(one, version, batch(b"a", b"b"))
+            assert (result.error_code, result.base_offset) == (ErrorCode.none, expected)
+            assert result.log_append_time is None
+        corrupt = await produce(one, version, batch(b"a")[:-1])
+        assert (corrupt.error_code, corrupt.base_offset) == (ErrorCode.corrupt_message, -1)
+        log = one.logs.log(one.apis.image.topics["t"], 0)
+        assert [offset for offset, _, _ in contents(log.read(0, 10**6))] == [0, 1, 2, 3]
+
+    run(story())
+
+
+def test_where_a_record_may_not_go_is_told_by_code() -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        good = batch(b"a")
+        assert (await produce(one, 9, good, partition=1)).error_code == ErrorCode.not_leader_or_follower
+        unknown = ErrorCode.unknown_topic_or_partition
+        assert (await produce(one, 9, good, partition=2)).error_code == unknown
+        assert (await produce(one, 9, good, partition=-1)).error_code == unknown
+        assert (await produce(one, 9, good, topic="none")).error_code == unknown
+        assert (await produce(one, 9, good, acks=2)).error_code == ErrorCode.invalid_required_acks
+        transactional = await produce(one, 9, good, transactional_id="tx")
+        assert transactional.error_code == ErrorCode.transactional_id_authorization_failed
+        assert (await produce(one, 9, None)).error_code == ErrorCode.invalid_record
+
+    run(story())
+
+
+def test_acks_0_has_no_answer_and_its_records_are_there() -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        assert await produce(one, 9, batch(b"a"), acks=0) is None
+        assert one.logs.log(one.apis.image.topics["t"], 0).end_offset == 1
+
+    run(story())
+
+
+def test_log_append_time_is_told_to_the_producer() -> None:
+    async def story() -> None:
+        _, one, _ = one_topic(("message.timestamp.type", "LogAppendTime"))
+        result = await produce(one, 9, batch(b"a"))
+        assert result.log_append_time == datetime.datetime.fromtimestamp(50, datetime.UTC)
+
+    run(story())
+
+
+def test_a_disk_that_reserves_no_offsets_refuses_the_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+
+        def full(topic_id: bytes, partition: int, end_offset: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(one.logs._floor, "reserve", full)
+        assert (await produce(one, 9, batch(b"a"))).error_code == ErrorCode.kafka_storage_error
+        assert one.logs.log(one.apis.image.topics["t"], 0).end_offset == 0
+
+    run(story())
+
+
+async def list_offset(broker: Broker, version: int, timestamp: int, **fields: Any) -> tuple[int, int, int]:
+    """(error, offset, timestamp)"""
+    asked = {"partition_index": 0, "current_leader_epoch": -1} | fields
+    partition = part(api_keys.LIST_OFFSETS, version, "ListOffsetsPartition", timestamp=timestamp, **asked)
+    topic = part(api_keys.LIST_OFFSETS, version, "ListOffsetsTopic", name="t", partitions=(partition,))
+    answer = await broker.ask(
+        api_keys.LIST_OFFSETS, version, replica_id=-1, isolation_level=0, topics=(topic,)
+    )
+    (result,) = answer.topics[0].partitions
+    return result.error_code, result.offset, result.timestamp
+
+
+@pytest.mark.parametrize("version", versions(api_keys.LIST_OFFSETS))
+def test_offsets_are_listed_by_end_start_and_time(version: int) -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        await produce(one, 9, batch(b"a", b"b", b"c", timestamps=[100, 300, 200]))
+        assert await list_offset(one, version, LATEST) == (0, 3, -1)
+        assert await list_offset(one, version, EARLIEST) == (0, 0, -1)
+        assert await list_offset(one, version, 101) == (0, 1, 300)
+        assert await list_offset(one, version, 301) == (0, -1, -1)
+        newest = (0, 1, 300) if version >= 7 else (ErrorCode.unsupported_version, -1, -1)
+        assert await list_offset(one, version, MAX_TIMESTAMP) == newest
+        assert await list_offset(one, version, -9) == (ErrorCode.unsupported_version, -1, -1)
+        elsewhere = await list_offset(one, version, LATEST, partition_index=1)
+        assert elsewhere == (ErrorCode.not_leader_or_follower, -1, -1)
+        if version >= 4:
+            future = await list_offset(one, version, LATEST, current_leader_epoch=1)
+            assert future == (ErrorCode.unknown_leader_epoch, -1, -1)
+
+    run(story())
+
+
+@pytest.mark.parametrize("version", versions(api_keys.DELETE_RECORDS))
+def test_records_are_deleted_up_to_an_offset(version: int) -> None:
+    async def delete(broker: Broker, offset: int, partition: int = 0) -> tuple[int, int]:
+        piece = part(
+            api_keys.DELETE_RECORDS,
+            version,
+            "DeleteRecordsPartition",
+            partition_index=partition,
+            offset=offset,
+        )
+        topic = part(api_keys.DELETE_RECORDS, version, "DeleteRecordsTopic", name="t", partitions=(piece,))
+        answer = await broker.ask(
+            api_keys.DELETE_RECORDS, version, topics=(topic,), timeout=timedelta(seconds=1)
+        )
+        (result,) = answer.topics[0].partitions
+        return result.error_code, result.low_watermark
+
+    async def story() -> None:
+        _, one, _ = one_topic()
+        await produce(one, 9, batch(b"a", b"b", b"c"))
+        assert await delete(one, 2) == (0, 2)
+        assert await delete(one, 4) == (ErrorCode.offset_out_of_range, -1)
+        assert await delete(one, -1) == (0, 3)
+        assert await delete(one, 0, partition=1) == (ErrorCode.not_leader_or_follower, -1)
+
+    run(story())
+
+
+@pytest.mark.parametrize("version", versions(api_keys.INIT_PRODUCER_ID))
+def test_producer_ids_are_never_given_twice_in_the_tier(version: int) -> None:
+    async def init(broker: Broker, transactional_id: str | None = None) -> tuple[int, int, int]:
+        answer = await broker.ask(
+            api_keys.INIT_PRODUCER_ID,
+            version,
+            transactional_id=transactional_id,
+            transaction_timeout=timedelta(seconds=1),
+        )
+        return answer.error_code, answer.producer_id, answer.producer_epoch
+
+    async def story() -> None:
+        controller, one, two = one_topic()
+        answers = await asyncio.gather(*(init(broker) for broker in (one, two) for _ in range(1_500)))
+        assert {(error, epoch) for error, _, epoch in answers} == {(0, 0)}
+        assert len({producer_id for _, producer_id, _ in answers}) == 3_000
+        assert len(controller.submitted) == 4
+        refused = ErrorCode.transactional_id_authorization_failed
+        assert await init(one, "tx") == (refused, -1, -1)
+        assert await init(one, "") == (ErrorCode.invalid_request, -1, -1)
+        controller.failure = TimeoutError()
+        left = [await init(one) for _ in range(501)]
+        assert [error for error, _, _ in left] == [0] * 500 + [ErrorCode.coordinator_load_in_progress]
+
+    run(story())
+
+
+def test_what_is_not_the_brokers_own_is_unsupported_here() -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        with pytest.raises(UnsupportedRequest):
+            await one.apis.handle(Header(api_keys.HEARTBEAT, 4, 1), None)
+
+    run(story())

@@ -1,0 +1,233 @@
+"""Static members (KIP-345): restarts without a rebalance, who is fenced (C21, C22, E1 to E8, E10, E12)."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from actors.contract import Record
+from actors.coordinator.classic import describe
+from actors.coordinator.classic_group import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
+from actors.coordinator.records import CLASSIC_MEMBER, ClassicMemberKey
+from actors.protocol.messages import JoinGroupResponse, SyncGroupResponse
+from tests.coordinator.classic.driver import GROUP, REBALANCE_MS, SESSION_MS, Driver
+
+ROUNDING_MS = 16
+
+
+def static_group(*instances: str) -> tuple[Driver, list[str]]:
+    """A Stable group with these instances; the first leads."""
+    driver = Driver()
+    for instance in instances:
+        driver.join(instance=instance)
+        driver.rejoin_all()
+    driver.sync_all()
+    assert driver.group.state is STABLE
+    return driver, list(driver.group.members)
+
+
+def test_unknown_instance_is_added_and_rebalances() -> None:
+    """E1, E4: no MEMBER_ID_REQUIRED, but the others have to rejoin."""
+    driver, [leader] = static_group("s1")
+    assert driver.parked(driver.join(instance="s2"))
+    assert driver.beat(leader, 1, "s1") == ErrorCode.rebalance_in_progress
+
+
+def test_restarted_follower_causes_no_rebalance() -> None:
+    """C21, E3: new member id, same generation, and what it had assigned awaits it in SyncGroup."""
+    driver, [leader, old] = static_group("s1", "s2")
+    generation = driver.group.generation
+    answer = driver.joined(driver.join(instance="s2"))
+    assert answer == JoinGroupResponse(
+        ErrorCode.none, generation, "consumer", "range", leader, member_id=answer.member_id
+    )
+    assert answer.member_id != old
+    assert driver.beat(leader, generation) == ErrorCode.none
+    synced = driver.synced(driver.sync(answer.member_id, generation, instance="s2"))
+    assert synced.assignment == b"for " + old.encode()
+
+
+def test_restart_is_stored() -> None:
+    """C21: the mapping survives a failover; only the two members' records are written."""
+    driver, [_, old] = static_group("s1", "s2")
+    new = driver.joined(driver.join(instance="s2")).member_id
+    keys = [ClassicMemberKey(CLASSIC_MEMBER, GROUP, member_id) for member_id in (old, new)]
+    assert [record.key for record in driver.records] == keys
+    assert driver.records[0] == Record(keys[0], None)
+    driver.fail_over()
+    assert driver.group.static_members["s2"] == new
+    assert driver.beat(new, driver.group.generation, "s2") == ErrorCode.none
+    assert driver.beat(old, driver.group.generation, "s2") == ErrorCode.fenced_instance_id
+
+
+def test_restarted_follower_may_change_its_subscription_unnoticed() -> None:
+    """C21: the protocol stays the same, so nobody rebalances; the new bytes are stored."""
+    driver, _ = static_group("s1", "s2")
+    protocols = (("range", b"other topics"),)
+    answer = driver.joined(driver.join(instance="s2", protocols=protocols))
+    assert answer.generation_id == driver.group.generation
+    assert driver.group.state is STABLE
+    assert driver.state.stored_classic[GROUP].members[answer.member_id].protocols == protocols
+
+
+def test_restart_that_changes_the_vote_rebalances() -> None:
+    """C21, C6: inside what all support, the other protocol would win, so all have to rejoin."""
+    driver, [leader, _] = static_group("s1", "s2")
+    driver.join(leader, instance="s1", protocols=(("sticky", b""), ("range", b"")))
+    driver.rejoin_all()
+    driver.sync_all()
+    chosen = driver.group.protocol_name
+    other = {"range": "sticky", "sticky": "range"}[str(chosen)]
+    token = driver.join(instance="s2", protocols=((other, b""),))
+    assert driver.parked(token)
+    assert driver.group.state is PREPARING_REBALANCE
+
+
+def test_restarted_sole_member_cannot_change_the_protocol() -> None:
+    """C6/C21, section 11: the set of protocols counts the old incarnation; 23, and it stays as it was."""
+    driver, [member] = static_group("s1")
+    answer = driver.joined(driver.join(instance="s1", protocols=(("roundrobin", b""),)))
+    assert answer == JoinGroupResponse(ErrorCode.inconsistent_group_protocol)
+    assert driver.beat(member, 1, "s1") == ErrorCode.none
+
+
+def test_restarted_leader_is_told_to_skip_the_assignment() -> None:
+    """C22, E10, KIP-814: from version 9 on it leads, knows the members and does not assign."""
+    driver, _ = static_group("s1", "s2")
+    answer = driver.joined(driver.join(instance="s1"))
+    assert answer.leader == answer.member_id == driver.group.leader
+    assert answer.skip_assignment
+    assert {member[1] for member in answer.members} == {"s1", "s2"}
+    assert driver.group.state is STABLE
+    driver.fail_over()
+    assert driver.group.leader == answer.member_id
+
+
+def test_restarted_leader_of_an_old_client_takes_itself_for_a_follower() -> None:
+    """C22: below version 9 the answer names the old leader id, and has no members."""
+    driver, [old, _] = static_group("s1", "s2")
+    answer = driver.joined(driver.join(instance="s1", version=8))
+    assert (answer.leader, answer.skip_assignment, answer.members) == (old, False, ())
+    assert driver.group.leader == answer.member_id
+
+
+def test_leader_that_rejoins_with_its_id_rebalances() -> None:
+    """E1: a known leader asks for a new assignment."""
+    driver, [leader, _] = static_group("s1", "s2")
+    assert driver.parked(driver.join(leader, instance="s1"))
+
+
+def test_restart_during_completing_rebalances() -> None:
+    """C21: the leader is about to assign to the old member id."""
+    driver, _ = static_group("s1", "s2")
+    driver.rejoin_all()
+    assert driver.group.state is COMPLETING_REBALANCE
+    assert driver.parked(driver.join(instance="s2"))
+    assert driver.group.state is PREPARING_REBALANCE
+
+
+def test_restart_during_preparing_may_complete_the_join() -> None:
+    """C21: the instance was the last one missing."""
+    driver, [leader, _] = static_group("s1", "s2")
+    token = driver.join(leader, instance="s1")
+    answer = driver.joined(driver.join(instance="s2"))
+    assert answer.generation_id == driver.joined(token).generation_id == driver.group.generation
+
+
+def test_parked_join_of_the_old_incarnation_is_fenced() -> None:
+    """C21: its member id is in the answer, and the new one takes its place."""
+    driver, [_, follower] = static_group("s1", "s2")
+    parked = driver.join(follower, instance="s2", protocols=(("range", b"changed"),))
+    token = driver.join(instance="s2")
+    assert driver.joined(parked) == JoinGroupResponse(ErrorCode.fenced_instance_id, member_id=follower)
+    assert driver.parked(token)
+
+
+def test_parked_sync_of_the_old_incarnation_is_fenced() -> None:
+    """C21: FENCED_INSTANCE_ID, not the REBALANCE_IN_PROGRESS of everybody else."""
+    driver, _ = static_group("s1", "s2", "s3")
+    driver.rejoin_all()
+    _, second, third = driver.group.members
+    parked = driver.sync(second, driver.group.generation, instance="s2")
+    bystander = driver.sync(third, driver.group.generation, instance="s3")
+    driver.join(instance="s2")
+    assert driver.synced(parked) == SyncGroupResponse(ErrorCode.fenced_instance_id)
+    assert driver.synced(bystander) == SyncGroupResponse(ErrorCode.rebalance_in_progress)
+
+
+def test_restarted_member_that_owed_a_sync_still_owes_it() -> None:
+    """C16, C21: its new incarnation syncs, and nobody is thrown out when the sync phase ends."""
+    driver, _ = static_group("s1", "s2")
+    driver.rejoin_all(session_timeout_ms=100_000)
+    leader, _ = driver.group.members
+    driver.sync(leader, driver.group.generation, instance="s1")
+    new = driver.joined(driver.join(instance="s2", session_timeout_ms=100_000)).member_id
+    assert list(driver.group.pending_syncs) == [new]
+    driver.sync(new, driver.group.generation, instance="s2")
+    driver.advance(REBALANCE_MS + ROUNDING_MS)
+    assert set(driver.group.members) == {leader, new}
+
+
+def test_wrong_member_id_for_an_instance_is_fenced_everywhere() -> None:
+    """E5: JoinGroup, SyncGroup, Heartbeat; LeaveGroup says it for the member (E7)."""
+    driver, [first, _] = static_group("s1", "s2")
+    generation = driver.group.generation
+    fenced = ErrorCode.fenced_instance_id
+    answer = driver.joined(driver.join(first, instance="s2"))
+    assert answer == JoinGroupResponse(fenced, member_id=first)
+    assert driver.synced(driver.sync(first, generation, instance="s2")).error_code == fenced
+    assert driver.beat(first, generation, "s2") == fenced
+
+
+def test_unknown_instance_with_a_member_id_is_unknown() -> None:
+    """E6: even if the member id exists."""
+    driver, [first, _] = static_group("s1", "s2")
+    generation = driver.group.generation
+    unknown = ErrorCode.unknown_member_id
+    assert driver.joined(driver.join(first, instance="s9")).error_code == unknown
+    assert driver.synced(driver.sync(first, generation, instance="s9")).error_code == unknown
+    assert driver.beat(first, generation, "s9") == unknown
+
+
+def test_static_member_may_leave_out_its_instance() -> None:
+    """E5: without an instance id only the member id counts."""
+    driver, [first, _] = static_group("s1", "s2")
+    assert driver.beat(first, driver.group.generation) == ErrorCode.none
+
+
+def test_only_the_session_timeout_evicts_a_silent_static_member() -> None:
+    """E8, E1: no rebalance before it, one after it."""
+    driver, [leader, _] = static_group("s1", "s2")
+    generation = driver.group.generation
+    driver.advance(SESSION_MS - 100)
+    assert driver.beat(leader, generation) == ErrorCode.none
+    driver.advance(100 + ROUNDING_MS)
+    assert list(driver.group.members) == [leader]
+    assert driver.beat(leader, generation) == ErrorCode.rebalance_in_progress
+
+
+def test_restarted_member_has_a_full_session() -> None:
+    """C21: the old incarnation's timer is gone, the new one's runs from the join."""
+    driver, [leader, _] = static_group("s1", "s2")
+    driver.advance(SESSION_MS - 100)
+    driver.beat(leader, driver.group.generation)
+    new = driver.joined(driver.join(instance="s2")).member_id
+    driver.advance(SESSION_MS - 100)
+    driver.beat(leader, driver.group.generation)
+    assert driver.beat(new, driver.group.generation) == ErrorCode.none
+
+
+def test_restart_shows_the_new_host() -> None:
+    """E3, C25: describe names the client that is there now."""
+    driver, _ = static_group("s1")
+    driver.join(instance="s1", client_id="after")
+    assert [member.client_id for member in describe(driver.state, GROUP).members] == ["after"]
+
+
+def test_static_and_dynamic_members_mix() -> None:
+    """E12, E2: the leader's list names instances where there are any."""
+    driver, _ = static_group("s1")
+    token = driver.new_member()
+    rejoined = driver.rejoin_all()
+    [leader_token] = rejoined.values()
+    assert driver.joined(token).generation_id == 2
+    assert [member[1] for member in driver.joined(leader_token).members] == ["s1", None]

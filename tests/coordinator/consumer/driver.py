@@ -1,0 +1,258 @@
+"""Drives the consumer area directly: sends heartbeats, applies records, advances time, fails over.
+
+`Driver` is the host in small: every returned record is applied before the next request, with an undo list.
+`Client` is one consumer that behaves as the Java client does: it reports what it owns when that changed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.contract import Key, Record, Request, Result, Value
+from actors.coordinator import consumer, partitions
+from actors.coordinator.consumer_state import ConsumerGroup
+from actors.coordinator.records import TopicPartitions
+from actors.coordinator.settings import GroupSettings
+from actors.coordinator.state import ShardState
+from actors.metadata.image import MetadataImage, TopicImage
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, OFFSET_COMMIT
+from actors.protocol.errors import GroupError
+from actors.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    OffsetCommitRequest,
+)
+
+START_MS = 1_700_000_000_000
+GROUP = "orders"
+
+
+def topic_id(name: str) -> bytes:
+    return name.encode().rjust(16, b"-")
+
+
+def make_image(version: int, /, **topics: int) -> MetadataImage:
+    """Topics by name with their number of partitions."""
+    images = tuple(TopicImage(topic_id(name), name, (0,) * number) for name, number in topics.items())
+    return MetadataImage(version=version, topics=images)
+
+
+def owned(**topics: Iterable[int]) -> TopicPartitions:
+    return partitions.from_lists({topic_id(name): numbers for name, numbers in topics.items()})
+
+
+def as_pairs(assignment: TopicPartitions | None) -> set[tuple[bytes, int]]:
+    listed = partitions.to_lists(assignment or ())
+    return {(topic, number) for topic, numbers in listed.items() for number in numbers}
+
+
+class Driver:
+    """One leader's consumer area; `failover` makes it the next leader's."""
+
+    def __init__(self, *, settings: GroupSettings | None = None, image: MetadataImage | None = None) -> None:
+        self.settings = settings or GroupSettings(group_consumer_assignment_interval_ms=0)
+        self._ids = count()
+        self.now_ms = START_MS
+        self.state = self._new_state(image or make_image(1, orders=4))
+        self.undo: list[tuple[Key, Value | None]] = []
+        self.events: list[Any] = []
+        self.last_records: list[Record] = []
+        self._tokens = count()
+
+    def _new_state(self, image: MetadataImage) -> ShardState:
+        return ShardState(self.settings, lambda: f"made-{next(self._ids)}", image)
+
+    def group(self, group_id: str = GROUP) -> ConsumerGroup:
+        return self.state.consumer[group_id]
+
+    def send(
+        self,
+        body: ConsumerGroupHeartbeatRequest,
+        *,
+        api_version: int = 1,
+        client_id: str = "client",
+        client_host: str = "/127.0.0.1",
+    ) -> ConsumerGroupHeartbeatResponse:
+        request = Request(
+            next(self._tokens), CONSUMER_GROUP_HEARTBEAT, api_version, client_id, client_host, body
+        )
+        result = consumer.AREA.handlers[CONSUMER_GROUP_HEARTBEAT](self.state, request, self.now_ms)
+        self.take(result)
+        (reply,) = result.replies
+        assert (reply.token, reply.group_id) == (request.token, body.group_id)
+        assert isinstance(reply.body, ConsumerGroupHeartbeatResponse)
+        return reply.body
+
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        version = fields.pop("api_version", 1)
+        group_id = fields.pop("group_id", GROUP)
+        return self.send(
+            ConsumerGroupHeartbeatRequest(group_id, member_id, epoch, **fields), api_version=version
+        )
+
+    def join(self, member_id: str, *topics: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        defaults: dict[str, Any] = {
+            "rebalance_timeout_ms": 300_000,
+            "subscribed_topic_names": topics or ("orders",),
+            "topic_partitions": (),
+        }
+        return self.beat(member_id, 0, **{**defaults, **fields})
+
+    def refused(self, code: ErrorCode, member_id: str, epoch: int, **fields: Any) -> str | None:
+        """The heartbeat is refused with `code` and changes nothing."""
+        before = snapshot(self.state)
+        with pytest.raises(GroupError) as refusal:
+            self.beat(member_id, epoch, **fields)
+        assert refusal.value.error_code is code
+        assert snapshot(self.state) == before
+        return refusal.value.message
+
+    def refused_join(self, code: ErrorCode, member_id: str, **fields: Any) -> None:
+        with pytest.raises(GroupError) as refusal:
+            self.join(member_id, **fields)
+        assert refusal.value.error_code is code
+
+    def take(self, result: Result) -> None:
+        self.last_records = list(result.records)
+        for record in result.records:
+            self.apply(record.key, record.value)
+        self.events += result.events
+
+    def apply(self, key: Key, value: Value | None) -> None:
+        self.undo.append((key, consumer.AREA.appliers[key[0]](self.state, key, value)))
+
+    def undo_all(self) -> None:
+        while self.undo:
+            key, value = self.undo.pop()
+            consumer.AREA.appliers[key[0]](self.state, key, value)
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass; due timers fire when due (to the wheel's precision)."""
+        end = self.now_ms + milliseconds
+        while (due := self.state.timers.next_deadline_ms) is not None and due <= end:
+            self.now_ms = max(self.now_ms, due)
+            key = self.state.timers.pop_due(self.now_ms)
+            if isinstance(key, tuple):
+                self.take(consumer.AREA.timers[key[0]](self.state, key, self.now_ms))
+        self.now_ms = end
+
+    def failover(self, rng: random.Random | None = None) -> None:
+        """A new leader, built from the records in any order."""
+        records = list(consumer.AREA.records(self.state))
+        if rng is not None:
+            rng.shuffle(records)
+        old, self.state = self.state, self._new_state(self.state.image)
+        self.undo.clear()
+        for record in records:
+            self.apply(record.key, record.value)
+        assert snapshot(self.state) == snapshot(old)
+        self.take(consumer.AREA.on_elected(self.state, self.now_ms))
+
+    def commit(self, member_id: str, epoch: int, api_version: int = 9, group_id: str = GROUP) -> None:
+        body = OffsetCommitRequest(group_id, epoch, member_id, None, -1, ())
+        request = Request(next(self._tokens), OFFSET_COMMIT, api_version, "client", "/127.0.0.1", body)
+        consumer.validate_commit(self.state, request, self.now_ms)
+
+
+def snapshot(state: ShardState) -> dict[str, Any]:
+    """Everything replicated and derived, comparable."""
+    return {
+        group_id: {
+            "metadata": group.metadata,
+            "target_metadata": group.target_metadata,
+            "epochs": (group.group_epoch, group.assignment_epoch),
+            "members": {i: (m.metadata, m.current, m.target) for i, m in group.members.items()},
+            "regexes": dict(group.regexes),
+            "size": group.size,
+            "subscriptions": {key: s.member_count for key, s in group.subscriptions.items()},
+            "topic_counts": dict(group.topic_counts),
+            "static_ids": dict(group.static_ids),
+            "votes": dict(group.votes),
+            "settled": dict(group.settled),
+            "holders": {
+                topic: {p: number for p, number in enumerate(h.counts) if number}
+                for topic, h in group.holders.items()
+            },
+            "state": group.state_name,
+        }
+        for group_id, group in state.consumer.items()
+    }
+
+
+class Client:
+    """A consumer: takes assignments, lets go of what it must, reports what it owns when that changed."""
+
+    def __init__(self, driver: Driver, member_id: str, *topics: str, **fields: Any) -> None:
+        self.driver = driver
+        self.member_id = member_id
+        self.topics = topics or ("orders",)
+        self.fields = fields
+        self.epoch = 0
+        self.owned: TopicPartitions = ()
+        self.interval_ms = 0
+        self._reported: TopicPartitions | None = ()
+        """What the server is known to have heard; None after a lost answer: everything is sent again."""
+        self._told: TopicPartitions = ()
+
+    @property
+    def partitions(self) -> set[tuple[bytes, int]]:
+        return as_pairs(self.owned)
+
+    @property
+    def settled(self) -> bool:
+        return self.owned == self._told
+
+    def join(self) -> Client:
+        self.epoch, self.owned, self._told, self._reported = 0, (), (), ()
+        self._take(self.driver.join(self.member_id, *self.topics, **self.fields))
+        return self
+
+    def beat(self, *, lost: bool = False, **fields: Any) -> Client:
+        """One heartbeat; what the last answer took away is let go of before it, and reported. If the
+        answer is `lost`, the next heartbeat is a full request."""
+        self.let_go()
+        sent: dict[str, Any] = {"instance_id": self.fields.get("instance_id")}
+        if self.owned != self._reported:
+            sent["topic_partitions"] = self.owned
+        if self._reported is None:
+            sent |= {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": self.topics}
+        if "subscribed_topic_names" in fields:
+            self.topics = fields["subscribed_topic_names"]
+        answer = self.driver.beat(self.member_id, self.epoch, **{**sent, **fields})
+        self._reported = None if lost else self.owned
+        if not lost:
+            self._take(answer)
+        return self
+
+    def leave(self, epoch: int = -1) -> None:
+        self.driver.beat(self.member_id, epoch, instance_id=self.fields.get("instance_id"))
+        self.owned, self._told, self.epoch = (), (), epoch
+
+    def let_go(self) -> None:
+        self.owned = partitions.intersection(self.owned, self._told)
+
+    def _take(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+        assert answer.error_code is ErrorCode.none
+        assert answer.member_epoch >= self.epoch
+        self.epoch, self.interval_ms = answer.member_epoch, answer.heartbeat_interval_ms
+        if answer.assignment is not None:
+            self._told = answer.assignment
+            # What is new is taken at once; what is gone is let go of before the next heartbeat.
+            self.owned = partitions.union(self.owned, answer.assignment)
+
+
+def settle(*clients: Client, rounds: int = 12) -> None:
+    """Heartbeats of all in turn until the group is Stable and each has what it was told."""
+    group = clients[0].driver.group()
+    for _ in range(rounds):
+        for client in clients:
+            client.beat()
+        if group.state_name == "Stable" and all(c.settled for c in clients):
+            return
+    raise AssertionError("the group does not settle")

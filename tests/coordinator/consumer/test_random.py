@@ -1,0 +1,283 @@
+"""Seeded random lives of groups: no partition has two owners, epochs never go back, all is owned in the end.
+
+Rows M11 to M13, M16, M17, M20, M21, M26, A13; and that undoing any batch restores the state exactly.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.contract import Record, Result
+from actors.coordinator import consumer, partitions
+from actors.coordinator.records import (
+    CONSUMER_GROUP_METADATA,
+    CONSUMER_MEMBER_METADATA,
+    CURRENT_MEMBER_ASSIGNMENT,
+    REGULAR_EXPRESSION,
+    TARGET_ASSIGNMENT_MEMBER,
+    TARGET_ASSIGNMENT_METADATA,
+    ConsumerGroupKey,
+    ConsumerGroupValue,
+    ConsumerMemberKey,
+    ConsumerMemberValue,
+    CurrentAssignmentValue,
+    RegularExpressionKey,
+    RegularExpressionValue,
+    TargetMemberValue,
+    TargetMetadataValue,
+)
+from actors.coordinator.settings import GroupSettings
+from actors.protocol.errors import GroupError
+from tests.coordinator.consumer.driver import GROUP, Client, Driver, make_image, owned, snapshot, topic_id
+
+TOPICS = ("orders", "returns", "audit")
+
+
+class UndoingDriver(Driver):
+    """Undoes what it applied, looks, and applies it again."""
+
+    def take(self, result: Result) -> None:
+        before = snapshot(self.state)
+        self.undo.clear()
+        super().take(result)
+        after = snapshot(self.state)
+        self.undo_all()
+        assert snapshot(self.state) == before
+        super().take(Result(result.records))
+        assert snapshot(self.state) == after
+
+
+def expect(error: GroupError, *codes: ErrorCode) -> None:
+    assert error.error_code in codes, error
+
+
+class Life:
+    """One group's random life."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        settings = GroupSettings(
+            group_consumer_assignment_interval_ms=self.rng.choice([0, 1_000]),
+            group_consumer_assignors=self.rng.choice([("uniform", "range"), ("range",)]),
+        )
+        self.counts = {name: self.rng.randrange(1, 9) for name in TOPICS[:2]}
+        self.version = 1
+        self.driver = UndoingDriver(settings=settings, image=make_image(1, **self.counts))
+        self.clients: dict[str, Client] = {}
+        self.away: set[str] = set()
+        """Instance ids whose member left with -2."""
+        self.names = 0
+        self.group_epoch = 0
+
+    def step(self) -> None:
+        actions = {
+            self.start: 6 if len(self.clients) < 8 else 0,
+            self.beat: 40,
+            self.beat_unheard: 6,
+            self.leave: 2,
+            self.leave_for_a_while: 2,
+            self.change_subscription: 2,
+            self.change_topics: 1,
+            self.fail_over: 1,
+            self.wait: 6,
+            self.fall_silent: 1,
+        }
+        (action,) = self.rng.choices(list(actions), list(actions.values()))
+        action()
+        self.check()
+
+    def pick(self) -> Client | None:
+        return self.rng.choice(list(self.clients.values())) if self.clients else None
+
+    def start(self) -> None:
+        self.names += 1
+        fields: dict[str, Any] = {"rebalance_timeout_ms": self.rng.choice([4_000, 60_000])}
+        if self.rng.random() < 0.5:
+            fields["instance_id"] = f"i{self.rng.randrange(3)}"
+        client = Client(self.driver, f"m{self.names}", *self.some_topics(), **fields)
+        try:
+            client.join()
+        except GroupError as error:
+            expect(error, ErrorCode.unreleased_instance_id)
+            return
+        self.away.discard(fields.get("instance_id", ""))
+        self.clients[client.member_id] = client
+
+    def some_topics(self) -> tuple[str, ...]:
+        return tuple(self.rng.sample(TOPICS, self.rng.randrange(1, 4)))
+
+    def beat(self, *, lost: bool = False, **fields: Any) -> None:
+        client = self.pick()
+        if client is None:
+            return
+        try:
+            client.beat(lost=lost, **fields)
+        except GroupError as error:
+            expect(error, ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id)
+            client.owned = ()
+            if error.error_code is ErrorCode.fenced_member_epoch and "instance_id" in client.fields:
+                # Kafka's own: a fenced static member waits for its session to end.
+                del self.clients[client.member_id]
+            else:
+                self.rejoin(client)
+
+    def rejoin(self, client: Client) -> None:
+        try:
+            client.join()
+        except GroupError as error:
+            expect(error, ErrorCode.unreleased_instance_id)
+            del self.clients[client.member_id]
+
+    def beat_unheard(self) -> None:
+        self.beat(lost=True)
+
+    def leave(self) -> None:
+        client = self.pick()
+        if client is not None and self.is_member(client):
+            client.leave()
+            del self.clients[client.member_id]
+
+    def leave_for_a_while(self) -> None:
+        client = self.pick()
+        if client is not None and "instance_id" in client.fields and self.is_member(client):
+            client.leave(-2)
+            self.away.add(client.fields["instance_id"])
+            del self.clients[client.member_id]
+
+    def change_subscription(self) -> None:
+        self.beat(subscribed_topic_names=self.some_topics())
+
+    def change_topics(self) -> None:
+        for name in TOPICS:
+            if self.rng.random() < 0.4:
+                self.counts[name] = self.counts.get(name, 0) + self.rng.randrange(1, 4)
+            elif self.rng.random() < 0.1:
+                self.counts.pop(name, None)
+        self.version += 1
+        self.driver.state.image = make_image(self.version, **self.counts)
+
+    def fail_over(self) -> None:
+        self.driver.failover(self.rng)
+
+    def wait(self) -> None:
+        self.driver.advance(self.rng.randrange(8_000))
+
+    def fall_silent(self) -> None:
+        client = self.pick()
+        if client is not None:
+            del self.clients[client.member_id]
+
+    def is_member(self, client: Client) -> bool:
+        group = self.driver.state.consumer.get(GROUP)
+        return group is not None and group.member(client.member_id) is not None
+
+    def check(self) -> None:
+        group = self.driver.state.consumer.get(GROUP)
+        if group is None:
+            return
+        live = [client for client in self.clients.values() if self.is_member(client)]
+        owners = Counter(partition for client in live for partition in client.partitions)
+        twice = [partition for partition, number in owners.items() if number > 1]
+        assert not twice, "two members were told to own it"
+        assert all(n == 1 for h in group.holders.values() for n in h.counts if n), "held once or not at all"
+        assert group.group_epoch >= self.group_epoch
+        assert group.assignment_epoch <= group.group_epoch
+        self.group_epoch = group.group_epoch
+
+    def converge(self) -> None:
+        """With nothing more happening, every partition of a subscribed topic gets its owner."""
+        self.driver.advance(61_000)
+        for _ in range(40):
+            for client in list(self.clients.values()):
+                try:
+                    client.beat()
+                except GroupError:
+                    client.owned = ()
+                    self.rejoin(client)
+            self.check()
+            self.driver.advance(1_000)
+        subscribed = {name for client in self.clients.values() for name in client.topics}
+        wanted = {(topic_id(n), p) for n in subscribed for p in range(self.counts.get(n, 0))}
+        have = [partition for client in self.clients.values() for partition in client.partitions]
+        assert sorted(have) == sorted(wanted)
+        if self.clients:
+            assert self.driver.group().state_name == "Stable"
+            assert self.driver.group().size == len(self.clients)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_random_life_keeps_ownership_single_and_converges(seed: int) -> None:
+    life = Life(seed)
+    for _ in range(250):
+        life.step()
+    life.converge()
+
+
+def random_record(rng: random.Random) -> Record:
+    member_id, epoch = rng.choice("abc"), rng.randrange(4)
+    group_id = rng.choice(["g", "h"])
+    some = owned(
+        orders=rng.sample(range(4), rng.randrange(4)), returns=rng.sample(range(2), rng.randrange(2))
+    )
+    more = partitions.difference(owned(orders=range(4)), some)
+    names = tuple(sorted(rng.sample(TOPICS, rng.randrange(4))))
+    regex = rng.choice(["", "a.*"])
+    instance = rng.choice([None, "i", "j"])
+    assignor = rng.choice([None, "uniform", "range"])
+    member = ConsumerMemberValue(instance, None, "c", "/h", names, regex, 5, assignor)
+    current = CurrentAssignmentValue(rng.randrange(3), rng.randrange(3), rng.randrange(3), some, more)
+    key, value = rng.choice(
+        [
+            (ConsumerGroupKey(CONSUMER_GROUP_METADATA, group_id), ConsumerGroupValue(epoch, 1)),
+            (
+                ConsumerGroupKey(TARGET_ASSIGNMENT_METADATA, group_id),
+                TargetMetadataValue(rng.randrange(4), 1),
+            ),
+            (ConsumerMemberKey(CONSUMER_MEMBER_METADATA, group_id, member_id), member),
+            (ConsumerMemberKey(TARGET_ASSIGNMENT_MEMBER, group_id, member_id), TargetMemberValue(some)),
+            (ConsumerMemberKey(CURRENT_MEMBER_ASSIGNMENT, group_id, member_id), current),
+            (
+                RegularExpressionKey(REGULAR_EXPRESSION, group_id, "a.*"),
+                RegularExpressionValue(("audit",), rng.randrange(3), 0),
+            ),
+        ]
+    )
+    return Record(key, None if rng.random() < 0.3 else value)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_apply_is_total_and_undo_exact_for_any_records(seed: int) -> None:
+    """Records in any order; put back newest first, the state of every earlier moment returns; and a
+    snapshot in any order gives the same state."""
+    rng, driver = random.Random(seed), Driver()
+    moments = [snapshot(driver.state)]
+    for _ in range(120):
+        record = random_record(rng)
+        driver.apply(record.key, record.value)
+        moments.append(snapshot(driver.state))
+    driver.failover(rng)
+    again = Driver()
+    again_rng = random.Random(seed)
+    for _ in range(120):
+        record = random_record(again_rng)
+        again.apply(record.key, record.value)
+    while again.undo:
+        assert snapshot(again.state) == moments.pop()
+        key, value = again.undo.pop()
+        consumer.AREA.appliers[key[0]](again.state, key, value)
+    assert snapshot(again.state) == moments.pop() == {}
+
+
+def test_plain_tuples_from_the_log_are_taken() -> None:
+    """What msgpack gives back is a tuple without names."""
+    driver = Driver()
+    driver.join("a", subscribed_topic_regex="o.*")
+    other = Driver()
+    for record in consumer.AREA.records(driver.state):
+        other.apply(record.key, None if record.value is None else tuple(record.value))
+    assert snapshot(other.state) == snapshot(driver.state)

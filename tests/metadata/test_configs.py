@@ -1,0 +1,111 @@
+"""Topic configs change one by one, a topic's all or none (KIP-339)."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.metadata.commands import (
+    APPEND,
+    DELETE,
+    SET,
+    SUBTRACT,
+    AlterTopicConfigs,
+    CreateTopics,
+    NewTopic,
+    TopicConfigChange,
+)
+from actors.metadata.topic_configs import TOPIC_CONFIGS, default_value, problem
+from actors.spec import BrokerSettings
+from tests.metadata.driver import Host, tier
+
+
+@pytest.fixture
+def host() -> Host:
+    host = tier()
+    host.submit(CreateTopics((NewTopic("t", configs=(("retention.ms", "1000"),)),)))
+    return host
+
+
+def alter(host: Host, *changes: tuple[str, int, str | None], validate_only: bool = False) -> int:
+    command = AlterTopicConfigs((TopicConfigChange("t", changes),), validate_only)
+    (outcome,) = host.submit(command).topics
+    return int(outcome.error_code)
+
+
+def configs(host: Host) -> dict[str, str]:
+    return dict(host.shard.image().topics["t"].configs)
+
+
+def test_set_and_delete(host: Host) -> None:
+    assert alter(host, ("retention.ms", DELETE, None), ("retention.bytes", SET, "5")) == 0
+    assert configs(host) == {"retention.bytes": "5"}
+
+
+def test_append_and_subtract_work_on_lists_from_their_default_on(host: Host) -> None:
+    assert alter(host, ("cleanup.policy", APPEND, "compact, delete")) == 0
+    assert configs(host)["cleanup.policy"] == "delete,compact"
+    assert alter(host, ("cleanup.policy", SUBTRACT, "delete")) == 0
+    assert configs(host)["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (("no.such", SET, "1"), ErrorCode.invalid_config),
+        (("retention.ms", SET, "-2"), ErrorCode.invalid_config),
+        (("retention.ms", APPEND, "1"), ErrorCode.invalid_config),
+        (("retention.ms", SET, None), ErrorCode.invalid_request),
+        (("retention.ms", 9, "1"), ErrorCode.invalid_request),
+        (("cleanup.policy", SUBTRACT, "delete"), ErrorCode.invalid_config),
+    ],
+)
+def test_one_bad_change_leaves_all_as_it_was(
+    host: Host, change: tuple[str, int, str | None], code: ErrorCode
+) -> None:
+    assert alter(host, ("segment.ms", SET, "77"), change) == code
+    assert configs(host) == {"retention.ms": "1000"}
+
+
+def test_the_same_config_or_topic_twice_is_refused(host: Host) -> None:
+    assert alter(host, ("segment.ms", SET, "77"), ("segment.ms", SET, "78")) == ErrorCode.invalid_request
+    change = TopicConfigChange("t", (("segment.ms", SET, "77"),))
+    first, second = host.submit(AlterTopicConfigs((change, change))).topics
+    assert (first.error_code, second.error_code) == (0, ErrorCode.invalid_request)
+
+
+def test_an_unknown_topic_and_validate_only_change_nothing(host: Host) -> None:
+    version = host.shard.image().version
+    command = AlterTopicConfigs((TopicConfigChange("none", (("segment.ms", SET, "77"),)),))
+    assert host.submit(command).topics[0].error_code == ErrorCode.unknown_topic_or_partition
+    assert alter(host, ("segment.ms", SET, "77"), validate_only=True) == 0
+    assert host.shard.image().version == version
+
+
+def test_every_default_is_a_value_that_its_config_accepts() -> None:
+    settings = BrokerSettings()
+    for definition in TOPIC_CONFIGS.values():
+        assert problem(definition.name, default_value(definition, settings)) is None
+        assert problem(definition.name, definition.default) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("retention.ms", "1_000"),
+        ("retention.ms", " 1"),
+        ("retention.ms", "1" * 30),
+        ("retention.ms", "9223372036854775808"),
+        ("max.message.bytes", "2147483648"),
+        ("preallocate", "yes"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("min.cleanable.dirty.ratio", ""),
+        ("min.cleanable.dirty.ratio", "."),
+        ("min.insync.replicas", "0"),
+        ("cleanup.policy", "keep"),
+        ("cleanup.policy", ","),
+        ("message.timestamp.type", "createtime"),
+    ],
+)
+def test_values_that_kafka_refuses_are_refused(name: str, value: str) -> None:
+    assert problem(name, value) is not None

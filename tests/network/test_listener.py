@@ -1,0 +1,317 @@
+"""The port: limits, garbage, a full file table, and the three ways an early connection goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import resource
+import socket
+import struct
+
+import pytest
+
+from actors.network.early import Decision, EarlyConnection, HandOver, Keep
+from actors.network.identity import ClientIdentity, identity_of
+from actors.network.listener import ACCEPT_PAUSE_S, Listener, raise_file_limit
+from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
+from tests.network.conftest import Run
+from tests.network.sockets import Client, Echo, connect, request, until, wire
+
+KEEP, GIVE, BYE, RAISE = 1, 2, 3, 4
+
+
+class Node:
+    """A listener with what a broker puts around it."""
+
+    def __init__(self, **limits: int) -> None:
+        self.limits = ConnectionLimits(**limits)
+        self.quota = ConnectionQuota(self.limits)
+        self.table = ConnectionTable(asyncio.get_running_loop(), self.limits, self.quota.gone)
+        self.echo = Echo()
+        self.given: list[tuple[socket.socket, ClientIdentity, bytes]] = []
+        self.takes = True
+        self.listener = Listener(("127.0.0.1", 0), self.decide, self.table, self.quota)
+        self.address = ("", 0)
+
+    async def __aenter__(self) -> Node:
+        self.address = ("127.0.0.1", await self.listener.start())
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        self.listener.close()
+        self.table.close()
+        await until(lambda: len(self.table) == 0)
+        for sock, _, _ in self.given:
+            sock.close()
+
+    def decide(self, early: EarlyConnection, frame: bytes) -> Decision:
+        (key,) = struct.unpack_from(">h", frame)
+        if key == RAISE:
+            raise RuntimeError("a bug")
+        if key == KEEP:
+            early.session = "its session"
+            return Keep(self.echo)
+        if key == GIVE:
+            return HandOver(self.give, self.echo)
+        if key == BYE:
+            early.close("it said goodbye")
+        return wire(frame)
+
+    def give(self, sock: socket.socket, identity: ClientIdentity, buffered: bytes) -> bool:
+        if self.takes:
+            self.given.append((sock, identity, buffered))
+        return self.takes
+
+
+def full(hogs: list[socket.socket]) -> bool:
+    """Take one more descriptor; True: there was none."""
+    try:
+        hogs.append(socket.socket())
+    except OSError as error:
+        return error.errno == errno.EMFILE
+    return False
+
+
+async def beat(client: Client, number: int) -> None:
+    await client.send(wire(request(number)))
+    assert await client.receive(12) == wire(request(number))
+
+
+def test_early_frames_are_answered_then_the_connection_is_kept(run: Run) -> None:
+    async def story() -> None:
+        async with Node() as node:
+            client = await connect(node.address)
+            sent = wire(request(1), request(2), request(3, key=KEEP), request(4))
+            for byte in sent[:20]:
+                await client.send(bytes([byte]))
+            await client.send(sent[20:])
+            assert await client.receive(len(sent)) == sent
+            assert node.echo.served == [request(3, key=KEEP), request(4)]
+            [connection] = node.table.connections()
+            assert connection.session == "its session"
+            assert (node.quota.total, len(node.listener.early)) == (1, 0)
+            client.close()
+            await until(lambda: node.quota.total == 0)
+
+    run(story())
+
+
+def test_a_connection_is_given_away_with_all_bytes_read(run: Run) -> None:
+    async def story() -> None:
+        async with Node() as node:
+            client = await connect(node.address)
+            await client.send(wire(request(1), request(2, key=GIVE), request(3)) + b"\x00\x00")
+            await until(lambda: node.given)
+            [(sock, identity, buffered)] = node.given
+            assert buffered == wire(request(2, key=GIVE), request(3)) + b"\x00\x00"
+            own = client.sock.getsockname()
+            assert identity == ClientIdentity("/127.0.0.1", f"127.0.0.1:{own[1]}")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert await client.receive(12) == wire(request(1))
+            assert node.quota.total == 1  # the claim is with whoever has the socket
+            client.close()
+
+    run(story())
+
+
+def test_a_connection_nobody_takes_is_served_here(run: Run) -> None:
+    async def story() -> None:
+        async with Node() as node:
+            node.takes = False
+            client = await connect(node.address)
+            await client.send(wire(request(1, key=GIVE), request(2)))
+            assert await client.receive(24) == wire(request(1, key=GIVE), request(2))
+            client.close()
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (struct.pack(">i", -1), "frame length -1"),
+        (b"\x16\x03\x03\x00\x10", "a TLS handshake"),
+        (b"POST /topics HTTP/1.1\r\n", "an HTTP request"),
+        (wire(request(1, key=BYE)), "it said goodbye"),
+        (wire(request(1, key=RAISE)), "its request could not be decided"),
+    ],
+    ids=["negative", "TLS", "HTTP", "told to go", "a bug"],
+)
+def test_a_bad_start_ends_with_one_line(
+    run: Run, caplog: pytest.LogCaptureFixture, sent: bytes, reason: str
+) -> None:
+    async def story() -> None:
+        async with Node() as node:
+            client = await connect(node.address)
+            await client.send(sent)
+            answered = wire(request(1, key=BYE)) if "goodbye" in reason else b""
+            assert await client.receive(100) == answered
+            [record] = caplog.records
+            assert f"closed 127.0.0.1:{client.sock.getsockname()[1]}: {reason}" in record.getMessage()
+            assert node.quota.total == 0
+            client.close()
+
+    run(story())
+
+
+def test_connections_beyond_the_limits_are_closed_and_counted(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`max.connections.per.ip` and `max.connections`; a flood of refusals is one line of the log."""
+
+    async def story() -> None:
+        async with Node(connections_per_address_max=3) as node:
+            clients = [await connect(node.address) for _ in range(8)]
+            for number, client in enumerate(clients[:3]):
+                await beat(client, number)
+            for client in clients[3:]:
+                assert await client.ended()
+            assert (node.quota.total, node.quota.count("127.0.0.1")) == (3, 3)
+            assert node.quota.refused_total == 5
+            assert len(caplog.records) == 1
+            assert "max.connections.per.ip is 3" in caplog.text
+            clients[0].close()
+            await until(lambda: node.quota.total == 2)
+            again = await connect(node.address)
+            await beat(again, 9)
+            for client in (*clients, again):
+                client.close()
+        async with Node(connections_max=1) as node:
+            clients = [await connect(node.address) for _ in range(2)]
+            assert await clients[1].ended()
+            await beat(clients[0], 1)
+            for client in clients:
+                client.close()
+
+    run(story())
+
+
+def test_silent_newcomers_are_bounded_in_time_and_number(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with Node(first_frame_ms_max=200, unproven_max=2) as node:
+            slow = [await connect(node.address) for _ in range(2)]
+            await slow[0].send(b"\x00\x00\x00")
+            third = await connect(node.address)
+            assert await third.ended()
+            assert "2 connections have not sent a request yet" in caplog.text
+            for client in slow:
+                assert await client.ended()
+            assert caplog.text.count("no whole request within the time allowed") == 2
+            late = await connect(node.address)
+            await beat(late, 1)
+            for client in (*slow, third, late):
+                client.close()
+
+    run(story())
+
+
+def test_a_proven_early_connection_is_closed_when_idle(run: Run) -> None:
+    async def story() -> None:
+        async with Node(first_frame_ms_max=100, idle_ms_max=300) as node:
+            client = await connect(node.address)
+            await beat(client, 1)
+            assert await client.ended()
+            assert node.quota.total == 0
+            client.close()
+
+    run(story())
+
+
+def test_an_early_client_that_does_not_read_is_not_read_from(run: Run) -> None:
+    async def story() -> None:
+        async with Node() as node:
+            client = await connect(node.address)
+            big = wire(request(2, bytes(4 * 1024 * 1024)))
+            await client.send(wire(request(1)))
+            assert await client.receive(12) == wire(request(1))
+            sending = asyncio.ensure_future(client.send(big * 8))
+            [early] = node.listener.early
+            await until(lambda: early._unsent)
+            assert len(early._frames) < 64 * 1024
+            assert not sending.done()
+            assert await client.receive(8 * len(big)) == big * 8
+            await sending
+            client.close()
+
+    run(story())
+
+
+def test_a_full_file_table_pauses_accepting_and_ends_nothing(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """EMFILE: those who are connected are served, those who wait are accepted once there is room."""
+
+    async def story() -> None:
+        async with Node() as node:
+            first = await connect(node.address)
+            await beat(first, 1)
+            waiting = socket.socket()
+            waiting.setblocking(False)
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            room = waiting.fileno() + 1
+            hogs: list[socket.socket] = []
+            resource.setrlimit(resource.RLIMIT_NOFILE, (room + 1, hard))
+            try:
+                while len(hogs) < room and not full(hogs):
+                    pass
+                second = Client(waiting)
+                await asyncio.get_running_loop().sock_connect(waiting, node.address)
+                await until(lambda: "no room for another connection" in caplog.text)
+                await beat(first, 2)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                for hog in hogs:
+                    hog.close()
+            since_s = asyncio.get_running_loop().time()
+            await beat(second, 3)
+            assert asyncio.get_running_loop().time() - since_s < ACCEPT_PAUSE_S + 2
+            first.close()
+            second.close()
+
+    with caplog.at_level(logging.INFO):
+        run(story())
+
+
+def test_a_port_in_use_is_named(run: Run) -> None:
+    """Design section 10: one error that names what is wrong."""
+
+    async def story() -> None:
+        async with Node() as node:
+            another = Listener(node.address, node.decide, node.table, node.quota)
+            with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{node.address[1]}") as caught:
+                await another.start()
+            assert caught.value.errno == errno.EADDRINUSE
+
+    run(story())
+
+
+def test_raising_the_file_limit_reaches_the_hard_limit() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+        assert raise_file_limit() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= soft
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("address", "client_host", "peer"),
+    [
+        (("1.2.3.4", 5678), "/1.2.3.4", "1.2.3.4:5678"),
+        (("::1", 9, 0, 0), "/0:0:0:0:0:0:0:1", "[0:0:0:0:0:0:0:1]:9"),
+        (("::ffff:1.2.3.4", 9, 0, 0), "/1.2.3.4", "1.2.3.4:9"),
+        (("fe80::1%eth0", 9, 0, 2), "/fe80:0:0:0:0:0:0:1", "[fe80:0:0:0:0:0:0:1]:9"),
+    ],
+)
+def test_a_client_host_is_written_as_java_writes_it(
+    address: tuple[object, ...], client_host: str, peer: str
+) -> None:
+    assert identity_of(address) == ClientIdentity(client_host, peer)
+
+
+@pytest.mark.parametrize("bad", [{"frame_bytes_max": 7}, {"connections_max": 0}, {"idle_ms_max": 0}])
+def test_impossible_limits_are_refused_by_name(bad: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="allowed are"):
+        ConnectionLimits(**bad)

@@ -1,0 +1,79 @@
+"""ApiVersions: the answers' bytes against kio, and what happens to a version from the future (KIP-511)."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader
+
+from actors.protocol import api_keys
+from actors.protocol.api_versions import api_versions_answer, client_software
+from actors.protocol.entities import build, nested, request_class, response_class
+from actors.protocol.errors import MalformedRequest
+from actors.protocol.versions import VERSIONS
+from tests.protocol.random_entities import kio_bytes, opened, request_head
+
+V = api_keys.API_VERSIONS
+
+
+def _request(api_version: int, name: str = "librdkafka", version: str = "2.12.0-rc1") -> bytes:
+    entity = build(request_class(V, api_version), client_software_name=name, client_software_version=version)
+    return request_head(V, api_version) + kio_bytes(entity)
+
+
+def _read(answer: bytes, api_version: int) -> Any:
+    length, correlation_id = struct.unpack_from(">ii", answer)
+    assert (length, correlation_id) == (len(answer) - 4, 7)
+    entity, size = entity_reader(response_class(V, api_version))(answer, 8)
+    assert size == len(answer) - 8
+    return entity
+
+
+@pytest.mark.parametrize("api_version", range(5))
+def test_the_answer_is_the_whole_table_and_no_features(api_version: int) -> None:
+    api_class = nested(V, api_version, "ApiVersion")
+    expected = build(
+        response_class(V, api_version),
+        error_code=ErrorCode.none,
+        api_keys=tuple(
+            build(api_class, api_key=api_key, min_version=api.min_version, max_version=api.max_version)
+            for api_key, api in VERSIONS.items()
+        ),
+    )
+    answer = api_versions_answer(*opened(_request(api_version)))
+    assert _read(answer, api_version) == expected
+    assert answer[8:] == kio_bytes(expected)
+
+
+@pytest.mark.parametrize("api_version", [-1, 5, 99])
+def test_w13_an_unknown_version_is_told_35_in_the_layout_of_version_0(api_version: int) -> None:
+    frame = struct.pack(">hhih", V, api_version, 7, -1) + b"whatever comes"
+    answer = _read(api_versions_answer(*opened(frame)), 0)
+    assert answer.error_code is ErrorCode.unsupported_version
+    assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(V, 0, 4)]
+    assert client_software(*opened(frame)) == ("", "")
+
+
+def test_the_clients_software_is_read_from_version_3_on() -> None:
+    assert client_software(*opened(_request(2))) == ("", "")
+    assert client_software(*opened(_request(3))) == ("librdkafka", "2.12.0-rc1")
+    assert client_software(*opened(_request(4, "apache-kafka-java", "4.1.0"))) == (
+        "apache-kafka-java",
+        "4.1.0",
+    )
+
+
+@pytest.mark.parametrize(("name", "version"), [("", "1"), ("a b", "1"), ("a", "-1"), ("a", "ä")])
+def test_a_software_name_that_kafka_refuses_is_told_invalid_request(name: str, version: str) -> None:
+    answer = _read(api_versions_answer(*opened(_request(3, name, version))), 3)
+    assert (answer.error_code, answer.api_keys) == (ErrorCode.invalid_request, ())
+
+
+def test_every_prefix_of_a_version_3_request_is_malformed() -> None:
+    frame = _request(3)
+    for length in range(len(frame)):
+        with pytest.raises(MalformedRequest):
+            api_versions_answer(*opened(frame[:length]))

@@ -1,0 +1,60 @@
+"""The advertised table against kio's schemas and against what clients need."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from actors.protocol import api_keys
+from actors.protocol.entities import request_class, response_class
+from actors.protocol.errors import UnsupportedRequest
+from actors.protocol.versions import (
+    VERSIONS,
+    has_flexible_response_header,
+    is_flexible,
+    is_supported,
+)
+from tests.protocol.random_entities import EVERY_VERSION
+
+
+def test_kio_has_every_advertised_version_and_agrees_where_flexible_ones_begin() -> None:
+    for api_key, api_version in EVERY_VERSION:
+        request, response = request_class(api_key, api_version), response_class(api_key, api_version)
+        for entity_class in (request, response):
+            assert (entity_class.__api_key__, entity_class.__version__) == (api_key, api_version)
+        assert request.__flexible__ is is_flexible(api_key, api_version)
+        header = response.__header_schema__
+        assert header.__flexible__ is has_flexible_response_header(api_key, api_version)
+
+
+def test_kio_names_the_apis_as_the_table_does() -> None:
+    names = import_module("kio.schema.index").api_key_map
+    assert {api_key: api.name for api_key, api in VERSIONS.items()} == {key: names[key] for key in VERSIONS}
+
+
+def test_every_api_key_of_the_tier_is_advertised() -> None:
+    declared = {value for value in vars(api_keys).values() if isinstance(value, int)}
+    assert declared == set(VERSIONS)
+
+
+def test_w16_consumers_of_kip_848_find_what_they_look_for() -> None:
+    needed = {
+        api_keys.CONSUMER_GROUP_HEARTBEAT: 1,
+        api_keys.CONSUMER_GROUP_DESCRIBE: 0,
+        api_keys.OFFSET_COMMIT: 9,
+        api_keys.OFFSET_FETCH: 9,
+        api_keys.METADATA: 12,
+        api_keys.PRODUCE: 3,
+    }
+    assert all(is_supported(api_key, api_version) for api_key, api_version in needed.items())
+    # Listing version 10 would oblige the tier to map topic ids in commits.
+    assert not is_supported(api_keys.OFFSET_COMMIT, 10)
+    assert not is_supported(api_keys.OFFSET_FETCH, 10)
+
+
+@pytest.mark.parametrize(("api_key", "api_version"), [(12, 5), (12, -1), (999, 0), (-1, 0), (0, 2)])
+def test_what_is_not_advertised_has_no_class(api_key: int, api_version: int) -> None:
+    assert not is_supported(api_key, api_version)
+    with pytest.raises(UnsupportedRequest):
+        request_class(api_key, api_version)

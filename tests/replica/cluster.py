@@ -1,0 +1,189 @@
+"""Three replicas of one shard around a log that the test commits, loses and hands over as it likes.
+
+The log stands for Raft: it is what `Replica` is given and knows only through its `Log` protocol. Consensus
+itself is tested with the real one, in the storage tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from actors.contract import Request, Token
+from actors.coordinator.records import RECORD_TYPES
+from actors.coordinator.settings import GroupSettings
+from actors.coordinator.shard import CoordinatorShard
+from actors.metadata.image import MetadataImage
+from actors.protocol import api_keys
+from actors.protocol.messages import (
+    CommittedPartition,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchGroup,
+    OffsetFetchRequest,
+)
+from actors.replica import NotLeader, RecordType, Replica
+from tests.coordinator.driver import START_MS, image_of
+
+TYPES = {kind: RecordType(key, value) for kind, (key, value) in RECORD_TYPES.items()}
+
+
+class Log:
+    """One replica's view of the agreed log."""
+
+    def __init__(self, cluster: Cluster, node: int) -> None:
+        self.cluster = cluster
+        self.node = node
+        self.pending_bytes = 0
+        self.lease = True
+
+    @property
+    def is_leader(self) -> bool:
+        return self.cluster.leader_node == self.node
+
+    @property
+    def term(self) -> int:
+        return self.cluster.term
+
+    def propose(self, command: bytes) -> int:
+        if not self.is_leader:
+            raise NotLeader
+        self.cluster.entries.append((self.term, command))
+        return len(self.cluster.entries)
+
+    def has_lease(self) -> bool:
+        return self.is_leader and self.lease
+
+
+class Cluster:
+    """Index 1 is the first entry. `answers` holds every answer by token, however it came."""
+
+    def __init__(self, image: MetadataImage | None = None, size: int = 3) -> None:
+        self.now_ms = START_MS
+        self.term = 0
+        self.leader_node = -1
+        self.entries: list[tuple[int, bytes]] = []
+        self.committed = 0
+        self.applied = [0] * size
+        self.answers: dict[Token, Any] = {}
+        self.events: list[Any] = []
+        self._tokens = count(1)
+        self._ids = count(1)
+        self.replicas = [self._new_replica(node) for node in range(size)]
+        self.set_image(image or image_of(1, t=4))
+
+    def _new_shard(self) -> CoordinatorShard:
+        return CoordinatorShard(GroupSettings(), lambda: f"id-{next(self._ids)}", MetadataImage())
+
+    def _new_replica(self, node: int) -> Replica:
+        replica = Replica(
+            new_shard=self._new_shard,
+            record_types=TYPES,
+            release=self._release,
+            clock_ms=lambda: self.now_ms,
+            on_events=self._on_events,
+        )
+        replica.log = Log(self, node)
+        return replica
+
+    def _release(self, token: Token, body: Any) -> None:
+        assert token not in self.answers, f"{token} answered twice: {body}"
+        self.answers[token] = body
+
+    def _on_events(self, events: Sequence[Any]) -> None:
+        self.events.extend(events)
+
+    @property
+    def leader(self) -> Replica:
+        return self.replicas[self.leader_node]
+
+    @property
+    def log(self) -> Log:
+        log = self.leader.log
+        assert isinstance(log, Log)
+        return log
+
+    # What Raft does.
+
+    def elect(self, node: int, surviving: int | None = None) -> None:
+        """`node` leads a new term. Of the uncommitted entries the first `surviving` are kept (none: all)."""
+        fallen, self.leader_node = self.leader_node, node
+        self.term += 1
+        if fallen >= 0:
+            self.replicas[fallen].on_fallen()
+        if surviving is not None:
+            del self.entries[self.committed + surviving :]
+        self.commit()
+        self.leader.on_leading(self.term)
+
+    def commit(self, up_to: int | None = None) -> None:
+        """Commit entries up to this index (all of them if not given) on every replica."""
+        self.committed = len(self.entries) if up_to is None else max(up_to, self.committed)
+        for node in range(len(self.replicas)):
+            self.catch_up(node)
+
+    def catch_up(self, node: int) -> None:
+        while self.applied[node] < self.committed:
+            term, command = self.entries[self.applied[node]]
+            self.applied[node] += 1
+            self.replicas[node].apply(self.applied[node], term, command)
+
+    def flush_and_commit(self) -> None:
+        self.leader.flush()
+        self.commit()
+
+    def set_image(self, image: MetadataImage) -> None:
+        for replica in self.replicas:
+            replica.on_metadata(image, self.now_ms)
+
+    # What clients do.
+
+    def send(self, api_key: int, body: Any, version: int = 9, node: int | None = None) -> Token:
+        token = next(self._tokens)
+        request = Request(token, api_key, version, "client", "/127.0.0.1", body)
+        replica = self.leader if node is None else self.replicas[node]
+        answer = replica.submit(request, self.now_ms)
+        if answer is not None:
+            self._release(token, answer)
+        return token
+
+    def send_commit(self, group_id: str, offset: int, partition: int = 0, metadata: str = "") -> Token:
+        topics = (("t", (CommittedPartition(partition, offset, -1, metadata),)),)
+        body = OffsetCommitRequest(group_id, -1, "", None, -1, topics)
+        return self.send(api_keys.OFFSET_COMMIT, body)
+
+    def send_fetch(self, *group_ids: str, node: int | None = None) -> Token:
+        body = OffsetFetchRequest(tuple(OffsetFetchGroup(g, (("t", (0, 1, 2, 3)),)) for g in group_ids))
+        return self.send(api_keys.OFFSET_FETCH, body, node=node)
+
+    def send_heartbeat(self, group_id: str, generation: int, member_id: str) -> Token:
+        return self.send(api_keys.HEARTBEAT, HeartbeatRequest(group_id, generation, member_id), 4)
+
+    def send_join(self, group_id: str, member_id: str = "") -> Token:
+        body = JoinGroupRequest(group_id, 10_000, 60_000, member_id, None, "consumer", (("range", b""),))
+        return self.send(api_keys.JOIN_GROUP, body)
+
+    def fetched(self, token: Token) -> list[int]:
+        """The offsets of partitions 0 to 3 in the answer to a fetch of one group."""
+        [group] = self.answers[token].groups
+        return [p.offset for _, partitions in group.topics for p in partitions]
+
+    def commit_error(self, token: Token) -> int:
+        [(_, [(_, error)])] = self.answers[token].topics
+        return int(error)
+
+    # What must hold.
+
+    def check_equal(self) -> None:
+        """Replicas are equal at equal index; uncommitted speculation of the leader put aside."""
+        assert len(set(self.applied)) == 1
+        states = [replica.snapshot() for replica in self.replicas]
+        live = [frozenset(self.records_in(state)) for state in states]
+        assert live[0] == live[1] == live[2]
+
+    def records_in(self, snapshot: bytes) -> list[Any]:
+        reader = self._new_replica(0)
+        reader.restore(snapshot)
+        return list(reader.shard.records())

@@ -1,0 +1,254 @@
+"""Who is answered when, and what is left after a fall: the promises of `actors.replica`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgpack
+import pytest
+
+from actors.contract import Record
+from actors.coordinator.records import OffsetCommitValue
+from actors.limits import RAFT_BATCH_BYTES_MAX, RAFT_PENDING_BYTES_MAX
+from actors.metadata.image import MetadataImage
+from actors.protocol import api_keys
+from actors.protocol.messages import (
+    CommittedPartition,
+    HeartbeatRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+)
+from tests.coordinator.driver import image_of
+from tests.replica.cluster import Cluster
+
+NOTHING_COMMITTED = [-1, -1, -1, -1]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster()
+    cluster.elect(0)
+    return cluster
+
+
+def test_a_commit_is_acknowledged_when_its_entry_is_committed(cluster: Cluster) -> None:
+    """R2."""
+    token = cluster.send_commit("g", 5)
+    assert token not in cluster.answers
+    cluster.leader.flush()
+    assert token not in cluster.answers
+    cluster.commit()
+    assert cluster.commit_error(token) == 0
+    cluster.check_equal()
+    assert cluster.leader.is_settled
+    assert cluster.leader.owed == 0
+
+
+def test_a_fetch_waits_for_its_own_groups_commits_only(cluster: Cluster) -> None:
+    """R3, O10: no answer speaks of what may yet be undone; other groups do not wait."""
+    cluster.send_commit("g", 5)
+    same, other = cluster.send_fetch("g"), cluster.send_fetch("h")
+    assert cluster.fetched(other) == NOTHING_COMMITTED
+    assert same not in cluster.answers
+    cluster.leader.flush()
+    later, both = cluster.send_fetch("g"), cluster.send_fetch("g", "h")
+    assert later not in cluster.answers
+    assert both not in cluster.answers
+    cluster.commit()
+    assert cluster.fetched(same) == cluster.fetched(later) == [5, -1, -1, -1]
+    assert both in cluster.answers
+    steady = cluster.send_fetch("g")
+    assert cluster.fetched(steady) == [5, -1, -1, -1]
+
+
+def test_requests_of_one_iteration_share_an_entry(cluster: Cluster) -> None:
+    """R5."""
+    before = len(cluster.entries)
+    tokens = [cluster.send_commit(f"g{i}", i) for i in range(20)]
+    cluster.flush_and_commit()
+    assert len(cluster.entries) == before + 1
+    assert all(cluster.commit_error(token) == 0 for token in tokens)
+
+
+def test_entries_commit_one_by_one(cluster: Cluster) -> None:
+    """A reply waits for the newest entry of its group, and for no later one of another."""
+    tokens = []
+    for group_id, offset in (("a", 1), ("b", 2), ("a", 3)):
+        tokens.append(cluster.send_commit(group_id, offset))
+        cluster.leader.flush()
+    fetch_a, fetch_b = cluster.send_fetch("a"), cluster.send_fetch("b")
+    listed = cluster.send(api_keys.LIST_GROUPS, ListGroupsRequest(), 5)
+    first = len(cluster.entries) - 2
+    cluster.commit(first)
+    assert set(cluster.answers) & {*tokens, fetch_a, fetch_b} == {tokens[0]}
+    cluster.commit(first + 1)
+    assert cluster.fetched(fetch_b) == [2, -1, -1, -1]
+    assert fetch_a not in cluster.answers
+    assert listed not in cluster.answers
+    cluster.commit(first + 2)
+    assert cluster.fetched(fetch_a) == [3, -1, -1, -1]
+    assert listed in cluster.answers
+
+
+def test_a_fallen_leader_undoes_and_refuses(cluster: Cluster) -> None:
+    """R4, C27: what was not committed is gone, whoever waited is told NOT_COORDINATOR."""
+    cluster.send_commit("g", 1)
+    cluster.flush_and_commit()
+    proposed = cluster.send_commit("g", 2)
+    cluster.leader.flush()
+    batched, fetch = cluster.send_commit("g", 3), cluster.send_fetch("g")
+    cluster.elect(1, surviving=0)
+    assert [cluster.commit_error(token) for token in (proposed, batched)] == [16, 16]
+    assert cluster.answers[fetch].groups[0].error_code == 16
+    assert cluster.replicas[0].owed == 0
+    assert cluster.fetched(cluster.send_fetch("g")) == [1, -1, -1, -1]
+    cluster.check_equal()
+
+
+def test_an_entry_that_survives_its_leader_counts(cluster: Cluster) -> None:
+    """An indefinite outcome: refused by the old leader, and yet committed by the new one."""
+    cluster.send_commit("g", 1)
+    token = cluster.send_commit("g", 2)
+    cluster.leader.flush()
+    cluster.elect(1)
+    assert cluster.commit_error(token) == 16
+    assert cluster.fetched(cluster.send_fetch("g")) == [2, -1, -1, -1]
+    cluster.check_equal()
+
+
+def test_an_entry_of_another_term_is_ignored(cluster: Cluster) -> None:
+    """R7, the term fence: decided in one term, logged in another."""
+    cluster.send_commit("g", 1)
+    cluster.leader.flush()
+    _, command = cluster.entries.pop()
+    cluster.elect(1)
+    cluster.entries.append((cluster.term, command))
+    cluster.commit()
+    assert cluster.fetched(cluster.send_fetch("g")) == NOTHING_COMMITTED
+    cluster.check_equal()
+
+
+def test_a_refused_proposal_is_a_fall(cluster: Cluster) -> None:
+    token = cluster.send_commit("g", 1)
+    fallen = cluster.leader
+    cluster.leader_node = 1
+    fallen.flush()
+    assert cluster.commit_error(token) == 16
+    assert not fallen.serving
+    assert list(fallen.shard.records()) == []
+
+
+def test_without_a_lease_nobody_is_told_anything_old(cluster: Cluster) -> None:
+    """A leader that cannot reach a majority may already have been replaced."""
+    cluster.log.lease = False
+    token = cluster.send_fetch("g")
+    cluster.leader.flush()
+    assert token not in cluster.answers
+    cluster.log.lease = True
+    cluster.leader.flush()
+    assert cluster.fetched(token) == NOTHING_COMMITTED
+
+
+def test_who_does_not_lead_or_does_not_yet_serve_says_so(cluster: Cluster) -> None:
+    """W4: a heartbeat at a leader that is not yet serving is answered as if all were well."""
+    assert cluster.answers[cluster.send_fetch("g", node=1)].groups[0].error_code == 16
+    beat = HeartbeatRequest("g", 1, "m")
+    assert cluster.answers[cluster.send(api_keys.HEARTBEAT, beat, 4, node=1)].error_code == 16
+    cluster.leader_node = 2
+    assert cluster.answers[cluster.send_fetch("g")].groups[0].error_code == 14
+    assert cluster.answers[cluster.send(api_keys.HEARTBEAT, beat, 4)].error_code == 0
+
+
+def test_too_much_that_is_pending_refuses_more(cluster: Cluster) -> None:
+    cluster.log.pending_bytes = RAFT_PENDING_BYTES_MAX + 1
+    assert cluster.commit_error(cluster.send_commit("g", 1)) == 15
+
+
+def test_a_big_iteration_makes_several_entries(cluster: Cluster) -> None:
+    before = len(cluster.entries)
+    metadata = "x" * 4_096
+    tokens = [cluster.send_commit("g", i, i % 4, metadata) for i in range(RAFT_BATCH_BYTES_MAX // 3_000)]
+    cluster.flush_and_commit()
+    assert len(cluster.entries) - before >= 2
+    assert max(len(command) for _, command in cluster.entries) < RAFT_BATCH_BYTES_MAX + 5_000
+    assert all(cluster.commit_error(token) == 0 for token in tokens)
+    cluster.check_equal()
+
+
+def test_a_snapshot_holds_what_is_committed_and_leaves_speculation_alone(cluster: Cluster) -> None:
+    cluster.send_commit("g", 1)
+    cluster.flush_and_commit()
+    cluster.send_commit("g", 2)
+    cluster.leader.flush()
+    token = cluster.send_commit("g", 3)
+    assert offsets(cluster.records_in(cluster.leader.snapshot())) == [1]
+    assert offsets(cluster.leader.shard.records()) == [3]
+    cluster.flush_and_commit()
+    assert cluster.commit_error(token) == 0
+    cluster.check_equal()
+
+
+def offsets(records: Iterable[Record]) -> list[int]:
+    return [value.offset for _, value in records if isinstance(value, OffsetCommitValue)]
+
+
+def test_a_restored_replica_goes_on_where_the_snapshot_ends(cluster: Cluster) -> None:
+    cluster.send_commit("g", 1)
+    cluster.flush_and_commit()
+    cluster.replicas[2].restore(cluster.leader.snapshot())
+    cluster.send_commit("g", 2, partition=1)
+    cluster.flush_and_commit()
+    cluster.elect(2)
+    assert cluster.fetched(cluster.send_fetch("g")) == [1, 2, -1, -1]
+    assert cluster.commit_error(cluster.send_commit("g", 3, partition=9)) == 3
+    cluster.check_equal()
+
+
+def test_timers_fire_on_the_leader_alone_and_bring_members_to_a_new_leader(cluster: Cluster) -> None:
+    """C10, C26: a join is answered by a timer, when the record it wrote is committed."""
+    token = cluster.send_join("g")
+    cluster.flush_and_commit()
+    join = cluster.send_join("g", cluster.answers[token].member_id)
+    cluster.flush_and_commit()
+    cluster.now_ms += 10_000
+    for replica in cluster.replicas:
+        replica.run_timers(cluster.now_ms)
+    assert [replica.next_deadline_ms for replica in cluster.replicas[1:]] == [None, None]
+    cluster.flush_and_commit()
+    assert cluster.answers[join].error_code == 0
+    cluster.check_equal()
+
+
+def test_the_leader_alone_writes_what_a_deleted_topic_leaves(cluster: Cluster) -> None:
+    """O16."""
+    cluster.send_commit("g", 1)
+    cluster.flush_and_commit()
+    before = len(cluster.entries)
+    cluster.set_image(MetadataImage(version=2))
+    cluster.flush_and_commit()
+    assert len(cluster.entries) == before + 1
+    assert [list(replica.shard.records()) for replica in cluster.replicas] == [[], [], []]
+
+
+def test_an_older_image_is_not_taken(cluster: Cluster) -> None:
+    cluster.set_image(image_of(7, t=4, u=1))
+    cluster.set_image(image_of(6, t=4))
+    for node in range(3):
+        cluster.leader_node = node
+        cluster.replicas[node].on_leading(cluster.term)
+        topics = (("u", (CommittedPartition(0, 1),)),)
+        token = cluster.send(api_keys.OFFSET_COMMIT, OffsetCommitRequest("g", -1, "", None, -1, topics))
+        cluster.flush_and_commit()
+        assert cluster.commit_error(token) == 0
+        cluster.leader.on_fallen()
+
+
+def test_unknown_records_are_skipped_and_unknown_formats_are_not(cluster: Cluster) -> None:
+    """R6; an entry of a format that this release cannot read must not pass for an empty one."""
+    pack = msgpack.packb
+    newer = pack((1, cluster.term)) + pack(((9_999, "g", 1), (2, 3)))
+    cluster.entries.append((cluster.term, newer))
+    cluster.commit()
+    assert list(cluster.leader.shard.records()) == []
+    with pytest.raises(ValueError, match="format version 99"):
+        cluster.leader.apply(len(cluster.entries) + 1, cluster.term, pack((99, cluster.term)))

@@ -1,0 +1,109 @@
+"""A member made of raw requests that commits rising offsets and remembers every acknowledgement."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from bench.members import Member, find_coordinator
+from cluster.wire import Closed, Wire
+
+RETRY_S = 0.02
+REQUEST_TIMEOUT_S = 3.0
+NOT_NOW = {14, 15, 16}
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: ask again."""
+
+
+class Committer:
+    """Commits 1, 2, 3 ... for partition 0 of `topic` as `member`, through whatever happens."""
+
+    def __init__(self, bootstraps: list[tuple[str, int]], member: Member, topic: str) -> None:
+        self.member = member
+        self.acknowledged = 0
+        self.refusals: list[int] = []
+        """Error codes that are no "ask again": a membership that was lost shows here."""
+        self._bootstraps = bootstraps
+        self._topic = topic
+        self._wire: Wire | None = None
+
+    async def run(self, halt: asyncio.Event) -> None:
+        """Commit until `halt` is set or the member is refused."""
+        offset = 0
+        while not halt.is_set() and not self.refusals:
+            offset += 1
+            while not await self._commit(offset):
+                if halt.is_set() or self.refusals:
+                    return
+            self.acknowledged = offset
+
+    async def read_back(self) -> int:
+        """The committed offset as a new coordinator tells it."""
+        while True:
+            wire = await self._connect()
+            answer = await wire.call("offset_fetch", 7, group_id=self.member.group_id, topics=None)
+            await wire.close()
+            if answer["error_code"] == 0:
+                ((partition,),) = (topic["partitions"] for topic in answer["topics"])
+                return int(partition["committed_offset"])
+            await asyncio.sleep(RETRY_S)
+
+    async def heartbeat(self) -> int:
+        """The error code of a heartbeat under the generation the member joined with."""
+        while True:
+            wire = await self._connect()
+            member = self.member
+            answer = await wire.call(
+                "heartbeat",
+                4,
+                group_id=member.group_id,
+                generation_id=member.generation_id,
+                member_id=member.member_id,
+            )
+            await wire.close()
+            if answer["error_code"] not in NOT_NOW:
+                return int(answer["error_code"])
+            await asyncio.sleep(RETRY_S)
+
+    async def _commit(self, offset: int) -> bool:
+        try:
+            if self._wire is None:
+                self._wire = await self._connect()
+            answer = await self._wire.call(
+                "offset_commit", 8, timeout_s=REQUEST_TIMEOUT_S, **self._request(offset)
+            )
+        except (OSError, Closed, TimeoutError):
+            self._wire = None
+            await asyncio.sleep(RETRY_S)
+            return False
+        error_code = answer["topics"][0]["partitions"][0]["error_code"]
+        if error_code == 0:
+            return True
+        await self._wire.close()
+        self._wire = None
+        if error_code not in NOT_NOW:
+            self.refusals.append(int(error_code))
+        await asyncio.sleep(RETRY_S)
+        return False
+
+    async def _connect(self) -> Wire:
+        for host, port in self._bootstraps:
+            try:
+                where = await find_coordinator(host, port, self.member.group_id)
+                return await Wire.connect(*where)
+            except (OSError, Closed):
+                continue
+        raise ConnectionError("no node can be reached")
+
+    def _request(self, offset: int) -> dict[str, Any]:
+        partition = {
+            "partition_index": 0,
+            "committed_offset": offset,
+            "committed_leader_epoch": 0,
+            "committed_metadata": "",
+        }
+        return {
+            "group_id": self.member.group_id,
+            "generation_id_or_member_epoch": self.member.generation_id,
+            "member_id": self.member.member_id,
+            "topics": [{"name": self._topic, "partitions": [partition]}],
+        }

@@ -1,0 +1,65 @@
+"""One real tier for the tests of this folder: three nodes, three copies, started through the command line."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.throwaway import Tier, free_ports
+
+DEADLINE_S = 30.0
+
+
+@pytest.fixture(scope="session")
+def tier() -> Iterator[Tier]:
+    flags = ("--set", "group.initial.rebalance.delay.ms=200")
+    with Tier(*flags, port=free_ports(3)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def admin(tier: Tier) -> AdminClient:
+    return AdminClient({"bootstrap.servers": tier.bootstrap})
+
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def topic(admin: AdminClient) -> str:
+    """A new topic of six partitions."""
+    name = f"topic-{next(_names)}"
+    admin.create_topics([NewTopic(name, 6, 1)])[name].result(DEADLINE_S)
+    return name
+
+
+@pytest.fixture
+def group_id() -> str:
+    return f"group-{next(_names)}"
+
+
+def until(holds: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+    """Poll until `holds()` is true and return it; fails naming `what` otherwise."""
+    deadline = time.monotonic() + deadline_s
+    while True:
+        value = holds()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"not within {deadline_s:.0f} s: {what}"
+        _breathe()
+
+
+def _breathe() -> None:
+    """Give the processor away between two looks."""
+    signal.sigtimedwait([], 0.02)
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)

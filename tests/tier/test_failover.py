@@ -1,0 +1,114 @@
+"""Leaders, brokers and controllers killed with SIGKILL under load: nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bench.members import settle_group
+from bench.throwaway import Tier
+from tests.tier.committer import Committer
+from tests.tier.conftest import DEADLINE_S, kill, until
+
+pytestmark = pytest.mark.clients
+
+GROUPS = 12
+
+
+def leader_of(tier: Tier, partition: int) -> dict[str, Any]:
+    """The leader's status, once the partition has all its replicas and none lags."""
+
+    def whole() -> dict[str, Any] | None:
+        replicas = [r for r in tier.partitions() if r["partition"] == partition]
+        leaders = [r for r in replicas if r.get("serving")]
+        if len(replicas) == 3 and len(leaders) == 1 and not any(leaders[0]["lag"].values()):
+            return leaders[0]
+        return None
+
+    leader: dict[str, Any] = until(whole, f"partition {partition} is whole", 60)
+    return leader
+
+
+def bootstraps(tier: Tier) -> list[tuple[str, int]]:
+    return [("127.0.0.1", tier.port + n) for n in range(3)]
+
+
+async def through_kills(tier: Tier, topic: str, prefix: str, kills: int) -> list[Committer]:
+    """`GROUPS` members commit without pause while `kills` leaders are killed in turn."""
+    committers = []
+    for number in range(GROUPS):
+        (member,) = await settle_group(("127.0.0.1", tier.port), f"{prefix}-{number}", 1)
+        committers.append(Committer(bootstraps(tier), member, topic))
+    halt = asyncio.Event()
+    running = [asyncio.create_task(committer.run(halt)) for committer in committers]
+    for number in range(kills):
+        leader = await asyncio.to_thread(leader_of, tier, number % 4)
+        before = [committer.acknowledged for committer in committers]
+        kill(leader["pid"])
+        await asyncio.to_thread(
+            until,
+            lambda before=before: all(
+                c.refusals or c.acknowledged > b + 5 for c, b in zip(committers, before, strict=True)
+            ),
+            "every group commits again",
+        )
+    halt.set()
+    await asyncio.wait_for(asyncio.gather(*running), DEADLINE_S)
+    return committers
+
+
+async def check(committers: list[Committer]) -> None:
+    """Memberships and commits are what they were promised to be."""
+    for committer in committers:
+        assert committer.refusals == []
+        assert await committer.read_back() >= committer.acknowledged > 0
+        assert await committer.heartbeat() == 0, "the member kept its generation"
+
+
+def test_killed_leaders_lose_no_commit_and_no_member(tier: Tier, topic: str, group_id: str) -> None:
+    """C26, M26: two leaders die under load; each group goes on in the generation it had."""
+
+    async def story() -> None:
+        await check(await through_kills(tier, topic, group_id, 2))
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_twenty_killed_leaders_lose_no_commit_and_no_member(tier: Tier, topic: str, group_id: str) -> None:
+    async def story() -> None:
+        await check(await through_kills(tier, topic, group_id, 20))
+
+    asyncio.run(story())
+
+
+def test_killed_controller_leader_is_replaced(tier: Tier, admin: Any) -> None:
+    """Topics can be created again, and those that were created are still there."""
+    from confluent_kafka.admin import NewTopic
+
+    admin.create_topics([NewTopic("before-the-kill", 2, 1)])["before-the-kill"].result(DEADLINE_S)
+    leader = until(
+        lambda: next((c for c in tier.status()["controllers"] if c.get("serving")), None),
+        "a controller leads",
+    )
+    kill(leader["pid"])
+    admin.create_topics([NewTopic("after-the-kill", 2, 1)])["after-the-kill"].result(DEADLINE_S)
+    until(
+        lambda: {"before-the-kill", "after-the-kill"} <= set(admin.list_topics(timeout=10).topics),
+        "both topics are listed",
+    )
+
+
+def test_killed_broker_comes_back_on_its_port(tier: Tier, admin: Any) -> None:
+    broker = tier.status()["brokers"][1]
+    kill(broker["pid"])
+
+    def back() -> bool:
+        row = next(b for b in tier.status()["brokers"] if b["node_id"] == broker["node_id"])
+        return bool(row.get("pid")) and row["pid"] != broker["pid"] and not row.get("problem")
+
+    until(back, "the broker is restarted")
+    assert len(admin.list_topics(timeout=10).brokers) == 3
