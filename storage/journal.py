@@ -20,6 +20,7 @@ from storage.errors import JournalDamaged, JournalFailed, WrongDirectory
 from storage.records import (
     ENTRY,
     RECORD,
+    RECORD_MAGIC,
     Entry,
     HardState,
     Record,
@@ -402,10 +403,10 @@ class Journal:
         self._file_bytes = size
 
     def _drop_headless(self, path: str, content: bytes, last: bool) -> None:
-        """A header that is not whole: a crash while the segment was begun, if it is the newest, holds
-        nothing else, and either the one before is there or it was the very first."""
+        """A header that is not whole: a crash while the segment was begun, if it is the newest, holds no
+        record's mark, and either the one before is there or it was the very first."""
         first = os.path.basename(path) == f"{1:012d}{SEGMENT_SUFFIX}"
-        if not last or not (self._segments or first) or len(content) > 4096:
+        if not last or not (self._segments or first) or RECORD_MAGIC in content:
             raise JournalDamaged(f"{path} has no readable header: restore this replica as a new member")
         self._disk.remove(path)
 

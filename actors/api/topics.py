@@ -66,8 +66,9 @@ def _created(context: BrokerContext, names: tuple[str, ...]) -> None:
 
 async def _create(context: BrokerContext, names: tuple[str, ...]) -> dict[str, int]:
     result = await context.submit(CreateTopics(tuple(NewTopic(name) for name in names)))
-    created = [topic.name for topic in result.topics if topic.error_code == ErrorCode.none]
-    await context.wait_for_image(_has(created), IMAGE_WAIT_S)
+    there = (ErrorCode.none, ErrorCode.topic_already_exists)
+    names_there = [topic.name for topic in result.topics if topic.error_code in there]
+    await context.wait_for_image(_has(names_there), IMAGE_WAIT_S)
     return {
         topic.name: topic.error_code if topic.error_code in _TOLD else int(ErrorCode.leader_not_available)
         for topic in result.topics

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 Int32s = NDArray[np.int32]
 
 
-def share_evenly(owner: Int32s, kept: Int32s, cap: Int32s, spread: bool) -> None:
+def share_evenly(owner: Int32s, kept: Int32s, cap: Int32s) -> None:
     """Give every partition an owner, each member as many as any other or one more, moving as few as can be.
 
     owner: i4[P], in and out. kept: i4[M], zeros in, partitions a member out. cap: i4[M], scratch.
-    spread: neighbouring free partitions go to different members (True) or to the same (False).
+    Free partitions are given out in runs, as Kafka does: a member has few topics and its record is small.
     Members that have more than the quota are first to keep one more, so no partition moves in vain.
     """
     members = len(kept)
@@ -54,8 +54,6 @@ def share_evenly(owner: Int32s, kept: Int32s, cap: Int32s, spread: bool) -> None
             m = m + 1 if m + 1 < members else 0
         owner[p] = m
         kept[m] += 1
-        if spread:
-            m = m + 1 if m + 1 < members else 0
 
 
 def fill_topic(owner: Int32s, load: Int32s, subscribers: Int32s) -> None:
@@ -152,8 +150,7 @@ def _compile(kernel: Any, *, cache: bool) -> Any:
 
 def warm() -> None:
     """Compile every kernel, or load it from the on-disk cache: for a worker thread, ahead of big groups."""
-    for spread in (True, False):
-        run(share_evenly, COMPILED_FROM, _int32s(0), _int32s(0), _int32s(0), spread)
+    run(share_evenly, COMPILED_FROM, _int32s(0), _int32s(0), _int32s(0))
     run(fill_topic, COMPILED_FROM, _int32s(-1), _int32s(0), _int32s(0))
     run(level_topic, COMPILED_FROM, _int32s(0), _int32s(0), _int32s(1), _int32s(0))
 

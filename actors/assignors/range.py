@@ -39,5 +39,5 @@ def _share(arrays: GroupArrays, topics: list[int], subscribers: kernels.Int32s) 
     present = arrays.owner[arrays.partitions_of(lead)]
     local = np.where(present >= 0, np.searchsorted(subscribers, present), FREE).astype(np.int32)
     kept, cap = np.zeros(len(subscribers), dtype=np.int32), np.zeros(len(subscribers), dtype=np.int32)
-    kernels.run(kernels.share_evenly, arrays.elements, local, kept, cap, False)
+    kernels.run(kernels.share_evenly, arrays.elements, local, kept, cap)
     return subscribers[local]

@@ -24,7 +24,7 @@ def assign(spec: AssignmentSpec) -> Assignment:
     if arrays.homogeneous:
         members = len(arrays.members)
         kept, cap = np.zeros(members, dtype=np.int32), np.zeros(members, dtype=np.int32)
-        kernels.run(kernels.share_evenly, arrays.elements, owner, kept, cap, True)
+        kernels.run(kernels.share_evenly, arrays.elements, owner, kept, cap)
     else:
         _share_by_topic(arrays, owner)
     return arrays.assignment(owner)

@@ -76,6 +76,8 @@ __all__ = [
     "validate_fetch",
 ]
 
+_NOTHING_NEW = ConsumerGroupHeartbeatRequest("", "", 0)[4:]
+"""The fields after the instance id of a heartbeat that repeats nothing (A5)."""
 WAITING_HEARTBEAT_INTERVAL_MS = 1_000
 """Told to a member that waits for partitions, to that one alone. Never less: librdkafka takes the interval
 as the time-out of its next heartbeat."""
@@ -106,36 +108,35 @@ def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: int) -> Result | None:
-    """The answer if nothing has changed on either side, else None. Writes nothing."""
-    body: ConsumerGroupHeartbeatRequest = request.body
-    member = group.members.get(body.member_id)
-    if member is None or body.topic_partitions is not None or body.subscribed_topic_names is not None:
+    """The answer if nothing has changed on either side, else None. Writes nothing. The hottest path of a
+    consumer group: tuples are taken apart at once, which is cheaper than field by field."""
+    token, _, _, client_id, client_host, body = request
+    group_id, member_id, epoch, instance_id = body[:4]
+    member = group.members.get(member_id)
+    if member is None or body[4:] != _NOTHING_NEW:
         return None
-    current, metadata, epoch = member.current, member.metadata, body.member_epoch
+    current, metadata = member.current, member.metadata
+    if current is None or metadata is None:
+        return None
+    if not (current[0] == epoch == group.group_epoch == group.assignment_epoch and current[2] == STABLE):
+        return None
+    known_instance_id, _, known_client_id, known_client_host = metadata[:4]
     if (
-        current is None
-        or metadata is None
-        or current.state != STABLE
-        or current.member_epoch != epoch
-        or epoch <= 0
-        or epoch != group.group_epoch
-        or epoch != group.assignment_epoch
+        client_host != known_client_host
+        or client_id != known_client_id
+        or (instance_id is not None and instance_id != known_instance_id)
         or group.checked_image_version != state.image.version
-        or body.rebalance_timeout_ms != -1
-        or body.server_assignor is not None
-        or body.subscribed_topic_regex is not None
-        or body.rack_id is not None
-        or (body.instance_id is not None and body.instance_id != metadata.instance_id)
-        or request.client_id != metadata.client_id
-        or request.client_host != metadata.client_host
+        or epoch <= 0
     ):
         return None
     settings = state.settings
     state.timers.schedule(member.session_key, now_ms + settings.group_consumer_session_timeout_ms)
-    answer = ConsumerGroupHeartbeatResponse(
-        NO_ERROR, None, body.member_id, epoch, settings.group_consumer_heartbeat_interval_ms
-    )
-    return Result((), (Reply(request.token, answer, body.group_id),))
+    interval_ms = settings.group_consumer_heartbeat_interval_ms
+    answer = member.steady_answer
+    if answer is None or answer.member_epoch != epoch or answer.heartbeat_interval_ms != interval_ms:
+        answer = ConsumerGroupHeartbeatResponse(NO_ERROR, None, member_id, epoch, interval_ms)
+        member.steady_answer = answer
+    return Result((), (Reply(token, answer, group_id),))
 
 
 def _update_member(turn: Turn) -> None:

@@ -22,6 +22,7 @@ from actors.coordinator.records import (
     TargetMetadataValue,
     TopicPartitions,
 )
+from actors.protocol.messages import ConsumerGroupHeartbeatResponse
 
 _K = TypeVar("_K")
 
@@ -59,7 +60,15 @@ class Subscription:
 class ConsumerMember:
     """What the records say of one member id. `metadata` None: it is no member (yet, or any more)."""
 
-    __slots__ = ("current", "metadata", "rebalance_key", "session_key", "subscription", "target")
+    __slots__ = (
+        "current",
+        "metadata",
+        "rebalance_key",
+        "session_key",
+        "steady_answer",
+        "subscription",
+        "target",
+    )
 
     def __init__(self, group_id: str, member_id: str) -> None:
         self.metadata: ConsumerMemberValue | None = None
@@ -68,6 +77,8 @@ class ConsumerMember:
         self.subscription: Subscription | None = None
         self.session_key = (SESSION_TIMER, group_id, member_id)
         self.rebalance_key = (REBALANCE_TIMER, group_id, member_id)
+        self.steady_answer: ConsumerGroupHeartbeatResponse | None = None
+        """Volatile: the last answer to a steady heartbeat, most often also the next."""
 
 
 class Holders:
@@ -148,6 +159,8 @@ class ConsumerGroup:
         self.rebalance_epochs.clear()
         for subscription in self.subscriptions.values():
             subscription.resolved = None
+        for member in self.members.values():
+            member.steady_answer = None
 
     @property
     def blank(self) -> bool:

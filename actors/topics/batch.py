@@ -29,6 +29,8 @@ _MAGIC_AT = 16
 _MAX_TIMESTAMP_AT = 35
 MAGIC = 2
 
+_RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, key length, value length, header count: a byte each."""
 _COMPRESSION_MASK = 0x07
 _LOG_APPEND_TIME_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
@@ -112,6 +114,8 @@ def _check_contents(header: BatchHeader, zstd_allowed: bool) -> None:
             ErrorCode.invalid_record,
             f"Inconsistent batch: {header.record_count} records, last delta {header.last_offset_delta}",
         )
+    if not header.compression and header.record_count * _RECORD_BYTES_MIN > header.batch_length:
+        raise LogError(ErrorCode.invalid_record, f"{header.record_count} records do not fit this batch")
     if header.attributes & _CONTROL_BIT:
         raise LogError(ErrorCode.invalid_record, "Clients are not allowed to write control records")
     if header.attributes & _TRANSACTIONAL_BIT:
@@ -142,21 +146,42 @@ def placed(records: bytes, base_offset: int, leader_epoch: int, log_append_time_
     return bytes(batch)
 
 
-def timestamps(batch: bytes) -> Iterator[tuple[int, int]]:
-    """(offset, timestamp in ms) of each record, as far as they can be told without decompressing.
+def first_since(batch: bytes, timestamp_ms: int, start_offset: int) -> tuple[int, int] | None:
+    """(offset, timestamp) of the batch's first record from `start_offset` on that is at least so young.
 
-    Of a compressed batch only its last record is known, and it is given the batch's highest timestamp.
-    Stops early at bytes that are no records: a CRC says that bytes are as the producer made them, no more.
+    Records are told apart only where that needs no decompression; else the batch's first one stands for all.
     """
     header = read_header(batch)
-    if header.attributes & _LOG_APPEND_TIME_BIT:
-        yield from (
-            (header.base_offset + delta, header.max_timestamp_ms) for delta in range(header.record_count)
-        )
-        return
-    if header.compression:
-        yield header.base_offset + header.last_offset_delta, header.max_timestamp_ms
-        return
+    if header.max_timestamp_ms < timestamp_ms:
+        return None
+    if not header.attributes & (_LOG_APPEND_TIME_BIT | _COMPRESSION_MASK):
+        seen = 0
+        for offset, record_timestamp_ms in _timestamps(batch, header):
+            if record_timestamp_ms >= timestamp_ms and offset >= start_offset:
+                return offset, record_timestamp_ms
+            seen += 1
+        if seen == header.record_count:
+            return None
+    return max(header.base_offset, start_offset), header.max_timestamp_ms
+
+
+def newest(batch: bytes, start_offset: int) -> tuple[int, int]:
+    """(offset, timestamp) of the first record that has the batch's highest timestamp; the last one's offset
+    if the records cannot be told apart."""
+    header = read_header(batch)
+    last_offset = header.base_offset + header.last_offset_delta
+    if not header.attributes & (_LOG_APPEND_TIME_BIT | _COMPRESSION_MASK):
+        for offset, timestamp_ms in _timestamps(batch, header):
+            if timestamp_ms == header.max_timestamp_ms and offset >= start_offset:
+                return offset, timestamp_ms
+    return last_offset, header.max_timestamp_ms
+
+
+def _timestamps(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
+    """(offset, timestamp in ms) of each record that is not compressed.
+
+    Stops early at bytes that are no records: a CRC says that bytes are as the producer made them, no more.
+    """
     at = HEADER_BYTES
     for _ in range(header.record_count):
         try:

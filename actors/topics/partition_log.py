@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.topics.batch import NO_PRODUCER_ID, check_produced, placed, timestamps
+from actors.topics.batch import NO_PRODUCER_ID, check_produced, first_since, newest, placed
 from actors.topics.errors import LogError
 from actors.topics.producers import Producers
 
@@ -118,17 +118,11 @@ class PartitionLog:
 
     def offset_for_time(self, timestamp_ms: int) -> FoundOffset | None:
         """The first record whose timestamp is at least `timestamp_ms`; in a compressed batch, its first."""
-        for index in range(self._first, len(self._batches)):
-            batch = self._batches[index]
-            if batch.max_timestamp_ms < timestamp_ms:
-                continue
-            known = list(timestamps(batch.data))
-            if len(known) == batch.last_offset - self._base_offsets[index] + 1:
-                for offset, record_timestamp_ms in known:
-                    if record_timestamp_ms >= timestamp_ms and offset >= self.log_start_offset:
-                        return FoundOffset(offset, record_timestamp_ms)
-                continue
-            return FoundOffset(max(self._base_offsets[index], self.log_start_offset), batch.max_timestamp_ms)
+        for batch in self._batches[self._first :]:
+            if batch.max_timestamp_ms >= timestamp_ms:
+                found = first_since(batch.data, timestamp_ms, self.log_start_offset)
+                if found is not None:
+                    return FoundOffset(*found)
         return None
 
     def offset_of_max_timestamp(self) -> FoundOffset | None:
@@ -136,11 +130,8 @@ class PartitionLog:
         live = self._batches[self._first :]
         if not live:
             return None
-        batch = max(live, key=lambda batch: batch.max_timestamp_ms)
-        for offset, timestamp_ms in timestamps(batch.data):
-            if timestamp_ms == batch.max_timestamp_ms and offset >= self.log_start_offset:
-                return FoundOffset(offset, timestamp_ms)
-        return FoundOffset(batch.last_offset, batch.max_timestamp_ms)
+        youngest = max(live, key=lambda batch: batch.max_timestamp_ms)
+        return FoundOffset(*newest(youngest.data, self.log_start_offset))
 
     def delete_records(self, before_offset: int) -> int:
         """Drop what is below `before_offset` (-1: everything); returns the log's new start (KIP-107).

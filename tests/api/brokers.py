@@ -20,7 +20,7 @@ from actors.protocol.versions import VERSIONS
 from actors.spec import BrokerSettings
 from actors.topics.logs import TopicLogs
 from tests.metadata.driver import Host, tier
-from tests.topics.test_floor import Memory
+from tests.topics.store import Memory
 
 NO_WAIT = timedelta(0)
 CORRELATION_ID = 77
@@ -63,7 +63,8 @@ class Controller:
 
 class Broker:
     def __init__(self, controller: Controller, node_id: int, settings: BrokerSettings) -> None:
-        self.logs = TopicLogs(settings, "", store=Memory())
+        self.store = Memory()
+        self.logs = TopicLogs(settings, "", store=self.store)
         self.now_ms = 50_000
         self.apis = BrokerApis(
             node_id=node_id,
@@ -88,10 +89,10 @@ class Broker:
 def read_answer(api_key: int, version: int, frame: bytes) -> Any:
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     response_class = codec.response_class(api_key, version)
-    header, offset = entity_reader(response_class.__header_schema__)(frame, 4)
+    header, header_bytes = entity_reader(response_class.__header_schema__)(frame, 4)
     assert header.correlation_id == CORRELATION_ID
-    entity, size = entity_reader(response_class)(frame, offset)
-    assert offset + size == len(frame)
+    entity, body_bytes = entity_reader(response_class)(frame, 4 + header_bytes)
+    assert 4 + header_bytes + body_bytes == len(frame)
     return entity
 
 

@@ -15,7 +15,7 @@ def tid(number: int) -> bytes:
     return number.to_bytes(16, "big")
 
 
-def member(name: str, topics: list[int], target: list[tuple[int, int]] = (), **more: str) -> MemberSpec:  # type: ignore[assignment]
+def member(name: str, topics: list[int], target: list[tuple[int, int]] = (), **more: str) -> MemberSpec:
     lists: dict[bytes, list[int]] = {}
     for topic, number in target:
         lists.setdefault(tid(topic), []).append(number)
@@ -53,9 +53,7 @@ def present_owners(spec: AssignmentSpec) -> dict[Partition, str]:
     return owners
 
 
-def share(
-    slots: list[object], present: dict[object, str], names: list[str], spread: bool
-) -> dict[object, str]:
+def share(slots: list[object], present: dict[object, str], names: list[str]) -> dict[object, str]:
     """Each slot to a member: keep up to the quota, the first who have more keep one more, fill the rest."""
     quota, extra = divmod(len(slots), len(names))
     had = Counter(present[slot] for slot in slots if slot in present)
@@ -78,13 +76,12 @@ def share(
                 position = (position + 1) % len(names)
             owners[slot] = names[position]
             room[names[position]] -= 1
-            position = (position + spread) % len(names)
     return owners
 
 
 def collect(spec: AssignmentSpec, owners: dict[object, str]) -> Assignment:
     lists: dict[str, dict[bytes, list[int]]] = {one.member_id: {} for one in spec.members}
-    for (topic, p), name in owners.items():  # type: ignore[misc]
+    for (topic, p), name in owners.items():
         lists[name].setdefault(topic, []).append(p)
     return {name: partitions.from_lists(topics) for name, topics in lists.items()}
 
@@ -95,7 +92,7 @@ def uniform_twin(spec: AssignmentSpec) -> Assignment:
         (topic, p) for topic in sorted(spec.partition_counts) for p in range(spec.partition_counts[topic])
     ]
     names = [one.member_id for one in ordered(spec)]
-    owners = share(list(slots), dict(present_owners(spec)), names, True) if slots else {}  # type: ignore[arg-type]
+    owners = share(list(slots), dict(present_owners(spec)), names) if slots else {}
     return collect(spec, owners)
 
 
@@ -109,9 +106,9 @@ def range_twin(spec: AssignmentSpec) -> Assignment:
         assigned = [sum((topic, p) in present for p in range(count)) for topic in topics]
         lead = topics[assigned.index(max(assigned))]
         slots = {p: present[lead, p] for p in range(count) if (lead, p) in present}
-        shared = share(list(range(count)), dict(slots), list(names), False)  # type: ignore[arg-type]
+        shared = share(list(range(count)), dict(slots), list(names))
         owners.update({(topic, p): shared[p] for topic in topics for p in range(count)})
-    return collect(spec, owners)  # type: ignore[arg-type]
+    return collect(spec, owners)
 
 
 def check_valid(spec: AssignmentSpec, assignment: Assignment) -> None:

@@ -169,8 +169,8 @@ def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.Monk
     monkeypatch.setattr(kernels, "_compiled", {})
     owner = np.full(4, -1, dtype=np.int32)
     scratch = np.zeros((2, 2), dtype=np.int32)
-    kernels.run(kernels.share_evenly, kernels.COMPILED_FROM, owner, scratch[0], scratch[1], True)
-    assert owner.tolist() == [0, 1, 0, 1]
+    kernels.run(kernels.share_evenly, kernels.COMPILED_FROM, owner, scratch[0], scratch[1])
+    assert owner.tolist() == [0, 0, 1, 1]
 
 
 def test_numba_is_not_imported_for_small_groups() -> None:

@@ -106,7 +106,7 @@ def toy_tier(data_dir: Path, ports: list[int]) -> Iterator[subprocess.Popen[str]
         assert said.startswith("READY"), said
         yield process
     finally:
-        process.kill()
+        process.terminate()
         process.communicate(timeout=DEADLINE_S)
 
 

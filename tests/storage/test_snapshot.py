@@ -98,7 +98,7 @@ def test_a_cut_file_is_noticed(tmp_path: Path) -> None:
 
 def test_the_snapshot_of_another_replica_is_refused(tmp_path: Path) -> None:
     store(tmp_path).save(OLD)
-    with pytest.raises(WrongDirectory, match="belongs to replica 'partition-0/1.1' of tier 'tier'"):
+    with pytest.raises(WrongDirectory, match=r"belongs to replica 'partition-0/1\.1' of tier 'tier'"):
         store(tmp_path, identity=Identity(tier_id="tier", replica_id="partition-1/1.1")).load()
 
 

@@ -13,6 +13,7 @@ from actors.spec import BrokerSettings
 from actors.topics.floor import BLOCK, FORMAT, FloorFile, OffsetsFloor
 from actors.topics.logs import TopicLogs
 from tests.topics.batches import batch
+from tests.topics.store import Memory
 
 TOPIC = TopicImage(b"\1" * 16, "t", (1, 1))
 OTHER = TopicImage(b"\2" * 16, "u", (1,))
@@ -72,22 +73,6 @@ def test_deleted_topics_leave_the_file(tmp_path: Path) -> None:
         floor.reserve(OTHER.topic_id, 0, number * BLOCK)
     assert (tmp_path / "offsets-floor").stat().st_size < 5_000 * 32 + len(FORMAT)
     assert OffsetsFloor(FloorFile(str(tmp_path))).start_offset(OTHER.topic_id, 0) == 4_999 * BLOCK
-
-
-class Memory:
-    """A store that can be cut at any byte, as a crash does."""
-
-    def __init__(self, content: bytes = b"") -> None:
-        self.content = content
-
-    def load(self) -> bytes:
-        return self.content
-
-    def append(self, data: bytes) -> None:
-        self.content += data
-
-    def replace(self, data: bytes) -> None:
-        self.content = data
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

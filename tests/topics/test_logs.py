@@ -7,7 +7,7 @@ from actors.spec import BrokerSettings
 from actors.topics.logs import TopicLogs, log_settings
 from actors.topics.partition_log import LogSettings
 from tests.topics.batches import batch
-from tests.topics.test_floor import Memory
+from tests.topics.store import Memory
 
 TOPIC = TopicImage(b"\1" * 16, "t", (1, 1, 2))
 

@@ -78,6 +78,10 @@ def test_damaged_or_foreign_batches_are_refused_and_leave_no_trace() -> None:
         "bad crc": (bytes(corrupt), ErrorCode.corrupt_message),
         "magic 1": (bytes(old.buffer()), ErrorCode.invalid_record),
         "count": (with_field(good, 57, ">i", 3), ErrorCode.invalid_record),
+        "more records than bytes": (
+            with_field(with_field(good, 57, ">i", 2**30), 23, ">i", 2**30 - 1),
+            ErrorCode.invalid_record,
+        ),
         "no records": (with_field(good, 57, ">i", 0), ErrorCode.invalid_record),
         "last offset delta": (with_field(good, 23, ">i", 7), ErrorCode.invalid_record),
         "negative length": (with_field(good, 8, ">i", -1), ErrorCode.corrupt_message),

@@ -34,7 +34,7 @@ JOIN = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ("orders",), "topic
 def test_a_malformed_heartbeat_is_an_invalid_request(fields: dict[str, object]) -> None:
     """M1, M22: code 42, before group or assignor are looked at."""
     merged = {"member_id": "a", "epoch": 0, "server_assignor": "nobody", **JOIN, **fields}
-    Driver().refused(ErrorCode.invalid_request, **merged)  # type: ignore[arg-type]
+    Driver().refused(ErrorCode.invalid_request, **merged)
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -2])
@@ -152,7 +152,7 @@ def test_only_changes_are_written_and_only_subscriptions_bump() -> None:
     driver.beat("a", 2, subscribed_topic_names=("returns", "orders", "orders"))
     assert driver.last_records == []
     driver.beat("a", 2, rack_id="r", rebalance_timeout_ms=9)
-    assert [record.key.kind for record in driver.last_records] == [5]  # type: ignore[attr-defined]
+    assert [record.key.kind for record in driver.last_records] == [5]
     driver.beat("a", 2, server_assignor="range")
     assert driver.group().group_epoch == 2
     assert consumer.describe(driver.state, GROUP).assignor_name == "range"

@@ -39,9 +39,12 @@ TOPICS = ("orders", "returns", "audit")
 
 
 class UndoingDriver(Driver):
-    """Undoes what it applied, looks, and applies it again."""
+    """Undoes what it applied, looks, and applies it again. `cut` records of a batch are applied if set."""
+
+    cut: int | None = None
 
     def take(self, result: Result) -> None:
+        result = result._replace(records=result.records[: self.cut])
         before = snapshot(self.state)
         self.undo.clear()
         super().take(result)
@@ -84,6 +87,8 @@ class Life:
             self.change_subscription: 2,
             self.change_topics: 1,
             self.fail_over: 1,
+            self.fail_over_in_a_batch: 1,
+            self.lose_a_join: 1,
             self.wait: 6,
             self.fall_silent: 1,
         }
@@ -162,6 +167,30 @@ class Life:
         self.driver.state.image = make_image(self.version, **self.counts)
 
     def fail_over(self) -> None:
+        self.driver.failover(self.rng)
+
+    def fail_over_in_a_batch(self) -> None:
+        """Only a prefix of a heartbeat's records was committed, its answer never sent."""
+        client = self.pick()
+        if client is None:
+            return
+        self.driver.cut = self.rng.randrange(6)
+        try:
+            client.beat(lost=True, subscribed_topic_names=self.some_topics())
+        except GroupError as error:
+            expect(error, ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id)
+        self.driver.cut = None
+        self.driver.failover(self.rng)
+
+    def lose_a_join(self) -> None:
+        """As above, for a member that never comes back."""
+        instance = f"i{self.rng.randrange(3)}" if self.rng.random() < 0.5 else None
+        self.driver.cut = self.rng.randrange(6)
+        try:
+            self.driver.join(f"lost{self.rng.randrange(5)}", *self.some_topics(), instance_id=instance)
+        except GroupError as error:
+            expect(error, ErrorCode.unreleased_instance_id)
+        self.driver.cut = None
         self.driver.failover(self.rng)
 
     def wait(self) -> None:

@@ -20,7 +20,7 @@ from tests.coordinator.consumer.driver import GROUP, Client, Driver, make_image,
 
 def code_of(call: object, *arguments: object, **named: object) -> ErrorCode:
     try:
-        call(*arguments, **named)  # type: ignore[operator]
+        call(*arguments, **named)
     except GroupError as error:
         return error.error_code
     return ErrorCode.none
@@ -125,8 +125,8 @@ def test_an_empty_classic_group_gives_way_and_another_does_not() -> None:
     assert GROUP in driver.state.classic
     driver.refused(ErrorCode.group_id_not_found, "a", 3)
     body_records = _join_over_classic(driver)
-    assert body_records[0].key[0] == GROUP_METADATA  # type: ignore[attr-defined]
-    assert body_records[0].value is None  # type: ignore[attr-defined]
+    assert body_records[0].key[0] == GROUP_METADATA
+    assert body_records[0].value is None
     assert GROUP not in driver.state.classic
     assert driver.group().group_epoch == 2
 
@@ -151,10 +151,10 @@ def _join_over_classic(driver: Driver) -> list[object]:
     def apply(key: tuple[object, ...], value: tuple[object, ...] | None) -> None:
         kind = key[0]
         if kind in classic_appliers:
-            classic_appliers[kind](driver.state, key, value)  # type: ignore[index]
+            classic_appliers[kind](driver.state, key, value)
         else:
             consumer_apply(key, value)
 
-    driver.apply = apply  # type: ignore[method-assign]
+    driver.apply = apply
     driver.join("a")
     return list(driver.last_records)

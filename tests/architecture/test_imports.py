@@ -1,0 +1,120 @@
+"""Who may import whom (design section 3), and what the pure packages may not touch (style rules 3 and 12)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("storage", "actors", "cluster", "bench", "tests")
+MAY_IMPORT = {
+    "storage": {"storage"},
+    "actors": {"actors", "storage"},
+    "cluster": {"cluster", "actors", "storage"},
+    "bench": {"bench", "cluster", "actors", "storage"},
+    "tests": set(PACKAGES),
+}
+PURE = (
+    "actors/coordinator",
+    "actors/metadata",
+    "actors/assignors",
+    "actors/replica.py",
+    "cluster/placement.py",
+)
+IMPURE = {
+    "asyncio",
+    "logging",
+    "os",
+    "pathlib",
+    "pysyncobj",
+    "random",
+    "ray",
+    "secrets",
+    "selectors",
+    "signal",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "time",
+    "uuid",
+}
+ACTOR_HEAVY = {"cluster.settings", "pydantic", "pydantic_settings", "rich", "typer", "confluent_kafka"}
+"""What an actor must not carry: each costs memory in every process of the tier."""
+
+
+def sources(*folders: str) -> list[Path]:
+    found = []
+    for folder in folders:
+        path = ROOT / folder
+        found += [path] if path.suffix == ".py" else sorted(path.rglob("*.py"))
+    return found
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Every module named by an import statement, and by importlib with a literal."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from (arg.value for arg in node.args if isinstance(arg, ast.Constant))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_go_one_way(package: str) -> None:
+    """bench, tests -> cluster -> actors -> storage; nothing points back."""
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sources(package)
+        for name in imports_of(path)
+        if (top := name.partition(".")[0]) in PACKAGES and top not in MAY_IMPORT[package]
+    ]
+    assert wrong == []
+
+
+def test_pure_packages_have_no_clock_no_chance_no_outside() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sources(*PURE)
+        for name in imports_of(path)
+        if name.partition(".")[0] in IMPURE
+    ]
+    assert wrong == []
+
+
+def test_one_module_imports_ray() -> None:
+    importers = {
+        str(path.relative_to(ROOT))
+        for path in sources("storage", "actors", "cluster", "bench")
+        if any(name.partition(".")[0] == "ray" for name in imports_of(path))
+    }
+    assert importers == {"actors/runtime.py"}
+
+
+def test_the_metadata_and_coordinator_packages_await_nothing() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sources("actors/coordinator", "actors/metadata")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await)
+    ]
+    assert wrong == []
+
+
+def test_actors_stay_lean() -> None:
+    """Neither the actors nor the reconciler that one of them runs import what only the CLI needs."""
+    lean = sources("actors", "storage", "cluster/reconcile.py", "cluster/actor_plan.py")
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in lean
+        for name in imports_of(path)
+        if name.partition(".")[0] in ACTOR_HEAVY or name in ACTOR_HEAVY
+    ]
+    assert wrong == []

@@ -1,0 +1,58 @@
+"""Set algebra on packed assignments against Python's sets; held counts: the ground of rows M11 to M13."""
+
+from __future__ import annotations
+
+import random
+from struct import pack
+
+import pytest
+
+from actors.coordinator import partitions
+from actors.coordinator.consumer_metadata import metadata_hash
+from tests.coordinator.consumer.driver import as_pairs, make_image, topic_id
+
+TOPICS = [topic_id(name) for name in ("a", "b", "c", "d")]
+
+
+def random_assignment(rng: random.Random) -> partitions.TopicPartitions:
+    return partitions.from_lists(
+        {topic: rng.sample(range(7), rng.randrange(8)) for topic in rng.sample(TOPICS, rng.randrange(5))}
+    )
+
+
+def test_partitions_are_packed_as_on_the_wire() -> None:
+    assert partitions.from_lists({b"t" * 16: [258, 1, 1], b"s" * 16: []}) == (
+        (b"t" * 16, b"\x00\x00\x00\x01\x00\x00\x01\x02"),
+    )
+    assert partitions.unpack(pack(">3i", 1, 2, 3)) == (1, 2, 3)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_algebra_is_that_of_sets(seed: int) -> None:
+    rng = random.Random(seed)
+    left, right = random_assignment(rng), random_assignment(rng)
+    if rng.random() < 0.3:
+        right = partitions.intersection(left, right)
+    a, b = as_pairs(left), as_pairs(right)
+    for operation, expected in (
+        (partitions.union, a | b),
+        (partitions.intersection, a & b),
+        (partitions.difference, a - b),
+    ):
+        result = operation(left, right)
+        assert as_pairs(result) == expected
+        assert result == partitions.from_lists(partitions.to_lists(result)), "well formed"
+    assert partitions.contains(left, right) == (b <= a)
+    assert partitions.overlaps(left, right) == bool(a & b)
+    assert partitions.count(left) == len(a)
+
+
+def test_the_metadata_hash_is_the_same_everywhere() -> None:
+    """M6: fixed for all time, for replicas of any version compare it; order and absent names do not matter."""
+    image = make_image(1, orders=4, returns=1)
+    assert metadata_hash(["returns", "orders", "nowhere"], image) == metadata_hash(
+        ["orders", "returns"], image
+    )
+    assert metadata_hash(["orders"], image) == -5386023103706911470
+    assert metadata_hash(["nowhere"], image) == 0
+    assert metadata_hash(["orders"], make_image(9, orders=5)) != metadata_hash(["orders"], image)

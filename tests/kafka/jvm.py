@@ -1,0 +1,52 @@
+"""Where Kafka's jars and our Java program come from: Maven, once, into a cache; and how a JVM is started."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+PROJECT = Path(__file__).parent / "java"
+CACHE = Path(os.environ.get("GROUPD_TEST_CACHE", Path.home() / ".cache" / "groupd-tests"))
+BUILD_TIMEOUT_S = 600
+"""The first build fetches a hundred jars."""
+FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
+"""Many short-lived JVMs on few cores: what starts fastest."""
+
+
+def missing() -> str | None:
+    """Why no JVM can be used here; None when one can."""
+    absent = [command for command in ("java", "mvn") if shutil.which(command) is None]
+    return f"{' and '.join(absent)} not found: these tests run Kafka's own clients and tools" if absent else None
+
+
+def build() -> Path:
+    """Fetch and compile unless the cache has it; returns the build directory. RuntimeError with Maven's words."""
+    sources = sorted(path for path in PROJECT.rglob("*") if path.is_file())
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    directory = CACHE / f"kafka-{digest}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / "complete").exists():
+            _run_maven(directory)
+            (directory / "complete").touch()
+    return directory
+
+
+def command(directory: Path, main_class: str, *arguments: str) -> list[str]:
+    """The command line that runs `main_class` with everything that was built into `directory`."""
+    classpath = f"{directory / 'classes'}:{directory / 'libs'}/*"
+    return ["java", *FLAGS, "-cp", classpath, main_class, *arguments]
+
+
+def _run_maven(directory: Path) -> None:
+    goals = ("dependency:copy-dependencies", "compile")
+    places = (f"-Dbuild.dir={directory}", f"-DoutputDirectory={directory / 'libs'}", "-DincludeScope=runtime")
+    maven = ["mvn", "-q", "-B", "-f", str(PROJECT / "pom.xml"), *places, *goals]
+    done = subprocess.run(maven, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(maven)}\n{done.stdout}\n{done.stderr}")
