@@ -8,6 +8,7 @@ that do not answer are marked so, and `spec.reconciler` brings back actors that 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import logging
 import os
@@ -20,7 +21,14 @@ from kio.schema.errors import ErrorCode
 from actors import runtime
 from actors.contract import Request, Token
 from actors.logs import log_to_file
-from actors.metadata.commands import RegisterNode, ReportLeader, SetNodeAlive, pack, unpack
+from actors.metadata.commands import (
+    RegisterNode,
+    ReportController,
+    ReportLeader,
+    SetNodeAlive,
+    pack,
+    unpack,
+)
 from actors.metadata.shard import RECORD_TYPES, MetadataShard
 from actors.metadata.wire import pack_image
 from actors.replica import RecordType
@@ -61,6 +69,9 @@ class Controller:
         self._heard_at: dict[int, float] = {}
         self._pushed_version = -1
         self._problem: str | None = None
+        self._elected = asyncio.Event()
+        """A new leader introduces nodes and itself at once: brokers wait for that to open their ports."""
+        self._led = False
         self._care: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._started = asyncio.ensure_future(self._start())
@@ -170,6 +181,9 @@ class Controller:
 
     def _on_turn(self) -> None:
         replica = self._host.replica
+        if replica.serving and not self._led:
+            self._elected.set()
+        self._led = replica.serving
         if not replica.serving:
             self._pushed_version = -1
             return
@@ -186,7 +200,9 @@ class Controller:
 
     async def _care_for_the_tier(self) -> None:
         while True:
-            await asyncio.sleep(CARE_INTERVAL_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._elected.wait(), CARE_INTERVAL_S)
+            self._elected.clear()
             if not self._host.replica.serving:
                 self._heard_at.clear()
                 continue
@@ -205,6 +221,8 @@ class Controller:
             image = known.get(node.node_id)
             if image is None or (image.host, image.port, image.rack) != (node.host, node.port, node.rack):
                 await self._decide(RegisterNode(node.node_id, node.host, node.port, node.rack))
+        if self._shard.image().controller_node_id != self._host.node_id:
+            await self._decide(ReportController(self._host.node_id))
 
     async def _look_at(self, node_id: int) -> None:
         now = asyncio.get_running_loop().time()

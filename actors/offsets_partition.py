@@ -161,9 +161,9 @@ class OffsetsPartition:
                 answered = self._server.serve(
                     header, frame, body_offset, connection.identity, partial(_answer, connection)
                 )
-                if self._host.replica.has_batch:
-                    self._host.wake()
-                return LATER if answered is None else answered
+                if answered is None or self._host.replica.has_batch:
+                    self._host.wake()  # to commit what was decided, or for a timer that is due sooner now
+                return answered
             if self._image.nodes:
                 answered = answer_in_place(
                     self._image, self._offsets_leaders(), self._host.node_id, header, frame, body_offset

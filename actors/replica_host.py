@@ -15,16 +15,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from storage.raft import Raft, RaftConfig
-from storage.transport import PeerTransport
-
 from actors.clock import steady_clock_ms
 from actors.contract import Shard, Token
 from actors.replica import RecordType, Replica
 from actors.spec import TierSpec
 from storage.disk import Disk, Worker
 from storage.journal import Identity, Journal
+from storage.raft import Raft, RaftConfig
 from storage.snapshot import SnapshotStore
+from storage.transport import PeerTransport
 
 log = logging.getLogger("groupd.replica")
 

@@ -14,9 +14,12 @@ import asyncio
 import contextlib
 import importlib
 import os
+import shutil
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -131,6 +134,7 @@ def start_local(namespace: str, run_dir: Path, *, token_path: Path, numba_cache_
     Raises RuntimeError with Ray's own words.
     """
     prepare_environment(token_path=token_path, numba_cache_dir=numba_cache_dir)
+    _import_quietly()
     ray_node = importlib.import_module("ray._private.node")
     parameter = importlib.import_module("ray._private.parameter")
     _tame()
@@ -228,6 +232,25 @@ def ray_nodes() -> list[RayNode]:
     )
 
 
+def make_directory(ray_node: str, path: str, timeout_s: float) -> None:
+    """Make a directory, for its owner only, on a machine of the Ray cluster. Raises like `result`."""
+    result(_on_machine(ray_node, os.makedirs, path, 0o700, True), timeout_s)
+
+
+def remove_directory(ray_node: str, path: str, timeout_s: float) -> None:
+    """Remove a directory and what is in it on a machine of the Ray cluster. Raises like `result`."""
+    result(_on_machine(ray_node, shutil.rmtree, path, True), timeout_s)
+
+
+def _on_machine(ray_node: str, function: Callable[..., Any], *args: Any) -> Ref:
+    import ray
+
+    def task() -> None:
+        function(*args)
+
+    return ray.remote(num_cpus=0, max_retries=0, label_selector={"ray.io/node-id": ray_node})(task).remote()
+
+
 # Actors.
 
 
@@ -255,6 +278,18 @@ def create(kind: str, name: str, args: Sequence[Any], options: ActorOptions) -> 
         ray_options["runtime_env"] = {"env_vars": dict(options.env)}
     # Plain classes, wrapped here: a decorated class would run with copies of its module's globals.
     return ray.remote(**ray_options)(getattr(importlib.import_module(module), cls)).remote(*args)
+
+
+def preload(kinds: Mapping[str, str]) -> None:
+    """Import the actors' classes, which `create` needs, in a thread: Ray's start mostly waits meanwhile."""
+    modules = sorted({target.partition(":")[0] for target in kinds.values()})
+
+    def load() -> None:
+        for module in modules:
+            with contextlib.suppress(ImportError):  # `create` will say it where somebody listens
+                importlib.import_module(module)
+
+    threading.Thread(target=load, name="preload", daemon=True).start()
 
 
 def find(name: str, namespace: str) -> Handle | None:
@@ -346,7 +381,15 @@ def _translated(error: Exception) -> Exception:
     return ActorCallError(f"{type(error).__name__}: {error}")
 
 
+def _import_quietly() -> None:
+    """Ray's dependencies warn about each other at import; that is not for our user's screen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("ray")
+
+
 def _connect(address: str, namespace: str, *, loopback: bool) -> None:
+    _import_quietly()
     import ray
 
     options: dict[str, Any] = {}

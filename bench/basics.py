@@ -28,6 +28,7 @@ TOPIC_PARTITIONS = 10
 HEARTBEAT_ERROR_AT = 9
 """Heartbeat v4: correlation id, tags, throttle time, then the error code."""
 FAILOVER_GROUPS = 100
+LAG_MAX = 100
 
 
 class Figure(NamedTuple):
@@ -106,7 +107,7 @@ async def _failovers(tier: Tier, say: Callable[[str], None], kills: int) -> list
     gaps: list[float] = []
     for number in range(kills):
         leader = await _a_leader(tier, number)
-        partition, partitions = leader["partition"], len(tier.status()["partitions"]) // 3
+        partition, partitions = leader["partition"], len(tier.status()["partitions"])
         hit = [m for m in members if partition_for(m.group_id, partitions) == partition]
         os.kill(leader["pid"], signal.SIGKILL)
         killed_at = asyncio.get_running_loop().time()
@@ -124,12 +125,12 @@ async def _a_leader(tier: Tier, number: int) -> dict[str, Any]:
     """The leader of partition `number` modulo partitions, once all of its replicas are back."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        replicas = tier.partitions()
+        replicas = tier.replicas()
         partition = number % (1 + max(r["partition"] for r in replicas))
         of_partition = [r for r in replicas if r["partition"] == partition]
-        leaders = [r for r in of_partition if r.get("serving")]
-        caught_up = leaders and all(lag == 0 for lag in leaders[0]["lag"].values())
-        if len(of_partition) == 3 and caught_up:
+        leaders = [r for r in of_partition if r["serving"]]
+        lags = [r["lag"] for r in of_partition]
+        if len(leaders) == 1 and len(lags) == 3 and all(lag is not None and lag < LAG_MAX for lag in lags):
             return leaders[0]
         await asyncio.sleep(0.2)
     raise TimeoutError(f"partition {number}: its replicas did not come back")

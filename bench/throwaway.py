@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,13 +13,15 @@ from typing import Any
 
 import psutil
 
+from cluster.ports import free_ports
+
 
 class Tier:
     """Use as a context manager. `flags` are further flags of `groupd up`."""
 
-    def __init__(self, *flags: str, port: int = 19_092) -> None:
+    def __init__(self, *flags: str, port: int | None = None, nodes: int = 3) -> None:
         self.data_dir = Path(tempfile.mkdtemp(prefix="groupd-bench-"))
-        self.port = port
+        self.port = free_ports(nodes) if port is None else port
         self._flags = flags
         self.ready_s = 0.0
 
@@ -41,56 +42,45 @@ class Tier:
             shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def status(self) -> dict[str, Any]:
-        """`groupd status --json`."""
-        status: dict[str, Any] = json.loads(self.run("status", "--json"))
+        """`groupd status --json`, of a tier that need not be whole."""
+        status: dict[str, Any] = json.loads(self.run("status", "--json", fine=(0, 1)))
         return status
 
-    def partitions(self) -> list[dict[str, Any]]:
-        """The status of every replica of every offsets partition that answers."""
-        return [status for status in self.status()["partitions"] if status.get("pid")]
+    def replicas(self) -> list[dict[str, Any]]:
+        """The replicas of every offsets partition that answer, each with its "partition"."""
+        return [
+            {"partition": row["partition"], **replica}
+            for row in self.status()["partitions"]
+            for replica in row["replicas"]
+            if replica["pid"]
+        ]
+
+    def controllers(self) -> list[dict[str, Any]]:
+        """The controller's replicas that answer."""
+        return [replica for replica in self.status()["controller"]["replicas"] if replica["pid"]]
+
+    def brokers(self) -> list[dict[str, Any]]:
+        """The brokers that answer."""
+        return [node for node in self.status()["nodes"] if node["pid"]]
 
     def pids(self) -> list[int]:
         """Processes of all actors."""
-        status = self.status()
-        rows = [*status["partitions"], *status["brokers"], *status["controllers"]]
-        return [row["pid"] for row in rows if row.get("pid")]
+        return [row["pid"] for row in (*self.replicas(), *self.controllers(), *self.brokers())]
 
     def processes(self) -> list[psutil.Process]:
         """The driver with all its children: actors and Ray."""
-        pid = json.loads((self.data_dir / "tier.json").read_text())["pid"]
+        pid = json.loads((self.data_dir / "tier.json").read_text())["running"]["pid"]
         driver = psutil.Process(pid)
         return [driver, *driver.children(recursive=True)]
 
-    def run(self, *arguments: str) -> str:
-        """Run a `groupd` command on this tier; returns what it prints."""
+    def run(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
+        """Run a `groupd` command on this tier; returns what it prints. RuntimeError unless its exit code
+        is among `fine`."""
         command = [sys.executable, "-m", "cluster.cli", *arguments, "--data-dir", str(self.data_dir)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode != 0:
+        if done.returncode not in fine:
             raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
         return done.stdout
-
-
-FIRST_PORT = 20_000
-LAST_PORT = 29_000
-"""Below Linux's ephemeral ports, above those that Ray's workers take by default."""
-
-
-def free_ports(count: int) -> int:
-    """The first of `count` neighbouring ports of 127.0.0.1 that nobody listens on now."""
-    start = FIRST_PORT + time.monotonic_ns() // 1_000 % 5_000
-    for first in range(start, LAST_PORT, count):
-        if all(_is_free(first + n) for n in range(count)):
-            return first
-    raise RuntimeError(f"no {count} neighbouring ports are free")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def cpu_seconds(pids: list[int]) -> float:

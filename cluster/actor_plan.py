@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from actors import runtime
-from actors.runtime import ActorOptions
+from actors.runtime import ActorCallError, ActorOptions
 from actors.spec import TierSpec, broker_name, controller_name, partition_name
+
+MACHINE_TIMEOUT_S = 20.0
+"""Of a small task on another machine, whose first worker must start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +50,20 @@ def create_actor(spec: TierSpec, plan: ActorPlan, kinds: Mapping[str, str]) -> r
     )
     options = ActorOptions(namespace=spec.namespace, ray_node=ray_node, env=env, kinds=kinds)
     return runtime.create(plan.kind, plan.name, (spec, *plan.index), options)
+
+
+def make_run_dir(spec: TierSpec, node_id: int) -> None:
+    """Have the directory of a node's sockets on its machine. Raises ActorCallError, TimeoutError.
+
+    Here, where the tier was started, the starter has made it.
+    """
+    ray_node = spec.node(node_id).ray_node
+    if ray_node is not None:
+        runtime.make_directory(ray_node, spec.run_dir, MACHINE_TIMEOUT_S)
+
+
+def remove_run_dirs(spec: TierSpec) -> None:
+    """Put the directories of sockets away on every machine; a machine that is gone keeps nothing of worth."""
+    for ray_node in {node.ray_node for node in spec.nodes if node.ray_node is not None}:
+        with suppress(ActorCallError, TimeoutError):
+            runtime.remove_directory(ray_node, spec.run_dir, MACHINE_TIMEOUT_S)

@@ -105,6 +105,7 @@ def run(
         left_behind = False
         try:
             run_dir = _run_dir(settings, tier_id)
+            runtime.preload(kinds)
             address = _connect(settings, tier_id, data_dir, run_dir)
             stop.listen()
             machines = runtime.ray_nodes() if settings["ray.address"] else ()

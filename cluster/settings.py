@@ -231,7 +231,6 @@ def _check_together(settings: Settings) -> None:
         ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
         ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
         ("raft.election.timeout.min.ms", "raft.election.timeout.max.ms"),
-        ("raft.heartbeat.ms", "raft.election.timeout.min.ms"),
     ):
         if settings[smaller] >= settings[larger]:
             origin = settings.origins[smaller]
@@ -239,7 +238,18 @@ def _check_together(settings: Settings) -> None:
                 f"{smaller} = {settings[smaller]} ({origin}): "
                 f"less than {larger} = {settings[larger]} is allowed"
             )
+    _check_raft_heartbeat(settings)
     _check_addresses(settings)
+
+
+def _check_raft_heartbeat(settings: Settings) -> None:
+    """Two heartbeats may get lost before a follower stands for election: `storage.core` refuses less."""
+    name, timeout_ms = "raft.heartbeat.ms", settings["raft.election.timeout.min.ms"]
+    if 3 * settings[name] > timeout_ms:
+        raise SettingsError(
+            f"{name} = {settings[name]} ({settings.origins[name]}): at most {timeout_ms // 3} is allowed, "
+            f"a third of raft.election.timeout.min.ms = {timeout_ms}"
+        )
 
 
 def _check_addresses(settings: Settings) -> None:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from actors.coordinator.settings import GroupSettings
+from actors.limits import FRAME_BYTES_MAX
 from actors.spec import BrokerSettings, RaftSettings
 
 INT32 = 2**31 - 1
@@ -101,7 +102,7 @@ _BROKERS = (
     _row("connections.max.idle.ms", 1_000, INT64, "Close connections that say nothing for so long."),
     _row("max.connections", 1, 1_000_000, "Connections of one node."),
     _row("max.connections.per.ip", 1, 1_000_000, "Connections of one node from one address."),
-    _row("socket.request.max.bytes", 1_024, INT32, "Largest request."),
+    _row("socket.request.max.bytes", 1_024, FRAME_BYTES_MAX, "Largest request."),
     _row("message.max.bytes", 1, INT32, "Largest record batch of the development log."),
     _row("log.retention.bytes", 0, INT64, "Development log: bytes kept of one partition, in memory."),
     _row("log.retention.ms", 1, INT64, "Development log: age at which records go."),

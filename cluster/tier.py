@@ -19,7 +19,7 @@ from actors import runtime
 from actors.runtime import ActorCallError
 from actors.spec import NodeSpec, TierSpec
 from cluster import placement, tier_file
-from cluster.actor_plan import actors_of, create_actor
+from cluster.actor_plan import actors_of, create_actor, make_run_dir, remove_run_dirs
 from cluster.settings import Settings
 from cluster.tier_file import Running, TierError, TierFile
 
@@ -99,6 +99,11 @@ class Tier:
         Raises TierError with the first actor's own words, StartInterruptedError.
         """
         deadline = time.monotonic() + START_TIMEOUT_S
+        for node in self.spec.nodes:
+            try:
+                make_run_dir(self.spec, node.node_id)
+            except (ActorCallError, TimeoutError) as error:
+                raise TierError(f"{self.spec.run_dir} on {node.host} cannot be made: {error}") from None
         for plan in self.plans:
             self._handles[plan.name] = create_actor(self.spec, plan, self._kinds)
         starting = {runtime.submit(self._handles[plan.name], "start"): plan for plan in self.plans}
@@ -158,6 +163,7 @@ class Tier:
             handle = _find(name, namespace)
             if handle is not None:
                 runtime.kill(handle)
+        remove_run_dirs(self.spec)
 
 
 def missing_leaders(spec: TierSpec, statuses: Mapping[str, Status]) -> list[str]:

@@ -77,11 +77,13 @@ def read(data_dir: Path) -> TierFile | None:
     """The tier of a directory, or None if it holds none. Raises TierError."""
     path = data_dir / "tier.json"
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise TierError(f"{path} cannot be read: {error}") from None
+    if not isinstance(content, dict):
+        raise TierError(f"{path} is damaged: it holds no JSON object")
     found = content.get("format")
     if found != FORMAT:
         raise TierError(f"{path} has format {found}; this groupd reads format {FORMAT}")

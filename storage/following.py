@@ -67,12 +67,19 @@ class Following(Core):
             self._role = FOLLOWER
             self._leader = node
             self._incoming = None
-            self._owed_since = None
+            self._owe_nothing()
             self._acknowledged_index = 0
         self._pre_votes = None
         now = self._clock()
         self._heard_leader_at = now
         self._postpone_election(now)
+
+    def _owe_nothing(self) -> None:
+        """Forget the leader's send time too: echoed to another leader, or over another connection, it would
+        give a lease that nobody granted."""
+        self._owed_since = None
+        self._owed_sent_at = NEVER
+        self._owed_previous_index = UNASKED
 
     def _on_append(self, node: Node, message: Append) -> None:
         if message.term < self._term:

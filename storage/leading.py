@@ -204,10 +204,12 @@ class Leading(Following):
     # -- hearing back -------------------------------------------------------------------------------
 
     def _heard(self, progress: Progress, sent_at: float) -> None:
-        progress.heard_at = self._clock()
+        now = self._clock()
+        progress.heard_at = now
         # What was sent over an earlier connection does not count: the peer may have taken its end for
-        # ours, and have voted.
-        if sent_at >= progress.online_since and sent_at > progress.echoed_at and progress.online:
+        # ours, and have voted. Nor does what this clock has not shown yet: it is not ours.
+        since = max(progress.online_since, progress.echoed_at)
+        if progress.online and since <= sent_at <= now:
             progress.echoed_at = sent_at
             self._renew_lease()
 

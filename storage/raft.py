@@ -255,8 +255,7 @@ class Raft(Elections):
         if node.id in self._by_id:
             self._link_down(node.id)
         if self._leader is not None and self._leader.id == node.id:
-            self._owed_since = None
-            self._owed_sent_at = NEVER
+            self._owe_nothing()
 
     @functools.cached_property
     def _handlers(self) -> dict[int, Callable[[Node, Any], None]]:

@@ -9,7 +9,9 @@ pysyncobj keeps its state in private members, so the version is pinned and check
 
 from __future__ import annotations
 
+import _socket
 import operator
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +20,9 @@ from pysyncobj.config import SyncObjConf
 from pysyncobj.version import VERSION
 
 from storage.journal import Journal
+
+# Importing pysyncobj replaces this function, for the whole process, by one that works on Windows only.
+vars(socket)["inet_ntop"] = _socket.inet_ntop
 
 SUPPORTED_VERSION: Final = "0.3.17"
 if VERSION != SUPPORTED_VERSION:

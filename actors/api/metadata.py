@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +30,7 @@ TRANSACTION = 1
 """Coordinator key types."""
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
+PARTITION_ENTITIES_MAX = 16_384
 _NO_ERRORS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -125,7 +127,6 @@ def _absent_topic(version: int, name: str | None, error_code: ErrorCode, topic_i
 
 
 def _topic(image: MetadataImage, version: int, topic: TopicImage) -> Any:
-    partition_class = codec.nested(METADATA, version, "MetadataResponsePartition")
     assert topic.topic_id != NO_TOPIC_ID
     return codec.build(
         codec.nested(METADATA, version, "MetadataResponseTopic"),
@@ -134,18 +135,23 @@ def _topic(image: MetadataImage, version: int, topic: TopicImage) -> Any:
         topic_id=wire_topic_id(topic.topic_id),
         is_internal=topic.internal,
         partitions=tuple(
-            _partition(image, partition_class, partition, leader)
+            _partition(image, version, partition, leader)
             for partition, leader in enumerate(topic.partition_leaders)
         ),
         topic_authorized_operations=NO_AUTHORIZED_OPERATIONS,
     )
 
 
-def _partition(image: MetadataImage, partition_class: Any, partition: int, leader: int) -> Any:
+def _partition(image: MetadataImage, version: int, partition: int, leader: int) -> Any:
     node = image.nodes.get(leader)
-    led = node is not None and node.alive
+    return _partition_entity(version, partition, leader, node is not None and node.alive)
+
+
+@lru_cache(maxsize=PARTITION_ENTITIES_MAX)
+def _partition_entity(version: int, partition: int, leader: int, led: bool) -> Any:
+    """Cached, because topics have them in common: few partitions are numbered high and few nodes lead."""
     return codec.build(
-        partition_class,
+        codec.nested(METADATA, version, "MetadataResponsePartition"),
         error_code=ErrorCode.none if led else ErrorCode.leader_not_available,
         partition_index=partition,
         leader_id=leader if led else NO_NODE,

@@ -12,9 +12,9 @@ from importlib.metadata import entry_points
 
 import typer
 
-from cluster.cli import config, down, groups, status, topics, up
+from cluster.cli import config, demo, down, groups, replicas, status, topics, up
 
-MODULES = (up, status, down, topics, groups, config)
+MODULES = (up, demo, status, down, topics, groups, replicas, config)
 ENTRY_POINT_GROUP = "groupd.commands"
 
 app = typer.Typer(

@@ -64,6 +64,7 @@ def _group(row: tuple[int, ...], names: list[str], statuses: Mapping[str, Status
             "replica": replica,
             "node_id": node_id,
             "role": "dead" if "dead" in status else status.get("role"),
+            "serving": bool(status.get("serving")),
             "term": status.get("term"),
             "last_index": status.get("last_index"),
             "commit_index": status.get("commit_index"),

@@ -20,6 +20,11 @@ from cluster.tier_file import TierFile
 EXIT_INTERRUPTED = 130
 
 
+def _whole_number(help_text: str) -> Any:
+    """An option that is read as text and checked with the other settings, to be refused in the same words."""
+    return typer.Option(metavar="<int>", help=help_text)
+
+
 def register(app: typer.Typer) -> None:
     app.command(
         "up",
@@ -33,11 +38,11 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    nodes: Annotated[int | None, typer.Option(help="Nodes, each with a port. (default 3)")] = None,
-    replicas: Annotated[int | None, typer.Option(help="Copies of each partition. (default 3)")] = None,
-    partitions: Annotated[int | None, typer.Option(help="Offsets partitions. (default 4)")] = None,
+    nodes: Annotated[str | None, _whole_number("Nodes, each with a port. (default 3)")] = None,
+    replicas: Annotated[str | None, _whole_number("Copies of each partition. (default 3)")] = None,
+    partitions: Annotated[str | None, _whole_number("Offsets partitions. (default 4)")] = None,
     host: Annotated[str | None, typer.Option(help="Address to bind and advertise.")] = None,
-    port: Annotated[int | None, typer.Option(help="First node's port. (default 9092)")] = None,
+    port: Annotated[str | None, _whole_number("First node's port. (default 9092)")] = None,
     data_dir: Annotated[str | None, typer.Option(help="(default ./groupd-data)")] = None,
     ray_address: Annotated[str | None, typer.Option(help="An existing Ray cluster, host:port.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,

@@ -57,7 +57,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
             "45000 (group.consumer.min.session.timeout.ms) to 60000",
         ),
         ({"group.min.session.timeout.ms": "1800000"}, "less than group.max.session.timeout.ms"),
-        ({"raft.heartbeat.ms": "300"}, "less than raft.election.timeout.min.ms"),
+        ({"raft.heartbeat.ms": "300"}, "a third of raft.election.timeout.min.ms"),
         ({"port": "65535"}, "3 nodes need ports up to 65537; at most 65533 is allowed"),
         ({"host": "0.0.0.0"}, "advertised"),
         ({"racks": "a,b"}, "one for each of the 3 nodes"),

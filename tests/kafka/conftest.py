@@ -1,4 +1,4 @@
-"""Kafka's own clients and tools against one real tier, or against any cluster that GROUPD_TEST_BOOTSTRAP names.
+"""Kafka's own clients and tools against one real tier, or the cluster that GROUPD_TEST_BOOTSTRAP names.
 
 Run against a real Kafka, the same stories tell what Kafka does: that is how they were written.
 """
@@ -15,12 +15,20 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.throwaway import Tier, free_ports
+from bench.throwaway import Tier
+from cluster.ports import free_ports
 from tests.kafka import jvm
 from tests.kafka.members import JavaMember
 from tests.kafka.tools import Tools
 
 DEADLINE_S = 30.0
+SESSION_TIMEOUT_MS = 6_000
+FLAGS = (
+    "--set=group.initial.rebalance.delay.ms=200",
+    f"--set=group.consumer.min.session.timeout.ms={SESSION_TIMEOUT_MS}",
+    f"--set=group.consumer.session.timeout.ms={SESSION_TIMEOUT_MS}",
+)
+"""Short waits: a story about a silent member need not take Kafka's 45 s."""
 
 
 class Start(Protocol):
@@ -44,8 +52,7 @@ def own_tier(built: Path) -> Iterator[Tier | None]:
     if os.environ.get("GROUPD_TEST_BOOTSTRAP"):
         yield None
         return
-    flags = ("--set", "group.initial.rebalance.delay.ms=200")
-    with Tier(*flags, port=free_ports(3)) as running:
+    with Tier(*FLAGS, port=free_ports(3)) as running:
         yield running
 
 
@@ -63,8 +70,9 @@ def bootstrap(own_tier: Tier | None) -> str:
 
 
 @pytest.fixture(scope="session")
-def tools(built: Path, bootstrap: str) -> Tools:
-    return Tools(directory=built, bootstrap=bootstrap)
+def tools(built: Path, bootstrap: str) -> Iterator[Tools]:
+    with Tools(built, bootstrap) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -20,11 +20,13 @@ FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
 def missing() -> str | None:
     """Why no JVM can be used here; None when one can."""
     absent = [command for command in ("java", "mvn") if shutil.which(command) is None]
-    return f"{' and '.join(absent)} not found: these tests run Kafka's own clients and tools" if absent else None
+    return (
+        f"{' and '.join(absent)} not found: these tests run Kafka's own clients and tools" if absent else None
+    )
 
 
 def build() -> Path:
-    """Fetch and compile unless the cache has it; returns the build directory. RuntimeError with Maven's words."""
+    """Fetch and compile unless the cache has it; returns the directory. RuntimeError: Maven's words."""
     sources = sorted(path for path in PROJECT.rglob("*") if path.is_file())
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     directory = CACHE / f"kafka-{digest}"

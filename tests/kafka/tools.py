@@ -1,10 +1,16 @@
-"""Kafka's own command line tools, and their tables as rows."""
+"""Kafka's own command line tools, run one after the other in one warm JVM, and their tables as rows."""
 
 from __future__ import annotations
 
+import base64
+import json
+import queue
 import subprocess
+import threading
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from typing import IO
 
 from tests.kafka import jvm
 
@@ -14,6 +20,7 @@ ALL_GROUPS = "org.apache.kafka.tools.GroupsCommand"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
@@ -21,38 +28,73 @@ Row = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        return f"{self.out}\n{self.err}"
+
+
 class Tools:
-    directory: Path
-    bootstrap: str
+    """Use as a context manager."""
 
-    def run(self, main_class: str, *arguments: str, lines_in: str | None = None) -> str:
-        """What the tool prints; fails with all it said when it exits with an error."""
-        done = self.attempt(main_class, *arguments, lines_in=lines_in)
-        said = f"{main_class} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
-        assert done.returncode == 0, said
-        assert "Error" not in done.stdout, said
-        return done.stdout
-
-    def attempt(
-        self, main_class: str, *arguments: str, lines_in: str | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        where = ("--bootstrap-server", self.bootstrap)
-        return subprocess.run(
-            jvm.command(self.directory, main_class, *where, *arguments),
-            input=lines_in or "",
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
+    def __init__(self, directory: Path, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._process = subprocess.Popen(
+            jvm.command(directory, "groupd.Tools"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input: IO[str] = self._process.stdin
+        self._output: IO[str] = self._process.stdout
+        self._answers: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Tools:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.kill()
+        self._process.wait(TIMEOUT_S)
+        self._reader.join(TIMEOUT_S)
+        self._input.close()
+        self._output.close()
+
+    def attempt(self, main_class: str, *arguments: str, lines_in: str = "") -> Run:
+        """Run the tool to its end, whatever it is. AssertionError after a minute: the JVM is lost."""
+        fields = (lines_in, main_class, "--bootstrap-server", self._bootstrap, *arguments)
+        self._input.write(",".join(base64.b64encode(field.encode()).decode() for field in fields) + "\n")
+        self._input.flush()
+        try:
+            answer = json.loads(self._answers.get(timeout=TIMEOUT_S))
+        except queue.Empty:
+            self._process.kill()
+            raise AssertionError(f"no end of {main_class} {' '.join(arguments)}") from None
+        return Run(exit_code=answer["exit"], out=answer["out"], err=answer["err"])
+
+    def run(self, main_class: str, *arguments: str, lines_in: str = "") -> str:
+        """What the tool prints; AssertionError with all it said when it reports an error."""
+        done = self.attempt(main_class, *arguments, lines_in=lines_in)
+        said = f"{main_class} {' '.join(arguments)}\n{done.said}"
+        assert done.exit_code == 0, said
+        assert "Error" not in done.out, said
+        return done.out
 
     def table(self, main_class: str, *arguments: str) -> list[Row]:
-        """The tool's table, a row each with the column's names as keys."""
+        """The tool's table, a row each with the columns' names as keys."""
         return rows(self.run(main_class, *arguments))
+
+    def _read(self) -> None:
+        for line in self._output:
+            self._answers.put(line)
 
 
 def rows(text: str) -> list[Row]:
-    """Rows of a table that begins with a line of column names; no cell may hold a space."""
+    """Rows of a table that begins with a line of column names; a cell has no space, the last may be empty."""
     lines = [line for line in text.splitlines() if line.strip()]
     starts = [number for number, line in enumerate(lines) if line.startswith("GROUP ")]
     assert starts, f"no table in:\n{text}"
@@ -60,6 +102,6 @@ def rows(text: str) -> list[Row]:
     table = []
     for line in lines[starts[0] + 1 :]:
         cells = line.split()
-        assert len(cells) == len(names), f"{len(names)} columns in:\n{text}"
-        table.append(dict(zip(names, cells, strict=True)))
+        assert len(cells) <= len(names), f"{len(names)} columns in:\n{text}"
+        table.append(dict(zip_longest(names, cells, fillvalue="")))
     return table

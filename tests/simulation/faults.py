@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from storage.raft import Raft
 from tests.simulation.world import Replica, Violation, World
 
-FAULTS_S = 8.0
+FAULTS_S = 6.0
 HEAL_S = 12.0
 
 
@@ -21,7 +23,7 @@ class Faults:
             world.at(chance.uniform(0, 0.05), replica.start)
         self._every(0.06, world.links.connect_all, FAULTS_S + HEAL_S)
         self._every(0.03, world.propose, FAULTS_S)
-        self._every(0.004, world.check_leases, FAULTS_S)
+        self._every(0.006, world.check_leases, FAULTS_S)
         at = 0.5
         while at < FAULTS_S:
             world.at(at, self._one)
@@ -52,9 +54,11 @@ class Faults:
             self._transfer,
             self._full_disk,
             self._slow_links,
+            self._hang_up_while_cut_off,
+            self._leave_a_tail,
         ]
         if self._world.sync:
-            kinds += [self._lose_power, self._lose_power_everywhere]
+            kinds += [self._lose_power, self._lose_power_everywhere, self._restart_a_witness]
         self._chance.choice(kinds)()
 
     def _someone(self) -> Replica | None:
@@ -140,6 +144,57 @@ class Faults:
 
     def _slow_links(self) -> None:
         self._world.links.slow = self._chance.choice((1.0, 5.0, 40.0))
+
+    # -- what seldom comes together by itself -------------------------------------------------------
+
+    def _roles(self) -> tuple[Replica, list[Replica]] | None:
+        alive = self._world.alive()
+        leads = [replica for replica in alive if replica.raft is not None and replica.raft.serving]
+        if not leads or len(alive) < len(self._world.ids):
+            return None
+        others = [replica for replica in alive if replica is not leads[0]]
+        self._chance.shuffle(others)
+        return leads[0], others
+
+    def _separate(self, some: list[Replica], others: list[Replica], seconds: float) -> None:
+        for one in some:
+            for other in others:
+                self._world.links.blocked |= {(one.id, other.id), (other.id, one.id)}
+        self._world.at(self._world.now + seconds, self._world.links.unblock)
+
+    def _hang_up_while_cut_off(self) -> None:
+        """The leader reaches half of its peers, and then closes its connections to those."""
+        if (roles := self._roles()) is not None:
+            leader, others = roles
+            near, far = others[: len(others) // 2], others[len(others) // 2 :]
+            self._separate([leader], far, 1.0)
+            for peer in near:
+                at = self._world.now + self._chance.uniform(0.25, 0.7)
+                self._world.at(at, partial(self._world.links.hang_up, leader.id, peer.id))
+
+    def _restart_a_witness(self) -> None:
+        """A peer on whose promise the lease rests comes back at once, and hears those who do not hear the
+        leader."""
+        if (roles := self._roles()) is not None:
+            leader, others = roles
+            near, far = others[: len(others) // 2], others[len(others) // 2 :]
+            self._separate([leader], far, 1.5)
+            for peer in near:
+                at = self._world.now + self._chance.uniform(0.25, 0.8)
+                self._world.at(at, partial(self._blink, leader, peer))
+
+    def _blink(self, leader: Replica, replica: Replica) -> None:
+        if replica.raft is not None:
+            self._separate([leader], [replica], 1.0)
+            self._stop(replica, power_lost=True)
+            self._start(replica)
+
+    def _leave_a_tail(self) -> None:
+        """The leader and a minority go on alone for a while: entries that the others never see."""
+        if (roles := self._roles()) is not None:
+            leader, others = roles
+            few = (len(self._world.ids) - 1) // 2 - 1
+            self._separate([leader, *others[:few]], others[few:], self._chance.uniform(0.3, 1.2))
 
     def heal(self) -> None:
         world = self._world

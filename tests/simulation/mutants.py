@@ -7,7 +7,6 @@ from typing import Any
 from storage.core import NEVER
 from storage.messages import Append, AppendAnswer, Chunk
 from storage.raft import Raft
-from storage.records import HardState, encode_record
 from storage.skeleton import LEADER, Node
 
 
@@ -36,9 +35,7 @@ class CommitsWhatWasNotCompared(Raft):
     def _on_append(self, node: Node, message: Append) -> None:
         super()._on_append(node, message)
         if message.term == self._term:
-            self._commit_index = max(
-                self._commit_index, min(message.commit_index, self._journal.last_index)
-            )
+            self._commit_index = max(self._commit_index, min(message.commit_index, self._journal.last_index))
 
 
 class CommitsOnChunks(Raft):
@@ -54,13 +51,6 @@ class CommitsOlderTermsByCounting(Raft):
         matches = [progress.match_index for progress in self._progress.values()]
         index = sorted([*matches, self._journal.durable_index], reverse=True)[self._majority - 1]
         self._commit_index = max(index, self._commit_index)
-
-
-class CutsWhatMatches(Raft):
-    def _take(self, message: Append) -> None:
-        if self._journal.last_index > message.previous_index >= self._commit_index:
-            self._journal.truncate_after(message.previous_index)
-        super()._take(message)
 
 
 class LeasesAfterTransfer(Raft):
@@ -94,16 +84,6 @@ class LeasesFromPeersItHungUpOn(Raft):
             self._renew_lease()
 
 
-class VotesWithoutSync(Raft):
-    def _set_term(self, term: int, vote: str | None) -> None:
-        journal = self._journal
-        if term != self._term:
-            self._verified_index = 0
-        journal.term, journal.vote = term, vote
-        journal._buffer.append(encode_record(HardState(term, vote), journal._seed))
-        self._term, self._voted_for = term, vote
-
-
 class BreaksPromises(Raft):
     def _promised(self, now: float) -> bool:
         return self._role == LEADER
@@ -128,12 +108,10 @@ MUTANTS: tuple[type[Raft], ...] = (
     CommitsWhatWasNotCompared,
     CommitsOnChunks,
     CommitsOlderTermsByCounting,
-    CutsWhatMatches,
     LeasesAfterTransfer,
     LeasesFromReceiving,
     LeasesBeforeTheFirstCommit,
     LeasesFromPeersItHungUpOn,
-    VotesWithoutSync,
     BreaksPromises,
     ForgetsPromisesWhenRestarted,
     VotesTwice,

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.throwaway import Tier, free_ports
+from bench.throwaway import Tier
+from cluster.ports import free_ports
 
 DEADLINE_S = 30.0
 

@@ -15,7 +15,6 @@ from tests.tier.conftest import DEADLINE_S, until
 POLL_MS = 50
 SETTINGS: dict[str, Any] = {
     "auto_offset_reset": "earliest",
-    "enable_auto_commit": False,
     "heartbeat_interval_ms": 300,  # the members learn of a rebalance by heartbeat
     "session_timeout_ms": 10_000,
     "fetch_max_wait_ms": 200,
@@ -38,7 +37,7 @@ def are_shared_out(readers: Collection[Owner], partitions: int) -> bool:
 
 
 class _Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
-    """Takes partitions away at once: one that is revoked must not look owned until the next poll."""
+    """Keeps the record of what is owned. Nothing may block here: it runs in the client's network thread."""
 
     def __init__(self, reader: KafkaPythonReader) -> None:
         self._reader = reader
@@ -52,7 +51,7 @@ class _Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
 
     def on_partitions_lost(self, lost: Collection[kafka.TopicPartition]) -> None:
         self._reader.lost += 1
-        self.on_partitions_revoked(lost)
+        self._reader.owned -= {p.partition for p in lost}
 
 
 class KafkaPythonReader(threading.Thread):
@@ -68,6 +67,8 @@ class KafkaPythonReader(threading.Thread):
         self._topic = topic
         self._halt = threading.Event()
         self._settings = {"bootstrap_servers": bootstrap, "group_id": group_id, **SETTINGS, **settings}
+        # It then commits, before a rebalance too, what `poll` has returned.
+        self._settings["enable_auto_commit"] = True
         self.start()
 
     def run(self) -> None:
@@ -78,7 +79,7 @@ class KafkaPythonReader(threading.Thread):
             raise
 
     def stop(self) -> None:
-        """Commit, close (a dynamic member leaves its group) and wait."""
+        """Close, which commits and lets a dynamic member leave its group, and wait."""
         self._halt.set()
         self.join(DEADLINE_S)
         assert not self.is_alive()
@@ -91,20 +92,23 @@ class KafkaPythonReader(threading.Thread):
             while not self._halt.is_set():
                 for records in consumer.poll(POLL_MS).values():
                     self.seen |= {(record.partition, record.offset) for record in records}
-            if self.seen:
-                consumer.commit()
         finally:
             consumer.close()
 
 
 class _AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
-    def __init__(self, reader: AiokafkaReader) -> None:
+    """Commits what was read before others may own it; aiokafka revokes everything in every rebalance."""
+
+    def __init__(self, reader: AiokafkaReader, consumer: aiokafka.AIOKafkaConsumer) -> None:
         self._reader = reader
+        self._consumer = consumer
 
-    def on_partitions_revoked(self, revoked: Collection[aiokafka.TopicPartition]) -> None:
+    async def on_partitions_revoked(self, revoked: Collection[aiokafka.TopicPartition]) -> None:
         self._reader.owned = frozenset()
+        if revoked:
+            await self._consumer.commit()
 
-    def on_partitions_assigned(self, assigned: Collection[aiokafka.TopicPartition]) -> None:
+    async def on_partitions_assigned(self, assigned: Collection[aiokafka.TopicPartition]) -> None:
         self._reader.owned = frozenset(p.partition for p in assigned)
         self._reader.assignments += 1
 
@@ -119,6 +123,7 @@ class AiokafkaReader:
         self._topic = topic
         self._halt = asyncio.Event()
         self._settings = {"bootstrap_servers": bootstrap, "group_id": group_id, **SETTINGS, **settings}
+        self._settings["enable_auto_commit"] = False
         self._task = asyncio.create_task(self._poll())
 
     async def stop(self) -> None:
@@ -128,7 +133,7 @@ class AiokafkaReader:
 
     async def _poll(self) -> None:
         consumer = aiokafka.AIOKafkaConsumer(**self._settings)
-        consumer.subscribe([self._topic], listener=_AioListener(self))
+        consumer.subscribe([self._topic], listener=_AioListener(self, consumer))
         await consumer.start()
         try:
             while not self._halt.is_set():

@@ -71,7 +71,7 @@ def test_group_shares_partitions_and_resumes_where_it_committed(
 
         await asyncio.to_thread(produce, tier.bootstrap, topic, 12)
         third = AiokafkaReader(tier.bootstrap, topic, group_id, **settings)
-        await wait_until(lambda: len(third.seen) == 12, "the new records are read")
+        await wait_until(lambda: len(third.seen) >= 12, "the new records are read")
         await third.stop()
         assert not first.seen & third.seen
 

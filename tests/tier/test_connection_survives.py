@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bench.members import Member, settle_group
-from bench.throwaway import Tier, free_ports
+from bench.throwaway import Tier
+from cluster.ports import free_ports
 from cluster.wire import Wire
 from tests.tier.conftest import kill, until
 
@@ -42,7 +43,7 @@ def test_one_socket_lives_through_a_broker_crash_and_a_move_of_leadership(one_no
         wire = await Wire.connect("127.0.0.1", one_node.port)
         assert await beat(wire, member) == 0
 
-        broker = one_node.status()["brokers"][0]
+        broker = one_node.brokers()[0]
         kill(broker["pid"])
         assert await beat(wire, member) == 0, "served on while the broker is dead"
         await asyncio.to_thread(until, lambda: _broker_is_back(one_node, broker["pid"]), "broker is back")
@@ -60,9 +61,8 @@ def test_one_socket_lives_through_a_broker_crash_and_a_move_of_leadership(one_no
 
 
 def _broker_is_back(tier: Tier, old_pid: int) -> bool:
-    (row,) = tier.status()["brokers"]
-    return bool(row.get("pid")) and row["pid"] != old_pid and not row.get("problem")
+    return any(row["pid"] != old_pid and not row["problem"] for row in tier.brokers())
 
 
 def _leader(tier: Tier) -> Any:
-    return next((r["replica"] for r in tier.partitions() if r.get("serving")), None)
+    return next((r["replica"] for r in tier.replicas() if r["serving"]), None)

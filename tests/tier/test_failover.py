@@ -15,17 +15,20 @@ from tests.tier.conftest import DEADLINE_S, kill, until
 pytestmark = pytest.mark.clients
 
 GROUPS = 12
+LAG_MAX = 100
+"""Entries: under load a follower is always a few behind."""
 
 
 def leader_of(tier: Tier, partition: int) -> dict[str, Any]:
-    """The leader's status, once the partition has all its replicas and none lags."""
+    """The leader's status, once the partition has all its replicas and none lags much."""
 
     def whole() -> dict[str, Any] | None:
-        replicas = [r for r in tier.partitions() if r["partition"] == partition]
+        replicas = [r for r in tier.replicas() if r["partition"] == partition]
         leaders = [r for r in replicas if r.get("serving")]
-        if len(replicas) == 3 and len(leaders) == 1 and not any(leaders[0]["lag"].values()):
-            return leaders[0]
-        return None
+        if len(replicas) < 3 or len(leaders) != 1:
+            return None
+        lags = [replica["lag"] for replica in replicas]
+        return leaders[0] if all(lag is not None and lag <= LAG_MAX for lag in lags) else None
 
     leader: dict[str, Any] = until(whole, f"partition {partition} is whole", 60)
     return leader
@@ -91,7 +94,7 @@ def test_killed_controller_leader_is_replaced(tier: Tier, admin: Any) -> None:
 
     admin.create_topics([NewTopic("before-the-kill", 2, 1)])["before-the-kill"].result(DEADLINE_S)
     leader = until(
-        lambda: next((c for c in tier.status()["controllers"] if c.get("serving")), None),
+        lambda: next((c for c in tier.controllers() if c["serving"]), None),
         "a controller leads",
     )
     kill(leader["pid"])
@@ -103,12 +106,12 @@ def test_killed_controller_leader_is_replaced(tier: Tier, admin: Any) -> None:
 
 
 def test_killed_broker_comes_back_on_its_port(tier: Tier, admin: Any) -> None:
-    broker = tier.status()["brokers"][1]
+    broker = tier.brokers()[1]
     kill(broker["pid"])
 
     def back() -> bool:
-        row = next(b for b in tier.status()["brokers"] if b["node_id"] == broker["node_id"])
-        return bool(row.get("pid")) and row["pid"] != broker["pid"] and not row.get("problem")
+        rows = [b for b in tier.brokers() if b["node_id"] == broker["node_id"]]
+        return any(row["pid"] != broker["pid"] and not row["problem"] for row in rows)
 
     until(back, "the broker is restarted")
     assert len(admin.list_topics(timeout=10).brokers) == 3

@@ -35,6 +35,7 @@ from actors.coordinator.settings import GroupSettings
 from actors.protocol.errors import GroupError
 from tests.coordinator.consumer.driver import GROUP, Client, Driver, make_image, owned, snapshot, topic_id
 
+FENCED = (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
 TOPICS = ("orders", "returns", "audit")
 
 
@@ -123,10 +124,10 @@ class Life:
         try:
             client.beat(lost=lost, **fields)
         except GroupError as error:
-            expect(error, ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id)
+            expect(error, *FENCED)
             client.owned = ()
-            if error.error_code is ErrorCode.fenced_member_epoch and "instance_id" in client.fields:
-                # Kafka's own: a fenced static member waits for its session to end.
+            if error.error_code is not ErrorCode.unknown_member_id and "instance_id" in client.fields:
+                # Kafka's own: a fenced static member waits for its session to end, or was replaced.
                 del self.clients[client.member_id]
             else:
                 self.rejoin(client)
@@ -178,7 +179,7 @@ class Life:
         try:
             client.beat(lost=True, subscribed_topic_names=self.some_topics())
         except GroupError as error:
-            expect(error, ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id)
+            expect(error, *FENCED)
         self.driver.cut = None
         self.driver.failover(self.rng)
 

@@ -184,7 +184,7 @@ public final class Member implements ConsumerRebalanceListener {
         return text.append("}").toString();
     }
 
-    private static String quote(Object value) {
+    static String quote(Object value) {
         StringBuilder text = new StringBuilder("\"");
         for (char c : String.valueOf(value).toCharArray()) {
             if (c == '"' || c == '\\') {
