@@ -25,6 +25,8 @@ from cluster.demo_consumer import DemoConsumer
 from cluster.wire import Closed, Wire
 
 RECORDS = 20_000
+QUIET: dict[str, Any] = {"log_level": 0}
+"""librdkafka would report the kill on standard error; the demo tells of it itself."""
 PARTITIONS = 12
 CONSUMERS_PER_GROUP = 3
 KILL_AFTER_SHARE = 0.3
@@ -94,7 +96,7 @@ class Demo:
         self._statuses = statuses
         self._describe = describe
         self._say = say
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 10_000})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 10_000, **QUIET})
         self._stamp = f"{int(time.time())}-{os.getpid()}"
         self._topic = f"groupd-demo-{self._stamp}"
 
@@ -133,7 +135,7 @@ class Demo:
 
     def _produce(self) -> None:
         self._say(f"producing {RECORDS:,} records")
-        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 20})
+        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 20, **QUIET})
         failures: list[str] = []
 
         def delivered(error: Any, message: Any) -> None:

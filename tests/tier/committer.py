@@ -30,11 +30,9 @@ class Committer:
         """Commit until `halt` is set or the member is refused."""
         offset = 0
         while not halt.is_set() and not self.refusals:
-            offset += 1
-            while not await self._commit(offset):
-                if halt.is_set() or self.refusals:
-                    return
-            self.acknowledged = offset
+            if await self._commit(offset + 1):
+                offset = self.acknowledged = offset + 1
+        await self._hang_up()
 
     async def read_back(self) -> int:
         """The committed offset as a new coordinator tells it."""
@@ -72,18 +70,22 @@ class Committer:
                 "offset_commit", 8, timeout_s=REQUEST_TIMEOUT_S, **self._request(offset)
             )
         except (OSError, Closed, TimeoutError):
-            self._wire = None
+            await self._hang_up()
             await asyncio.sleep(RETRY_S)
             return False
         error_code = answer["topics"][0]["partitions"][0]["error_code"]
         if error_code == 0:
             return True
-        await self._wire.close()
-        self._wire = None
+        await self._hang_up()
         if error_code not in NOT_NOW:
             self.refusals.append(int(error_code))
         await asyncio.sleep(RETRY_S)
         return False
+
+    async def _hang_up(self) -> None:
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            await wire.close()
 
     async def _connect(self) -> Wire:
         for host, port in self._bootstraps:
