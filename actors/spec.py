@@ -23,9 +23,12 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftSettings:
-    heartbeat_ms: int = 50
-    election_timeout_min_ms: int = 250
-    election_timeout_max_ms: int = 500
+    """A killed leader's closed connections start an election at once; these times only judge the silent
+    (frozen, cut off), so they are long enough for a machine whose processors are all busy."""
+
+    heartbeat_ms: int = 100
+    election_timeout_min_ms: int = 500
+    election_timeout_max_ms: int = 1_000
     journal_sync: bool = True
     """False: safe against process crashes only."""
     journal_segment_bytes: int = 16 * 1024 * 1024

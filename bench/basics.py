@@ -21,7 +21,10 @@ from bench import closed_loop
 from bench.members import Member, first_served_heartbeat, settle_group
 from bench.throwaway import Tier, cpu_seconds, pss_mib
 
+JOIN_DELAY_MS = 300
+"""Long enough for a group's members to come into one generation."""
 GROUPS = 40
+GROUPS_AT_ONCE = 10
 MEMBERS_PER_GROUP = 5
 TOPIC = "bench"
 TOPIC_PARTITIONS = 10
@@ -47,7 +50,7 @@ def measure(say: Callable[[str], None], seconds: float, kills: int) -> list[Figu
     with Tier("--nodes", "1", "--replicas", "1") as tier:
         figures.append(Figure("start, 1 node, 1 copy", tier.ready_s, "s", "command to ready"))
     say("three nodes, three copies: start")
-    flags = ("--set", "group.initial.rebalance.delay.ms=0")
+    flags = ("--set", f"group.initial.rebalance.delay.ms={JOIN_DELAY_MS}")
     with Tier(*flags) as tier:
         figures.append(Figure("start, 3 nodes, 3 copies", tier.ready_s, "s", "command to ready"))
         memory = pss_mib(tier.processes())
@@ -61,9 +64,7 @@ async def _loads(tier: Tier, say: Callable[[str], None], seconds: float) -> list
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{tier.port}"})
     admin.create_topics([NewTopic(TOPIC, TOPIC_PARTITIONS, 1)])[TOPIC].result(20)
     say(f"{GROUPS} groups of {MEMBERS_PER_GROUP} members join")
-    members: list[Member] = []
-    for number in range(GROUPS):
-        members += await settle_group(("127.0.0.1", tier.port), f"bench-{number}", MEMBERS_PER_GROUP)
+    members = await _settle_groups(tier, "bench", GROUPS, MEMBERS_PER_GROUP)
     pids = tier.pids()
     figures = []
     beats = [(m.host, m.port, [m.heartbeat_frame()]) for m in members]
@@ -75,6 +76,15 @@ async def _loads(tier: Tier, say: Callable[[str], None], seconds: float) -> list
         await _cpu_per_request("OffsetCommit of 10 partitions, 3 copies", pids, commits, seconds, None, say)
     )
     return figures
+
+
+async def _settle_groups(tier: Tier, prefix: str, groups: int, size: int) -> list[Member]:
+    members: list[Member] = []
+    for first in range(0, groups, GROUPS_AT_ONCE):
+        numbers = range(first, min(first + GROUPS_AT_ONCE, groups))
+        settling = (settle_group(("127.0.0.1", tier.port), f"{prefix}-{n}", size) for n in numbers)
+        members += [member for group in await asyncio.gather(*settling) for member in group]
+    return members
 
 
 async def _cpu_per_request(
@@ -100,9 +110,7 @@ async def _cpu_per_request(
 
 async def _failovers(tier: Tier, say: Callable[[str], None], kills: int) -> list[Figure]:
     say(f"failover: {FAILOVER_GROUPS} groups, {kills} kills of a leader")
-    members = [
-        (await settle_group(("127.0.0.1", tier.port), f"failover-{n}", 1))[0] for n in range(FAILOVER_GROUPS)
-    ]
+    members = await _settle_groups(tier, "failover", FAILOVER_GROUPS, 1)
     bootstraps = [("127.0.0.1", tier.port + n) for n in range(3)]
     gaps: list[float] = []
     for number in range(kills):

@@ -48,6 +48,14 @@ async def step(spec: TierSpec, kinds: Mapping[str, str] = runtime.KINDS) -> list
     return done
 
 
+async def settle_leaders(spec: TierSpec) -> list[str]:
+    """Move leadership to the preferred replicas right after a start, before any client is there."""
+    plans = [plan for plan in actors_of(spec) if plan.kind == "partition"]
+    looked_at = await asyncio.gather(*(_ask(spec, plan) for plan in plans))
+    found = {plan.name: look for plan, look in zip(plans, looked_at, strict=True) if look is not None}
+    return await _return_leaders(spec, found)
+
+
 def _create(spec: TierSpec, plan: ActorPlan, kinds: Mapping[str, str]) -> bool:
     try:
         create_actor(spec, plan, kinds)

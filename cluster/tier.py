@@ -7,6 +7,7 @@ other way: controllers first, so that nobody brings back what is being stopped.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 import time
@@ -20,6 +21,7 @@ from actors.runtime import ActorCallError
 from actors.spec import NodeSpec, TierSpec
 from cluster import placement, tier_file
 from cluster.actor_plan import actors_of, create_actor, make_run_dir, remove_run_dirs
+from cluster.reconcile import settle_leaders
 from cluster.settings import Settings
 from cluster.tier_file import Running, TierError, TierFile
 
@@ -119,6 +121,8 @@ class Tier:
                     raise TierError(f"{plan.name} did not start: {error}") from None
         progress("actors", total, total)
         self._wait_for_leaders(deadline, progress, interrupted)
+        if self._kinds is runtime.KINDS and asyncio.run(settle_leaders(self.spec)):
+            self._wait_for_leaders(deadline, progress, interrupted)
 
     def _wait_for_leaders(self, deadline: float, progress: Progress, interrupted: Interrupted) -> None:
         total = len(self.spec.placement) + 1

@@ -74,9 +74,9 @@ class PeerTransport(RaftTransport):
         self._nodes = {peer_id: Node(peer_id) for peer_id in self._peers}
         self._links: dict[str, _Link] = {}
         self._unproven: set[_Link] = set()
-        self._ending: list[_Link] = []
         self._server: asyncio.AbstractServer | None = None
         self._dialers: list[asyncio.Task[None]] = []
+        self._making: set[asyncio.Task[None]] = set()
         self._remarks: set[tuple[str | None, str]] = set()
         self._packer = msgpack.Packer()
         self._closed = False
@@ -123,20 +123,18 @@ class PeerTransport(RaftTransport):
             dialer.cancel()
         if self._server is not None:
             self._server.close()
-        self._ending = [*self._links.values(), *self._unproven]
-        for link in self._ending:
-            link.abort()
+        for link in (*self._links.values(), *self._unproven):
+            link.end()
         self._links.clear()
         self._unproven.clear()
 
     async def close(self) -> None:
         """`destroy`, and wait until everything has ended."""
         self.destroy()
-        await asyncio.gather(*self._dialers, return_exceptions=True)
-        for link in self._ending:
-            await link.ended.wait()
+        await asyncio.gather(*self._dialers, *self._making, return_exceptions=True)
         if self._server is not None:
             await self._server.wait_closed()
+        await asyncio.sleep(0)  # the loop closes the sockets of ended links in its next iteration
 
     # -- dialling -----------------------------------------------------------------------------------
 
@@ -144,27 +142,54 @@ class PeerTransport(RaftTransport):
         refused_s = REDIAL_S[1]
         while not self._closed:
             link = _Link(self, peer_id)
+            delay_s = random.uniform(*REDIAL_S)
             try:
-                async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-                    await self._connect(link, address)
+                await self._connect(link, address)
             except OSError:  # nobody listens, or not in time: the common case while a peer is down
-                delay_s = random.uniform(*REDIAL_S)
-            else:
-                await link.ended.wait()
-                if link.was_proven:
-                    refused_s = REDIAL_S[1]
-                    delay_s = random.uniform(*REDIAL_S)
-                else:
-                    refused_s = min(refused_s * 2, REFUSED_REDIAL_MAX_S)
-                    delay_s = random.uniform(refused_s / 2, refused_s)
+                link.end()
+            await link.ended.wait()
+            if link.was_proven:
+                refused_s = REDIAL_S[1]
+            elif link.was_made:
+                refused_s = min(refused_s * 2, REFUSED_REDIAL_MAX_S)
+                delay_s = random.uniform(refused_s / 2, refused_s)
             await asyncio.sleep(delay_s)
 
     async def _connect(self, link: _Link, address: str) -> None:
+        """Raises OSError. Connects a plain socket first: that can be given up at any moment, while a
+        transport that is cancelled half made may (uvloop) never tell its protocol that it has ended."""
         kind, host, port = _parse(address)
-        if kind == "unix":
-            await self._loop.create_unix_connection(lambda: link, path=host)
-        else:
-            await self._loop.create_connection(lambda: link, host, port)
+        async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
+            if kind == "unix":
+                connection = await self._connected_socket(socket.AF_UNIX, host)
+            else:
+                found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                connection = await self._connected_socket(found[0][0], found[0][4])
+        making = self._loop.create_task(self._make(link, connection, kind))
+        self._making.add(making)
+        making.add_done_callback(self._making.discard)
+        await asyncio.shield(making)
+
+    async def _connected_socket(self, family: int, address: Any) -> socket.socket:
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connection.setblocking(False)
+            await self._loop.sock_connect(connection, address)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def _make(self, link: _Link, connection: socket.socket, kind: str) -> None:
+        try:
+            if kind == "unix":
+                await self._loop.create_unix_connection(lambda: link, sock=connection)
+            else:
+                await self._loop.create_connection(lambda: link, sock=connection)
+        except OSError:
+            link.end()
+        if not link.was_made:
+            link.end()
 
     # -- called by links ----------------------------------------------------------------------------
 
@@ -197,10 +222,12 @@ class PeerTransport(RaftTransport):
         if reason is not None:
             self.remark(link.peer_id, reason)
         self.lost(link, closed_by_host=False)
-        link.abort()
+        link.end()
+
+    def ended(self, link: _Link) -> None:
+        self._unproven.discard(link)
 
     def lost(self, link: _Link, *, closed_by_host: bool) -> None:
-        self._unproven.discard(link)
         peer_id = link.peer_id
         if peer_id is None or self._links.get(peer_id) is not link:
             return
@@ -222,6 +249,7 @@ class _Link(asyncio.Protocol):
 
     def __init__(self, owner: PeerTransport, dial: str | None) -> None:
         self.peer_id: str | None = None
+        self.was_made = False
         self.was_proven = False
         self.ended = asyncio.Event()
         self._owner = owner
@@ -238,8 +266,9 @@ class _Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if not self._owner.admit(self):
-            self._transport.abort()
+        self.was_made = True
+        if self.ended.is_set() or not self._owner.admit(self):
+            self.end()
             return
         _tune(transport.get_extra_info("socket"))
         loop = asyncio.get_running_loop()
@@ -260,7 +289,7 @@ class _Link(asyncio.Protocol):
         except Refused as refused:
             claimed = self._handshake.claimed_id if self._handshake is not None else None
             self._owner.remark(claimed, str(refused))
-            self.abort()
+            self.end()
         if handled:
             self._owner.on_activity()
 
@@ -271,11 +300,8 @@ class _Link(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         # A process that is killed with unread bytes in its sockets resets its connections.
         closed = self._host_closed or isinstance(error, ConnectionResetError | BrokenPipeError)
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._transport = None
         self._owner.lost(self, closed_by_host=closed)
-        self.ended.set()
+        self.end()
 
     # -- frames -------------------------------------------------------------------------------------
 
@@ -299,9 +325,15 @@ class _Link(asyncio.Protocol):
         loop.call_at(self._late_until, self.write, body)
         return True
 
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+    def end(self) -> None:
+        """For good and at once: nothing here waits for the transport to say so. May be called again."""
+        self._owner.ended(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        transport, self._transport = self._transport, None
+        self.ended.set()
+        if transport is not None:
+            transport.abort()
 
     def _next_frame(self) -> Any | None:
         buffer = self._buffer
@@ -346,7 +378,7 @@ class _Link(asyncio.Protocol):
     def _too_slow(self) -> None:
         claimed = self._handshake.claimed_id if self._handshake is not None else None
         self._owner.remark(claimed, f"no proof of identity within {HANDSHAKE_TIMEOUT_S} s")
-        self.abort()
+        self.end()
 
 
 def _nothing() -> None:

@@ -11,7 +11,7 @@ from typing import IO, Any
 from tests.kafka import jvm
 from tests.tier.conftest import until
 
-JOIN_DEADLINE_S = 60.0
+JOIN_DEADLINE_S = 90.0
 """A JVM's start and a rebalance that a KIP-848 member learns of at its next heartbeat, on busy cores."""
 CLOSE_DEADLINE_S = 30.0
 

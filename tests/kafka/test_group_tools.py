@@ -13,7 +13,7 @@ from tests.kafka.members import JavaMember, partitions_of
 from tests.kafka.tools import ALL_GROUPS, GROUPS, Row, Tools
 from tests.tier.consumers import produce
 
-pytestmark = [pytest.mark.kafka, pytest.mark.clients]
+pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]
 
 ASSIGNOR = {"classic": "range", "consumer": "uniform"}
 """What a member gets that names none; Java's classic default is [range, cooperative-sticky]."""

@@ -11,7 +11,7 @@ from tests.kafka.conftest import SESSION_TIMEOUT_MS, Start, new_topic
 from tests.kafka.members import partitions_of, shared_out
 from tests.tier.consumers import produce
 
-pytestmark = [pytest.mark.kafka, pytest.mark.clients]
+pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]
 
 ASSIGNORS = "org.apache.kafka.clients.consumer."
 CLASSIC = {"group_protocol": "classic", "heartbeat_interval_ms": 300}

@@ -16,7 +16,7 @@ from tests.kafka.members import JavaMember, partitions_of, shared_out
 from tests.tier.conftest import DEADLINE_S, kill
 from tests.tier.test_failover import leader_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.clients]
+pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]
 
 PARTITIONS = 4
 PROGRESS = 40

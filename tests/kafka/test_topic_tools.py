@@ -9,7 +9,7 @@ from tests.kafka.tools import CONFIGS, CONSUMER, OFFSETS, PRODUCER, TOPICS, VERS
 from tests.tier.conftest import until
 from tests.tier.consumers import produce
 
-pytestmark = [pytest.mark.kafka, pytest.mark.clients]
+pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]
 
 
 def test_topic_is_created_described_grown_and_deleted(tools: Tools, group_id: str) -> None:

@@ -50,7 +50,7 @@ class Tools:
         assert self._process.stdout is not None
         self._input: IO[str] = self._process.stdin
         self._output: IO[str] = self._process.stdout
-        self._answers: queue.Queue[str] = queue.Queue()
+        self._answers: queue.Queue[str | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -66,14 +66,16 @@ class Tools:
 
     def attempt(self, main_class: str, *arguments: str, lines_in: str = "") -> Run:
         """Run the tool to its end, whatever it is. AssertionError after a minute: the JVM is lost."""
-        fields = (lines_in, main_class, "--bootstrap-server", self._bootstrap, *arguments)
+        fields = (lines_in, main_class, *arguments, "--bootstrap-server", self._bootstrap)
         self._input.write(",".join(base64.b64encode(field.encode()).decode() for field in fields) + "\n")
         self._input.flush()
         try:
-            answer = json.loads(self._answers.get(timeout=TIMEOUT_S))
+            line = self._answers.get(timeout=TIMEOUT_S)
         except queue.Empty:
             self._process.kill()
-            raise AssertionError(f"no end of {main_class} {' '.join(arguments)}") from None
+            line = None
+        assert line is not None, f"no answer from {main_class} {' '.join(arguments)}"
+        answer = json.loads(line)
         return Run(exit_code=answer["exit"], out=answer["out"], err=answer["err"])
 
     def run(self, main_class: str, *arguments: str, lines_in: str = "") -> str:
@@ -91,6 +93,7 @@ class Tools:
     def _read(self) -> None:
         for line in self._output:
             self._answers.put(line)
+        self._answers.put(None)
 
 
 def rows(text: str) -> list[Row]:
