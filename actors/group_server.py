@@ -2,40 +2,58 @@
 
 A frame comes from a client's own connection (handed over by the broker) or relayed through the node's
 broker. This module knows tokens and wire versions; the replica decides, the connections carry.
+
+A member's steady heartbeats differ in nothing but the correlation id, so a connection's last heartbeat is
+remembered decoded (`LastHeartbeat`): the next one that has the same bytes is not parsed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
 from actors.api import groups as spanning
 from actors.contract import Request, Token
 from actors.coordinator.refusals import refusal
+from actors.limits import REMEMBERED_HEARTBEAT_BYTES_MAX
 from actors.network.identity import ClientIdentity
 from actors.protocol import codec
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from actors.protocol.headers import Header
 from actors.protocol.java_hash import partition_for
 from actors.replica import Replica
 
-Answer = Callable[[bytes | None], None]
-"""Takes a whole answer frame; None: the connection can only be closed."""
+Answer = Callable[[bytes], None]
+"""Takes a whole answer frame."""
+
+_Owed = tuple[Answer, Header, list[Any], Any]
+"""A request whose answer is still to come: who takes it, the request's header, the answers for groups that
+other partitions lead (to be merged in, W17), the request's body."""
+
+_CORRELATION_ID: Final = slice(4, 8)
+_BEFORE: Final = slice(0, 4)
+_BEHIND: Final = slice(8, None)
 
 
 class ElsewhereError(Exception):
     """The request speaks of groups of other partitions: the node's broker knows who leads them."""
 
 
-class _Owed(NamedTuple):
-    """A request whose answer is still to come."""
+class LastHeartbeat:
+    """The last heartbeat of one connection: its bytes without the correlation id, and what they meant."""
 
-    answer: Answer
-    header: Header
-    refused: list[Any]
-    """Answers for groups that other partitions lead, to be merged in (W17)."""
-    body: Any
+    __slots__ = ("before", "behind", "body", "header")
+
+    def __init__(self, header: Header, frame: bytes, body: Any) -> None:
+        self.before = frame[_BEFORE]
+        self.behind = frame[_BEHIND]
+        self.header = header
+        self.body = body
+
+    def is_same(self, frame: bytes) -> bool:
+        return frame[_BEHIND] == self.behind and frame[_BEFORE] == self.before
 
 
 class GroupServer:
@@ -47,13 +65,27 @@ class GroupServer:
         self._partitions = partitions
         self._now_ms = now_ms
         self._owed: dict[Token, _Owed] = {}
-        self._next_token = 0
-        self.requests = 0
+        self._last_token = 0
+
+    @property
+    def requests(self) -> int:
+        """Requests decided so far."""
+        return self._last_token
+
+    def serve_again(
+        self, last: LastHeartbeat, frame: bytes, identity: ClientIdentity, answer: Answer
+    ) -> bytes | None:
+        """Answer a heartbeat of which `last.is_same(frame)` holds."""
+        api_key, api_version, _, client_id = last.header
+        correlation_id = int.from_bytes(frame[_CORRELATION_ID], "big", signed=True)
+        header = Header(api_key, api_version, correlation_id, client_id)
+        return self._submit(header, identity, answer, last.body, last.body, [])
 
     def serve(
         self, header: Header, frame: bytes, body_offset: int, identity: ClientIdentity, answer: Answer
-    ) -> bytes | None:
-        """Answer one request of a client's own connection: the answer frame now, or None and `answer` later.
+    ) -> tuple[bytes | None, LastHeartbeat | None]:
+        """Answer one request of a client's own connection: the answer frame now, or None and `answer` later;
+        with it what to remember for `serve_again`, if it was a heartbeat.
 
         Raises ElsewhereError if it is not for this partition alone, MalformedRequest if the bytes lie.
         """
@@ -64,7 +96,13 @@ class GroupServer:
             is_mine = set(self._split(header.api_key, body)) <= {self._partition}
         if not is_mine:
             raise ElsewhereError
-        return self._submit(header, identity, answer, body, body, [])
+        last = None
+        if (
+            header.api_key in (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
+            and len(frame) <= REMEMBERED_HEARTBEAT_BYTES_MAX
+        ):
+            last = LastHeartbeat(header, frame, body)
+        return self._submit(header, identity, answer, body, body, []), last
 
     def serve_relayed(
         self, header: Header, frame: bytes, body_offset: int, identity: ClientIdentity, answer: Answer
@@ -85,7 +123,10 @@ class GroupServer:
         """The replica's answer to a request that had to wait."""
         owed = self._owed.pop(token, None)
         if owed is not None:
-            owed.answer(self._finish(owed, response))
+            answer, header, refused, body = owed
+            if refused:
+                response = spanning.merge(header.api_key, [response, *refused], body)
+            answer(self._encode(header, response))
 
     def _submit(
         self,
@@ -96,25 +137,20 @@ class GroupServer:
         body: Any,
         refused: list[Any],
     ) -> bytes | None:
-        self.requests += 1
-        token = self._next_token = self._next_token + 1
-        request = Request(
-            token, header.api_key, header.api_version, header.client_id, identity.client_host, mine
-        )
-        owed = self._owed[token] = _Owed(answer, header, refused, body)
+        token = self._last_token = self._last_token + 1
+        request = Request(token, header[0], header[1], header[3], identity[0], mine)
+        # Noted before the replica decides: it may release this very request while it does.
+        self._owed[token] = (answer, header, refused, body)
         response = self._replica.submit(request, self._now_ms())
         if response is None:
             return None
         del self._owed[token]
-        return self._finish(owed, response)
+        if refused:
+            response = spanning.merge(header.api_key, [response, *refused], body)
+        return codec.encode(header[0], header[1], header[2], response)
 
     def _split(self, api_key: int, body: Any) -> dict[int, Any]:
         return spanning.split(api_key, body, lambda g: partition_for(g, self._partitions), self._partitions)
-
-    def _finish(self, owed: _Owed, response: Any) -> bytes:
-        if owed.refused:
-            response = spanning.merge(owed.header.api_key, [response, *owed.refused], owed.body)
-        return self._encode(owed.header, response)
 
     def _encode(self, header: Header, response: Any) -> bytes:
         return codec.encode(header.api_key, header.api_version, header.correlation_id, response)

@@ -36,6 +36,8 @@ LOG_FILE_BYTES_MAX = 8 * MIB
 LOG_FILES_MAX = 3
 """Of each actor."""
 
+REMEMBERED_HEARTBEAT_BYTES_MAX = 512
+"""Of each connection: its last heartbeat, so that the next one need not be decoded."""
 FRAMES_PER_TURN_MAX = 128
 """Pipelined requests of one connection that are served before the other connections have their turn."""
 FIRST_FRAME_MS_MAX = 30_000

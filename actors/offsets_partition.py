@@ -21,10 +21,11 @@ from actors import runtime
 from actors.api.in_place import answer_in_place
 from actors.coordinator.records import RECORD_TYPES
 from actors.coordinator.shard import CoordinatorShard
-from actors.group_server import Answer, ElsewhereError, GroupServer
+from actors.group_server import ElsewhereError, GroupServer
 from actors.logs import log_to_file
 from actors.metadata.image import NO_NODE, MetadataImage
 from actors.metadata.wire import unpack_image
+from actors.network.channel import Answer
 from actors.network.connection import LATER, Connection
 from actors.network.identity import ClientIdentity
 from actors.network.link import Link
@@ -32,7 +33,7 @@ from actors.network.listener import raise_file_limit
 from actors.network.table import ConnectionLimits, ConnectionTable
 from actors.protocol.api_keys import GROUP_APIS
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
-from actors.protocol.headers import parse_header
+from actors.protocol.headers import Header, parse_header
 from actors.replica import RecordType
 from actors.replica_host import ReplicaHost
 from actors.spec import TierSpec, broker_name, controller_name, partition_group, partition_name
@@ -154,27 +155,40 @@ class OffsetsPartition:
 
     # Requests of clients whose connections live here.
 
-    def on_frame(self, connection: Connection, frame: bytes) -> Any:
-        try:
-            header, body_offset = parse_header(frame)
-            if header.api_key in GROUP_APIS:
-                answered = self._server.serve(
-                    header, frame, body_offset, connection.identity, partial(_answer, connection)
+    def on_frame(self, connection: Connection, frame: bytes) -> bytes | None:
+        last = connection.session
+        if last is not None and last.is_same(frame):
+            answered = self._server.serve_again(last, frame, connection.identity, connection.answer)
+        else:
+            try:
+                header, body_offset = parse_header(frame)
+                if header.api_key not in GROUP_APIS:
+                    return self._serve_other(connection, header, frame, body_offset)
+                answered, connection.session = self._server.serve(
+                    header, frame, body_offset, connection.identity, connection.answer
                 )
-                if answered is None or self._host.replica.has_batch:
-                    self._host.wake()  # to commit what was decided, or for a timer that is due sooner now
+            except ElsewhereError:
+                return self._relay(connection, frame)
+            except (MalformedRequest, UnsupportedRequest) as error:
+                connection.close(str(error))
+                return LATER
+        if answered is None or self._host.replica.has_batch:
+            self._host.wake()  # to commit what was decided, or for a timer that is due sooner now
+        return answered
+
+    def _serve_other(
+        self, connection: Connection, header: Header, frame: bytes, body_offset: int
+    ) -> bytes | None:
+        """What any actor can answer from the image is answered here, the rest by the node's broker."""
+        if self._image.nodes:
+            answered = answer_in_place(
+                self._image, self._offsets_leaders(), self._host.node_id, header, frame, body_offset
+            )
+            if answered is not None:
                 return answered
-            if self._image.nodes:
-                answered = answer_in_place(
-                    self._image, self._offsets_leaders(), self._host.node_id, header, frame, body_offset
-                )
-                if answered is not None:
-                    return answered
-        except ElsewhereError:
-            pass
-        except (MalformedRequest, UnsupportedRequest) as error:
-            connection.close(str(error))
-            return LATER
+        return self._relay(connection, frame)
+
+    def _relay(self, connection: Connection, frame: bytes) -> bytes | None:
         self._link.ask(connection.identity, frame, partial(_answer, connection), RELAY_TIMEOUT_S)
         return LATER
 

@@ -96,6 +96,8 @@ class Replica:
         self._open: dict[Token, Request] = {}
         """Requests whose answer is still owed: parked by the shard, or waiting for a commit or the lease."""
         self._leaseless: list[Reply] = []
+        self._is_full = False
+        """As of the last flush: what waits for its commit has reached its bound."""
 
     # Requests.
 
@@ -109,7 +111,7 @@ class Replica:
         if not self.serving:
             code = ErrorCode.coordinator_load_in_progress if log.is_leader else ErrorCode.not_coordinator
             return self.shard.refusal(request, code)
-        if self._is_full(log):
+        if self._is_full:
             return self.shard.refusal(request, ErrorCode.coordinator_not_available)
         result = self.shard.handle(request, now_ms)
         replies = result.replies
@@ -141,6 +143,11 @@ class Replica:
             self._release_leaseless()
         if self._batch.undo:
             self._propose()
+        assert self.log is not None
+        self._is_full = (
+            self.log.pending_bytes > RAFT_PENDING_BYTES_MAX // 2
+            or len(self._packer.getbuffer()) > RAFT_BATCH_BYTES_MAX
+        )
 
     @property
     def has_batch(self) -> bool:
@@ -217,12 +224,6 @@ class Replica:
             self._release(token, self.shard.refusal(request, ErrorCode.not_coordinator))
 
     # Inside.
-
-    def _is_full(self, log: Log) -> bool:
-        return (
-            log.pending_bytes > RAFT_PENDING_BYTES_MAX // 2
-            or len(self._packer.getbuffer()) > RAFT_BATCH_BYTES_MAX
-        )
 
     def _undo_all(self) -> list[tuple[Key, Value | None]]:
         """Take back every uncommitted record, newest first; returns what a redo must apply, in reverse."""

@@ -82,7 +82,11 @@ class CoordinatorShard:
         """What no Kafka API tells of a group: its generation or epochs, as plain values; {} if unknown."""
         live = self.state.classic.get(group_id)
         if live is not None:
-            return {"state": classic.describe(self.state, group_id).group_state, "members": len(live.members), "generation": live.generation}
+            return {
+                "state": classic.describe(self.state, group_id).group_state,
+                "members": len(live.members),
+                "generation": live.generation,
+            }
         group = self.state.consumer.get(group_id)
         if group is None:
             return {}

@@ -22,7 +22,8 @@ from tests.kafka.members import JavaMember
 from tests.kafka.tools import Tools
 
 DEADLINE_S = 30.0
-SESSION_TIMEOUT_MS = 6_000
+SESSION_TIMEOUT_MS = 10_000
+"""Twice the heartbeat interval of a KIP-848 member: a busy machine must not cost a member its place."""
 FLAGS = (
     "--set=group.initial.rebalance.delay.ms=200",
     f"--set=group.consumer.min.session.timeout.ms={SESSION_TIMEOUT_MS}",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from typing import Any
 
 import pytest
 
+from actors.protocol.java_hash import partition_for
 from bench.members import settle_group
 from bench.throwaway import Tier
 from tests.tier.committer import Committer
@@ -84,6 +87,36 @@ def test_killed_leaders_lose_no_commit_and_no_member(tier: Tier, topic: str, gro
 def test_twenty_killed_leaders_lose_no_commit_and_no_member(tier: Tier, topic: str, group_id: str) -> None:
     async def story() -> None:
         await check(await through_kills(tier, topic, group_id, 20))
+
+    asyncio.run(story())
+
+
+def test_frozen_leader_is_replaced_and_comes_back_as_a_follower(
+    tier: Tier, topic: str, group_id: str
+) -> None:
+    """A process that sleeps (SIGSTOP) closes no connection: silence deposes it, its term fences it."""
+
+    async def story() -> None:
+        (member,) = await settle_group(("127.0.0.1", tier.port), group_id, 1)
+        committer = Committer(bootstraps(tier), member, topic)
+        halt = asyncio.Event()
+        running = asyncio.create_task(committer.run(halt))
+        partition = partition_for(group_id, 4)
+        leader = await asyncio.to_thread(leader_of, tier, partition)
+        os.kill(leader["pid"], signal.SIGSTOP)
+        try:
+            before = committer.acknowledged
+            await asyncio.to_thread(
+                until, lambda: committer.acknowledged > before + 20, "commits go on without the frozen leader"
+            )
+        finally:
+            os.kill(leader["pid"], signal.SIGCONT)
+        again = await asyncio.to_thread(leader_of, tier, partition)
+        assert again["term"] > leader["term"]
+        assert leader["pid"] in [r["pid"] for r in tier.replicas()], "the process that woke is a follower now"
+        halt.set()
+        await asyncio.wait_for(running, DEADLINE_S)
+        await check([committer])
 
     asyncio.run(story())
 
