@@ -7,11 +7,12 @@ from pathlib import Path
 
 from typer.main import get_command
 
+from actors.protocol.versions import VERSIONS, ApiRange
 from cluster import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `groupd ([a-z-]+(?: [a-z-]+)?)` \| (.+) \|$", re.MULTILINE)
-BUILT_IN = {"up", "status", "down", "topics", "groups", "config", "demo"}
+BUILT_IN = {"up", "status", "down", "topics", "groups", "config", "demo", "replicas"}
 
 
 def commands() -> dict[str, str]:
@@ -34,3 +35,14 @@ def test_the_command_table_is_that_of_the_program() -> None:
     rows = "\n".join(f"| `groupd {name}` | {text} |" for name, text in actual.items())
     assert {name: table.get(name) for name in actual} == actual, f"README.md should have\n{rows}"
     assert {name for name in table if name.split()[0] in BUILT_IN} == set(actual)
+
+
+def test_the_list_of_apis_is_that_of_the_version_table() -> None:
+    """Mend the README with the line that this test prints."""
+    line = ", ".join(_api(api) for _, api in sorted(VERSIONS.items())) + "."
+    assert line in (ROOT / "README.md").read_text(encoding="utf-8"), line
+
+
+def _api(api: ApiRange) -> str:
+    name = "".join(part.capitalize() for part in api.name.split("_"))
+    return f"{name} {api.min_version}" + (f"-{api.max_version}" if api.max_version != api.min_version else "")
