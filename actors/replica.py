@@ -326,4 +326,12 @@ class Replica:
             record_type = self._record_types.get(key[0])
             if record_type is None:
                 continue  # a record type of a newer release: skipped, as Kafka's loader does (R6)
-            yield Record(record_type.key(*key), None if value is None else record_type.value(*value))
+            yield Record(
+                _named(record_type.key, key), None if value is None else _named(record_type.value, value)
+            )
+
+
+def _named(cls: Any, values: tuple[Any, ...]) -> Any:
+    """A NamedTuple of plain values; fields that an older release did not write get their defaults."""
+    # Every record of every follower comes through here: tuple.__new__ costs half of what the class does.
+    return tuple.__new__(cls, values) if len(values) == len(cls._fields) else cls(*values)
