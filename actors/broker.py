@@ -57,11 +57,12 @@ class Broker:
         self._leaders: dict[int, tuple[int, int]] = {}
         """Offsets partition -> (term, node id of its leader), the freshest news."""
         self._controller = RayControllerClient(spec)
+        self._logs = TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics")
         self._apis = BrokerApis(
             node_id=node_id,
             settings=spec.broker,
             controller=self._controller,
-            logs=TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics"),
+            logs=self._logs,
             clock_ms=steady_clock_ms(),
         )
         limits = ConnectionLimits.of(spec.broker)
@@ -110,6 +111,10 @@ class Broker:
         self._table.close()
         self._hub.close()
         self._apis.close()
+        try:
+            self._logs.close()
+        except OSError as error:
+            log.warning("the topics' offsets will skip ahead at the next start: %s", error)
 
     async def status(self) -> dict[str, Any]:
         """What `groupd status` shows of this broker."""

@@ -97,7 +97,6 @@ class Controller:
 
     async def status(self) -> dict[str, Any]:
         """What `groupd status` shows of this replica."""
-        raft = self._host.raft
         status: dict[str, Any] = {
             "replica": self._host.replica_id,
             "node_id": self._host.node_id,
@@ -107,15 +106,11 @@ class Controller:
             "leader_node": self._host.leader_node,
             "serving": self._host.replica.serving,
         }
-        if raft is not None:
+        if self._host.raft is not None:
             image = self._shard.image()
-            status |= {
-                "role": raft.status()["role"],
-                "term": raft.term,
-                "topics": len(image.topics),
-                "image_version": image.version,
-                "problem": self._problem or raft.status()["failure"],
-            }
+            status |= self._host.health()
+            status["problem"] = self._problem or status["problem"]
+            status |= {"topics": len(image.topics), "image_version": image.version}
         return status
 
     async def submit(self, command: bytes) -> bytes:

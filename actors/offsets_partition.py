@@ -108,7 +108,6 @@ class OffsetsPartition:
     async def status(self) -> dict[str, Any]:
         """What `groupd status` shows of this replica."""
         host = self._host
-        raft = host.raft
         status: dict[str, Any] = {
             "partition": self._partition,
             "replica": host.replica_id,
@@ -122,18 +121,10 @@ class OffsetsPartition:
             "groups": {},
             "role": "starting",
         }
-        if raft is None:
+        if host.raft is None:
             return status
-        peers = raft.status()
-        status |= {
-            "role": peers["role"],
-            "problem": self._problem or peers["failure"],
-            "term": raft.term,
-            "last_index": raft.last_index,
-            "commit_index": raft.commit_index,
-            "applied_index": raft.applied_index,
-            "lag": {host.nodes[int(peer)]: each["lag"] for peer, each in peers.get("peers", {}).items()},
-        }
+        status |= host.health()
+        status["problem"] = self._problem or status["problem"]
         if host.replica.serving:
             status["groups"] = dict(Counter(self._shard.group_states()))
         return status

@@ -8,9 +8,11 @@ one Raft entry of what was decided, and lets Raft send and commit.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,11 @@ from storage.transport import PeerTransport
 log = logging.getLogger("groupd.replica")
 
 TURN_LATE_MS = 1
+NOT_AT_ALL = float("inf")
+DISK_LOOK_INTERVAL_S = 3.0
+FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+EXIT_RESTART = 70
+"""Any exit but that of a stop makes Ray start the actor again."""
 
 
 class ReplicaHost:
@@ -68,7 +75,8 @@ class ReplicaHost:
         self._transport: PeerTransport | None = None
         self._turn_is_due = False
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = float("inf")
+        self._timer_at = NOT_AT_ALL
+        self._disk_timer: asyncio.TimerHandle | None = None
         self._stopped = False
 
     async def start(self) -> None:
@@ -124,6 +132,7 @@ class ReplicaHost:
         self.replica.log = self.raft
         await self._transport.start()
         self.wake()
+        self._disk_timer = loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
 
     async def stop(self) -> None:
         """Hand leadership on if there is somebody to take it, then close links and disk."""
@@ -136,12 +145,28 @@ class ReplicaHost:
             while raft.is_leader and self._loop.time() < deadline:
                 await asyncio.sleep(0.005)
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._transport is not None:
-            await self._transport.close()
+        for timer in (self._timer, self._disk_timer):
+            if timer is not None:
+                timer.cancel()
         if raft is not None:
             raft.close()
+        if self._transport is not None:
+            await self._transport.close()
+
+    def health(self) -> dict[str, Any]:
+        """What the statuses of partition replicas and controllers have in common, once Raft is up."""
+        raft = self.raft
+        assert raft is not None
+        peers = raft.status()
+        return {
+            "role": peers["role"],
+            "problem": peers["failure"],
+            "term": raft.term,
+            "last_index": raft.last_index,
+            "commit_index": raft.commit_index,
+            "applied_index": raft.applied_index,
+            "lag": {self.nodes[int(peer)]: each["lag"] for peer, each in peers.get("peers", {}).items()},
+        }
 
     @property
     def leader_replica(self) -> int | None:
@@ -165,6 +190,23 @@ class ReplicaHost:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self.wake)
 
+    def _look_at_disk(self) -> None:
+        """Leave, to be started anew by Ray, once a disk that was full has room for a segment again.
+
+        Only a full disk passes: what a disk still holds after it failed to sync is not known, so that such
+        a replica waits for the operator. What was acknowledged is in the journal, and nothing else counts.
+        """
+        assert self._loop is not None
+        assert self.raft is not None
+        failure = self.raft.status()["failure"] or ""
+        was_full = any(f"[Errno {number}]" in failure for number in FULL_DISK_ERRNOS)
+        if was_full and "sync failed" not in failure:
+            free_bytes = shutil.disk_usage(self.spec.data_dir).free
+            if free_bytes > self.spec.raft.journal_segment_bytes:
+                log.critical("%s-%s: there is space again, starting anew", self.group, self.replica_id)
+                os._exit(EXIT_RESTART)
+        self._disk_timer = self._loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
+
     def _turn(self) -> None:
         self._turn_is_due = False
         raft, replica = self.raft, self.replica
@@ -179,7 +221,7 @@ class ReplicaHost:
         except Exception:
             # A replica that failed to apply must not go on answering: Ray starts a new one, which replays.
             log.critical("%s-%s: fatal, leaving", self.group, self.replica_id, exc_info=True)
-            os._exit(70)
+            os._exit(EXIT_RESTART)
         if replica.has_batch:
             self.wake()
         self._arm()
@@ -192,9 +234,12 @@ class ReplicaHost:
         if deadline_ms is not None:
             in_ms = max(deadline_ms - self.now_ms() + TURN_LATE_MS, TURN_LATE_MS)
             at = min(at, self._loop.time() + in_ms / 1000)
+        if at <= self._loop.time():
+            self.wake()
+            return
+        if at == NOT_AT_ALL or (self._timer is not None and self._timer_at <= at):
+            return
         if self._timer is not None:
-            if self._timer_at <= at:
-                return
             self._timer.cancel()
         self._timer_at = at
         self._timer = self._loop.call_at(at, self._fire)

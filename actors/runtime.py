@@ -11,15 +11,18 @@ Not here: which actors a tier has (cluster.tier) and what they do.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import functools
 import importlib
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,7 +84,8 @@ class _Local:
     """The Ray head that this process started, if any."""
 
     node: Any = None
-    family: tuple[Any, ...] = ()
+    token_path: Path | None = None
+    """In the environment of every process of that Ray, and of no other Ray."""
 
 
 # Starting, attaching, stopping.
@@ -157,6 +161,7 @@ def start_local(namespace: str, run_dir: Path, *, token_path: Path, numba_cache_
         object_store_memory=OBJECT_STORE_BYTES,
     )
     try:
+        _Local.token_path = token_path
         _Local.node = LeanNode(params, head=True, shutdown_at_exit=False, spawn_reaper=True)
         address = str(_Local.node.gcs_address)
         _connect(address, namespace, loopback=True)
@@ -201,16 +206,23 @@ def shutdown() -> None:
         return
     import ray
 
-    if _Local.node is not None:
-        _Local.family = _family()
-    with contextlib.suppress(Exception):  # a half-dead Ray must not keep us from ending its processes
-        ray.shutdown()
+    family = () if _Local.node is None else _family()
+    if local_problem() is None:
+        with contextlib.suppress(Exception):  # a half-dead Ray must not keep us from ending its processes
+            ray.shutdown()
+    else:
+        # It would wait for the dead, now and once more when the interpreter ends.
+        atexit.unregister(importlib.import_module("ray._private.worker").shutdown)
     if _Local.node is not None:
         with contextlib.suppress(Exception):
             _Local.node.kill_all_processes(check_alive=False, allow_graceful=True)
-        _end(_Local.family)
+        _end(family)
         _Local.node = None
-        _Local.family = ()
+
+
+def connected() -> bool:
+    """Whether this process is connected to a Ray: after `shutdown`, to one that died."""
+    return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
 
 
 def local_problem() -> str | None:
@@ -407,15 +419,18 @@ def _connect(address: str, namespace: str, *, loopback: bool) -> None:
 
 
 def _tame() -> None:
-    """Undo two habits of Ray in this process.
+    """Undo three habits of Ray in this process.
 
     It replaces a loopback address by the machine's public one, so a Ray bound to loopback could not be
     reached. And it prints warnings of its raylet over our screen, whatever `log_to_driver` says.
+    A third is undone for the processes it starts: they would share our process group, so what a closed
+    terminal or `timeout` sends to the group would end Ray under the actors before we can stop them.
     """
     services: Any = importlib.import_module("ray._private.services")
     worker: Any = importlib.import_module("ray._private.worker")
     services.resolve_ip_for_localhost = lambda host: host
     worker.print_to_stdstream = lambda *_, **__: None
+    services.ConsolePopen = functools.partial(subprocess.Popen, process_group=0)
 
 
 def _share_our_code() -> None:
@@ -427,7 +442,7 @@ def _share_our_code() -> None:
 
 
 def _family() -> tuple[Any, ...]:
-    """Every process under the local Ray, to be looked for after its end."""
+    """Every process of the local Ray, to be looked for after its end."""
     import psutil
 
     pids = [info.process.pid for infos in _Local.node.all_processes.values() for info in infos]
@@ -436,7 +451,19 @@ def _family() -> tuple[Any, ...]:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
             family += [process, *process.children(recursive=True)]
-    return tuple(family)
+    return (*family, *_orphans())
+
+
+def _orphans() -> Iterator[Any]:
+    """Actors whose raylet died: nobody's children, and not sure to end by themselves."""
+    import psutil
+
+    for process in psutil.process_iter(["name"]):
+        with contextlib.suppress(psutil.Error):
+            if process.info["name"].startswith("ray::") and process.environ().get(
+                "RAY_AUTH_TOKEN_PATH"
+            ) == str(_Local.token_path):
+                yield process
 
 
 def _end(family: Sequence[Any]) -> None:

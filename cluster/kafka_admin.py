@@ -12,6 +12,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from confluent_kafka import (
+    ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaException,
@@ -73,8 +74,12 @@ class KafkaAdmin:
         ]
 
     def describe_group(self, group_id: str) -> dict[str, Any]:
+        """Raises TierError, also if there is no such group."""
         futures = self._client.describe_consumer_groups([group_id], request_timeout=REQUEST_TIMEOUT_S)
         described = self._one(futures[group_id])
+        if described.state == ConsumerGroupState.DEAD:
+            # What DescribeGroups before version 6 says of a group that does not exist.
+            raise TierError(f"{group_id}: there is no such group")
         members = [
             {
                 "member_id": member.member_id,

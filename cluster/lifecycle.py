@@ -157,7 +157,7 @@ def _keep(stop: StopRequest) -> None:
 
 def _put_away(tier: Tier | None, run_dir: Path | None, data_dir: Path, progress: Progress) -> None:
     try:
-        if tier is not None:
+        if tier is not None and runtime.local_problem() is None:  # a dead Ray would be waited for
             tier.stop(progress)
     finally:
         runtime.shutdown()

@@ -93,7 +93,8 @@ class Tier:
         self.spec = spec
         self.plans = actors_of(spec)
         self._kinds = kinds
-        self._handles: dict[str, runtime.Handle] = {}
+        self._starting: dict[runtime.Ref, str] = {}
+        """Names of the actors that did not finish their start, by the call that waits for it."""
 
     def start(self, progress: Progress, interrupted: Interrupted) -> None:
         """Make all actors and wait until clients can be served.
@@ -106,19 +107,20 @@ class Tier:
                 make_run_dir(self.spec, node.node_id)
             except (ActorCallError, TimeoutError) as error:
                 raise TierError(f"{self.spec.run_dir} on {node.host} cannot be made: {error}") from None
+        self._check(deadline, interrupted, lambda: "Ray")
         for plan in self.plans:
-            self._handles[plan.name] = create_actor(self.spec, plan, self._kinds)
-        starting = {runtime.submit(self._handles[plan.name], "start"): plan for plan in self.plans}
-        total = len(starting)
-        while starting:
-            progress("actors", total - len(starting), total)
-            self._check(deadline, interrupted, lambda: ", ".join(plan.name for plan in starting.values()))
-            for ref in runtime.finished(list(starting), POLL_INTERVAL_S):
-                plan = starting.pop(ref)
+            handle = create_actor(self.spec, plan, self._kinds)
+            self._starting[runtime.submit(handle, "start")] = plan.name
+        total = len(self.plans)
+        while self._starting:
+            progress("actors", total - len(self._starting), total)
+            self._check(deadline, interrupted, lambda: ", ".join(self._starting.values()))
+            for ref in runtime.finished(list(self._starting), POLL_INTERVAL_S):
+                name = self._starting.pop(ref)
                 try:
                     runtime.result(ref, STATUS_TIMEOUT_S)
                 except (ActorCallError, TimeoutError) as error:
-                    raise TierError(f"{plan.name} did not start: {error}") from None
+                    raise TierError(f"{name} did not start: {error}") from None
         progress("actors", total, total)
         self._wait_for_leaders(deadline, progress, interrupted)
         if self._kinds is runtime.KINDS and asyncio.run(settle_leaders(self.spec)):
@@ -158,7 +160,9 @@ class Tier:
         done = 0
         for group in groups:
             handles = {name: handle for name in group if (handle := _find(name, namespace)) is not None}
-            _ask_all(handles, "stop", STOP_TIMEOUT_S)
+            # Nobody is served yet by one that is still starting, and it would answer late.
+            started = {name: handles[name] for name in handles.keys() - self._starting.values()}
+            _ask_all(started, "stop", STOP_TIMEOUT_S)
             for handle in handles.values():
                 runtime.kill(handle)
             done += len(group)

@@ -33,6 +33,7 @@ class Handshake:
         """`dial` is whom we called; None if we were called."""
         self.peer_id: str | None = None
         self.claimed_id = dial
+        self.dials = dial is not None
         self._self_id = self_id
         self._secret = secret
         self._peer_ids = peer_ids

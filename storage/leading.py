@@ -33,6 +33,9 @@ from storage.skeleton import LEADER, NO_OP, Node
 from storage.snapshot import Snapshot
 
 LEASE_FRACTION: Final = 0.9
+TIMER_SLACK_S: Final = 0.001
+"""Loops' timers are coarse and may be early by this: a tick that comes just too soon must do its work, not
+ask for another one at once, again and again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -110,7 +113,7 @@ class Leading(Following):
 
     def _replicate(self, now: float) -> None:
         """Part of the tick: send what is due to everybody."""
-        beat = now >= self._heartbeat_due_at
+        beat = now >= self._heartbeat_due_at - TIMER_SLACK_S
         if beat:
             self._heartbeat_due_at = now + self._config.heartbeat_s
         last_index = self._journal.last_index
@@ -223,14 +226,18 @@ class Leading(Following):
         if not message.success:
             self._step_back(progress, message)
             return
-        if message.match_index > progress.match_index:
-            if message.match_index > self._journal.last_index:
-                raise RaftFatal(f"{node.id} acknowledged entry {message.match_index}, which was never sent")
-            progress.matched(message.match_index)
+        if message.match_index > self._journal.last_index:
+            raise RaftFatal(f"{node.id} acknowledged entry {message.match_index}, which was never sent")
+        advanced = message.match_index > progress.match_index
+        # Also when it says nothing new: what was sent twice must leave the window too.
+        progress.matched(max(message.match_index, progress.match_index))
+        if advanced:
             self._advance_commit()
         probed = progress.next_index - 1
         if progress.probing and progress.snapshot is None and message.previous_index == probed:
             progress.probing = progress.awaiting = False
+            # An acknowledgement of what was sent before the probe may have come in meanwhile.
+            progress.next_index = max(progress.next_index, progress.match_index + 1)
 
     def _step_back(self, progress: Progress, message: AppendAnswer) -> None:
         rejected = message.previous_index

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -86,17 +88,22 @@ def _check_produce(entity: Any) -> None:
 
 
 async def list_offsets(context: BrokerContext, header: Header, entity: Any) -> Any:
+    return _answer_each(LIST_OFFSETS, "ListOffsetsTopicResponse", header, entity, partial(_listed, context))
+
+
+def _answer_each(
+    api_key: int, topic_result: str, header: Header, entity: Any, answer: Callable[[int, str, Any], Any]
+) -> Any:
+    """A response of topics and partitions as the request has them; `answer(version, topic, partition)`."""
     version = header.api_version
-    topic_class = codec.nested(LIST_OFFSETS, version, "ListOffsetsTopicResponse")
+    topic_class = codec.nested(api_key, version, topic_result)
     return codec.build(
-        codec.response_class(LIST_OFFSETS, version),
+        codec.response_class(api_key, version),
         topics=tuple(
             codec.build(
                 topic_class,
                 name=topic.name,
-                partitions=tuple(
-                    _listed(context, version, topic.name, partition) for partition in topic.partitions
-                ),
+                partitions=tuple(answer(version, topic.name, partition) for partition in topic.partitions),
             )
             for topic in entity.topics
         ),
@@ -144,20 +151,8 @@ def check_leader_epoch(current_leader_epoch: int) -> None:
 
 
 async def delete_records(context: BrokerContext, header: Header, entity: Any) -> Any:
-    version = header.api_version
-    topic_class = codec.nested(DELETE_RECORDS, version, "DeleteRecordsTopicResult")
-    return codec.build(
-        codec.response_class(DELETE_RECORDS, version),
-        topics=tuple(
-            codec.build(
-                topic_class,
-                name=topic.name,
-                partitions=tuple(
-                    _deleted(context, version, topic.name, partition) for partition in topic.partitions
-                ),
-            )
-            for topic in entity.topics
-        ),
+    return _answer_each(
+        DELETE_RECORDS, "DeleteRecordsTopicResult", header, entity, partial(_deleted, context)
     )
 
 

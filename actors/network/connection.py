@@ -136,13 +136,7 @@ class Connection(asyncio.Protocol):
             self._state = _PARTIAL
             if frame:
                 self._write(frame)
-            if self._released is not None:
-                self._state = _LEAVING
-                self._depart()
-            elif self._frames:
-                self._run()
-            else:
-                self._settle()
+            self._go_on()
         elif self._state == _RUNNING:
             self._early_answer = frame
         else:
@@ -194,13 +188,7 @@ class Connection(asyncio.Protocol):
             return
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
         self._write = self._transport.write
-        if self._released is not None:
-            self._state = _LEAVING
-            self._depart()
-        elif self._frames:
-            self._run()
-        else:
-            self._settle()
+        self._go_on()
 
     def data_received(self, data: bytes) -> None:
         # The hot path: one whole frame in one read, answered at once. Everything else is in `_take`.
@@ -408,6 +396,16 @@ class Connection(asyncio.Protocol):
             logger.warning("closed %s: %s", self.identity.peer, self._close_reason)
         if self._transport is not None:
             self._transport.close()
+
+    def _go_on(self) -> None:
+        """What follows an answer, or the beginning: leave if that was asked for, else the next frame."""
+        if self._released is not None:
+            self._state = _LEAVING
+            self._depart()
+        elif self._frames:
+            self._run()
+        else:
+            self._settle()
 
     def _depart(self) -> None:
         """LEAVING: once the transport has written everything, the socket is somebody else's."""

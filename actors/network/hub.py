@@ -178,7 +178,7 @@ class Hub:
         if self._links.get(link.partition) is not link:
             return
         del self._links[link.partition]
-        logger.info("link of partition %d is down: %s", link.partition, reason)
+        logger.info("link %d is down: %s", link.partition, reason)
         leading = self.leaders.get(link.partition)
         if leading is not None and leading.serving_here:
             # What it said of another node may still be true; that it leads itself is not.

@@ -142,7 +142,7 @@ class Link:
         if self._timer is not None:
             self._timer.cancel()
         if was_open:
-            logger.info("partition %d has lost its broker: %s", self._partition, reason)
+            logger.info("the link to the broker at %s is lost: %s", self._path, reason)
             guarded(self._handlers.on_disconnected)
         elif not self._stopped and reason != self._refusal_logged:
             self._refusal_logged = reason  # once, not at each attempt

@@ -45,6 +45,7 @@ class ConnectionLimits:
             connections_max=settings.max_connections,
             connections_per_address_max=settings.max_connections_per_ip,
             idle_ms_max=settings.connections_max_idle_ms,
+            first_frame_ms_max=min(FIRST_FRAME_MS_MAX, settings.connections_max_idle_ms),
         )
 
     def __post_init__(self) -> None:

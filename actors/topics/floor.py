@@ -3,13 +3,14 @@
 Before a log gives out offsets it reserves a block of them here, in a small file. After a restart a
 partition's log starts where its last reservation ended: above every offset that a consumer may have seen
 or committed. A consumer that stands lower gets OFFSET_OUT_OF_RANGE and resets, as after any loss of data.
+A broker that stops cleanly gives back what is left of its blocks (`settle`).
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -83,6 +84,20 @@ class OffsetsFloor:
         self._store.append(_entry(key, reserved))
         self._entries_stored += 1
         self._ends[key] = reserved
+
+    def settle(self, end_offsets: Mapping[tuple[bytes, int], int]) -> None:
+        """Give back what the logs did not use of their reservations: they append nothing from now on.
+
+        So a clean restart skips no offsets, and a consumer at the end of a log stays there, without lag.
+        Raises OSError, after which the reservations hold as they were.
+        """
+        known = self._ends
+        self._ends = known | {key: end for key, end in end_offsets.items() if key in known}
+        try:
+            self._rewrite()
+        except OSError:
+            self._ends = known
+            raise
 
     def forget_topics(self, but: Collection[bytes]) -> None:
         """Drop the reservations of topics whose ids are not in `but`; topic ids are never used again."""

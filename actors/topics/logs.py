@@ -103,6 +103,10 @@ class TopicLogs:
         }
         self._floor.forget_topics(but=image.topics_by_id)
 
+    def close(self) -> None:
+        """The broker stops: the next one's logs go on exactly where these end. Raises OSError."""
+        self._floor.settle({key: log.end_offset for key, log in self._logs.items()})
+
     def _log_settings(self, topic: TopicImage) -> LogSettings:
         known = self._configs.get(topic.topic_id)
         if known is None or known[0] != topic.configs:

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from actors import runtime
 from cluster import lifecycle
 from cluster.cli import screen
-from cluster.cli.common import JsonOption, console, errors, examples, fail, leave, print_json
+from cluster.cli.common import EXIT_FAILED, JsonOption, console, errors, examples, fail, leave, print_json
 from cluster.settings import Settings, load, parse_assignments
 from cluster.tier import StartInterruptedError, Tier, gather_status
-from cluster.tier_file import TierFile
+from cluster.tier_file import TierError, TierFile
 
 EXIT_INTERRUPTED = 130
 
@@ -91,6 +92,12 @@ def _up_here(settings: Settings, as_json: bool, *, stay: bool) -> None:
     except StartInterruptedError:
         show("", 0, 0)
         fail("stopped before the tier was ready", EXIT_INTERRUPTED)
+    except TierError as error:
+        show("", 0, 0)
+        if runtime.connected():  # to a Ray that died: its library crashes when the interpreter ends
+            typer.echo(f"groupd: {error}", err=True)
+            leave(EXIT_FAILED)
+        raise
     except BaseException:
         show("", 0, 0)
         raise

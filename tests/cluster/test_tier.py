@@ -52,8 +52,8 @@ def test_a_tier_starts_is_seen_repaired_and_stopped_without_a_trace(tmp_path: Pa
 
         repair_what_is_missing(file, running, tmp_path)
 
-        process.send_signal(signal.SIGINT)
-        process.send_signal(signal.SIGINT)
+        for _ in range(2):  # as a closed terminal does: to the whole process group, and more than once
+            os.killpg(process.pid, signal.SIGHUP)
         assert process.wait(DEADLINE_S) == 0
         _, alive = psutil.wait_procs(family, timeout=5)
         assert alive == []
@@ -90,11 +90,25 @@ def test_a_killed_tier_can_be_started_again(tmp_path: Path) -> None:
         process.wait(DEADLINE_S)
     seen = groupd("status", f"--data-dir={tmp_path}")
     assert (seen.returncode, "does not run" in seen.stderr) == (1, True)
-    with toy_tier(tmp_path, ports):
+    with toy_tier(tmp_path, ports) as process:
         assert not Path(running.run_dir).exists()
+        a_dead_ray_ends_the_tier(process, tmp_path)
 
 
 # What the stories above need.
+
+
+def a_dead_ray_ends_the_tier(process: subprocess.Popen[str], data_dir: Path) -> None:
+    """Nothing waits for what cannot answer any more, and nothing is left."""
+    _, running = tier_file.require_running(data_dir)
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    (gcs_server,) = (member for member in family if member.name() == "gcs_server")
+    gcs_server.kill()
+    said = process.communicate(timeout=DEADLINE_S)[0]
+    assert said.startswith("FAILED Ray's ")
+    assert "gcs_server" in said
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+    assert not Path(running.run_dir).exists()
 
 
 @contextmanager
@@ -185,7 +199,7 @@ def start_toys(data_dir: Path, ports: list[int]) -> subprocess.Popen[str]:
     settings = [f"data.dir={data_dir}", f"nodes={len(ports)}", f"port={ports[0]}"]
     settings += ["offsets.topic.num.partitions=2", f"offsets.topic.replication.factor={len(ports)}"]
     command = [sys.executable, "-m", "tests.cluster.run_toys", *settings]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def free_ports(count: int) -> list[int]:

@@ -179,6 +179,7 @@ class Faults:
             leader, others = roles
             near, far = others[: len(others) // 2], others[len(others) // 2 :]
             self._separate([leader], far, 1.5)
+            self._world.quiet_until = self._world.now + 1.5
             for peer in near:
                 at = self._world.now + self._chance.uniform(0.25, 0.8)
                 self._world.at(at, partial(self._blink, leader, peer))

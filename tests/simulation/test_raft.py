@@ -22,6 +22,7 @@ from tests.simulation.world import Violation
 
 SEEDS_A_TEST = 10
 MUTANT_SEEDS = 1_000
+RED_SEEDS = ((10_012, 3), (10_062, 3), (10_357, 3), (10_421, 3), (10_484, 3), (80_018, 5))
 
 
 @pytest.mark.parametrize("batch", range(10))
@@ -33,6 +34,11 @@ def test_acknowledged_entries_and_lease_reads_survive_any_faults(batch: int) -> 
         lease_reads += world.lease_reads
     assert acknowledged > 50 * SEEDS_A_TEST, "the world has to get work done, or it proves nothing"
     assert lease_reads > 50 * SEEDS_A_TEST
+
+
+@pytest.mark.parametrize(("seed", "replicas"), RED_SEEDS)
+def test_a_seed_that_was_ever_red(seed: int, replicas: int) -> None:
+    run(seed, replicas=replicas)
 
 
 def test_five_replicas_too() -> None:

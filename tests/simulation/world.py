@@ -181,6 +181,8 @@ class World:
         self.lease_reads = 0
         self.events = 0
         self._serial = 0
+        self.quiet_until = 0.0
+        """No client writes before this time: with equal logs anybody can be elected."""
 
     def at(self, when: float, work: Callable[[], None]) -> None:
         self._count += 1
@@ -233,6 +235,8 @@ class World:
 
     def propose(self) -> None:
         """Propose a few commands to whoever believes to lead."""
+        if self.now < self.quiet_until:
+            return
         for replica in self.alive():
             raft, machine = replica.raft, replica.machine
             if raft is None or machine is None or not machine.leading or replica.paused_until > self.now:

@@ -61,6 +61,7 @@ class Host:
         self.fatal: RaftFatal | None = None
         self._pending = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
         self._stopped = False
         addresses = {peer: f"unix:{directory}/{peer}.sock" for peer in ids}
         peers = {peer: address for peer, address in addresses.items() if peer != self_id}
@@ -102,11 +103,22 @@ class Host:
             self.fatal = error
             self._stopped = True
             return
+        at = self.raft.next_tick_at
+        if at >= self._timer_at:
+            return  # an early timer costs less than a new one for each message
         if self._timer is not None:
             self._timer.cancel()
-        at = self.raft.next_tick_at
-        if at != float("inf"):
-            self._timer = self.loop.call_later(max(0.0, at - time.monotonic()), self.soon)
+        self._timer_at = at
+        delay_s = at - time.monotonic()
+        if delay_s <= 0:
+            self._timer_at = float("inf")
+            self.soon()
+        elif at != float("inf"):
+            self._timer = self.loop.call_later(delay_s + 0.001, self._due)
+
+    def _due(self) -> None:
+        self._timer_at = float("inf")
+        self.soon()
 
     async def stop(self) -> None:
         self._stopped = True

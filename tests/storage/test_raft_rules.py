@@ -307,6 +307,28 @@ def test_a_leader_counts_itself_only_when_its_own_disk_has_the_entry(bench: Benc
     assert bench.sheet.applied == [(index, bench.raft.term, b"new")]
 
 
+def test_a_probe_that_ends_late_does_not_send_again_what_is_acknowledged(bench: Bench) -> None:
+    """The world found this one: what was sent twice stayed in the window, until nothing was sent any more."""
+    bench.lead()
+    bench.confirm("c")
+    term, first = bench.raft.term, bench.raft.last_index + 1
+    for _ in range(3):
+        bench.raft.propose(b"x")
+    bench.tick()
+    last = bench.raft.last_index
+
+    def answer(*, success: bool, previous: int, match: int) -> AppendAnswer:
+        return AppendAnswer(APPEND_ANSWER, term, bench.now, success, previous, match, last, first)
+
+    bench.tell("c", answer(success=False, previous=last, match=0))
+    bench.tick()
+    bench.tell("c", answer(success=True, previous=-1, match=last))
+    bench.tell("c", answer(success=True, previous=first, match=last))
+    bench.raft.propose(b"new")
+    sent = [m for peer, m in bench.tick() if peer == "c" and m.kind == APPEND and m.entries]
+    assert [entry[1] for message in sent for entry in message.entries] == [last + 1]
+
+
 def test_entries_of_older_terms_commit_only_under_one_of_the_present_term(bench: Bench) -> None:
     """Raft paper, figure 8."""
     bench.tell("b", append(1, (0, 0), entries(1, 1)))

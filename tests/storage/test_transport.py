@@ -13,8 +13,9 @@ import pytest
 import uvloop
 
 from storage.errors import BadMessage
+from storage.link import FRAME_BYTES_MAX
 from storage.skeleton import Node
-from storage.transport import FRAME_BYTES_MAX, PeerTransport
+from storage.transport import PeerTransport
 
 DEADLINE_S = 10.0
 SECRET = b"one secret"

@@ -38,7 +38,10 @@ WRONG: list[tuple[list[str], str]] = [
     (["--set", "group.consumer.assignors=sticky"], "(flag): a list of uniform or range is allowed"),
     (["--set", "racks=a,b"], "racks = 'a,b' (flag): one for each of the 3 nodes is allowed"),
     (["--set", "socket.request.max.bytes=104857601"], "from 1024 to 104857600 is allowed"),
-    (["--set", "raft.heartbeat.ms=84"], "raft.heartbeat.ms = 84 (flag): at most 83 is allowed"),
+    (
+        ["--set", "raft.election.timeout.min.ms=250", "--set", "raft.heartbeat.ms=84"],
+        "raft.heartbeat.ms = 84 (flag): at most 83 is allowed",
+    ),
     (["--set", "group.max.sise=3"], "group.max.sise (flag): there is no such setting; did you mean group"),
     (["--set", "frobnicate=3"], "there is no such setting; `groupd config` lists all settings"),
     (["--set", "nodes"], "NAME=VALUE is expected, such as --set nodes=1"),

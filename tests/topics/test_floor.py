@@ -30,6 +30,30 @@ def test_after_a_restart_a_log_starts_above_all_offsets_it_gave_out(tmp_path: Pa
     assert second.log(TOPIC, 0).end_offset == 0
 
 
+def test_after_a_clean_stop_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
+    """A consumer that had read everything has no lag and no OFFSET_OUT_OF_RANGE after it."""
+    first = TopicLogs(BrokerSettings(), str(tmp_path))
+    for _ in range(3):
+        first.append(TOPIC, 1, batch(b"x"), 0)
+    first.append(TOPIC, 0, batch(b"x"), 0)
+    first.close()
+    second = TopicLogs(BrokerSettings(), str(tmp_path))
+    assert second.log(TOPIC, 1).log_start_offset == second.log(TOPIC, 1).end_offset == 3
+    second.close()
+    third = TopicLogs(BrokerSettings(), str(tmp_path))
+    assert third.log(TOPIC, 0).end_offset == 1, "its log was not used in between"
+    third.append(TOPIC, 0, batch(b"y"), 0)
+    assert TopicLogs(BrokerSettings(), str(tmp_path)).log(TOPIC, 0).end_offset == BLOCK, "no clean stop"
+
+
+def test_appends_after_a_clean_stop_are_reserved_again(tmp_path: Path) -> None:
+    logs = TopicLogs(BrokerSettings(), str(tmp_path))
+    logs.append(TOPIC, 0, batch(b"x"), 0)
+    logs.close()
+    logs.append(TOPIC, 0, batch(b"late"), 0)
+    assert TopicLogs(BrokerSettings(), str(tmp_path)).log(TOPIC, 0).end_offset == BLOCK
+
+
 def test_a_restart_without_appends_moves_nothing(tmp_path: Path) -> None:
     TopicLogs(BrokerSettings(), str(tmp_path)).append(TOPIC, 0, batch(b"x"), 0)
     for _ in range(3):
