@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Reply, Request, Result
@@ -29,6 +31,8 @@ from actors.protocol.messages import (
 PROTOCOL_MANDATORY_VERSION = 5
 """KIP-559: from here on SyncGroup names protocol type and protocol."""
 
+_new: Any = tuple.__new__
+"""Half the price of calling a NamedTuple's class; for the hottest path alone."""
 _ALIVE = HeartbeatResponse(NO_ERROR)
 _REJOIN = HeartbeatResponse(ErrorCode.rebalance_in_progress)
 
@@ -50,7 +54,8 @@ def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
         raise GroupError(ErrorCode.illegal_generation)
     state.timers.schedule(member.session_key, now_ms + member.session_timeout_ms)
     answer = _REJOIN if group.state is PREPARING_REBALANCE else _ALIVE
-    return Result((), (Reply(request.token, answer, group_id),))
+    result: Result = _new(Result, ((), (_new(Reply, (request[0], answer, group_id)),), ()))
+    return result
 
 
 def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
