@@ -42,8 +42,9 @@ log = logging.getLogger("groupd.partition")
 
 EVENTS_KEPT = 1_000
 RAY_CALL_TIMEOUT_S = 2.0
-RELAY_TIMEOUT_S = 60.0
-"""What a client may wait for the broker's part of the work (a Fetch waits at most 55 s)."""
+RELAY_TIMEOUT_S = 1_900.0
+"""As the broker's: what is relayed may be a JoinGroup of another partition's group, parked for as long as
+group.max.session.timeout.ms, which is 30 minutes by default."""
 
 
 class OffsetsPartition:
@@ -163,7 +164,7 @@ class OffsetsPartition:
             except (MalformedRequest, UnsupportedRequest) as error:
                 connection.close(str(error))
                 return LATER
-        if answered is None or self._host.replica.has_batch:
+        if answered is None or self._host.replica.can_flush:
             self._host.wake()  # to commit what was decided, or for a timer that is due sooner now
         return answered
 

@@ -26,6 +26,9 @@ from storage.errors import Busy, NotLeader
 
 FORMAT_VERSION = 1
 READABLE_VERSIONS = frozenset({1})
+ENTRIES_IN_FLIGHT_MAX = 2
+"""With so many entries under way the batch grows until one of them is committed: an entry costs the same
+whether it carries one commit or fifty, and what comes while disks sync could not be synced sooner anyway."""
 TIMERS_PER_TURN_MAX = 256
 """Timers fired before requests get their turn again."""
 
@@ -138,10 +141,11 @@ class Replica:
         return self.shard.next_deadline_ms if self.serving else None
 
     def flush(self) -> None:
-        """End of a loop iteration: the batch becomes one Raft entry; replies that wait for the lease go."""
+        """End of a loop iteration: the batch becomes one Raft entry, unless enough of them are under way;
+        replies that wait for the lease go."""
         if self._leaseless:
             self._release_leaseless()
-        if self._batch.undo:
+        if self.can_flush:
             self._propose()
         assert self.log is not None
         self._is_full = (
@@ -150,8 +154,9 @@ class Replica:
         )
 
     @property
-    def has_batch(self) -> bool:
-        return bool(self._batch.undo)
+    def can_flush(self) -> bool:
+        """`flush` would make an entry now."""
+        return bool(self._batch.undo) and len(self._uncommitted) < ENTRIES_IN_FLIGHT_MAX
 
     @property
     def is_settled(self) -> bool:

@@ -222,8 +222,6 @@ class ReplicaHost:
             # A replica that failed to apply must not go on answering: Ray starts a new one, which replays.
             log.critical("%s-%s: fatal, leaving", self.group, self.replica_id, exc_info=True)
             os._exit(EXIT_RESTART)
-        if replica.has_batch:
-            self.wake()
         self._arm()
 
     def _arm(self) -> None:

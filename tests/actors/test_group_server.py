@@ -77,7 +77,7 @@ class Leader:
 
     def _answer(self, api: str, version: int, answered: bytes | None) -> dict[str, Any]:
         if answered is None:
-            if self.replica.has_batch:
+            if self.replica.can_flush:
                 self.replica.flush()
                 self.replica.apply(self.log.last_index, 1, b"")
             answered = self.late.pop()

@@ -131,8 +131,12 @@ class Cluster:
             self.replicas[node].apply(self.applied[node], term, command)
 
     def flush_and_commit(self) -> None:
+        """Until nothing that was decided waits: a batch may have to wait for entries under way."""
         self.leader.flush()
         self.commit()
+        while self.leader.can_flush:
+            self.leader.flush()
+            self.commit()
 
     def set_image(self, image: MetadataImage) -> None:
         for replica in self.replicas:

@@ -71,15 +71,17 @@ def test_requests_of_one_iteration_share_an_entry(cluster: Cluster) -> None:
 
 
 def test_entries_commit_one_by_one(cluster: Cluster) -> None:
-    """A reply waits for the newest entry of its group, and for no later one of another."""
+    """A reply waits for the newest entry of its group, and for no later one of another. Two entries are
+    under way at most: the third is made when one of them is committed."""
     tokens = []
     for group_id, offset in (("a", 1), ("b", 2), ("a", 3)):
         tokens.append(cluster.send_commit(group_id, offset))
         cluster.leader.flush()
     fetch_a, fetch_b = cluster.send_fetch("a"), cluster.send_fetch("b")
     listed = cluster.send(api_keys.LIST_GROUPS, ListGroupsRequest(), 5)
-    first = len(cluster.entries) - 2
+    first = len(cluster.entries) - 1
     cluster.commit(first)
+    cluster.leader.flush()
     assert set(cluster.answers) & {*tokens, fetch_a, fetch_b} == {tokens[0]}
     cluster.commit(first + 1)
     assert cluster.fetched(fetch_b) == [2, -1, -1, -1]

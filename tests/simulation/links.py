@@ -27,7 +27,7 @@ class Links:
         self._connections: dict[tuple[str, str], Connection] = {}
         self._number = 0
         self.blocked: set[tuple[str, str]] = set()
-        """(from, to) directions in which nothing arrives for now."""
+        """(from, to) directions in which nothing arrives at the moment."""
         self.slow = 1.0
 
     @staticmethod
