@@ -15,6 +15,9 @@ import psutil
 
 from cluster.ports import free_ports
 
+ROOT = Path(__file__).resolve().parents[1]
+"""Where `python -m cluster.cli` finds its packages, whatever the caller's directory is."""
+
 
 class Tier:
     """Use as a context manager. `flags` are further flags of `groupd up`."""
@@ -77,7 +80,7 @@ class Tier:
         """Run a `groupd` command on this tier; returns what it prints. RuntimeError unless its exit code
         is among `fine`."""
         command = [sys.executable, "-m", "cluster.cli", *arguments, "--data-dir", str(self.data_dir)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
         if done.returncode not in fine:
             raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
         return done.stdout
