@@ -22,7 +22,8 @@ from actors.contract import Shard, Token
 from actors.replica import RecordType, Replica
 from actors.spec import TierSpec
 from storage.disk import Disk, Worker
-from storage.journal import Identity, Journal
+from storage.errors import JournalLost
+from storage.journal import SEGMENT_SUFFIX, Identity, Journal
 from storage.raft import Raft, RaftConfig
 from storage.snapshot import SnapshotStore
 from storage.transport import PeerTransport
@@ -84,6 +85,7 @@ class ReplicaHost:
         loop = self._loop = asyncio.get_running_loop()
         spec, settings = self.spec, self.spec.raft
         directory = Path(spec.data_dir) / f"node-{self.node_id}" / f"{self.group}-{self.replica_id}"
+        self._refuse_amnesia(directory / "journal")
         disk, identity = Disk(), Identity(tier_id=spec.tier_id, replica_id=f"{self.group}-{self.replica_id}")
         journal = Journal(
             disk,
@@ -93,6 +95,7 @@ class ReplicaHost:
             notify=self._wake_from_thread,
             segment_bytes=settings.journal_segment_bytes,
         )
+        self._began.touch()
         snapshots = SnapshotStore(
             disk,
             str(directory / "snapshot"),
@@ -133,6 +136,23 @@ class ReplicaHost:
         await self._transport.start()
         self.wake()
         self._disk_timer = loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
+
+    @property
+    def _began(self) -> Path:
+        """There from the replica's first start in this life of the tier on, apart from its data."""
+        return Path(self.spec.run_dir) / f"{self.group}-{self.replica_id}.began"
+
+    def _refuse_amnesia(self, directory: Path) -> None:
+        """Raises JournalLost if the journal is gone from under a replica that has made promises: with an
+        empty one it would vote for a leader that lacks what it had acknowledged."""
+        if any(directory.glob(f"*{SEGMENT_SUFFIX}")):
+            return
+        if self.spec.formed or self._began.exists():
+            raise JournalLost(
+                f"{directory} holds no journal, but {self.group}-{self.replica_id} took part before and may "
+                "have acknowledged what only it held: put the directory back, or give that up and start the "
+                "tier once with --set accept.loss=true"
+            )
 
     async def stop(self) -> None:
         """Hand leadership on if there is somebody to take it, then close links and disk."""

@@ -75,6 +75,8 @@ class TierSpec:
     """`controllers[r]` is the node id of replica r of the controller."""
     raft_port_base: int | None = None
     """None: Raft links are Unix sockets in `run_dir` (one machine). Else TCP on `host:base + index`."""
+    formed: bool = False
+    """The tier was ready before: a replica without a journal has lost one, and with it promises it made."""
     reconciler: str | None = None
     """`module:function` that the controller's leader runs once a second with (spec)."""
     groups: GroupSettings = field(default_factory=GroupSettings)

@@ -116,7 +116,7 @@ def run(
             tier = Tier(spec, kinds)
             tier.start(progress, stop.asked)
             running = replace(running, ready=True, pid=os.getpid() if stay else None)
-            file = replace(file, running=running)
+            file = replace(file, running=running, formed=True)
             tier_file.write(data_dir, file)
             ready(tier, file)
             left_behind = not stay

@@ -72,6 +72,7 @@ _TIER = (
     Setting("offsets.topic.replication.factor", 3, "Copies of each: 3 survives the loss of 1.", 1, 7),
     Setting("journal.sync", "batch", "batch: sync to disk before every answer. off: survives no power cut.",
             choices=("batch", "off")),
+    Setting("accept.loss", False, "Let replicas whose journals are gone begin empty, for one start."),
     Setting("raft.port", 9192, "First TCP port of Raft links, if nodes are on several machines.", 1, 65_535),
 )  # fmt: skip
 
@@ -90,9 +91,6 @@ _GROUPS = (
     Setting("group.consumer.assignors", _DEFAULTS["group.consumer.assignors"],
             "KIP-848 assignors; the first is the default.", choices=("uniform", "range")),
     _row("group.consumer.assignment.interval.ms", 0, 15_000, "KIP-848: least time between two assignments."),
-    Setting("group.consumer.migration.policy", _DEFAULTS["group.consumer.migration.policy"],
-            "Which way groups may change protocol while in use.",
-            choices=("bidirectional", "upgrade", "downgrade", "disabled")),
     _row("offset.metadata.max.bytes", 0, INT32, "Text that may be stored with an offset."),
 )  # fmt: skip
 

@@ -242,6 +242,7 @@ def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path)
         placement=tier.placement,
         controllers=tier.controllers,
         raft_port_base=settings["raft.port"] if on_machines else None,
+        formed=tier.formed and not settings["accept.loss"],
         reconciler=RECONCILER,
         groups=settings.groups,
         raft=settings.raft,

@@ -61,6 +61,8 @@ class TierFile:
     controllers: tuple[int, ...]
     ray_address: str
     """As configured when the directory was made; empty: a Ray of our own."""
+    formed: bool = False
+    """It was ready once: its replicas have journals that must not be missing later."""
     running: Running | None = None
     format: int = FORMAT
 
@@ -95,6 +97,7 @@ def read(data_dir: Path) -> TierFile | None:
             placement=tuple(tuple(row) for row in content["placement"]),
             controllers=tuple(content["controllers"]),
             ray_address=content["ray_address"],
+            formed=content["formed"],
             running=None if running is None else Running(**running),
         )
     except (KeyError, TypeError) as error:

@@ -18,7 +18,6 @@ class GroupSettings:
     group_consumer_max_size: int = 2**31 - 1
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_assignment_interval_ms: int = 1_000
-    group_consumer_migration_policy: str = "bidirectional"
     offset_metadata_max_bytes: int = 4_096
     classic_new_member_join_timeout_ms: int = 300_000
     """A constant in Kafka (C12)."""
