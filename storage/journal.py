@@ -38,6 +38,10 @@ from storage.records import (
 
 ENTRY_OVERHEAD_BYTES = RECORD.size + ENTRY.size
 SEGMENT_SUFFIX = ".journal"
+WAY_OUT = (
+    "nothing was changed. Restore the directory; or, if the other replicas are whole, move it away and start "
+    "once with --set accept.loss=true"
+)
 SEGMENT_BYTES = 16 * 1024 * 1024
 
 
@@ -392,7 +396,7 @@ class Journal:
                 if record.whole_records_follow or not last:
                     raise JournalDamaged(
                         f"{path} is damaged at byte {record.offset} of {size} and is not at its end there: "
-                        "restore this replica from its peers as a new member"
+                        f"{WAY_OUT}"
                     )
                 self._disk.truncate(path, record.offset)
                 size = record.offset
@@ -407,7 +411,7 @@ class Journal:
         record's mark, and either the one before is there or it was the very first."""
         first = os.path.basename(path) == f"{1:012d}{SEGMENT_SUFFIX}"
         if not last or not (self._segments or first) or RECORD_MAGIC in content:
-            raise JournalDamaged(f"{path} has no readable header: restore this replica as a new member")
+            raise JournalDamaged(f"{path} has no readable header: {WAY_OUT}")
         self._disk.remove(path)
 
     def _check_header(self, path: str, header: SegmentHeader) -> None:
