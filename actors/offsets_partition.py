@@ -19,6 +19,7 @@ from typing import Any
 
 from actors import runtime
 from actors.api.in_place import answer_in_place
+from actors.assignors import kernels
 from actors.coordinator.records import RECORD_TYPES
 from actors.coordinator.shard import CoordinatorShard
 from actors.group_server import ElsewhereError, GroupServer
@@ -80,6 +81,7 @@ class OffsetsPartition:
         )
         self._announced: tuple[int | None, int, bool] = (None, -1, False)
         self._problem: str | None = None
+        self._is_warm = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._started = asyncio.ensure_future(self._start())
 
@@ -225,6 +227,16 @@ class OffsetsPartition:
             self._image = image
             self._host.replica.on_metadata(image, self._host.now_ms())
             self._host.wake()
+            self._warm_kernels()
+
+    def _warm_kernels(self) -> None:
+        """Once a leader's topics are big enough for compiled assignors, load those in a thread: in the loop
+        they would hold up somebody's heartbeat for half a second (and they cost 75 MB, so not before)."""
+        partitions = sum(topic.partition_count for topic in self._image.topics.values())
+        needed = self._host.replica.serving and partitions >= kernels.COMPILED_FROM // 2
+        if needed and not self._is_warm:
+            self._is_warm = True
+            self._spawn(asyncio.to_thread(kernels.warm))
 
     # The replica.
 
@@ -248,6 +260,7 @@ class OffsetsPartition:
         if serving:
             log.info("leading partition %d in term %d", self._partition, term)
             self._spawn(self._tell_the_tier(term))
+            self._warm_kernels()
         elif leader_node == self._host.node_id and not raft.is_leader:
             self._hand_connections_back()
 

@@ -14,7 +14,12 @@ from rich.table import Table
 
 from bench import basics
 
-app = typer.Typer(no_args_is_help=True, help="Measure the tier on this machine.", rich_markup_mode="rich")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Measure the tier on this machine.",
+    rich_markup_mode="rich",
+    epilog="[bold]Examples[/bold]\n\n  groupd bench basics",
+)
 console = Console(highlight=False)
 PACKAGES = ("ray", "pysyncobj", "kio", "uvloop", "msgpack")
 

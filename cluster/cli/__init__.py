@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 import typer
 
 from cluster.cli import config, demo, down, groups, replicas, status, topics, up
+from cluster.cli.common import examples
 
 MODULES = (up, demo, status, down, topics, groups, replicas, config)
 ENTRY_POINT_GROUP = "groupd.commands"
@@ -24,6 +25,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    epilog=examples("groupd up", "groupd demo", "groupd status"),
 )
 for module in MODULES:
     module.register(app)

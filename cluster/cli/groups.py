@@ -19,7 +19,12 @@ from cluster.cli.common import (
 )
 from cluster.cli.topics import admin_for
 
-commands = typer.Typer(no_args_is_help=True, help="List and describe groups.", rich_markup_mode="rich")
+commands = typer.Typer(
+    no_args_is_help=True,
+    help="List and describe groups.",
+    rich_markup_mode="rich",
+    epilog=examples("groupd groups list", "groupd groups describe orders"),
+)
 
 
 def register(app: typer.Typer) -> None:

@@ -24,7 +24,10 @@ from cluster.tier import gather_status
 CALL_TIMEOUT_S = 5.0
 
 commands = typer.Typer(
-    no_args_is_help=True, help="Move leadership of offsets partitions.", rich_markup_mode="rich"
+    no_args_is_help=True,
+    help="Move leadership of offsets partitions.",
+    rich_markup_mode="rich",
+    epilog=examples("groupd replicas transfer 0"),
 )
 
 

@@ -23,7 +23,12 @@ from cluster.cli.common import (
 if TYPE_CHECKING:
     from cluster.kafka_admin import KafkaAdmin
 
-commands = typer.Typer(no_args_is_help=True, help="Create, list and delete topics.", rich_markup_mode="rich")
+commands = typer.Typer(
+    no_args_is_help=True,
+    help="Create, list and delete topics.",
+    rich_markup_mode="rich",
+    epilog=examples("groupd topics create orders --partitions 12", "groupd topics list"),
+)
 
 
 def register(app: typer.Typer) -> None:
