@@ -1,4 +1,8 @@
-"""Raft with one mistake each: the world and its checkers are only worth something if they see them."""
+"""Raft with one mistake each: the world and its checkers are only worth something if they see them.
+
+Not here: committing entries of older terms by counting. The schedule that it takes (figure 8 of the Raft paper)
+did not come in 6,700 seeds of this world; tests/storage/test_raft_rules.py plays it out by hand.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +48,6 @@ class CommitsOnChunks(Raft):
             held = min(message.snapshot_index, self._journal.last_index)
             self._commit_index = max(self._commit_index, held)
         super()._on_chunk(node, message)
-
-
-class CommitsOlderTermsByCounting(Raft):
-    def _advance_commit(self) -> None:
-        matches = [progress.match_index for progress in self._progress.values()]
-        index = sorted([*matches, self._journal.durable_index], reverse=True)[self._majority - 1]
-        self._commit_index = max(index, self._commit_index)
 
 
 class LeasesAfterTransfer(Raft):
@@ -107,7 +104,6 @@ MUTANTS: tuple[type[Raft], ...] = (
     TrustsWhatAnotherLeaderVerified,
     CommitsWhatWasNotCompared,
     CommitsOnChunks,
-    CommitsOlderTermsByCounting,
     LeasesAfterTransfer,
     LeasesFromReceiving,
     LeasesBeforeTheFirstCommit,
