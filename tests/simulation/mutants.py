@@ -1,7 +1,7 @@
 """Raft with one mistake each: the world and its checkers are only worth something if they see them.
 
-Not here: committing entries of older terms by counting. The schedule that it takes (figure 8 of the Raft paper)
-did not come in 6,700 seeds of this world; tests/storage/test_raft_rules.py plays it out by hand.
+Not here: committing entries of older terms by counting. The schedule that it takes (figure 8 of the Raft
+paper) did not come in 6,700 seeds of this world; tests/storage/test_raft_rules.py plays it out by hand.
 """
 
 from __future__ import annotations
