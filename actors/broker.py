@@ -8,23 +8,21 @@ connection group requests are relayed to it. A group led elsewhere is refused wi
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
-from collections.abc import Awaitable
 from functools import partial
 from socket import socket
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from actors.actor import Actor
 from actors.api import groups as spanning
 from actors.api.broker_apis import BrokerApis
 from actors.api.gather import gather
 from actors.api.in_place import answer_in_place
 from actors.clock import steady_clock_ms
 from actors.controller_client import RayControllerClient
-from actors.logs import log_to_file
 from actors.metadata.image import NO_NODE
 from actors.metadata.wire import unpack_image
 from actors.network.connection import LATER, Connection
@@ -48,7 +46,7 @@ RELAY_TIMEOUT_S = 1_900.0
 """Longer than any join may be parked (group.max.session.timeout.ms is 30 minutes by default)."""
 
 
-class Broker:
+class Broker(Actor):
     """The broker of node `node_id`. A plain class: `actors.runtime` makes the actor."""
 
     def __init__(self, spec: TierSpec, node_id: int) -> None:
@@ -70,28 +68,13 @@ class Broker:
         self._table = ConnectionTable(asyncio.get_running_loop(), limits, self._quota.gone)
         self._hub = Hub(spec.hub_path(node_id), spec.raft_secret("hub"), self, self._quota)
         self._listener = Listener((self._node.host, self._node.port), self._decide, self._table, self._quota)
-        self._image_arrived = asyncio.Event()
-        self._problem: str | None = None
-        self._tasks: set[asyncio.Future[Any]] = set()
-        self._started = asyncio.ensure_future(self._start())
+        super().__init__(spec.data_dir, broker_name(node_id))
 
-    async def start(self) -> None:
-        """Wait until the port is open; raises what went wrong, in words. May be called again."""
-        await asyncio.shield(self._started)
-
-    async def _start(self) -> None:
-        try:
-            log_to_file(self._spec.data_dir, broker_name(self._node.node_id))
-            raise_file_limit()
-            self._hub.start()
-            await self._first_image()
-            await self._listener.start()
-        except Exception as error:
-            self._problem = f"{type(error).__name__}: {error}"
-            log.error("cannot start: %s", self._problem)
-            raise RuntimeError(self._problem) from error
-        gc.collect()
-        gc.freeze()
+    async def _open(self) -> None:
+        raise_file_limit()
+        self._hub.start()
+        await self._first_image()
+        await self._listener.start()
 
     async def _first_image(self) -> None:
         """Ask the controllers for the image rather than wait for the next change."""
@@ -145,7 +128,6 @@ class Broker:
                 if partition_ not in self._leaders and node_id >= 0:
                     self._leaders[partition_] = (-1, node_id)
             self._apis.offsets_leaders = {p: node for p, (_, node) in self._leaders.items()}
-            self._image_arrived.set()
         return self._apis.image.version
 
     async def on_leader(self, partition_: int, node_id: int, term: int) -> None:
@@ -296,11 +278,6 @@ class Broker:
         except Exception:
             log.exception("a relayed request of %s failed", identity.peer)
             answer(None)
-
-    def _spawn(self, work: Awaitable[Any]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _with_software(

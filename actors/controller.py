@@ -19,8 +19,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors import runtime
+from actors.actor import Actor
 from actors.contract import Request, Token
-from actors.logs import log_to_file
 from actors.metadata.commands import (
     RegisterNode,
     ReportController,
@@ -48,7 +48,7 @@ class NotController(Exception):
     """This replica does not lead; the argument is the replica that does, or None."""
 
 
-class Controller:
+class Controller(Actor):
     """Replica `replica_id` of the controller. A plain class: `actors.runtime` makes the actor."""
 
     def __init__(self, spec: TierSpec, replica_id: int) -> None:
@@ -68,26 +68,14 @@ class Controller:
         self._brokers: dict[int, Any] = {}
         self._heard_at: dict[int, float] = {}
         self._pushed_version = -1
-        self._problem: str | None = None
         self._elected = asyncio.Event()
         """A new leader introduces nodes and itself at once: brokers wait for that to open their ports."""
         self._led = False
         self._care: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._started = asyncio.ensure_future(self._start())
+        super().__init__(spec.data_dir, controller_name(replica_id))
 
-    async def start(self) -> None:
-        """Wait until the replica is up; raises what went wrong, in words. May be called again."""
-        await asyncio.shield(self._started)
-
-    async def _start(self) -> None:
-        try:
-            log_to_file(self._spec.data_dir, controller_name(self._host.replica_id))
-            await self._host.start()
-        except Exception as error:
-            self._problem = f"{type(error).__name__}: {error}"
-            log.error("cannot start: %s", self._problem)
-            raise RuntimeError(self._problem) from error
+    async def _open(self) -> None:
+        await self._host.start()
         self._care = asyncio.ensure_future(self._care_for_the_tier())
 
     async def stop(self) -> None:
@@ -258,8 +246,3 @@ class Controller:
         step = getattr(importlib.import_module(module), function)
         for done in await step(self._spec):
             log.info("reconciled: %s", done)
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

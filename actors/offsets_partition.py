@@ -7,23 +7,22 @@ with no hop on any later request. On a follower the same state is kept hot; noth
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import uuid
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from socket import socket
 from typing import Any
 
 from actors import runtime
+from actors.actor import Actor
 from actors.api.in_place import answer_in_place
 from actors.assignors import kernels
 from actors.coordinator.records import RECORD_TYPES
 from actors.coordinator.shard import CoordinatorShard
 from actors.group_server import ElsewhereError, GroupServer
-from actors.logs import log_to_file
 from actors.metadata.image import NO_NODE, MetadataImage
 from actors.metadata.wire import unpack_image
 from actors.network.channel import Answer
@@ -41,14 +40,13 @@ from actors.spec import TierSpec, broker_name, controller_name, partition_group,
 
 log = logging.getLogger("groupd.partition")
 
-EVENTS_KEPT = 1_000
 RAY_CALL_TIMEOUT_S = 2.0
 RELAY_TIMEOUT_S = 1_900.0
 """As the broker's: what is relayed may be a JoinGroup of another partition's group, parked for as long as
 group.max.session.timeout.ms, which is 30 minutes by default."""
 
 
-class OffsetsPartition:
+class OffsetsPartition(Actor):
     """Replica `replica_id` of offsets partition `partition`. A plain class: `actors.runtime` makes the actor.
 
     Constructed on the actor's running loop; Ray restarts it by constructing it again, so it starts itself.
@@ -58,7 +56,6 @@ class OffsetsPartition:
         self._spec = spec
         self._partition = partition
         self._image = MetadataImage(cluster_id=spec.tier_id, offsets_leaders=(-1,) * spec.offsets_partitions)
-        self._events: deque[Any] = deque(maxlen=EVENTS_KEPT)
         self._host = ReplicaHost(
             spec,
             partition_group(partition),
@@ -80,27 +77,13 @@ class OffsetsPartition:
             asyncio.get_running_loop(), ConnectionLimits.of(spec.broker), self._link.gone
         )
         self._announced: tuple[int | None, int, bool] = (None, -1, False)
-        self._problem: str | None = None
         self._is_warm = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._started = asyncio.ensure_future(self._start())
+        super().__init__(spec.data_dir, partition_name(partition, replica_id))
 
-    async def start(self) -> None:
-        """Wait until the replica is up; raises what went wrong, in words. May be called again."""
-        await asyncio.shield(self._started)
-
-    async def _start(self) -> None:
-        try:
-            log_to_file(self._spec.data_dir, partition_name(self._partition, self._host.replica_id))
-            raise_file_limit()
-            await self._host.start()
-            self._link.start()
-        except Exception as error:
-            self._problem = f"{type(error).__name__}: {error}"
-            log.error("cannot start: %s", self._problem)
-            raise RuntimeError(self._problem) from error
-        gc.collect()
-        gc.freeze()  # what start loaded never dies: keep collections short
+    async def _open(self) -> None:
+        raise_file_limit()
+        await self._host.start()
+        self._link.start()
 
     async def stop(self) -> None:
         """Hand leadership on, close every connection, leave the disk clean."""
@@ -246,7 +229,6 @@ class OffsetsPartition:
     def _on_events(self, events: Sequence[Any]) -> None:
         for event in events:
             log.info("%s", event)
-        self._events.extend(events)
 
     def _on_turn(self) -> None:
         raft = self._host.raft
@@ -293,11 +275,6 @@ class OffsetsPartition:
                 )
         except Exception as error:
             log.info("%s was not told of term %d: %s", name, term, error)
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _new_id() -> str:

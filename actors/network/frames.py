@@ -6,7 +6,7 @@ A frame is opaque but for its first 8 bytes, which every request header version 
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
 LENGTH_BYTES: Final = 4
 FRAME_BYTES_MIN: Final = 8
@@ -14,7 +14,6 @@ FRAME_BYTES_MIN: Final = 8
 COMPACT_BYTES: Final = 256 * 1024
 
 _LENGTH = struct.Struct(">i")
-_HEADER = struct.Struct(">hhi")
 _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN", b"TRAC", b"PRI ")
 
 length_of = _LENGTH.unpack_from
@@ -23,19 +22,6 @@ length_of = _LENGTH.unpack_from
 
 class BadFrame(Exception):
     """The stream cannot be cut into frames any more; the text is the reason, for the log."""
-
-
-class RequestHeader(NamedTuple):
-    """The part that all request header versions have in common."""
-
-    api_key: int
-    api_version: int
-    correlation_id: int
-
-
-def request_header(frame: bytes) -> RequestHeader:
-    """The header's first 8 bytes; `frame` has at least FRAME_BYTES_MIN (its splitter saw to it)."""
-    return RequestHeader._make(_HEADER.unpack_from(frame))
 
 
 def with_length(frame: bytes) -> bytes:
