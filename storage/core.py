@@ -7,14 +7,16 @@ roles), and raft.py with the public face. Nothing here reads a clock, sleeps, or
 from __future__ import annotations
 
 import random as random_module
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from storage.errors import JournalDamaged, JournalFailed, RaftFatal
-from storage.journal import Journal
+from storage.errors import JournalDamaged, RaftFatal
+from storage.journal import WAY_OUT, Journal
+from storage.members import History, Members, unpack
 from storage.messages import Message
-from storage.skeleton import FOLLOWER, LEADER, REGULAR, Node, RaftTransport, Skeleton
+from storage.skeleton import FOLLOWER, LEADER, MEMBERS, REGULAR, Node, RaftTransport, Skeleton
 from storage.snapshot import Snapshot, SnapshotStore
 
 MIB: Final = 1024 * 1024
@@ -23,17 +25,25 @@ APPLY_ENTRIES_MAX: Final = 4096
 NEVER: Final = float("-inf")
 
 
+class SnapshotBuild(Protocol):
+    """A snapshot in the making, of the state at the moment it was begun, whatever is applied meanwhile."""
+
+    def step(self) -> bytes | None:
+        """Do some milliseconds of the work; the whole snapshot once it is complete, which ends the build."""
+
+
 class StateMachine(Protocol):
     """What is replicated. Synchronous and total: whatever is raised in it ends the replica (RaftFatal)."""
 
     def apply(self, index: int, term: int, command: bytes) -> None:
         """One committed command, in order, on every replica, the leader included."""
 
-    def snapshot(self) -> bytes:
-        """The whole state after the last applied command."""
+    def begin_snapshot(self) -> SnapshotBuild:
+        """Begin a snapshot of the whole state after the last applied command. There is one build at a time:
+        a new one, or `restore`, abandons it, and it must not be stepped any more."""
 
     def restore(self, data: bytes) -> None:
-        """Replace the state with what `snapshot` gave, perhaps on another replica."""
+        """Replace the state with what a build gave, perhaps on another replica."""
 
     def on_leading(self, term: int) -> None:
         """Elected, and everything committed before has been applied."""
@@ -75,11 +85,16 @@ class RaftConfig:
 class Core(Skeleton):
     """State and helpers of every role."""
 
+    _peers: tuple[Node, ...] = ()
+    _voting_peers: tuple[Node, ...] = ()
+    _voters: frozenset[str] = frozenset()
+    _is_voter = False
+    _majority = 1
+
     def __init__(
         self,
         *,
         self_id: str,
-        peer_ids: tuple[str, ...],
         transport: RaftTransport,
         journal: Journal,
         snapshots: SnapshotStore,
@@ -88,14 +103,13 @@ class Core(Skeleton):
         random: random_module.Random,
         settings: RaftConfig,
     ) -> None:
-        """Restores the newest snapshot into `machine`. Raises JournalDamaged, SnapshotDamaged, OSError."""
-        assert self_id not in peer_ids, "a replica is not its own peer"
+        """Restores the newest snapshot into `machine`. The members are those of the snapshot and the log
+        above it, or else the journal's founders; with none at all this is a newcomer, which waits to be
+        called and votes for nobody. Raises JournalDamaged, SnapshotDamaged, OSError."""
         self._self_id = self_id
-        # Sorted: message order must not depend on the hash of the ids (a simulation replays by seed).
-        self._peers = tuple(Node(peer_id) for peer_id in sorted(peer_ids))
-        self._by_id = {peer.id: peer for peer in self._peers}
         self._own_node = Node(self_id)
-        self._majority = (len(self._peers) + 1) // 2 + 1
+        self._nodes = {self_id: self._own_node}
+        self._history = History(0, ())
         self._links = transport
         self._journal = journal
         self._snapshots = snapshots
@@ -111,16 +125,18 @@ class Core(Skeleton):
         self._no_op_index = 0
         self._pending_bytes = 0
         self._pre_votes: set[str] | None = None
+        self._target: Mapping[str, int] | None = None
         # Follower's side of the current term; see following.py.
         self._verified_index = 0
         self._heard_leader_at = NEVER
         now = clock()
+        super().__init__(self._own_node, journal, transport)
+        self._recover()
+        is_alone = self._is_voter and self._majority == 1
         # A restart forgets whom this replica promised not to depose: keep the promise for its longest life.
         fresh = journal.term == 0 and journal.last_index == 0
-        self._restart_hold_until = NEVER if fresh or not peer_ids else now + settings.election_min_s
-        super().__init__(self._own_node, list(self._peers), journal, transport)
-        self._recover()
-        self._election_deadline = now + self._election_timeout() if peer_ids else now
+        self._restart_hold_until = NEVER if fresh or is_alone else now + settings.election_min_s
+        self._election_deadline = now if is_alone else now + self._election_timeout()
 
     def _recover(self) -> None:
         journal = self._journal
@@ -128,13 +144,15 @@ class Core(Skeleton):
         if snapshot is None:
             if journal.base_index > 0:
                 raise JournalDamaged(
-                    f"the log begins after entry {journal.base_index} and there is no snapshot"
+                    f"the log begins after entry {journal.base_index} and there is no snapshot: {WAY_OUT}"
                 )
             self._commit_index = self._applied_index = 0
+            self._read_members(0, journal.founders)
             return
         if snapshot.index < journal.base_index:
             raise JournalDamaged(
-                f"the log begins after entry {journal.base_index}, the snapshot ends at {snapshot.index}"
+                f"the log begins after entry {journal.base_index}, the snapshot ends at {snapshot.index}: "
+                f"{WAY_OUT}"
             )
         if journal.term_at(snapshot.index) != snapshot.term:
             # The process ended between saving an installed snapshot and resetting the log for it.
@@ -142,11 +160,40 @@ class Core(Skeleton):
         self._restore(snapshot)
         self._commit_index = self._applied_index = snapshot.index
 
+    def _read_members(self, index: int, members: Members) -> None:
+        """`members` as of the entry at `index`, and what the log says above it."""
+        history = History(index, members)
+        for command, entry_index, _ in self._journal.entries_from(index + 1, sys.maxsize):
+            if command[:1] == MEMBERS:
+                history.add(entry_index, unpack(command[1:]))
+        self._history = history
+        self._use_members()
+
+    def _use_members(self) -> None:
+        """Take the newest membership in the log for the one that counts. Sorted: the order of messages must
+        not depend on the hash of ids (a simulation replays by seed)."""
+        members = self._history.current
+        others = [member for member in members if member.member_id != self._self_id]
+        self._peers = tuple(self._node(member.member_id) for member in others)
+        self._voters = frozenset(member.member_id for member in members if member.votes)
+        self._voting_peers = tuple(peer for peer in self._peers if peer.id in self._voters)
+        self._is_voter = self._self_id in self._voters
+        self._majority = len(self._voters) // 2 + 1
+        self._links.set_members(members)
+
+    def _node(self, member_id: str) -> Node:
+        node = self._nodes.get(member_id)
+        if node is None:  # each message asks: making one is dear
+            node = self._nodes[member_id] = Node(member_id)
+        return node
+
     def _restore(self, snapshot: Snapshot) -> None:
         try:
             self._machine.restore(snapshot.data)
         except Exception as error:
             raise RaftFatal(f"restoring the snapshot at entry {snapshot.index} raised {error!r}") from error
+        members = snapshot.members
+        self._read_members(snapshot.index, self._journal.founders if members is None else members)
 
     # -- terms and roles ----------------------------------------------------------------------------
 
@@ -180,6 +227,7 @@ class Core(Skeleton):
         self._leader = None
         self._serving = False
         self._pending_bytes = 0
+        self._target = None
         self._postpone_election(self._clock())
         try:
             self._machine.on_fallen()
@@ -206,8 +254,8 @@ class Core(Skeleton):
                 raise RaftFatal(f"entry {index} of term {term} raised {error!r} when applied") from error
 
     def _send(self, node: Node, message: Message) -> bool:
-        """False if it surely was not sent. After a failed write or sync nothing is said any more."""
-        if self._journal.failed is not None:
+        """False if it surely was not sent. After a failed write, sync or save nothing is said any more."""
+        if self._journal.failed is not None or self._failure is not None:
             return False
         return self._links.send(node, message)
 
@@ -223,14 +271,3 @@ class Core(Skeleton):
         self._resign()
         self._role = FOLLOWER
         self._leader = None
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        """Run a message handler or a tick. A RaftFatal is remembered and raised by every later tick too."""
-        try:
-            try:
-                work()
-            except JournalFailed as error:
-                self._fail(str(error))
-        except RaftFatal as error:
-            self._fatal = error
-            raise

@@ -34,14 +34,23 @@ class DirectoryLock(Protocol):
     def release(self) -> None: ...
 
 
-class Files(Protocol):
+class ReadFiles(Protocol):
+    """File access as an inspection needs it. Methods raise OSError."""
+
+    def list(self, directory: str) -> list[str]: ...
+    def read(self, path: str) -> bytes: ...
+    def size(self, path: str) -> int: ...
+
+
+class Files(ReadFiles, Protocol):
     """File access as the journal and the snapshot store need it. Methods raise OSError."""
 
     def make_directory(self, path: str) -> None: ...
     def lock(self, directory: str) -> DirectoryLock: ...
-    def list(self, directory: str) -> list[str]: ...
     def open_append(self, path: str) -> AppendFile: ...
-    def read(self, path: str) -> bytes: ...
+    def overwrite(self, path: str, content: bytes, offset: int = 0) -> None:
+        """Put `content` at `offset` of the file, made if need be; it is not synced."""
+
     def truncate(self, path: str, size: int) -> None: ...
     def remove(self, path: str) -> None: ...
     def rename(self, old: str, new: str) -> None: ...
@@ -110,6 +119,19 @@ class Disk:
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
+
+    def size(self, path: str) -> int:
+        return os.path.getsize(path)
+
+    def overwrite(self, path: str, content: bytes, offset: int = 0) -> None:
+        descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            rest = memoryview(content)
+            while rest:
+                written = os.pwrite(descriptor, rest, offset)
+                rest, offset = rest[written:], offset + written
+        finally:
+            os.close(descriptor)
 
     def truncate(self, path: str, size: int) -> None:
         """Cut the file to `size` bytes and make that durable."""

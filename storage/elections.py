@@ -41,6 +41,12 @@ class Elections(Leading):
             or now - self._heard_leader_at < self._config.election_min_s
         )
 
+    @property
+    def _knows_the_group(self) -> bool:
+        """A newcomer's log is empty: its vote could elect a leader that lacks what was acknowledged. Later it
+        votes for whoever the log favours, member or not: its own membership may be an older one."""
+        return bool(self._history.current)
+
     def _up_to_date(self, last_index: int, last_term: int) -> bool:
         return (last_term, last_index) >= (self._journal.last_term, self._journal.last_index)
 
@@ -50,13 +56,15 @@ class Elections(Leading):
         """Ask who would vote for us before raising the term: a replica that comes back from behind a
         partition must not depose a healthy leader (pre-vote, Raft dissertation section 9.6)."""
         self._postpone_election(now)
+        if not self._is_voter:
+            return
         self._role = FOLLOWER
         self._leader = None
         self._pre_votes = {self._self_id}
         if len(self._pre_votes) >= self._majority:
             self._stand(now, transfer=False)
             return
-        for peer in self._peers:
+        for peer in self._voting_peers:
             self._send(peer, PreVote(PRE_VOTE, self._term, self._journal.last_index, self._journal.last_term))
 
     def _stand(self, now: float, *, transfer: bool) -> None:
@@ -71,7 +79,7 @@ class Elections(Leading):
             self._become_leader()
             return
         message = Vote(VOTE, self._term, self._journal.last_index, self._journal.last_term, transfer)
-        for peer in self._peers:
+        for peer in self._voting_peers:
             self._send(peer, message)
 
     def _leader_lost(self, peer_id: str) -> None:
@@ -87,6 +95,7 @@ class Elections(Leading):
     def _on_pre_vote(self, node: Node, message: PreVote) -> None:
         granted = (
             message.term >= self._term
+            and self._knows_the_group
             and not self._promised(self._clock())
             and self._up_to_date(message.last_index, message.last_term)
         )
@@ -97,12 +106,13 @@ class Elections(Leading):
             self._adopt_term(message.term)
         elif message.granted and self._pre_votes is not None and message.asked_term == self._term + 1:
             self._pre_votes.add(node.id)
-            if len(self._pre_votes) >= self._majority:
+            if len(self._pre_votes & self._voters) >= self._majority:
                 self._stand(self._clock(), transfer=False)
 
     def _on_vote(self, node: Node, message: Vote) -> None:
         now = self._clock()
-        if message.term < self._term or (self._promised(now) and not message.transfer):
+        refused = not self._knows_the_group or (self._promised(now) and not message.transfer)
+        if message.term < self._term or refused:
             # A promise keeps: not even the term is taken over, or the leader would be deposed after all.
             self._send(node, VoteAnswer(VOTE_ANSWER, self._term, False))
             return
@@ -123,9 +133,10 @@ class Elections(Leading):
             self._adopt_term(message.term)
         elif self._role == CANDIDATE and message.granted and message.term == self._term:
             self._votes.add(node.id)
-            if len(self._votes) >= self._majority:
+            if len(self._votes & self._voters) >= self._majority:
                 self._become_leader()
 
     def _on_timeout_now(self, node: Node, message: TimeoutNow) -> None:
-        if message.term == self._term and self._leader is node and self._role == FOLLOWER:
+        wanted = message.term == self._term and self._leader is node and self._role == FOLLOWER
+        if wanted and self._is_voter:
             self._stand(self._clock(), transfer=True)

@@ -14,6 +14,7 @@ from crc32c import crc32c
 
 from storage.core import NEVER, Core
 from storage.errors import RaftFatal
+from storage.members import unpack
 from storage.messages import (
     APPEND_ANSWER,
     CHUNK_ANSWER,
@@ -22,7 +23,8 @@ from storage.messages import (
     Chunk,
     ChunkAnswer,
 )
-from storage.skeleton import FOLLOWER, LEADER, Node
+from storage.records import Entry
+from storage.skeleton import FOLLOWER, LEADER, MEMBERS, Node
 from storage.snapshot import Snapshot
 
 UNASKED = -1
@@ -37,14 +39,16 @@ class _Incoming:
     term: int
     size: int
     crc: int
+    members: bytes
     data: bytearray = field(default_factory=bytearray)
 
     def is_of(self, chunk: Chunk) -> bool:
-        return (self.index, self.term, self.size, self.crc) == (
+        return (self.index, self.term, self.size, self.crc, self.members) == (
             chunk.snapshot_index,
             chunk.snapshot_term,
             chunk.size,
             chunk.crc,
+            chunk.members,
         )
 
 
@@ -121,11 +125,20 @@ class Following(Core):
                             f"the leader of term {message.term} has it with term {term}"
                         )
                     journal.truncate_after(index - 1)
+                    if self._history.truncate_after(index - 1):
+                        self._use_members()
                     break
                 held += 1
             entries = entries[held:]
         for entry in entries:
-            journal.append(entry)
+            self._append_entry(entry)
+
+    def _append_entry(self, entry: Entry) -> None:
+        self._journal.append(entry)
+        command, index, _ = entry
+        if command[:1] == MEMBERS:
+            self._history.add(index, unpack(command[1:]))
+            self._use_members()
 
     def _answer(self, sent_at: float, success: bool, previous_index: int) -> AppendAnswer:
         return AppendAnswer(
@@ -175,7 +188,9 @@ class Following(Core):
             return  # our own save would replace it; the leader asks again
         incoming = self._incoming
         if incoming is None or not incoming.is_of(message):
-            incoming = _Incoming(message.snapshot_index, message.snapshot_term, message.size, message.crc)
+            incoming = _Incoming(
+                message.snapshot_index, message.snapshot_term, message.size, message.crc, message.members
+            )
             self._incoming = incoming
         if message.offset == len(incoming.data):
             incoming.data += message.data
@@ -187,7 +202,8 @@ class Following(Core):
         if len(data) != incoming.size or crc32c(data) != incoming.crc:
             self._answer_chunk(node, message, 0, covered=False)
             return
-        self._install(Snapshot(incoming.index, incoming.term, data, incoming.crc))
+        members = unpack(incoming.members)
+        self._install(Snapshot(incoming.index, incoming.term, data, incoming.crc, members))
         self._answer_chunk(node, message, message.size, covered=True)
 
     def _install(self, snapshot: Snapshot) -> None:

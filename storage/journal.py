@@ -5,61 +5,67 @@ above the last snapshot are also held in memory. After a failed write or sync th
 for the rest of its life: the kernel may have dropped the dirty pages, so a second sync that succeeds
 would prove nothing. What the entries mean, and when to take a snapshot, is decided elsewhere.
 
-At start a torn tail (nothing whole follows it, nobody can have been told of it) is cut; whole records
-behind damaged bytes, or damage in an older segment, stop the start with JournalDamaged and cut nothing.
+At start a torn tail (nothing whole follows it, nobody can have been told of it) is cut; damage stops the
+start with JournalDamaged and nothing is cut. How the two are told apart is said in recovery.py.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from storage.disk import AppendFile, Executor, Files
-from storage.errors import JournalDamaged, JournalFailed, WrongDirectory
+from storage.errors import JournalDamaged, JournalFailed
+from storage.members import FOUNDING_INCARNATION, Members
 from storage.records import (
     ENTRY,
+    FORMAT_VERSION,
     RECORD,
-    RECORD_MAGIC,
     Entry,
     HardState,
+    Mark,
     Record,
     Reset,
     SegmentHeader,
-    Torn,
     Truncate,
-    decode_header,
-    encode_entry,
+    encode,
     encode_header,
-    encode_record,
-    scan,
+    encode_mark,
     seed_of,
 )
-
-ENTRY_OVERHEAD_BYTES = RECORD.size + ENTRY.size
-SEGMENT_SUFFIX = ".journal"
-WAY_OUT = (
-    "nothing was changed. Restore the directory; or, if the other replicas are whole, move it away and start "
-    "once with --set accept.loss=true"
+from storage.recovery import (
+    MARK_NAME,
+    SEGMENT_SUFFIX,
+    Identity,
+    Progress,
+    Recovery,
+    Segment,
+    segment_name,
 )
-SEGMENT_BYTES = 16 * 1024 * 1024
+
+__all__ = ["SEGMENT_SUFFIX", "WAY_OUT", "Genesis", "Identity", "Journal", "explain"]
+
+ENTRY_OVERHEAD_BYTES: Final = RECORD.size + ENTRY.size
+REBUILD: Final = "the replica has to be rebuilt from its peers (`groupd replicas replace`)"
+WAY_OUT: Final = f"nothing was changed; {REBUILD}"
+SEGMENT_BYTES: Final = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Whose directory it is. A replica that lost its disk comes back under a new `replica_id`: under the
-    old one it could vote twice in a term."""
+class Genesis(NamedTuple):
+    """What is written into a directory when it is made, and never changes (members.py)."""
 
-    tier_id: str
-    replica_id: str
+    incarnation: int
+    founders: Members
 
 
-@dataclass(slots=True)
-class _Segment:
-    sequence: int
-    path: str
-    last_index: int
-    """The highest index ever written to it."""
+FOUNDING: Final = Genesis(FOUNDING_INCARNATION, ())
+
+
+def explain(error: BaseException) -> str:
+    """A failed write in words; if files are gone under a running replica, with the way out."""
+    gone = f": the directory is gone, {REBUILD}" if isinstance(error, FileNotFoundError) else ""
+    return f"{error}{gone}"
 
 
 class Journal:
@@ -78,9 +84,12 @@ class Journal:
         executor: Executor | None,
         notify: Callable[[], None],
         segment_bytes: int = SEGMENT_BYTES,
+        genesis: Genesis = FOUNDING,
+        on_progress: Progress | None = None,
     ) -> None:
-        """`executor` None means sync=False. Raises DirectoryInUse, WrongDirectory, JournalDamaged and
-        OSError."""
+        """`executor` None means sync=False. `genesis` is for a directory without segments; of one whose
+        segments are all of format version 1 it says the founders. `on_progress` is called after each segment
+        if there is much to read. Raises DirectoryInUse, WrongDirectory, JournalDamaged and OSError."""
         self.base_index = 0
         self.base_term = 0
         self.term = 0
@@ -88,6 +97,7 @@ class Journal:
         self.durable_index = 0
         self.entry_bytes = 0
         self.failed: str | None = None
+        self.incarnation, self.founders = genesis
         self._entries: list[Entry] = []
         self._disk = disk
         self._directory = directory
@@ -95,14 +105,16 @@ class Journal:
         self._executor = executor
         self._notify = notify
         self._segment_bytes = segment_bytes
-        self._buffer: list[bytes] = []
+        self._on_progress = on_progress
+        self._buffer: list[Record] = []
         self._file_bytes = 0
         self._written_index = 0
         self._syncing_index: int | None = None
+        self._syncing_end = self._mark = Mark(0, 0)
         self._sync_outcome: list[BaseException | None] = []
         self._dirty = False
         self._retired: list[AppendFile] = []
-        self._segments: list[_Segment] = []
+        self._segments: list[Segment] = []
         disk.make_directory(directory)
         self._lock = disk.lock(directory)
         try:
@@ -164,7 +176,7 @@ class Journal:
         """Add the entry for `last_index + 1`. It is written by the next `flush`."""
         assert entry[1] == self.last_index + 1, "the log has no holes"
         self._entries.append(entry)
-        self._buffer += encode_entry(entry, self._seed)
+        self._buffer.append(entry)
         self.entry_bytes += len(entry[0]) + ENTRY_OVERHEAD_BYTES
 
     def truncate_after(self, index: int) -> None:
@@ -175,13 +187,15 @@ class Journal:
         self.entry_bytes -= sum(len(entry[0]) + ENTRY_OVERHEAD_BYTES for entry in self._entries[keep:])
         del self._entries[keep:]
         self._retract(index)
-        self._buffer.append(encode_record(Truncate(index, term), self._seed))
+        self._buffer.append(Truncate(index, term))
 
     def reset(self, index: int, term: int) -> None:
         """Empty the log; it now stands at `index`, the end of an installed snapshot. Old segments go."""
-        self._clear(index, term)
+        self._entries.clear()
+        self.entry_bytes = 0
+        self.base_index, self.base_term = index, term
         self._retract(index)
-        self._buffer.append(encode_record(Reset(index, term), self._seed))
+        self._buffer.append(Reset(index, term))
         self._write()
         # The reset must not be lost while the snapshot stays: sync it before anything builds on it.
         self._sync_inline()
@@ -207,7 +221,7 @@ class Journal:
             return
         assert term >= self.term, "terms never run backwards"
         self.term, self.vote = term, vote
-        self._buffer.append(encode_record(HardState(term, vote), self._seed))
+        self._buffer.append(HardState(term, vote))
         self._write()
         self._sync_inline()
         if self.failed is not None:
@@ -234,6 +248,7 @@ class Journal:
             self._fail("sync", error)
         elif index is not None and self.failed is None:
             self.durable_index = max(self.durable_index, index)
+            self._try_mark(self._syncing_end)
         self._start_sync()
 
     def close(self) -> None:
@@ -243,7 +258,7 @@ class Journal:
             if self._dirty:
                 self._sync_inline()
             self._executor.close()
-        for file in (*self._retired, self._file):
+        for file in (*self._retired, self._file, self._syncer):
             file.close()
         self._retired.clear()
         self._lock.release()
@@ -260,10 +275,10 @@ class Journal:
     def _write(self) -> None:
         if not self._buffer:
             return
-        content = b"".join(self._buffer)
-        self._buffer.clear()
+        records, self._buffer = self._buffer, []
         if self.failed is not None:
             return
+        content = self._encoded(records)
         try:
             self._file.append(content)
         except OSError as error:
@@ -277,6 +292,15 @@ class Journal:
             self.durable_index = self._written_index
             self._dirty = False
 
+    def _encoded(self, records: list[Record]) -> bytes:
+        pieces: list[bytes] = []
+        offset = self._file_bytes
+        for record in records:
+            head, command = encode(record, self._seed ^ offset)
+            pieces += (head, command)
+            offset += len(head) + len(command)
+        return b"".join(pieces)
+
     def _start_sync(self) -> None:
         if not self._dirty or self._executor is None or self._syncing_index is not None:
             return
@@ -284,7 +308,8 @@ class Journal:
             return
         self._dirty = False
         self._syncing_index = self._written_index
-        self._executor.submit(self._file.sync, self._sync_ended)
+        self._syncing_end = self._end()
+        self._executor.submit(self._syncer.sync, self._sync_ended)
 
     def _sync_ended(self, error: BaseException | None) -> None:
         self._sync_outcome.append(error)
@@ -300,6 +325,7 @@ class Journal:
             return
         self._dirty = False
         self.durable_index = self._written_index
+        self._try_mark(self._end())
 
     def _rotate(self) -> None:
         """Begin a new segment. The old one is synced first: a torn tail may only be in the newest."""
@@ -307,17 +333,22 @@ class Journal:
         if self.failed is not None:
             return
         try:
-            old = self._file
+            old, old_syncer = self._file, self._syncer
             self._create_segment(self._segments[-1].sequence + 1)
         except OSError as error:
             self._fail("new segment", error)
             return
+        old.close()
         if self._syncing_index is None:
-            old.close()
+            old_syncer.close()
         else:
-            self._retired.append(old)  # the executor may be about to sync this very descriptor
+            self._retired.append(old_syncer)  # the executor may be about to sync this very descriptor
+        if self._executor is not None:
+            self._try_mark(self._end())
 
     def _remove_segments(self) -> None:
+        if self.failed is not None:
+            return
         try:
             while len(self._segments) > 1 and self._segments[0].last_index <= self.base_index:
                 self._disk.remove(self._segments[0].path)
@@ -326,19 +357,9 @@ class Journal:
             self._fail("remove segment", error)
 
     def _create_segment(self, sequence: int) -> None:
-        path = os.path.join(self._directory, f"{sequence:012d}{SEGMENT_SUFFIX}")
-        header = encode_header(
-            SegmentHeader(
-                self._identity.tier_id,
-                self._identity.replica_id,
-                sequence,
-                self.last_index,
-                self.last_term,
-                self.term,
-                self.vote,
-            )
-        )
-        file = self._disk.open_append(path)
+        path = os.path.join(self._directory, segment_name(sequence))
+        header = encode_header(self._header(sequence))
+        file, syncer = self._open_twice(path)
         try:
             file.append(header)
             if self._executor is not None:
@@ -346,109 +367,113 @@ class Journal:
                 self._disk.sync_directory(self._directory)
         except OSError:
             file.close()
+            syncer.close()
             raise
-        self._file = file
+        self._file, self._syncer = file, syncer
         self._seed = seed_of(header)
         self._file_bytes = len(header)
-        self._segments.append(_Segment(sequence, path, self.last_index))
+        self._segments.append(
+            Segment(sequence, path, FORMAT_VERSION, self._seed, self.last_index, self._file_bytes)
+        )
+
+    def _open_twice(self, path: str) -> tuple[AppendFile, AppendFile]:
+        """To write and sync inline, and to sync in the executor. A failed sync is told once to each file that
+        was open: through one, the executor's could hide it from an inline sync that follows."""
+        file = self._disk.open_append(path)
+        try:
+            return file, self._disk.open_append(path)
+        except OSError:
+            file.close()
+            raise
+
+    def _header(self, sequence: int) -> SegmentHeader:
+        return SegmentHeader(
+            self._identity.tier_id,
+            self._identity.replica_id,
+            sequence,
+            self.last_index,
+            self.last_term,
+            self.term,
+            self.vote,
+            self.base_index,
+            self.base_term,
+            self.incarnation,
+            self.founders,
+        )
+
+    def _end(self) -> Mark:
+        return Mark(self._segments[-1].sequence, self._file_bytes)
+
+    def _try_mark(self, synced: Mark) -> None:
+        try:
+            self._set_mark(synced)
+        except OSError as error:
+            self._fail("mark", error)
+
+    def _set_mark(self, synced: Mark) -> None:
+        """Write down how far the journal is synced. Raises OSError."""
+        if synced > self._mark:
+            self._disk.overwrite(os.path.join(self._directory, MARK_NAME), encode_mark(synced))
+            self._mark = synced
 
     def _fail(self, what: str, error: BaseException) -> None:
         if self.failed is None:
-            self.failed = f"journal {self._directory}: {what} failed: {error}"
+            self.failed = f"journal {self._directory}: {what} failed: {explain(error)}"
 
     # -- start --------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        names = [name for name in self._disk.list(self._directory) if name.endswith(SEGMENT_SUFFIX)]
-        for name in names:
-            self._load(os.path.join(self._directory, name), last=name == names[-1])
+        found = Recovery(self._disk, self._directory, self._identity)
+        found.run(self._on_progress)
+        if found.problems:
+            more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
+            raise JournalDamaged(f"{found.problems[0]}{more}: {WAY_OUT}")
+        if found.headless is not None:
+            self._disk.remove(found.headless)
+        if found.cut is not None:
+            self._disk.truncate(found.segments[-1].path, found.cut)
+        self._take(found)
         if self._segments:
-            self._file = self._disk.open_append(self._segments[-1].path)
-        else:
-            self._create_segment(1)
-        # What was read survived the process; make sure that it also survives the machine.
-        self._written_index = self.last_index
-        if self._executor is None:
-            self.durable_index = self.last_index
-        else:
-            self._file.sync()
-            self.durable_index = self.last_index
+            self._continue(found.mark)
+        if not self._segments or self._segments[-1].version < FORMAT_VERSION:
+            self._create_segment(self._segments[-1].sequence + 1 if self._segments else 1)
+        if self._executor is not None:
+            self._set_mark(self._end())
+        # What was read survived the process, and from here on the machine too.
+        self._written_index = self.durable_index = self.last_index
 
-    def _load(self, path: str, *, last: bool) -> None:
-        content = self._disk.read(path)
+    def _take(self, found: Recovery) -> None:
+        self.base_index, self.base_term = found.base_index, found.base_term
+        self.term, self.vote = found.term, found.vote
+        self._entries, self._segments = found.entries, found.segments
+        self.entry_bytes = sum(len(entry[0]) + ENTRY_OVERHEAD_BYTES for entry in self._entries)
+        if found.header is not None:
+            self.incarnation, self.founders = found.header.incarnation, found.header.founders
+        elif found.segments:
+            self.incarnation = FOUNDING_INCARNATION  # version 1 knew no other
+
+    def _continue(self, mark: Mark | None) -> None:
+        """Open the newest segment; make durable whatever may not be (its process was killed, failed to sync,
+        or ran with sync=False)."""
+        newest = self._segments[-1]
+        self._seed, self._file_bytes = newest.seed, newest.end
+        if self._executor is not None:
+            for segment in self._segments:
+                synced = mark or Mark(0, 0)
+                if segment.sequence >= synced.sequence:
+                    self._write_again(segment, synced.end if segment.sequence == synced.sequence else 0)
+            self._disk.sync_directory(self._directory)
+        if newest.version == FORMAT_VERSION:
+            self._file, self._syncer = self._open_twice(newest.path)
+
+    def _write_again(self, segment: Segment, start: int) -> None:
+        """A sync that failed in an earlier process leaves pages that are clean and not on the disk: only
+        what is written again is synced again."""
+        tail = self._disk.read(segment.path)[start : segment.end]
+        if tail:
+            self._disk.overwrite(segment.path, tail, start)
+        file = self._disk.open_append(segment.path)
         try:
-            decoded = decode_header(content)
-        except ValueError as error:
-            raise WrongDirectory(f"{path}: {error}") from None
-        if decoded is None:
-            self._drop_headless(path, content, last)
-            return
-        header, start = decoded
-        self._check_header(path, header)
-        self._seed = seed_of(content)
-        if not self._segments:
-            self.base_index, self.base_term = header.previous_index, header.previous_term
-            self.term, self.vote = header.term, header.vote
-        segment = _Segment(header.sequence, path, self.last_index)
-        size = len(content)
-        for record in scan(content, start, self._seed):
-            if isinstance(record, Torn):
-                if record.whole_records_follow or not last:
-                    raise JournalDamaged(
-                        f"{path} is damaged at byte {record.offset} of {size} and is not at its end there: "
-                        f"{WAY_OUT}"
-                    )
-                self._disk.truncate(path, record.offset)
-                size = record.offset
-                break
-            self._replay(path, record)
-            segment.last_index = max(segment.last_index, self.last_index)
-        self._segments.append(segment)
-        self._file_bytes = size
-
-    def _drop_headless(self, path: str, content: bytes, last: bool) -> None:
-        """A header that is not whole: a crash while the segment was begun, if it is the newest, holds no
-        record's mark, and either the one before is there or it was the very first."""
-        first = os.path.basename(path) == f"{1:012d}{SEGMENT_SUFFIX}"
-        if not last or not (self._segments or first) or RECORD_MAGIC in content:
-            raise JournalDamaged(f"{path} has no readable header: {WAY_OUT}")
-        self._disk.remove(path)
-
-    def _check_header(self, path: str, header: SegmentHeader) -> None:
-        theirs = Identity(tier_id=header.tier_id, replica_id=header.replica_id)
-        if theirs != self._identity:
-            raise WrongDirectory(
-                f"{self._directory} belongs to replica {theirs.replica_id!r} of tier {theirs.tier_id!r}, "
-                f"not to replica {self._identity.replica_id!r} of tier {self._identity.tier_id!r}"
-            )
-        if self._segments and header.sequence != self._segments[-1].sequence + 1:
-            raise JournalDamaged(
-                f"{path} has sequence {header.sequence}, expected {self._segments[-1].sequence + 1}: "
-                "a segment is missing"
-            )
-
-    def _replay(self, path: str, record: Record) -> None:
-        match record:
-            case HardState(term, vote):
-                self.term, self.vote = term, vote
-            case Reset(index, term):
-                self._clear(index, term)
-            case Truncate(index, term):
-                if index < self.base_index:
-                    self._clear(index, term)  # its entries were in a segment that a snapshot made superfluous
-                self._drop_above(index)
-            case (_, index, _):
-                if index != self.last_index + 1:
-                    raise JournalDamaged(f"{path} holds entry {index}, expected {self.last_index + 1}")
-                self._entries.append(record)
-                self.entry_bytes += len(record[0]) + ENTRY_OVERHEAD_BYTES
-
-    def _clear(self, index: int, term: int) -> None:
-        self._entries.clear()
-        self.entry_bytes = 0
-        self.base_index, self.base_term = index, term
-
-    def _drop_above(self, index: int) -> None:
-        keep = index - self.base_index
-        self.entry_bytes -= sum(len(entry[0]) + ENTRY_OVERHEAD_BYTES for entry in self._entries[keep:])
-        del self._entries[keep:]
+            file.sync()
+        finally:
+            file.close()

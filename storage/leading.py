@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from storage.core import NEVER
-from storage.errors import RaftFatal
+from storage.errors import RaftFatal, SnapshotDamaged
 from storage.following import Following
+from storage.members import View, next_step, pack
 from storage.messages import (
     APPEND,
     CHUNK,
@@ -29,10 +30,12 @@ from storage.messages import (
     TimeoutNow,
 )
 from storage.records import Entry
-from storage.skeleton import LEADER, NO_OP, Node
+from storage.skeleton import LEADER, MEMBERS, NO_OP, Node
 from storage.snapshot import Snapshot
 
 LEASE_FRACTION: Final = 0.9
+CAUGHT_UP_ENTRIES: Final = 64
+"""A learner that misses no more than this gets its vote."""
 TIMER_SLACK_S: Final = 0.001
 """Loops' timers are coarse and may be early by this: a tick that comes just too soon must do its work, not
 ask for another one at once, again and again."""
@@ -76,6 +79,8 @@ class Progress:
 
 class Leading(Following):
     _progress: dict[str, Progress]
+    _voting: list[Progress]
+    """Of the other voters."""
     _heartbeat_due_at = NEVER
     _lease_until = NEVER
     _sent_index = 0
@@ -94,10 +99,9 @@ class Leading(Following):
         self._transfer_to, self._transfer_sent = None, False
         self._lease_until = NEVER
         next_index = self._journal.last_index + 1
-        self._progress = {
-            peer.id: Progress(peer, peer.id in self._online, next_index, heard_at=now, online_since=now)
-            for peer in self._peers
-        }
+        self._target = None
+        self._progress = {}
+        self._follow_members()
         self._heartbeat_due_at = now
         self._no_op_index = next_index
         # Entries of earlier terms commit only under an entry of this one (Raft paper, section 5.4.2).
@@ -105,9 +109,58 @@ class Leading(Following):
 
     def _append_own(self, command: bytes) -> int:
         index = self._journal.last_index + 1
-        self._journal.append((command, index, self._term))
+        self._append_entry((command, index, self._term))
         self._pending_bytes += len(command)
         return index
+
+    # -- membership ---------------------------------------------------------------------------------
+
+    def _use_members(self) -> None:
+        super()._use_members()
+        if self._role == LEADER:
+            self._follow_members()
+
+    def _follow_members(self) -> None:
+        """Know of every peer what a leader has to know, and of nobody else."""
+        now, next_index = self._clock(), self._journal.last_index + 1
+        self._progress = {
+            peer.id: self._progress.get(peer.id)
+            or Progress(peer, peer.id in self._online, next_index, heard_at=now, online_since=now)
+            for peer in self._peers
+        }
+        self._voting = [self._progress[peer.id] for peer in self._voting_peers]
+        self._heartbeat_due_at = now
+        self._renew_lease()
+
+    def _change_members(self) -> None:
+        """Part of the tick: one step towards the target, if the last one is committed."""
+        if self._target is None or self._transfer_to is not None:
+            return
+        if not self._serving or self._history.index > self._commit_index:
+            return
+        members = self._history.current
+        if all(member.votes for member in members) and self._target.keys() == self._voters:
+            self._target = None
+            return
+        step = next_step(members, self._target, View(self._self_id, self._has_caught_up, self._is_online))
+        if isinstance(step, str):
+            self._begin_transfer(step)
+        elif step is not None:
+            self._append_own(MEMBERS + pack(step))
+
+    def _is_online(self, peer_id: str) -> bool:
+        progress = self._progress[peer_id]
+        return progress.online and self._clock() - progress.heard_at <= self._config.election_max_s
+
+    def _has_caught_up(self, peer_id: str) -> bool:
+        """It also holds the entry that made it a learner: without that it must not get a vote."""
+        progress = self._progress[peer_id]
+        return (
+            self._is_online(peer_id)
+            and not progress.probing
+            and progress.match_index >= self._history.index
+            and self._journal.last_index - progress.match_index <= CAUGHT_UP_ENTRIES
+        )
 
     # -- giving -------------------------------------------------------------------------------------
 
@@ -174,12 +227,23 @@ class Leading(Following):
     def _begin_snapshot(self, progress: Progress, now: float) -> None:
         others = (other.snapshot for other in self._progress.values() if other.snapshot is not None)
         snapshot = next((other for other in others if other.index >= self._journal.base_index), None)
+        snapshot = snapshot or self._load_snapshot()
         if snapshot is None:
-            snapshot = self._snapshots.load()
-        assert snapshot is not None, "a log is compacted only up to a snapshot"
+            return
         progress.probe_from(snapshot.index + 1)
         progress.snapshot, progress.offset = snapshot, 0
         self._send_chunk(progress, now)
+
+    def _load_snapshot(self) -> Snapshot | None:
+        """Our own, which stands for what the log has forgotten; without it this replica is of no use."""
+        try:
+            snapshot = self._snapshots.load()
+        except (SnapshotDamaged, OSError) as error:
+            self._fail(str(error))
+            return None
+        if snapshot is None:
+            self._fail(f"the snapshot is gone, and the log begins after entry {self._journal.base_index}")
+        return snapshot
 
     def _send_chunk(self, progress: Progress, now: float) -> None:
         """One at a time. A chunk that is not answered goes again after the longest election timeout: on a
@@ -199,6 +263,7 @@ class Leading(Following):
             snapshot.term,
             len(snapshot.data),
             snapshot.crc,
+            pack(self._journal.founders if snapshot.members is None else snapshot.members),
             progress.offset,
             snapshot.data[progress.offset : end],
         )
@@ -221,7 +286,9 @@ class Leading(Following):
             self._adopt_term(message.term)
         if self._role != LEADER or message.term != self._term:
             return
-        progress = self._progress[node.id]
+        progress = self._progress.get(node.id)
+        if progress is None:
+            return  # no member any more
         self._heard(progress, message.sent_at)
         if not message.success:
             self._step_back(progress, message)
@@ -254,7 +321,9 @@ class Leading(Following):
             self._adopt_term(message.term)
         if self._role != LEADER or message.term != self._term:
             return
-        progress = self._progress[node.id]
+        progress = self._progress.get(node.id)
+        if progress is None:
+            return
         self._heard(progress, message.sent_at)
         snapshot = progress.snapshot
         if snapshot is None or snapshot.index != message.snapshot_index:
@@ -268,7 +337,7 @@ class Leading(Following):
     def _advance_commit(self) -> None:
         """Only entries of the current term commit by counting (Raft paper, section 5.4.2); our own disk
         counts like any other."""
-        matches = [progress.match_index for progress in self._progress.values()]
+        matches = [progress.match_index for progress in self._voting]
         matches.append(self._journal.durable_index)
         matches.sort(reverse=True)
         index = matches[self._majority - 1]
@@ -278,19 +347,21 @@ class Leading(Following):
     # -- lease, fallback, transfer ------------------------------------------------------------------
 
     def _majority_of(self, times: list[float]) -> float:
-        """The latest time that a majority, ourselves included, has reached; `times` are the peers'."""
+        """The latest time that a majority, ourselves included, has reached; `times` are the other voters'."""
         times.sort(reverse=True)
         return times[self._majority - 2]
 
     def _renew_lease(self) -> None:
-        echoed_at = self._majority_of([progress.echoed_at for progress in self._progress.values()])
+        if self._majority == 1:
+            return  # nobody else can be elected; see has_lease
+        echoed_at = self._majority_of([progress.echoed_at for progress in self._voting])
         self._lease_until = echoed_at + LEASE_FRACTION * self._config.election_min_s
 
     def _leader_timers(self, now: float) -> None:
         """Part of the tick: fall back when cut off, carry a transfer on."""
-        if not self._peers:
+        if self._majority == 1:
             return
-        heard_at = self._majority_of([progress.heard_at for progress in self._progress.values()])
+        heard_at = self._majority_of([progress.heard_at for progress in self._voting])
         if now - heard_at > self._config.election_max_s:
             self._resign()
             return
@@ -301,7 +372,10 @@ class Leading(Following):
                 self._resign()  # without a lease until the end of the term: of no more use
             self._transfer_to = None
             return
-        progress = self._progress[self._transfer_to]
+        progress = self._progress.get(self._transfer_to)
+        if progress is None:
+            self._transfer_to = None
+            return
         if not self._transfer_sent and progress.match_index == self._journal.last_index:
             # From here on the target's election ignores promises: no lease may exist any more.
             self._transfer_sent = True
@@ -311,7 +385,7 @@ class Leading(Following):
     def _begin_transfer(self, to: str | None) -> bool:
         if self._role != LEADER or not self._serving or self._transfer_to is not None:
             return False
-        online = [progress for progress in self._progress.values() if progress.online]
+        online = [progress for progress in self._voting if progress.online]
         if to is None:
             target = max(online, key=lambda progress: progress.match_index, default=None)
         else:
@@ -325,7 +399,7 @@ class Leading(Following):
     # -- links --------------------------------------------------------------------------------------
 
     def _link_up(self, peer_id: str) -> None:
-        if self._role == LEADER:
+        if self._role == LEADER and peer_id in self._progress:
             progress = self._progress[peer_id]
             progress.online = True
             progress.online_since = self._clock()
@@ -334,7 +408,7 @@ class Leading(Following):
     def _link_down(self, peer_id: str) -> None:
         """At once, before the connection is closed by us: the peer may take its end for our death, forget
         its promise and vote."""
-        if self._role == LEADER:
+        if self._role == LEADER and peer_id in self._progress:
             progress = self._progress[peer_id]
             progress.online = False
             progress.echoed_at = NEVER

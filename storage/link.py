@@ -14,13 +14,16 @@ from typing import Any, Final, Protocol
 import msgpack
 
 from storage.errors import BadMessage
-from storage.handshake import Handshake, Refused
+from storage.handshake import Crossed, Handshake, Refused
+from storage.tls import TlsStream
 
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 QUEUE_BYTES_MAX: Final = 128 * 1024 * 1024
 HANDSHAKE_FRAME_BYTES_MAX: Final = 1024
 HANDSHAKE_TIMEOUT_S: Final = 2.0
 READ_BYTES: Final = 256 * 1024
+TLS_GREETING: Final = b"\x16\x03"
+"""How a TLS client begins; as a frame's length it would be one of 369 MB."""
 DEAD_LINK_TIMEOUT_MS: Final = 5_000
 """Sent and not acknowledged by the peer's kernel (TCP_USER_TIMEOUT): else a link that was cut for long
 would come back only at the pace of TCP's own retries."""
@@ -41,6 +44,9 @@ class LinkOwner(Protocol):
     def refused(self, link: Link, peer_id: str | None, reason: str) -> None:
         """The link is to be closed, and why."""
 
+    def crossed(self, link: Link) -> None:
+        """Another link with the same peer stays instead of this one, which is not proven."""
+
     def lost(self, link: Link, *, closed_by_host: bool) -> None:
         """The other side, or the network, has ended it."""
 
@@ -54,13 +60,25 @@ class Link:
         loop: asyncio.AbstractEventLoop,
         connection: socket.socket,
         handshake: Handshake,
+        *,
+        tls: TlsStream | None = None,
     ) -> None:
+        """Raises OSError when the connection has broken meanwhile."""
         self.peer_id: str | None = None
+        """Set when it is proven."""
+        self.began_at = loop.time()
+        self.proven_at = 0.0
+        self.dial: Final = handshake.dial
+        """Whom we called; None if we were called."""
         self.ended = asyncio.Event()
+        self.hung_up_on = False
+        """The other side ended it."""
+        self.host = _host_of(connection)
         self._owner = owner
         self._loop = loop
         self._socket = connection
         self._handshake: Handshake | None = handshake
+        self._tls = tls
         self._buffer = bytearray()
         self._needed = 4
         self._queue: deque[memoryview] = deque()
@@ -69,8 +87,10 @@ class Link:
         _tune(connection)
         loop.add_reader(connection.fileno(), self._readable)
         self._deadline = loop.call_later(HANDSHAKE_TIMEOUT_S, self._too_slow)
-        if handshake.dials:
-            self.write(msgpack.packb(handshake.opening()))
+        if self.dial is not None:
+            opening = msgpack.packb(handshake.opening())
+            assert len(opening) <= HANDSHAKE_FRAME_BYTES_MAX, "the names of tier and group are short"
+            self.write(opening)
 
     def write(self, body: bytes) -> bool:
         """Send, or queue what the kernel does not take. False if the link has ended or its queue is full."""
@@ -79,14 +99,8 @@ class Link:
         if self._queue_bytes + len(body) > QUEUE_BYTES_MAX:
             self._owner.refused(self, self.peer_id, f"more than {QUEUE_BYTES_MAX} bytes are not read")
             return False
-        frame = memoryview(len(body).to_bytes(4, "big") + body)
-        if not self._queue:
-            frame = frame[self._send(frame) :]
-            if not frame:
-                return True
-            self._loop.add_writer(self._socket.fileno(), self._writable)
-        self._queue.append(frame)
-        self._queue_bytes += len(frame)
+        frame = len(body).to_bytes(4, "big") + body
+        self._push(frame if self._tls is None else self._tls.seal(frame))
         return True
 
     def write_later(self, body: bytes, delay_s: float) -> bool:
@@ -121,15 +135,29 @@ class Link:
             return
         except OSError as error:
             # A process that is killed with unread bytes in its sockets resets its connections.
-            closed = isinstance(error, ConnectionResetError | BrokenPipeError)
-            self._owner.lost(self, closed_by_host=closed)
+            self._lose(closed_by_host=isinstance(error, ConnectionResetError | BrokenPipeError))
             return
         if not data:
-            self._owner.lost(self, closed_by_host=True)
+            self._lose(closed_by_host=True)
             return
-        self._buffer += data
-        if len(self._buffer) >= self._needed:
+        self._buffer += data if self._tls is None else self._opened(self._tls, data)
+        if len(self._buffer) >= self._needed and not self.ended.is_set():
             self._take_frames()
+
+    def _opened(self, tls: TlsStream, sealed: bytes) -> bytes:
+        """What is inside; the link has ended if that cannot be had."""
+        try:
+            plain = tls.open(sealed)
+        except Refused as refused:
+            self._push(tls.pending())  # so that the other side's log can say why, too
+            self._refuse(str(refused))
+            return b""
+        self._push(tls.pending())
+        return plain
+
+    def _lose(self, *, closed_by_host: bool) -> None:
+        self.hung_up_on = closed_by_host
+        self._owner.lost(self, closed_by_host=closed_by_host)
 
     def _writable(self) -> None:
         while self._queue:
@@ -142,6 +170,17 @@ class Link:
             self._queue.popleft()
         self._loop.remove_writer(self._socket.fileno())
 
+    def _push(self, sealed: bytes) -> None:
+        """Send, and queue what the kernel does not take."""
+        rest = memoryview(sealed)
+        if not self._queue and rest:
+            rest = rest[self._send(rest) :]
+            if rest:
+                self._loop.add_writer(self._socket.fileno(), self._writable)
+        if rest:
+            self._queue.append(rest)
+            self._queue_bytes += len(rest)
+
     def _send(self, frame: memoryview) -> int:
         try:
             return self._socket.send(frame)
@@ -151,8 +190,11 @@ class Link:
             return len(frame)  # it is broken: what came before its end is still to be read, then `lost`
 
     def _too_slow(self) -> None:
-        claimed = self._handshake.claimed_id if self._handshake is not None else None
-        self._owner.refused(self, claimed, f"no proof of identity within {HANDSHAKE_TIMEOUT_S} s")
+        self._refuse(f"no proof of identity within {HANDSHAKE_TIMEOUT_S} s")
+
+    def _refuse(self, reason: str) -> None:
+        claimed_id = self.peer_id if self._handshake is None else self._handshake.claimed_id
+        self._owner.refused(self, claimed_id, reason)
 
     # -- frames -------------------------------------------------------------------------------------
 
@@ -161,11 +203,10 @@ class Link:
         try:
             while not self.ended.is_set() and (frame := self._next_frame()) is not None:
                 handled = self._take(frame[0]) or handled
-        except BadMessage as error:
-            self._owner.refused(self, self.peer_id, str(error))
-        except Refused as refused:
-            claimed = self._handshake.claimed_id if self._handshake is not None else None
-            self._owner.refused(self, claimed, str(refused))
+        except Crossed:
+            self._owner.crossed(self)
+        except (BadMessage, Refused) as error:
+            self._refuse(str(error))
         if handled:
             self._owner.activity()
 
@@ -177,6 +218,8 @@ class Link:
         length = int.from_bytes(buffer[:4], "big")
         limit = FRAME_BYTES_MAX if self._handshake is None else HANDSHAKE_FRAME_BYTES_MAX
         if length > limit:
+            if self._handshake is not None and buffer[:2] == TLS_GREETING:
+                raise Refused("it speaks TLS, this replica does not")
             raise BadMessage(f"a frame of {length} bytes, at most {limit} are allowed")
         if len(buffer) < 4 + length:
             self._needed = 4 + length
@@ -200,6 +243,7 @@ class Link:
             self.write(msgpack.packb(answer))
         if self._handshake.peer_id is not None:
             self.peer_id = self._handshake.peer_id
+            self.proven_at = self._loop.time()
             self._handshake = None
             self._deadline.cancel()
             self._owner.proven(self, self.peer_id)
@@ -211,3 +255,9 @@ def _tune(connection: socket.socket) -> None:
     if connection.family in (socket.AF_INET, socket.AF_INET6):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_LINK_TIMEOUT_MS)
+
+
+def _host_of(connection: socket.socket) -> str:
+    """Where the other side is; empty for this host. Raises OSError."""
+    name = connection.getpeername()
+    return name[0] if isinstance(name, tuple) else ""

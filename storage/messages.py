@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from msgpack import UnpackException
+
 from storage.errors import BadMessage
+from storage.members import unpack
 from storage.records import Entry
+from storage.skeleton import MEMBERS
 
 PRE_VOTE: Final = 1
 PRE_VOTE_ANSWER: Final = 2
@@ -82,7 +86,8 @@ class AppendAnswer(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A piece of the snapshot (snapshot_index, snapshot_term, size, crc) at `offset`."""
+    """A piece of the snapshot (snapshot_index, snapshot_term, size, crc) at `offset`. `members` is the packed
+    membership as of the snapshot's index."""
 
     kind: int
     term: int
@@ -91,6 +96,7 @@ class Chunk(NamedTuple):
     snapshot_term: int
     size: int
     crc: int
+    members: bytes
     offset: int
     data: bytes
 
@@ -117,49 +123,52 @@ Message = (
     PreVote | PreVoteAnswer | Vote | VoteAnswer | Append | AppendAnswer | Chunk | ChunkAnswer | TimeoutNow
 )
 
-_CLASSES: Final[dict[int, type[Any]]] = {
-    PRE_VOTE: PreVote,
-    PRE_VOTE_ANSWER: PreVoteAnswer,
-    VOTE: Vote,
-    VOTE_ANSWER: VoteAnswer,
-    APPEND: Append,
-    APPEND_ANSWER: AppendAnswer,
-    CHUNK: Chunk,
-    CHUNK_ANSWER: ChunkAnswer,
-    TIMEOUT_NOW: TimeoutNow,
+_SHAPES: Final[dict[int, tuple[type[Any], tuple[type, ...]]]] = {
+    PRE_VOTE: (PreVote, (int, int, int, int)),
+    PRE_VOTE_ANSWER: (PreVoteAnswer, (int, int, int, bool)),
+    VOTE: (Vote, (int, int, int, int, bool)),
+    VOTE_ANSWER: (VoteAnswer, (int, int, bool)),
+    APPEND: (Append, (int, int, float, int, int, int, tuple)),
+    APPEND_ANSWER: (AppendAnswer, (int, int, float, bool, int, int, int, int)),
+    CHUNK: (Chunk, (int, int, float, int, int, int, int, bytes, int, bytes)),
+    CHUNK_ANSWER: (ChunkAnswer, (int, int, float, int, int, bool)),
+    TIMEOUT_NOW: (TimeoutNow, (int, int)),
 }
-_TYPES: Final[dict[int, tuple[type, ...]]] = {
-    PRE_VOTE: (int, int, int, int),
-    PRE_VOTE_ANSWER: (int, int, int, bool),
-    VOTE: (int, int, int, int, bool),
-    VOTE_ANSWER: (int, int, bool),
-    APPEND: (int, int, float, int, int, int, tuple),
-    APPEND_ANSWER: (int, int, float, bool, int, int, int, int),
-    CHUNK: (int, int, float, int, int, int, int, int, bytes),
-    CHUNK_ANSWER: (int, int, float, int, int, bool),
-    TIMEOUT_NOW: (int, int),
-}
+_new: Any = tuple.__new__
+"""A third of the price of the class's own `_make`; every message of every follower comes through here."""
 
 
 def decode(fields: Any) -> Message:
     """The message in what a frame held. Raises BadMessage."""
-    if type(fields) is not tuple or not fields or type(fields[0]) is not int or fields[0] not in _CLASSES:
+    if type(fields) is not tuple or not fields or type(fields[0]) is not int:
         raise BadMessage("a message begins with its kind")
     kind = fields[0]
-    if tuple(map(type, fields)) != _TYPES[kind]:
-        raise BadMessage(f"message kind {kind} with wrong fields")
-    message: Message = _CLASSES[kind]._make(fields)
-    if isinstance(message, Append):
-        _check_entries(message)
+    shape = _SHAPES.get(kind)
+    if shape is None or tuple(map(type, fields)) != shape[1]:
+        raise BadMessage(f"message kind {kind} is unknown or has wrong fields")
+    message: Message = _new(shape[0], fields)
+    if kind == APPEND:
+        _check_entries(fields[4], fields[6])
+    elif kind == CHUNK:
+        _check_members(fields[7])
     return message
 
 
-def _check_entries(message: Append) -> None:
-    index = message.previous_index
-    for entry in message.entries:
+def _check_entries(previous_index: int, entries: tuple[Any, ...]) -> None:
+    index = previous_index
+    for entry in entries:
         index += 1
         if type(entry) is not tuple or len(entry) != 3:
             raise BadMessage("an entry is (command, index, term)")
         command, entry_index, term = entry
         if type(command) is not bytes or not command or entry_index != index or type(term) is not int:
             raise BadMessage(f"entry {entry_index!r} where entry {index} belongs")
+        if command[:1] == MEMBERS:
+            _check_members(command[1:])
+
+
+def _check_members(packed: bytes) -> None:
+    try:
+        unpack(packed)
+    except (ValueError, UnpackException) as error:
+        raise BadMessage(f"a membership that cannot be read: {error}") from None

@@ -7,14 +7,14 @@ tick writes, sends, commits and applies. See core, following, leading and electi
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from storage.core import NEVER, RaftConfig, StateMachine
+from storage.core import NEVER, RaftConfig, SnapshotBuild, StateMachine
 from storage.elections import Elections
-from storage.errors import Busy, NotLeader, RaftFatal
+from storage.errors import Busy, JournalFailed, NotLeader, RaftFatal
+from storage.members import Members
 from storage.messages import (
     APPEND,
     APPEND_ANSWER,
@@ -35,6 +35,15 @@ __all__ = ["Busy", "NotLeader", "Raft", "RaftConfig", "RaftFatal", "StateMachine
 FOREVER = float("inf")
 
 
+class _Building(NamedTuple):
+    """A snapshot in the making: the state as of `at_index`."""
+
+    at_index: int
+    at_term: int
+    members: Members
+    build: SnapshotBuild
+
+
 class Raft(Elections):
     """One replica of a Raft group. Not thread-safe. See `Core.__init__` for the constructor.
 
@@ -43,6 +52,7 @@ class Raft(Elections):
     is started anew; a restart under the same identity is safe, because nothing was promised since."""
 
     _compact_above = 0.0
+    _building: _Building | None = None
 
     # -- what a host reads --------------------------------------------------------------------------
 
@@ -75,8 +85,18 @@ class Raft(Elections):
         return self._journal.last_index
 
     @property
+    def last_term(self) -> int:
+        """Of the newest entry."""
+        return self._journal.last_term
+
+    @property
     def applied_index(self) -> int:
         return self._applied_index
+
+    @property
+    def members(self) -> Members:
+        """Who belongs to the group, as far as this replica's log tells."""
+        return self._history.current
 
     @property
     def pending_bytes(self) -> int:
@@ -87,7 +107,7 @@ class Raft(Elections):
         """Whether the leader's own state is the newest there is, right now: reads may be answered from it."""
         if not self._serving or self._transfer_sent:
             return False
-        return not self._peers or self._clock() < self._lease_until
+        return self._majority == 1 or self._clock() < self._lease_until
 
     @property
     def next_tick_at(self) -> float:
@@ -96,13 +116,14 @@ class Raft(Elections):
             return NEVER
         if self._failure is not None or self._closed:
             return FOREVER
-        if self._journal.unwritten or self._applied_index < self._commit_index:
+        if self._journal.unwritten or self._applied_index < self._commit_index or self._building:
             return NEVER
         if self._role == LEADER:
             return self._heartbeat_due_at if self._peers else FOREVER
+        election_at = self._election_deadline if self._is_voter else FOREVER
         if self._owed_since is not None:
-            return min(self._election_deadline, self._owed_since + self._config.heartbeat_s / 2)
-        return self._election_deadline
+            return min(election_at, self._owed_since + self._config.heartbeat_s / 2)
+        return election_at
 
     def status(self) -> dict[str, Any]:
         """For operators and metrics: plain values, times in seconds."""
@@ -123,6 +144,11 @@ class Raft(Elections):
             "journal_bytes": self._journal.entry_bytes,
             "pending_bytes": self._pending_bytes,
             "peers_online": sorted(self._online),
+            "members": [
+                {"id": member.member_id, "node_id": member.node_id, "votes": member.votes}
+                for member in self.members
+            ],
+            "members_committed": self._history.index <= self._commit_index,
             "failure": self._failure,
             "snapshot_failure": self._snapshots.failed,
         }
@@ -161,13 +187,27 @@ class Raft(Elections):
         """Do all that is due. Never sleeps. Raises RaftFatal: the process has to end."""
         if self._fatal is not None:
             raise self._fatal
-        if not self._closed:
-            self._guarded(self._tick)
+        if self._closed:
+            return
+        try:
+            try:
+                self._tick()
+            except JournalFailed as error:
+                self._fail(str(error))
+        except RaftFatal as error:
+            self._fatal = error
+            raise
 
     def transfer(self, to: str | None = None) -> bool:
         """Hand leadership to `to`, or to the peer that is furthest. False if that cannot begin: not serving,
         under way already, or no such peer is connected. `on_fallen` tells of the success."""
         return self._begin_transfer(to)
+
+    def set_target(self, target: Mapping[str, int]) -> None:
+        """Make these the voters (member id -> node id), one change at a time, newcomers as learners until
+        they have caught up. Only a leader does anything, and forgets it when it falls: call again."""
+        if self._role == LEADER:
+            self._target = dict(target)
 
     def peer_lost(self, peer_id: str) -> None:
         """The peer's host closed its connection to us: if it led, campaign soon instead of waiting for an
@@ -193,6 +233,7 @@ class Raft(Elections):
         now = self._clock()
         if self._role == LEADER:
             self._leader_timers(now)
+            self._change_members()
         elif now >= self._election_deadline:
             self._campaign(now)
         # The sync runs in its thread while the entries travel.
@@ -216,44 +257,64 @@ class Raft(Elections):
                 keep_from = min(journal.tail_within(least // 4), snapshots.index)
                 if keep_from > journal.base_index:
                     journal.compact(keep_from)
+                self._history.forget_before(snapshots.index)
             if not snapshots.saving:
                 # What a snapshot could not remove, or a failed save, must not cause one in every tick.
                 self._compact_above = journal.entry_bytes + least // 2
+        elif self._building is not None:
+            self._build_snapshot(self._building)
         elif journal.entry_bytes > max(least, 2 * snapshots.size, self._compact_above):
-            self._take_snapshot()
+            self._begin_building()
 
-    def _take_snapshot(self) -> None:
+    def _begin_building(self) -> None:
         index = self._applied_index
         term = self._journal.term_at(index)
-        if term is None or index <= self._snapshots.index:
-            return
+        if term is not None and index > self._snapshots.index:
+            try:
+                build = self._machine.begin_snapshot()
+            except Exception as error:
+                raise RaftFatal(f"the snapshot at entry {index} raised {error!r}") from error
+            self._building = _Building(index, term, self._history.at(index), build)
+
+    def _build_snapshot(self, building: _Building) -> None:
+        """One slice a tick: requests have their turn in between."""
         try:
-            data = self._machine.snapshot()
+            data = building.build.step()
         except Exception as error:
-            raise RaftFatal(f"the snapshot at entry {index} raised {error!r}") from error
-        self._snapshots.save_later(Snapshot.of(index, term, data))
+            raise RaftFatal(f"the snapshot at entry {building.at_index} raised {error!r}") from error
+        if data is not None:
+            self._building = None
+            self._snapshots.save_later(
+                Snapshot.of(building.at_index, building.at_term, data, building.members)
+            )
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        self._building = None
+        super()._restore(snapshot)
 
     # -- called by the transport --------------------------------------------------------------------
 
     def _message_arrived(self, node: Node, fields: Any) -> None:
         """Raises BadMessage, for the transport to close the connection."""
-        peer = self._by_id.get(node.id)
-        if peer is None or self._fatal is not None or self._failure is not None or self._closed:
+        if self._fatal is not None or self._failure is not None or self._closed:
             return
+        peer = self._node(node.id)
         message = decode(fields)
-        handler = self._handlers[message.kind]
-        with contextlib.suppress(RaftFatal):  # remembered, and raised by the tick that follows
-            self._guarded(lambda: handler(peer, message))
+        try:
+            try:
+                self._handlers[message.kind](peer, message)
+            except JournalFailed as error:
+                self._fail(str(error))
+        except RaftFatal as error:
+            self._fatal = error  # raised by the tick that follows
 
     def _peer_connected(self, node: Node) -> None:
-        if node.id in self._by_id:
-            self._online.add(node.id)
-            self._link_up(node.id)
+        self._online.add(node.id)
+        self._link_up(node.id)
 
     def _peer_disconnected(self, node: Node) -> None:
         self._online.discard(node.id)
-        if node.id in self._by_id:
-            self._link_down(node.id)
+        self._link_down(node.id)
         if self._leader is not None and self._leader.id == node.id:
             self._owe_nothing()
 

@@ -20,6 +20,7 @@ from pysyncobj.config import SyncObjConf
 from pysyncobj.version import VERSION
 
 from storage.journal import Journal
+from storage.members import Members
 
 # Importing pysyncobj replaces this function, for the whole process, by one that works on Windows only.
 vars(socket)["inet_ntop"] = _socket.inet_ntop
@@ -35,7 +36,9 @@ ROLE_NAMES: Final = ("follower", "candidate", "leader")
 
 REGULAR: Final = b"\x00"
 NO_OP: Final = b"\x01"
-"""First byte of a command, as in pysyncobj's _COMMAND_TYPE."""
+MEMBERS: Final = b"\x02"
+"""First byte of a command, as in pysyncobj's _COMMAND_TYPE: for the state machine, for nobody, or the
+group's membership from this entry on."""
 
 if TYPE_CHECKING:
 
@@ -77,6 +80,12 @@ class RaftTransport(Transport):
     on_peer_lost: Callable[[str], None] | None = None
     """Called with the peer's id after `_disconnected` when its host closed the connection: its process is
     gone or hung up on us. A cut link must not be reported here (Raft relies on it: see elections)."""
+
+    def set_members(self, members: Members) -> None:
+        """Keep links to these, ourselves excepted; called when Raft is made and whenever its membership
+        changes. Proven senders that are not among them are heard all the same: whoever lags behind may
+        not know its leader yet."""
+        raise TypeError(f"{type(self).__name__} keeps no links")
 
 
 _create_journal = syncobj.createJournal
@@ -146,7 +155,7 @@ class Skeleton(SyncObj):
     _SyncObj__generateRaftTimeout = _replaced_by("_election_timeout")
     _tell_lost = _replaced_by("peer_lost")
 
-    def __init__(self, own: Node, others: list[Node], journal: Journal, transport: RaftTransport) -> None:
+    def __init__(self, own: Node, journal: Journal, transport: RaftTransport) -> None:
         conf = SyncObjConf(
             autoTick=False,
             journalFile=_Log(journal),
@@ -156,5 +165,5 @@ class Skeleton(SyncObj):
             commandsWaitLeader=False,
             dynamicMembershipChange=False,
         )
-        super().__init__(own, others, conf, transport=transport)
+        super().__init__(own, [], conf, transport=transport)
         transport.on_peer_lost = self._tell_lost

@@ -1,7 +1,10 @@
 """The newest snapshot of a replica's state, as one file that is replaced as a whole.
 
-    file = magic (4) | format version (2) | body length (4) | crc32c of body (4) | body | data
-    body = [tier id, replica id, index, term, size of data, crc32c of data] (msgpack)
+    file = magic (4) | format version (2) | body length (4) | crc32c (4) | body | data
+    body = [tier id, replica id, index, term, size of data, crc32c of data, members] (msgpack)
+
+The header's checksum covers what is before it and the body. Format version 1 (read, never written) has no
+members and checksums only the body.
 
 The data is opaque. A save writes a new file, syncs it, renames it over the old one and syncs the
 directory: at any moment one whole snapshot is there. Chunks for peers are cut elsewhere.
@@ -9,6 +12,7 @@ directory: at any moment one whole snapshot is there. Chunks for peers are cut e
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from collections.abc import Callable
@@ -19,12 +23,16 @@ import msgpack
 from crc32c import crc32c
 
 from storage.disk import Executor, Files
-from storage.errors import SnapshotDamaged, WrongDirectory
-from storage.journal import Identity
+from storage.errors import JournalFailed, SnapshotDamaged, WrongDirectory
+from storage.journal import WAY_OUT, Identity, explain
+from storage.members import Members, check
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+READABLE_VERSIONS: Final = (1, 2)
 MAGIC: Final = b"GRPS"
 HEADER: Final = struct.Struct("<4sHII")
+HEADER_FIXED: Final = struct.Struct("<4sHI")
+"""What of HEADER the checksum covers, with the body, from version 2 on."""
 NAME: Final = "snapshot"
 NEW_NAME: Final = "snapshot.new"
 
@@ -38,10 +46,12 @@ class Snapshot:
     data: bytes = field(repr=False)
     crc: int
     """crc32c of `data`."""
+    members: Members | None = None
+    """The membership after the entry at `index`; None: unknown, the file was of format version 1."""
 
     @classmethod
-    def of(cls, index: int, term: int, data: bytes) -> Snapshot:
-        return cls(index, term, data, crc32c(data))
+    def of(cls, index: int, term: int, data: bytes, members: Members | None = None) -> Snapshot:
+        return cls(index, term, data, crc32c(data), members)
 
 
 class SnapshotStore:
@@ -106,14 +116,17 @@ class SnapshotStore:
 
     def collect(self) -> bool:
         """True once, when a snapshot saved in the background has become the newest. A failed save is told
-        in `failed` and changes nothing."""
+        in `failed` and changes nothing. Raises JournalFailed if the directory is gone, and with it the
+        snapshot that the shortened log builds on."""
         if not self._outcome:
             return False
         error = self._outcome.pop()
         snapshot, self._saving = self._saving, None
         assert snapshot is not None, "an outcome belongs to a save"
         if error is not None:
-            self.failed = f"snapshot {self._directory}: save failed: {error}"
+            self.failed = f"snapshot {self._directory}: save failed: {explain(error)}"
+            if isinstance(error, FileNotFoundError):
+                raise JournalFailed(self.failed)
             return False
         self.failed = None
         self.index, self.size = snapshot.index, len(snapshot.data)
@@ -129,45 +142,79 @@ class SnapshotStore:
         self._notify()
 
     def _write(self, snapshot: Snapshot) -> None:
-        body: bytes = msgpack.packb(
-            (
-                self._identity.tier_id,
-                self._identity.replica_id,
-                snapshot.index,
-                snapshot.term,
-                len(snapshot.data),
-                snapshot.crc,
-            )
-        )
         new = os.path.join(self._directory, NEW_NAME)
         if NEW_NAME in self._disk.list(self._directory):
             self._disk.remove(new)
-        file = self._disk.open_append(new)
         try:
-            file.append(HEADER.pack(MAGIC, FORMAT_VERSION, len(body), crc32c(body)) + body)
+            self._write_new(new, snapshot)
+            self._disk.rename(new, os.path.join(self._directory, NAME))
+        except OSError:
+            # A full disk needs the room more than half a snapshot does.
+            with contextlib.suppress(OSError):
+                self._disk.remove(new)
+            raise
+        self._disk.sync_directory(self._directory)
+
+    def _write_new(self, path: str, snapshot: Snapshot) -> None:
+        file = self._disk.open_append(path)
+        try:
+            file.append(encode_header(self._identity, snapshot))
             file.append(snapshot.data)
             file.sync()
         finally:
             file.close()
-        self._disk.rename(new, os.path.join(self._directory, NAME))
-        self._disk.sync_directory(self._directory)
 
     def _decode(self, path: str, content: bytes) -> Snapshot:
-        if len(content) < HEADER.size:
-            raise SnapshotDamaged(f"{path} has no whole header")
-        magic, version, length, body_crc = HEADER.unpack_from(content)
-        body = content[HEADER.size : HEADER.size + length]
-        if magic != MAGIC or len(body) != length or crc32c(body) != body_crc:
-            raise SnapshotDamaged(f"{path} has a damaged header")
-        if version != FORMAT_VERSION:
-            raise WrongDirectory(f"{path}: format version {version}, this release reads {FORMAT_VERSION}")
-        tier_id, replica_id, index, term, size, crc = msgpack.unpackb(body, use_list=False)
-        if Identity(tier_id=tier_id, replica_id=replica_id) != self._identity:
+        identity, snapshot = decode(path, content)
+        if identity != self._identity:
             raise WrongDirectory(
-                f"{path} belongs to replica {replica_id!r} of tier {tier_id!r}, "
+                f"{path} belongs to replica {identity.replica_id!r} of tier {identity.tier_id!r}, "
                 f"not to replica {self._identity.replica_id!r} of tier {self._identity.tier_id!r}"
             )
-        data = content[HEADER.size + length :]
-        if len(data) != size or crc32c(data) != crc:
-            raise SnapshotDamaged(f"{path}: data of {len(data)} bytes does not match its size or checksum")
-        return Snapshot(index, term, data, crc)
+        return snapshot
+
+
+def encode_header(identity: Identity, snapshot: Snapshot) -> bytes:
+    """What precedes the data in a file of this snapshot."""
+    body: bytes = msgpack.packb(
+        (
+            identity.tier_id,
+            identity.replica_id,
+            snapshot.index,
+            snapshot.term,
+            len(snapshot.data),
+            snapshot.crc,
+            snapshot.members,
+        )
+    )
+    crc = _header_crc(MAGIC, FORMAT_VERSION, body)
+    return HEADER.pack(MAGIC, FORMAT_VERSION, len(body), crc) + body
+
+
+def decode(path: str, content: bytes) -> tuple[Identity, Snapshot]:
+    """Whose snapshot the file holds, and which. Raises SnapshotDamaged, and WrongDirectory for a format
+    version that this release cannot read."""
+    if len(content) < HEADER.size:
+        raise SnapshotDamaged(f"{path} has no whole header in its {len(content)} bytes: {WAY_OUT}")
+    magic, version, length, crc = HEADER.unpack_from(content)
+    if magic == MAGIC and version not in READABLE_VERSIONS:
+        raise WrongDirectory(f"{path}: format version {version}, this release reads {READABLE_VERSIONS}")
+    body = content[HEADER.size : HEADER.size + length]
+    if magic != MAGIC or len(body) != length or _header_crc(magic, version, body) != crc:
+        raise SnapshotDamaged(f"{path} has a damaged header: {WAY_OUT}")
+    tier_id, replica_id, index, term, size, data_crc, *rest = msgpack.unpackb(body, use_list=False)
+    members = None if not rest or rest[0] is None else check(rest[0])
+    start = HEADER.size + length
+    data = content[start:]
+    if len(data) != size or crc32c(data) != data_crc:
+        raise SnapshotDamaged(
+            f"{path} is damaged behind byte {start}: its {len(data)} bytes of data do not match the "
+            f"size {size} or the checksum: {WAY_OUT}"
+        )
+    return Identity(tier_id=tier_id, replica_id=replica_id), Snapshot(index, term, data, data_crc, members)
+
+
+def _header_crc(magic: bytes, version: int, body: bytes) -> int:
+    fixed = HEADER_FIXED.pack(magic, version, len(body)) if version > 1 else b""
+    crc: int = crc32c(body, crc32c(fixed))
+    return crc

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
 from crc32c import crc32c
 
-from storage.core import RaftConfig
 from storage.errors import BadMessage, NotLeader, RaftFatal
-from storage.journal import Identity, Journal
+from storage.members import pack
 from storage.messages import (
     APPEND,
     APPEND_ANSWER,
@@ -21,7 +19,6 @@ from storage.messages import (
     TIMEOUT_NOW,
     VOTE,
     VOTE_ANSWER,
-    Append,
     AppendAnswer,
     Chunk,
     ChunkAnswer,
@@ -31,147 +28,13 @@ from storage.messages import (
     Vote,
     VoteAnswer,
 )
-from storage.raft import Raft
-from storage.records import Entry
-from storage.skeleton import NO_OP, REGULAR, Node, RaftTransport
-from storage.snapshot import SnapshotStore
-from tests.simulation.disk import SimDisk
-
-CONFIG = RaftConfig(heartbeat_s=0.05, election_min_s=0.25, election_max_s=0.5)
-
-
-class Wire(RaftTransport):
-    def __init__(self) -> None:
-        super().__init__(None, None, [])
-        self.sent: list[tuple[str, Any]] = []
-
-    def send(self, node: Node, message: Any) -> bool:
-        self.sent.append((node.id, message))
-        return True
-
-    def destroy(self) -> None:
-        pass
-
-
-class Sheet:
-    """A state machine that writes down what it is told."""
-
-    def __init__(self) -> None:
-        self.applied: list[tuple[int, int, bytes]] = []
-        self.restored: list[bytes] = []
-        self.leads = 0
-
-    def apply(self, index: int, term: int, command: bytes) -> None:
-        self.applied.append((index, term, command))
-
-    def snapshot(self) -> bytes:
-        return b"state"
-
-    def restore(self, data: bytes) -> None:
-        self.restored.append(data)
-
-    def on_leading(self, term: int) -> None:
-        self.leads += 1
-
-    def on_fallen(self) -> None:
-        self.leads -= 1
-
-
-class Syncs:
-    """An executor that ends its work when told."""
-
-    def __init__(self) -> None:
-        self.tasks: list[tuple[Any, Any]] = []
-
-    def submit(self, work: Any, done: Any) -> None:
-        self.tasks.append((work, done))
-
-    def finish(self) -> None:
-        tasks, self.tasks = self.tasks, []
-        for work, done in tasks:
-            work()
-            done(None)
-
-    def close(self) -> None:
-        pass
-
-
-class Bench:
-    """Replica "a" of "a", "b", "c", its clock and its disk."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.disk = SimDisk(random.Random(1))
-        self.start()
-
-    def start(self) -> None:
-        identity = Identity(tier_id="t", replica_id="a")
-        self.syncs = Syncs()
-        self.wire = Wire()
-        self.sheet = Sheet()
-        self.raft = Raft(
-            self_id="a",
-            peer_ids=("b", "c"),
-            transport=self.wire,
-            journal=Journal(self.disk, "j", identity, executor=self.syncs, notify=lambda: None),
-            snapshots=SnapshotStore(self.disk, "s", identity),
-            machine=self.sheet,
-            clock=lambda: self.now,
-            random=random.Random(2),
-            settings=CONFIG,
-        )
-        for peer in ("b", "c"):
-            self.wire._connected(Node(peer))
-
-    def power_loss(self) -> None:
-        self.disk.lose_power()
-        self.start()
-
-    def tell(self, peer: str, message: Any) -> list[Any]:
-        """What "a" answers at once."""
-        self.wire.sent.clear()
-        fields = tuple(message) if hasattr(message, "_fields") else message  # as a frame holds it
-        self.wire._arrived(Node(peer), fields)
-        return [answer for target, answer in self.wire.sent if target == peer]
-
-    def tick(self, *, sync: bool = True) -> list[tuple[str, Any]]:
-        self.wire.sent.clear()
-        self.raft.tick()
-        if sync:
-            self.syncs.finish()
-            self.raft.tick()
-        return self.wire.sent
-
-    def later(self, seconds: float) -> None:
-        self.now += seconds
-
-    def lead(self) -> None:
-        """Elected in the next term, with the no-op committed by "b"."""
-        self.later(1.0)
-        self.tick()
-        self.tell("b", PreVoteAnswer(PRE_VOTE_ANSWER, self.raft.term, self.raft.term + 1, True))
-        self.tell("b", VoteAnswer(VOTE_ANSWER, self.raft.term, True))
-        self.tick()
-        self.confirm("b")
-
-    def confirm(self, peer: str) -> None:
-        """The peer holds everything and says so."""
-        last, term, now = self.raft.last_index, self.raft.term, self.now
-        self.tell(peer, AppendAnswer(APPEND_ANSWER, term, now, True, last - 1, last, last, 0))
-        self.tick()
+from storage.skeleton import NO_OP, Node
+from tests.storage.one_replica import MEMBERS, Bench, append, entries
 
 
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
-
-
-def entries(*terms: int, first: int = 1, mark: bytes = b"x") -> tuple[Entry, ...]:
-    return tuple((REGULAR + mark, first + offset, term) for offset, term in enumerate(terms))
-
-
-def append(term: int, previous: tuple[int, int], sent: tuple[Entry, ...] = (), commit: int = 0) -> Append:
-    return Append(APPEND, term, 7.5, commit, *previous, sent)
 
 
 def test_a_vote_is_on_disk_before_it_is_told(bench: Bench) -> None:
@@ -411,7 +274,7 @@ def test_a_snapshot_is_installed_from_checked_chunks(bench: Bench) -> None:
     crc = crc32c(data)
 
     def chunk(offset: int, piece: bytes, index: int = 20) -> Chunk:
-        return Chunk(CHUNK, 3, 7.5, index, 2, len(data), crc, offset, piece)
+        return Chunk(CHUNK, 3, 7.5, index, 2, len(data), crc, pack(MEMBERS), offset, piece)
 
     assert bench.tell("b", chunk(5, data[5:])) == [ChunkAnswer(CHUNK_ANSWER, 3, 7.5, 20, 0, False)]
     assert bench.tell("b", chunk(0, data[:5])) == [ChunkAnswer(CHUNK_ANSWER, 3, 7.5, 20, 5, False)]
@@ -431,7 +294,7 @@ def test_a_crash_between_saving_a_snapshot_and_resetting_the_log_is_repaired(ben
     bench.tick()
     other = Bench()
     data = b"state"
-    other.tell("b", Chunk(CHUNK, 3, 7.5, 20, 2, len(data), crc32c(data), 0, data))
+    other.tell("b", Chunk(CHUNK, 3, 7.5, 20, 2, len(data), crc32c(data), pack(MEMBERS), 0, data))
     for name in other.disk.list("s"):
         bench.disk.open_append(f"s/{name}").append(other.disk.read(f"s/{name}"))
         bench.disk.open_append(f"s/{name}").sync()
@@ -455,6 +318,28 @@ def test_after_a_failed_write_a_replica_says_nothing_more(bench: Bench) -> None:
     bench.later(5.0)
     assert bench.tick() == []
     assert bench.tell("b", Vote(VOTE, 9, 99, 9, False)) == []
+
+
+def test_a_snapshot_that_could_not_be_saved_is_not_acknowledged(bench: Bench) -> None:
+    data = b"state"
+    bench.tell("b", append(3, (0, 0)))
+    bench.disk.full = True
+    chunk = Chunk(CHUNK, 3, 7.5, 20, 2, len(data), crc32c(data), pack(MEMBERS), 0, data)
+    assert bench.tell("b", chunk) == []
+    assert "save failed" in bench.raft.status()["failure"]
+
+
+def test_a_leader_without_the_snapshot_that_its_log_rests_on_steps_down(bench: Bench) -> None:
+    data = b"state"
+    bench.tell("b", Chunk(CHUNK, 3, 7.5, 20, 2, len(data), crc32c(data), pack(MEMBERS), 0, data))
+    bench.lead()
+    for name in bench.disk.list("s"):
+        bench.disk.remove(f"s/{name}")
+    term, now = bench.raft.term, bench.now
+    bench.tell("c", AppendAnswer(APPEND_ANSWER, term, now, False, 20, 0, 0, 0))
+    bench.tick()
+    assert not bench.raft.is_leader
+    assert "the snapshot is gone" in bench.raft.status()["failure"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storage.disk import AppendFile, Disk, Worker
-from storage.errors import SnapshotDamaged, WrongDirectory
+from storage.errors import JournalFailed, SnapshotDamaged, WrongDirectory
 from storage.journal import Identity
 from storage.snapshot import Snapshot, SnapshotStore
 
@@ -69,6 +69,7 @@ def test_a_save_that_ends_anywhere_leaves_one_whole_snapshot(tmp_path: Path, ste
     failing = store(tmp_path, Failing())
     with pytest.raises(OSError, match=r"No space|Input/output"):
         failing.save(NEW)
+    assert [path.name for path in tmp_path.iterdir()] == ["snapshot"], "half a snapshot fills no disk"
     assert store(tmp_path).load() == (NEW if step == "sync_directory" else OLD)
     store(tmp_path).save(NEW)
     assert store(tmp_path).load() == NEW
@@ -128,3 +129,14 @@ def test_a_save_in_the_background_that_fails_is_told_and_keeps_the_old_one(tmp_p
     assert "No space left" in full.failed
     assert not full.saving
     assert store(tmp_path).load() == OLD
+
+
+def test_a_directory_that_is_gone_fails_the_replica(tmp_path: Path) -> None:
+    """The journal was shortened for the snapshot that went with it: only a failed replica is rebuilt."""
+    saving = store(tmp_path / "snapshot")
+    saving.save(OLD)
+    (tmp_path / "snapshot" / "snapshot").unlink()
+    (tmp_path / "snapshot").rmdir()
+    saving.save_later(NEW)
+    with pytest.raises(JournalFailed, match="the directory is gone, the replica has to be rebuilt"):
+        saving.collect()
