@@ -29,6 +29,8 @@ class Actor(ABC):
         self._name = name
         self._problem: str | None = None
         """Why the start failed; for `status`."""
+        self._problem_kind: str | None = None
+        """The error's class."""
         self._tasks: set[asyncio.Future[Any]] = set()
         self._started = asyncio.ensure_future(self._begin())
 
@@ -45,7 +47,8 @@ class Actor(ABC):
             log_to_file(self._data_dir, self._name)
             await self._open()
         except Exception as error:
-            self._problem = f"{type(error).__name__}: {error}"
+            self._problem_kind = type(error).__name__
+            self._problem = f"{self._problem_kind}: {error}"
             log.error("cannot start: %s", self._problem)
             raise RuntimeError(self._problem) from error
         gc.collect()

@@ -36,7 +36,7 @@ from actors.protocol.api_keys import API_VERSIONS, GROUP_APIS, MEMBER_APIS
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.headers import Header, parse_header
 from actors.protocol.java_hash import partition_for
-from actors.spec import REPLICAS_MAX, TierSpec, broker_name
+from actors.spec import TierSpec, broker_name, replica_of_slot
 from actors.topics.logs import TopicLogs
 
 log = logging.getLogger("groupd.broker")
@@ -52,6 +52,8 @@ class Broker(Actor):
     def __init__(self, spec: TierSpec, node_id: int) -> None:
         self._spec = spec
         self._node = spec.node(node_id)
+        self._serving: dict[int, int] = {}
+        """Offsets partition -> link of the replica of this node that leads it."""
         self._leaders: dict[int, tuple[int, int]] = {}
         """Offsets partition -> (term, node id of its leader), the freshest news."""
         self._controller = RayControllerClient(spec)
@@ -130,31 +132,35 @@ class Broker(Actor):
             self._apis.offsets_leaders = {p: node for p, (_, node) in self._leaders.items()}
         return self._apis.image.version
 
+    async def begin_logs_at(self, offsets: list[tuple[bytes, int, int]]) -> None:
+        """Restored topics are empty, but their offsets must not start over below what is committed: groups
+        would take new records for old ones. `offsets`: (topic id, partition, offset)."""
+        for topic_id, partition_, offset in offsets:
+            self._logs.begin_at(topic_id, partition_, offset)
+
     async def on_leader(self, partition_: int, node_id: int, term: int) -> None:
         """A leader of an offsets partition tells that it serves."""
         self._learn_leader(partition_, node_id, term)
 
     def on_leading(self, slot: int, leading: Leading | None) -> None:
         """A replica of this node says who leads its partition (network.hub.HubHandlers)."""
+        partition_ = replica_of_slot(slot)[0]
+        if leading is not None and leading.serving_here:
+            self._serving[partition_] = slot
+        elif self._serving.get(partition_) == slot:
+            del self._serving[partition_]
         if leading is not None and leading.leader_node_id != NO_NODE:
-            self._learn_leader(slot // REPLICAS_MAX, leading.leader_node_id, leading.term)
+            self._learn_leader(partition_, leading.leader_node_id, leading.term)
 
     def on_link(self, slot: int, connected: bool) -> None:
-        log.info(
-            "replica %d of partition %d %s",
-            slot % REPLICAS_MAX,
-            slot // REPLICAS_MAX,
-            "is linked" if connected else "is gone",
-        )
+        partition_, replica_id = replica_of_slot(slot)
+        state = "is linked" if connected else "is gone"
+        log.info("replica %d of partition %d %s", replica_id, partition_, state)
 
     def _serving_slot(self, partition_: int) -> int | None:
         """The link of the replica on this node that leads the partition, if there is one."""
-        for replica in range(len(self._spec.placement[partition_])):
-            slot = self._spec.link_slot(partition_, replica)
-            leading = self._hub.leaders.get(slot)
-            if leading is not None and leading.serving_here and self._hub.connected(slot):
-                return slot
-        return None
+        slot = self._serving.get(partition_)
+        return slot if slot is not None and self._hub.connected(slot) else None
 
     def _learn_leader(self, partition_: int, node_id: int, term: int) -> None:
         if term >= self._leaders.get(partition_, (-1, -1))[0]:

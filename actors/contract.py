@@ -88,7 +88,9 @@ class Shard(Protocol):
         """The only writer of replicated state. Total: never raises. Returns the value it replaced."""
 
     def records(self) -> Iterator[Record]:
-        """The snapshot: every live record, in an order that `apply` accepts."""
+        """The snapshot: every live record. `apply` takes them in any order. Goes on after `apply` is called
+        between two records: what was not written since the first is given, once and as it is; of what was
+        written, any part may be missing. A record is bounded work."""
 
     def on_elected(self, now_ms: int) -> Result:
         """Build volatile state from replicated state: live groups, timers (A21, C26, M26)."""

@@ -14,26 +14,31 @@ import logging
 import os
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors import runtime
-from actors.actor import Actor
+from actors import placement_file, runtime
 from actors.contract import Request, Token
 from actors.metadata.commands import (
+    GroupCopies,
     RegisterNode,
     ReportController,
     ReportLeader,
+    SeedPlacement,
     SetNodeAlive,
     pack,
     unpack,
 )
+from actors.metadata.records import GroupPlacementValue
+from actors.metadata.replicas import groups_of, present_spec
 from actors.metadata.shard import RECORD_TYPES, MetadataShard
 from actors.metadata.wire import pack_image
 from actors.replica import RecordType
 from actors.replica_host import ReplicaHost
 from actors.spec import CONTROLLER_GROUP, TierSpec, broker_name, controller_name
+from actors.state_source import StateSource
 
 log = logging.getLogger("groupd.controller")
 
@@ -47,8 +52,11 @@ COMMAND_TIMEOUT_S = 5.0
 class NotController(Exception):
     """This replica does not lead; the argument is the replica that does, or None."""
 
+    def __str__(self) -> str:
+        return f"this replica does not lead, {self.args[0]} may"
 
-class Controller(Actor):
+
+class Controller(StateSource):
     """Replica `replica_id` of the controller. A plain class: `actors.runtime` makes the actor."""
 
     def __init__(self, spec: TierSpec, replica_id: int) -> None:
@@ -68,9 +76,13 @@ class Controller(Actor):
         self._brokers: dict[int, Any] = {}
         self._heard_at: dict[int, float] = {}
         self._pushed_version = -1
-        self._elected = asyncio.Event()
-        """A new leader introduces nodes and itself at once: brokers wait for that to open their ports."""
+        self._care_is_due = asyncio.Event()
+        """A new leader introduces nodes and itself at once: brokers wait for that to open their ports. And
+        whoever asked for other replicas waits for those."""
         self._led = False
+        self._reconciler: Any = None
+        self._noted: tuple[int, dict[str, GroupPlacementValue]] = (-1, {})
+        """Version and placement that this replica has seen last."""
         self._care: asyncio.Task[None] | None = None
         super().__init__(spec.data_dir, controller_name(replica_id))
 
@@ -90,6 +102,7 @@ class Controller(Actor):
             "node_id": self._host.node_id,
             "pid": os.getpid(),
             "problem": self._problem,
+            "problem_kind": self._problem_kind,
             "role": "starting",
             "leader_node": self._host.leader_node,
             "serving": self._host.replica.serving,
@@ -118,6 +131,23 @@ class Controller(Actor):
         """A replica tells that it leads an offsets partition now."""
         if self._host.replica.serving:
             await self._decide(ReportLeader(partition, node_id, term))
+
+    async def placement(self) -> dict[str, tuple[Any, ...]]:
+        """Where the replicas should be: fields of a GroupPlacementValue by group. Raises NotController."""
+        if not self._host.replica.serving:
+            raise NotController(self._host.leader_replica)
+        return {group: tuple(value) for group, value in self._shard.state.placements.items()}
+
+    async def replace_replica(self, group: str, replica_id: int) -> tuple[str, str]:
+        """Have a replica begin anew, built from its peers. ("done" | "later" | "refused", why in words).
+
+        Raises NotController.
+        """
+        if not self._host.replica.serving or self._reconciler is None:
+            raise NotController(self._host.leader_replica)
+        outcome: tuple[str, str] = await self._reconciler.replace(self._present_spec(), group, replica_id)
+        self._care_is_due.set()
+        return outcome
 
     @property
     def _shard(self) -> MetadataShard:
@@ -165,8 +195,10 @@ class Controller(Actor):
     def _on_turn(self) -> None:
         replica = self._host.replica
         if replica.serving and not self._led:
-            self._elected.set()
+            self._care_is_due.set()
         self._led = replica.serving
+        if replica.is_settled:
+            self._note_placement()
         if not replica.serving:
             self._pushed_version = -1
             return
@@ -179,15 +211,39 @@ class Controller(Actor):
             for node in self._spec.nodes:
                 self._spawn(self._push(node.node_id, payload))
 
+    # Where the replicas are.
+
+    def _present_spec(self) -> TierSpec:
+        return present_spec(self._spec, self._shard.state.placements)
+
+    def _note_placement(self) -> None:
+        """Keep a copy for the next start of the tier, on this replica's machine."""
+        state = self._shard.state
+        version, placements = self._noted
+        if state.version == version:
+            return
+        self._noted = state.version, dict(state.placements)
+        if placements != state.placements:
+            self._care_is_due.set()
+            saved = placement_file.SavedPlacement(self._spec.tier_id, *self._noted)
+            self._spawn(self._save_placement(saved))
+
+    async def _save_placement(self, saved: placement_file.SavedPlacement) -> None:
+        try:
+            await asyncio.to_thread(placement_file.write, Path(self._spec.data_dir), saved)
+        except OSError as error:
+            log.error("the next start will not know of the replicas' present places: %s", error)
+
     # Looking after the tier.
 
     async def _care_for_the_tier(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._elected.wait(), CARE_INTERVAL_S)
-            self._elected.clear()
+                await asyncio.wait_for(self._care_is_due.wait(), CARE_INTERVAL_S)
+            self._care_is_due.clear()
             if not self._host.replica.serving:
                 self._heard_at.clear()
+                self._reconciler = None
                 continue
             try:
                 await self._register_nodes()
@@ -206,6 +262,14 @@ class Controller(Actor):
                 await self._decide(RegisterNode(node.node_id, node.host, node.port, node.rack))
         if self._shard.image().controller_node_id != self._host.node_id:
             await self._decide(ReportController(self._host.node_id))
+        placed = self._shard.state.placements
+        unplaced = [group for group in groups_of(self._spec) if group not in placed]
+        if unplaced:
+            await self._decide(SeedPlacement(tuple(map(self._seed, unplaced))))
+
+    def _seed(self, group: str) -> GroupCopies:
+        leaving = tuple(copy for name, copy in self._spec.leaving if name == group)
+        return GroupCopies(group, self._spec.copies(group), leaving)
 
     async def _look_at(self, node_id: int) -> None:
         now = asyncio.get_running_loop().time()
@@ -242,7 +306,8 @@ class Controller(Actor):
     async def _reconcile(self) -> None:
         if self._spec.reconciler is None:
             return
-        module, _, function = self._spec.reconciler.partition(":")
-        step = getattr(importlib.import_module(module), function)
-        for done in await step(self._spec):
+        if self._reconciler is None:
+            module, _, cls = self._spec.reconciler.partition(":")
+            self._reconciler = getattr(importlib.import_module(module), cls)(self._spec, self._decide)
+        for done in await self._reconciler.step(self._present_spec()):
             log.info("reconciled: %s", done)

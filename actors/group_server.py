@@ -17,10 +17,10 @@ from kio.schema.errors import ErrorCode
 from actors.api import groups as spanning
 from actors.contract import Request, Token
 from actors.coordinator.refusals import refusal
-from actors.limits import REMEMBERED_HEARTBEAT_BYTES_MAX
+from actors.limits import MEMBER_FRAME_BYTES_MAX, REMEMBERED_HEARTBEAT_BYTES_MAX
 from actors.network.identity import ClientIdentity
 from actors.protocol import codec
-from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from actors.protocol.headers import Header
 from actors.protocol.java_hash import partition_for
 from actors.replica import Replica
@@ -32,6 +32,8 @@ _Owed = tuple[Answer, Header, list[Any], Any]
 """A request whose answer is still to come: who takes it, the request's header, the answers for groups that
 other partitions lead (to be merged in, W17), the request's body."""
 
+_RECORDED: Final = (JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT)
+"""What these carry becomes part of one member's record."""
 _new: Any = tuple.__new__
 """Half the price of calling a NamedTuple's class; for the hottest path alone."""
 _CORRELATION_ID: Final = slice(4, 8)
@@ -99,6 +101,8 @@ class GroupServer:
         Raises ElsewhereError if it is not for this partition alone, MalformedRequest if the bytes lie.
         """
         body: Any = codec.decode(header, frame, body_offset)
+        if len(frame) > MEMBER_FRAME_BYTES_MAX and header.api_key in _RECORDED:
+            return self._too_large(header, body), None
         try:
             is_mine = partition_for(body.group_id, self._partitions) == self._partition
         except AttributeError:  # a request of many groups
@@ -118,6 +122,8 @@ class GroupServer:
     ) -> bytes | None:
         """The same for a frame that the broker relayed: groups of other partitions get NOT_COORDINATOR."""
         body = codec.decode(header, frame, body_offset)
+        if len(frame) > MEMBER_FRAME_BYTES_MAX and header.api_key in _RECORDED:
+            return self._too_large(header, body)
         parts = self._split(header.api_key, body)
         mine = parts.pop(self._partition, None)
         refused = [
@@ -150,6 +156,11 @@ class GroupServer:
         owed = (answer, header, refused, body)
         response = self._replica.submit(request, self._now_ms())
         return self._wait(token, owed) if response is None else self._finish(owed, response)
+
+    def _too_large(self, header: Header, body: Any) -> bytes:
+        """As Kafka answers when a record is larger than its offsets topic takes."""
+        request = Request(0, header.api_key, header.api_version, "", "", body)
+        return self._encode(header, refusal(request, ErrorCode.unknown_server_error))
 
     def _wait(self, token: Token, owed: _Owed) -> bytes | None:
         """Note who waits for `token`, unless its answer was released while it was decided."""

@@ -16,8 +16,14 @@ CLASSIC_PENDING_MEMBERS_MAX = 100_000
 members are refused (GROUP_MAX_SIZE_REACHED). Kafka has no such bound."""
 
 RAFT_FRAME_BYTES_MAX = 64 * MIB
+RAFT_ENTRY_BYTES_MAX = 32 * MIB
+"""One Raft entry, as `storage.raft` bounds it."""
 RAFT_BATCH_BYTES_MAX = 8 * MIB
-"""One Raft entry; a bigger batch is split."""
+"""Decisions share an entry until it holds more than this. What is left of it is for the last one's records:
+up to 24 MiB of them are never cut over two entries, of which a crash might leave one."""
+MEMBER_FRAME_BYTES_MAX = 12 * MIB
+"""A request whose metadata or assignment becomes part of one member's record. Kafka's own bound is that of a
+record in its offsets topic, 1 MiB by default."""
 RAFT_PENDING_BYTES_MAX = 64 * MIB
 """Proposed and not yet committed; beyond it requests are refused (COORDINATOR_NOT_AVAILABLE)."""
 SNAPSHOT_CHUNK_BYTES = 1 * MIB
@@ -27,8 +33,10 @@ DELETED_TOPICS_REMEMBERED_MAX = 10_000
 """Topics whose deletion a follower saw, in case it is elected before their offsets are gone (O16)."""
 
 assert FIRST_FRAME_BYTES_MAX < FRAME_BYTES_MAX
-assert RAFT_BATCH_BYTES_MAX + MIB < RAFT_FRAME_BYTES_MAX, "an entry must fit a frame"
-assert RAFT_BATCH_BYTES_MAX < RAFT_PENDING_BYTES_MAX
+assert RAFT_BATCH_BYTES_MAX <= RAFT_ENTRY_BYTES_MAX // 4
+assert 2 * MEMBER_FRAME_BYTES_MAX + MIB < RAFT_ENTRY_BYTES_MAX, "metadata and assignment make one record"
+assert RAFT_ENTRY_BYTES_MAX + MIB < RAFT_FRAME_BYTES_MAX, "an entry must fit a frame"
+assert RAFT_ENTRY_BYTES_MAX < RAFT_PENDING_BYTES_MAX
 assert SNAPSHOT_CHUNK_BYTES < RAFT_FRAME_BYTES_MAX
 assert RAFT_FRAME_BYTES_MAX < TRANSPORT_QUEUE_BYTES_MAX
 

@@ -16,11 +16,14 @@ from functools import partial
 from socket import socket
 from typing import Any
 
+import msgpack
+
 from actors import runtime
-from actors.actor import Actor
 from actors.api.in_place import answer_in_place
 from actors.assignors import kernels
+from actors.contract import Request
 from actors.coordinator.records import RECORD_TYPES
+from actors.coordinator.restore import RESTORE, RestoreRequest, RestoreResponse
 from actors.coordinator.shard import CoordinatorShard
 from actors.group_server import ElsewhereError, GroupServer
 from actors.metadata.image import NO_NODE, MetadataImage
@@ -37,16 +40,20 @@ from actors.protocol.headers import Header, parse_header
 from actors.replica import RecordType
 from actors.replica_host import ReplicaHost
 from actors.spec import TierSpec, broker_name, controller_name, partition_group, partition_name
+from actors.state_source import StateSource
 
 log = logging.getLogger("groupd.partition")
 
 RAY_CALL_TIMEOUT_S = 2.0
+RESTORE_TIMEOUT_S = 10.0
+MOVE_TIMEOUT_S = 5.0
+MOVE_LOOK_INTERVAL_S = 0.001
 RELAY_TIMEOUT_S = 1_900.0
 """As the broker's: what is relayed may be a JoinGroup of another partition's group, parked for as long as
 group.max.session.timeout.ms, which is 30 minutes by default."""
 
 
-class OffsetsPartition(Actor):
+class OffsetsPartition(StateSource):
     """Replica `replica_id` of offsets partition `partition`. A plain class: `actors.runtime` makes the actor.
 
     Constructed on the actor's running loop; Ray restarts it by constructing it again, so it starts itself.
@@ -77,6 +84,9 @@ class OffsetsPartition(Actor):
             asyncio.get_running_loop(), ConnectionLimits.of(spec.broker), self._link.gone
         )
         self._announced: tuple[int | None, int, bool] = (None, -1, False)
+        self._restoring: dict[int, asyncio.Future[RestoreResponse]] = {}
+        self._restore_token = 0
+        """Negative once used: the group server's tokens are not."""
         self._is_warm = False
         super().__init__(spec.data_dir, partition_name(partition, replica_id))
 
@@ -100,6 +110,7 @@ class OffsetsPartition(Actor):
             "node_id": host.node_id,
             "pid": os.getpid(),
             "problem": self._problem,
+            "problem_kind": self._problem_kind,
             "connections": len(self._table),
             "requests": self._server.requests,
             "serving": host.replica.serving,
@@ -125,10 +136,46 @@ class OffsetsPartition(Actor):
         assert isinstance(shard, CoordinatorShard)
         return shard
 
-    async def transfer(self, to_replica: int | None = None) -> bool:
-        """Hand leadership to a follower, gracefully."""
-        raft = self._host.raft
-        return raft is not None and raft.transfer(None if to_replica is None else str(to_replica))
+    async def move_leadership(self, to_replica: int | None = None) -> dict[str, Any]:
+        """Hand leadership to a follower and wait until one serves. {"to", "ms"}: the replica that serves now,
+        and the time from here until it did. {} if nothing can be handed over now. Raises TimeoutError."""
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        if not await self.transfer(to_replica):
+            return {}
+        while loop.time() < began_at + MOVE_TIMEOUT_S:
+            leader = self._host.leader_replica
+            if leader is not None and leader != self._host.replica_id and await self._does_serve(leader):
+                return {"to": leader, "ms": round((loop.time() - began_at) * 1000, 1)}
+            await asyncio.sleep(MOVE_LOOK_INTERVAL_S)
+        raise TimeoutError(f"no other replica took over within {MOVE_TIMEOUT_S:.0f} s")
+
+    async def serves(self) -> bool:
+        """This replica leads and answers clients."""
+        return self._host.replica.serving
+
+    async def _does_serve(self, replica_id: int) -> bool:
+        name = partition_name(self._partition, replica_id)
+        handle = await asyncio.to_thread(runtime.find, name, self._spec.namespace)
+        return handle is not None and await runtime.call(handle, "serves", timeout_s=RAY_CALL_TIMEOUT_S)
+
+    # Records of a backup.
+
+    async def restore(self, packed: bytes) -> tuple[int, str | None]:
+        """Write records of groups that are not there, packed by msgpack as [[key, value], ...]: Kafka's error
+        code, 0 once they are committed, and what it means. Raises TimeoutError."""
+        host = self._host
+        token = self._restore_token = self._restore_token - 1
+        answer = self._restoring[token] = asyncio.get_running_loop().create_future()
+        try:
+            body = RestoreRequest(msgpack.unpackb(packed, use_list=False))
+            response: Any = host.replica.submit(Request(token, RESTORE, 0, "", "", body), host.now_ms())
+            host.wake()
+            if response is None:
+                response = await asyncio.wait_for(answer, RESTORE_TIMEOUT_S)
+            return int(response.error_code), response.message
+        finally:
+            del self._restoring[token]
 
     # Requests of clients whose connections live here.
 
@@ -224,7 +271,11 @@ class OffsetsPartition(Actor):
     # The replica.
 
     def _release(self, token: int, response: Any) -> None:
-        self._server.release(token, response)
+        restoring = self._restoring.get(token)
+        if token >= 0:
+            self._server.release(token, response)
+        elif restoring is not None and not restoring.done():
+            restoring.set_result(response)
 
     def _on_events(self, events: Sequence[Any]) -> None:
         for event in events:
@@ -258,7 +309,8 @@ class OffsetsPartition(Actor):
     async def _tell_the_tier(self, term: int) -> None:
         """All brokers and the controller hear of the new leader by Ray (best effort, all at once)."""
         names = [broker_name(node.node_id) for node in self._spec.nodes]
-        names += [controller_name(replica) for replica in range(len(self._spec.controllers))]
+        controllers = self._image.controllers or [replica for replica, _ in self._spec.controllers]
+        names += map(controller_name, controllers)
         await asyncio.gather(*(self._tell(name, term) for name in names))
 
     async def _tell(self, name: str, term: int) -> None:

@@ -7,21 +7,25 @@ changes of role, the actor calls it with requests and the time. What keeps the p
 * records are applied when they are decided (speculation) and undone, newest first, if leadership is lost;
 * a reply that needs no commit leaves only while the leader holds its lease, so nobody reads what another
   leader has already overwritten;
-* an entry carries the term it was decided in; one that surfaces in any other term is ignored.
+* an entry carries the term it was decided in; one that surfaces in any other term is ignored;
+* the records of one Result are in one entry: all of them survive a crash, or none does (megabytes beyond
+  what an entry holds are cut, see `actors.limits`).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import msgpack
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Key, Record, Reply, Request, Result, Shard, Token, Value
-from actors.limits import RAFT_BATCH_BYTES_MAX, RAFT_PENDING_BYTES_MAX
+from actors.limits import RAFT_BATCH_BYTES_MAX, RAFT_ENTRY_BYTES_MAX, RAFT_PENDING_BYTES_MAX
 from actors.metadata.image import MetadataImage
+from actors.snapshot_build import SnapshotBuild
 from storage.errors import Busy, NotLeader
 
 FORMAT_VERSION = 1
@@ -53,13 +57,16 @@ class RecordType(NamedTuple):
     value: Callable[..., Value]
 
 
-class _Proposal:
-    """One uncommitted entry: what to undo, whom to answer."""
+class _Entry:
+    """What is or will be one uncommitted entry: its bytes, what to undo, whom to answer."""
 
-    __slots__ = ("groups", "index", "replies", "undo")
+    __slots__ = ("groups", "index", "packed", "replies", "size_bytes", "undo")
 
-    def __init__(self) -> None:
+    def __init__(self, header: bytes) -> None:
         self.index = 0
+        """In the log; 0: not there yet."""
+        self.packed = [header]
+        self.size_bytes = len(header)
         self.undo: list[tuple[Key, Value | None]] = []
         self.replies: list[Reply] = []
         self.groups: set[Any] = set()
@@ -91,16 +98,22 @@ class Replica:
         self._clock_ms = clock_ms
         self._on_events = on_events
         self._image: MetadataImage | None = None
-        self._packer = msgpack.Packer(autoreset=False)
-        self._batch = _Proposal()
-        self._uncommitted: deque[_Proposal] = deque()
-        self._dirty: dict[Any, _Proposal] = {}
+        self._packer = msgpack.Packer()
+        self._uncommitted: deque[_Entry] = deque()
+        """Oldest first: those in the log, then those that wait for it. The last one grows."""
+        self._in_flight = 0
+        """How many of them are in the log."""
+        self._dirty: dict[Any, _Entry] = {}
         """Group id -> the newest uncommitted entry that concerns it."""
         self._open: dict[Token, Request] = {}
         """Requests whose answer is still owed: parked by the shard, or waiting for a commit or the lease."""
         self._leaseless: list[Reply] = []
         self._is_full = False
         """As of the last flush: what waits for its commit has reached its bound."""
+        self._build: SnapshotBuild | None = None
+        """The last snapshot begun."""
+        self._copy: SnapshotBuild | None = None
+        """The last copy begun."""
 
     # Requests.
 
@@ -141,27 +154,27 @@ class Replica:
         return self.shard.next_deadline_ms if self.serving else None
 
     def flush(self) -> None:
-        """End of a loop iteration: the batch becomes one Raft entry, unless enough of them are under way;
-        replies that wait for the lease go."""
+        """End of a loop iteration: what was decided becomes a Raft entry, unless enough of them are under
+        way; replies that wait for the lease go."""
         if self._leaseless:
             self._release_leaseless()
-        if self.can_flush:
-            self._propose()
+        while self.can_flush and self._propose(self._uncommitted[self._in_flight]):
+            pass
         assert self.log is not None
+        waiting_bytes = sum(entry.size_bytes for entry in islice(self._uncommitted, self._in_flight, None))
         self._is_full = (
-            self.log.pending_bytes > RAFT_PENDING_BYTES_MAX // 2
-            or len(self._packer.getbuffer()) > RAFT_BATCH_BYTES_MAX
+            self.log.pending_bytes > RAFT_PENDING_BYTES_MAX // 2 or waiting_bytes > RAFT_BATCH_BYTES_MAX
         )
 
     @property
     def can_flush(self) -> bool:
         """`flush` would make an entry now."""
-        return bool(self._batch.undo) and len(self._uncommitted) < ENTRIES_IN_FLIGHT_MAX
+        return self._in_flight < min(len(self._uncommitted), ENTRIES_IN_FLIGHT_MAX)
 
     @property
     def is_settled(self) -> bool:
         """Nothing decided here is still uncommitted."""
-        return not self._uncommitted and not self._batch.undo
+        return not self._uncommitted
 
     @property
     def owed(self) -> int:
@@ -187,20 +200,31 @@ class Replica:
         if decided_in != term:
             return
         for key, value in records:
-            self.shard.apply(key, value)
+            self._write(key, value)
 
-    def snapshot(self) -> bytes:
-        """Every live record as committed: what is only decided is taken back for as long as this lasts."""
-        decided = self._undo_all()
-        packer = msgpack.Packer(autoreset=False)
-        packer.pack((FORMAT_VERSION, 0))
-        for record in self.shard.records():
-            packer.pack(record)
-        for key, value in reversed(decided):
-            self.shard.apply(key, value)
-        return bytes(packer.bytes())
+    def begin_snapshot(self) -> SnapshotBuild:
+        """Every live record as committed now, without what is only decided. Abandons an unfinished one."""
+        self._build = self._begin(self._build)
+        return self._build
+
+    def begin_copy(self) -> SnapshotBuild:
+        """The same for a backup, beside a snapshot of Raft's. Abandons an unfinished copy."""
+        self._copy = self._begin(self._copy)
+        return self._copy
+
+    def _begin(self, unfinished: SnapshotBuild | None) -> SnapshotBuild:
+        if unfinished is not None:
+            unfinished.close()
+        before: dict[Key, Value | None] = {}
+        for entry in reversed(self._uncommitted):
+            # Newest first: of several values that speculation replaced in turn, the oldest is committed.
+            before.update(reversed(entry.undo))
+        return SnapshotBuild((FORMAT_VERSION, 0), self.shard.records(), before)
 
     def restore(self, data: bytes) -> None:
+        for build in (self._build, self._copy):
+            if build is not None:
+                build.close()
         shard = self._new_shard()
         for key, value in self._unpack(data)[1]:
             shard.apply(key, value)
@@ -217,12 +241,13 @@ class Replica:
     def on_fallen(self) -> None:
         """Undo what was not committed, refuse whoever waits, forget what only a leader knows."""
         self.serving = False
-        self._undo_all()
-        self._batch = _Proposal()
+        for entry in reversed(self._uncommitted):
+            for key, value in reversed(entry.undo):
+                self._write(key, value)
         self._uncommitted.clear()
+        self._in_flight = 0
         self._dirty.clear()
         self._leaseless.clear()
-        self._packer.reset()
         owed, self._open = self._open, {}
         self.shard.on_resigned()
         for token, request in owed.items():
@@ -230,42 +255,59 @@ class Replica:
 
     # Inside.
 
-    def _undo_all(self) -> list[tuple[Key, Value | None]]:
-        """Take back every uncommitted record, newest first; returns what a redo must apply, in reverse."""
-        taken_back = []
-        for proposal in (self._batch, *reversed(self._uncommitted)):
-            for key, value in reversed(proposal.undo):
-                taken_back.append((key, self.shard.apply(key, value)))
-        return taken_back
+    def _write(self, key: Key, value: Value | None) -> Value | None:
+        """Every change of the shard's records comes through here, for a snapshot under way must know of it.
+        Returns the value replaced."""
+        replaced = self.shard.apply(key, value)
+        if self._build is not None:
+            self._build.note(key, replaced)
+        if self._copy is not None:
+            self._copy.note(key, replaced)
+        return replaced
 
     def _take(self, result: Result) -> None:
         """Carry out a Result: apply and batch its records, park or release its replies."""
-        batch = self._batch
-        for key, value in result.records:
-            if not batch.undo:
-                assert self.log is not None
-                self._packer.pack((FORMAT_VERSION, self.log.term))
-            batch.undo.append((key, self.shard.apply(key, value)))
-            batch.groups.add(key[1])
-            self._packer.pack((key, value))
-            if len(self._packer.getbuffer()) > RAFT_BATCH_BYTES_MAX:
-                # Only a Result of megabytes (a huge group deleted) is ever cut over two entries; its
-                # replies wait for the last one.
-                self._propose()
-                if not self.serving:
-                    return
-                batch = self._batch
+        if result.records:
+            self._decide(result.records)
         for reply in result.replies:
             self._park(reply)
         if result.events:
             self._on_events(result.events)
 
+    def _decide(self, records: Sequence[Record]) -> None:
+        """Apply the records of one Result, and add all of them to one entry."""
+        pack = self._packer.pack
+        entry = self._open_entry()
+        for record in records:
+            command = pack(record)
+            if entry.size_bytes + len(command) > RAFT_ENTRY_BYTES_MAX:
+                # Only a Result too big for any entry (a group of a million offsets deleted) is ever cut; its
+                # replies wait for the last piece.
+                entry = self._new_entry()
+            entry.packed.append(command)
+            entry.size_bytes += len(command)
+            key, value = record
+            group_id = key[1]
+            entry.undo.append((key, self._write(key, value)))
+            entry.groups.add(group_id)
+            self._dirty[group_id] = entry
+
+    def _open_entry(self) -> _Entry:
+        """The entry that takes what is decided next."""
+        if len(self._uncommitted) > self._in_flight:
+            entry = self._uncommitted[-1]
+            if entry.size_bytes <= RAFT_BATCH_BYTES_MAX:
+                return entry
+        return self._new_entry()
+
+    def _new_entry(self) -> _Entry:
+        assert self.log is not None
+        entry = _Entry(self._packer.pack((FORMAT_VERSION, self.log.term)))
+        self._uncommitted.append(entry)
+        return entry
+
     def _park(self, reply: Reply) -> None:
         group_id = reply.group_id
-        batch = self._batch
-        if batch.undo and (group_id is None or group_id in batch.groups):
-            batch.replies.append(reply)
-            return
         if group_id is None:
             waits_for = self._uncommitted[-1] if self._uncommitted else None
         else:
@@ -277,31 +319,30 @@ class Replica:
         self._release_leaseless()
 
     def _is_clean(self, group_id: Any) -> bool:
-        if group_id is None:
-            return self.is_settled
-        return group_id not in self._dirty and group_id not in self._batch.groups
+        return self.is_settled if group_id is None else group_id not in self._dirty
 
-    def _propose(self) -> None:
+    def _propose(self, entry: _Entry) -> bool:
+        """Give the entry to the log; False if it does not take it."""
         assert self.log is not None
-        batch = self._batch
+        command = b"".join(entry.packed)
+        entry.packed = [command]
         try:
-            batch.index = self.log.propose(self._packer.bytes())
+            entry.index = self.log.propose(command)
         except NotLeader:
             self.on_fallen()
-            return
+            return False
         except Busy:
-            return  # leadership is being handed over, or the bound is reached: tried again next turn
-        self._batch = _Proposal()
-        self._packer.reset()
-        self._uncommitted.append(batch)
-        for group_id in batch.groups:
-            self._dirty[group_id] = batch
+            return False  # leadership is being handed over, or the bound is reached: tried again next turn
+        entry.packed = []
+        self._in_flight += 1
+        return True
 
-    def _commit(self, proposal: _Proposal) -> None:
-        for group_id in proposal.groups:
-            if self._dirty.get(group_id) is proposal:
+    def _commit(self, entry: _Entry) -> None:
+        self._in_flight -= 1
+        for group_id in entry.groups:
+            if self._dirty.get(group_id) is entry:
                 del self._dirty[group_id]
-        for reply in proposal.replies:
+        for reply in entry.replies:
             self._send(reply)
 
     def _release_leaseless(self) -> None:
@@ -316,7 +357,7 @@ class Replica:
         if self._open.pop(reply.token, None) is not None:
             self._release(reply.token, reply.body)
 
-    def _unpack(self, command: bytes) -> tuple[int, Iterable[Record]]:
+    def _unpack(self, command: bytes) -> tuple[int, Iterable[tuple[Key, Value | None]]]:
         unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)
         unpacker.feed(command)
         version, term = unpacker.unpack()
@@ -326,14 +367,13 @@ class Replica:
             )
         return term, self._typed(unpacker)
 
-    def _typed(self, unpacker: Iterable[Any]) -> Iterable[Record]:
+    def _typed(self, unpacker: Iterable[Any]) -> Iterable[tuple[Key, Value | None]]:
         for key, value in unpacker:
             record_type = self._record_types.get(key[0])
             if record_type is None:
                 continue  # a record type of a newer release: skipped, as Kafka's loader does (R6)
-            yield Record(
-                _named(record_type.key, key), None if value is None else _named(record_type.value, value)
-            )
+            typed = None if value is None else _named(record_type.value, value)
+            yield _named(record_type.key, key), typed
 
 
 def _named(cls: Any, values: tuple[Any, ...]) -> Any:

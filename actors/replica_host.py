@@ -12,27 +12,32 @@ import errno
 import logging
 import os
 import random
+import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from actors.clock import steady_clock_ms
 from actors.contract import Shard, Token
+from actors.limits import MIB
 from actors.replica import RecordType, Replica
 from actors.spec import TierSpec
 from storage.disk import Disk, Worker
-from storage.errors import JournalLost
-from storage.journal import SEGMENT_SUFFIX, Identity, Journal
+from storage.journal import SEGMENT_SUFFIX, Genesis, Identity, Journal
+from storage.members import FOUNDING_INCARNATION, Member, founders, member_id, pack, replica_of
 from storage.raft import Raft, RaftConfig
+from storage.skeleton import MEMBERS
 from storage.snapshot import SnapshotStore
-from storage.transport import PeerTransport
+from storage.transport import LinkIdentity, LinkTls, PeerTransport
 
 log = logging.getLogger("groupd.replica")
 
 TURN_LATE_MS = 1
 NOT_AT_ALL = float("inf")
 DISK_LOOK_INTERVAL_S = 3.0
+DISK_RETRY_S = 30.0
+"""A disk that fails for good costs a start of the actor this often."""
 FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 EXIT_RESTART = 70
 """Any exit but that of a stop makes Ray start the actor again."""
@@ -59,9 +64,7 @@ class ReplicaHost:
         self.spec = spec
         self.group = group
         self.replica_id = replica_id
-        self.nodes = spec.replicas(group)
-        """Node ids of all replicas, by replica id."""
-        self.node_id = self.nodes[replica_id]
+        self.node_id = spec.node_of(group, replica_id)
         self.now_ms = steady_clock_ms()
         self.replica = Replica(
             new_shard=new_shard,
@@ -71,6 +74,8 @@ class ReplicaHost:
             on_events=on_events,
         )
         self.raft: Raft | None = None
+        self.member_id = ""
+        """"<replica>.<incarnation>", once the directory is open."""
         self._on_turn = on_turn
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: PeerTransport | None = None
@@ -78,14 +83,15 @@ class ReplicaHost:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NOT_AT_ALL
         self._disk_timer: asyncio.TimerHandle | None = None
+        self._failed_at: float | None = None
         self._stopped = False
 
     async def start(self) -> None:
         """Open the disk, replay, join the peers. Raises what is wrong, in words."""
         loop = self._loop = asyncio.get_running_loop()
         spec, settings = self.spec, self.spec.raft
-        directory = Path(spec.data_dir) / f"node-{self.node_id}" / f"{self.group}-{self.replica_id}"
-        self._refuse_amnesia(directory / "journal")
+        directory = self.directory
+        genesis = self._genesis()
         disk, identity = Disk(), Identity(tier_id=spec.tier_id, replica_id=f"{self.group}-{self.replica_id}")
         journal = Journal(
             disk,
@@ -94,7 +100,11 @@ class ReplicaHost:
             executor=Worker("journal-sync") if settings.journal_sync else None,
             notify=self._wake_from_thread,
             segment_bytes=settings.journal_segment_bytes,
+            genesis=genesis,
+            on_progress=self._tell_progress,
         )
+        self.member_id = member_id(self.replica_id, journal.incarnation)
+        self._go_on_alone(journal)
         self._began.touch()
         snapshots = SnapshotStore(
             disk,
@@ -103,22 +113,17 @@ class ReplicaHost:
             executor=Worker("snapshot-save"),
             notify=self._wake_from_thread,
         )
-        peers = {
-            str(other): spec.raft_address(self.group, other)
-            for other in range(len(self.nodes))
-            if other != self.replica_id
-        }
         self._transport = PeerTransport(
             loop,
-            str(self.replica_id),
-            spec.raft_address(self.group, self.replica_id),
-            peers,
+            LinkIdentity(spec.tier_id, self.group, self.member_id),
+            spec.raft_address(self.group, self.replica_id, self.node_id),
+            self._address_of,
             spec.raft_secret(self.group),
             self.wake,
+            tls=self._link_tls(),
         )
         self.raft = Raft(
-            self_id=str(self.replica_id),
-            peer_ids=tuple(peers),
+            self_id=self.member_id,
             transport=self._transport,
             journal=journal,
             snapshots=snapshots,
@@ -139,27 +144,72 @@ class ReplicaHost:
 
     @property
     def _began(self) -> Path:
-        """There from the replica's first start in this life of the tier on, apart from its data."""
-        return Path(self.spec.run_dir) / f"{self.group}-{self.replica_id}.began"
+        return Path(self.spec.began(self.group, self.replica_id))
 
-    def _refuse_amnesia(self, directory: Path) -> None:
-        """Raises JournalLost if the journal is gone from under a replica that has made promises: with an
-        empty one it would vote for a leader that lacks what it had acknowledged."""
-        if any(directory.glob(f"*{SEGMENT_SUFFIX}")):
+    @property
+    def directory(self) -> Path:
+        """Of the replica's journal and snapshot."""
+        return Path(self.spec.directory(self.group, self.replica_id, self.node_id))
+
+    def _genesis(self) -> Genesis:
+        """What a directory without a journal is to be: one of the founders of a new tier; or, if this replica
+        took part before (or was added later), a newcomer: under the old name it would vote for a leader that
+        lacks what it had acknowledged. An existing journal knows, but one of format version 1, which only
+        founders have."""
+        has_journal = any((self.directory / "journal").glob(f"*{SEGMENT_SUFFIX}"))
+        if has_journal or not (self.spec.formed or self._began.exists()):
+            return Genesis(FOUNDING_INCARNATION, founders(dict(self.spec.copies(self.group))))
+        incarnation = secrets.randbits(62) | 1 << 62
+        return Genesis(incarnation, ())
+
+    def _tell_progress(self, bytes_done: int, bytes_total: int) -> None:
+        """A journal of some size is being read."""
+        log.info(
+            "%s-%d: %d of %d MiB of the journal read",
+            self.group,
+            self.replica_id,
+            bytes_done // MIB,
+            bytes_total // MIB,
+        )
+
+    def _go_on_alone(self, journal: Journal) -> None:
+        """Write the membership of an emergency into the log: this replica and nobody else. Only once, since
+        others are taken in afterwards.
+
+        It is an entry of a term of its own, for which this replica has voted: no other log has another one
+        in its place. Whoever was a member before and comes back is a learner first, as anybody.
+        """
+        marker = self._began.with_suffix(".alone")
+        if self.spec.alone != (self.group, self.replica_id) or marker.exists():
             return
-        if self.spec.formed or self._began.exists():
-            raise JournalLost(
-                f"{directory} holds no journal, but {self.group}-{self.replica_id} took part before and may "
-                "have acknowledged what only it held: put the directory back, or give that up and start the "
-                "tier once with --set accept.loss=true"
-            )
+        log.critical("%s-%s goes on alone: its group's majority is given up", self.group, self.replica_id)
+        term = max(journal.term, journal.last_term) + 1
+        journal.set_hard_state(term, self.member_id)
+        members = (Member(self.member_id, self.node_id, True),)
+        journal.append((MEMBERS + pack(members), journal.last_index + 1, term))
+        marker.touch()
+
+    def _address_of(self, member: Member) -> str:
+        return self.spec.raft_address(self.group, replica_of(member.member_id), member.node_id)
+
+    def _link_tls(self) -> LinkTls | None:
+        raft = self.spec.raft
+        if self.spec.raft_port_base is None or not raft.tls_certificate:
+            return None
+        return LinkTls(raft.tls_certificate, raft.tls_key, raft.tls_ca)
+
+    def set_members(self, target: Mapping[str, int]) -> None:
+        """Work towards these members (id -> node id) if this replica leads."""
+        if self.raft is not None:
+            self.raft.set_target(target)
+            self.wake()
 
     async def stop(self) -> None:
         """Hand leadership on if there is somebody to take it, then close links and disk."""
         if self._stopped or self._loop is None:
             return
         raft = self.raft
-        if raft is not None and raft.is_leader and len(self.nodes) > 1:
+        if raft is not None and raft.is_leader and len(raft.members) > 1:
             raft.transfer()
             deadline = self._loop.time() + 0.5
             while raft.is_leader and self._loop.time() < deadline:
@@ -178,25 +228,35 @@ class ReplicaHost:
         raft = self.raft
         assert raft is not None
         peers = raft.status()
+        # A replica may be there twice for a while: as the voter it was, and under its new name, which counts.
+        votes = {member.member_id: member.votes for member in raft.members}
+        by_vote = sorted(peers.get("peers", {}).items(), key=lambda item: not votes[item[0]])
+        lags = {peer: each["lag"] for peer, each in by_vote}
         return {
             "role": peers["role"],
             "problem": peers["failure"],
+            "member_id": self.member_id,
+            "members": [{**member, "lag": lags.get(member["id"])} for member in peers["members"]],
+            "members_committed": peers["members_committed"],
             "term": raft.term,
             "last_index": raft.last_index,
+            "last_term": raft.last_term,
             "commit_index": raft.commit_index,
             "applied_index": raft.applied_index,
-            "lag": {self.nodes[int(peer)]: each["lag"] for peer, each in peers.get("peers", {}).items()},
+            "lag": {replica_of(peer): lag for peer, lag in lags.items()},
         }
 
     @property
     def leader_replica(self) -> int | None:
         leader_id = None if self.raft is None else self.raft.leader_id
-        return None if leader_id is None else int(leader_id)
+        return None if leader_id is None else replica_of(leader_id)
 
     @property
     def leader_node(self) -> int | None:
-        leader = self.leader_replica
-        return None if leader is None else self.nodes[leader]
+        if self.raft is None:
+            return None
+        leader_id = self.raft.leader_id
+        return next((each.node_id for each in self.raft.members if each.member_id == leader_id), None)
 
     def wake(self) -> None:
         """Ask for a turn at the end of this loop iteration."""
@@ -211,19 +271,25 @@ class ReplicaHost:
             loop.call_soon_threadsafe(self.wake)
 
     def _look_at_disk(self) -> None:
-        """Leave, to be started anew by Ray, once a disk that was full has room for a segment again.
+        """After a failed write or sync, leave when it is time to be started anew by Ray.
 
-        Only a full disk passes: what a disk still holds after it failed to sync is not known, so that such
-        a replica waits for the operator. What was acknowledged is in the journal, and nothing else counts.
+        A full disk is waited for until it has room for a segment. Any other failure is tried again after a
+        while: never by another sync (one that succeeds proves nothing), but by reading what is there and
+        writing again all that is not known to be on the disk.
         """
         assert self._loop is not None
         assert self.raft is not None
-        failure = self.raft.status()["failure"] or ""
-        was_full = any(f"[Errno {number}]" in failure for number in FULL_DISK_ERRNOS)
-        if was_full and "sync failed" not in failure:
-            free_bytes = shutil.disk_usage(self.spec.data_dir).free
-            if free_bytes > self.spec.raft.journal_segment_bytes:
-                log.critical("%s-%s: there is space again, starting anew", self.group, self.replica_id)
+        failure = self.raft.status()["failure"]
+        if failure is not None:
+            self._failed_at = self._failed_at or self._loop.time()
+            was_full = any(f"[Errno {number}]" in failure for number in FULL_DISK_ERRNOS)
+            if was_full:
+                free_bytes = shutil.disk_usage(self.spec.data_dir).free
+                is_time = free_bytes > self.spec.raft.journal_segment_bytes
+            else:
+                is_time = self._loop.time() - self._failed_at > DISK_RETRY_S
+            if is_time:
+                log.critical("%s-%d: starting anew after: %s", self.group, self.replica_id, failure)
                 os._exit(EXIT_RESTART)
         self._disk_timer = self._loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
 

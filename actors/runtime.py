@@ -254,6 +254,13 @@ def remove_directory(ray_node: str, path: str, timeout_s: float) -> None:
     result(_on_machine(ray_node, shutil.rmtree, path, True), timeout_s)
 
 
+def run_on_machine(
+    ray_node: str, function: Callable[..., Any], args: Sequence[Any], timeout_s: float
+) -> None:
+    """Call a function that can be imported there on a machine of the Ray cluster. Raises like `result`."""
+    result(_on_machine(ray_node, function, *args), timeout_s)
+
+
 def _on_machine(ray_node: str, function: Callable[..., Any], *args: Any) -> Ref:
     import ray
 
@@ -331,11 +338,6 @@ async def call(handle: Handle, method: str, *args: Any, timeout_s: float) -> Any
         raise TimeoutError(f"{method} was not answered within {timeout_s:g} s") from None
     except Exception as error:
         raise _translated(error) from error
-
-
-def cast(handle: Handle, method: str, *args: Any) -> None:
-    """Call an actor and do not wait for anything."""
-    getattr(handle, method).options(num_returns=0).remote(*args)
 
 
 def submit(handle: Handle, method: str, *args: Any) -> Ref:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from actors.coordinator.settings import GroupSettings
 
@@ -21,6 +23,23 @@ class NodeSpec:
     """Ray node id the node's actors are placed on; None: anywhere (one machine)."""
 
 
+class Copy(NamedTuple):
+    """One replica of a Raft group and its place. A replica that moves to another node is a new one, with a
+    number that its group has not had before."""
+
+    replica_id: int
+    node_id: int
+
+
+Copies = tuple[Copy, ...]
+"""All replicas of one group; the first is the preferred leader."""
+
+
+def copies(node_ids: Sequence[int]) -> Copies:
+    """Those of a new group: numbered from 0."""
+    return tuple(Copy(replica_id, node_id) for replica_id, node_id in enumerate(node_ids))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftSettings:
     """A killed leader's closed connections start an election at once; these times only judge the silent
@@ -34,6 +53,10 @@ class RaftSettings:
     journal_segment_bytes: int = 16 * 1024 * 1024
     snapshot_journal_bytes_min: int = 16 * 1024 * 1024
     """A snapshot is taken when the journal is larger than this and than twice the last snapshot."""
+    tls_certificate: str = ""
+    """PEM files of mutual TLS on Raft's TCP links, the same paths on every machine; empty: no TLS."""
+    tls_key: str = ""
+    tls_ca: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,17 +91,23 @@ class TierSpec:
     run_dir: str
     """Unix sockets; short, because their paths may have at most 107 bytes."""
     nodes: tuple[NodeSpec, ...]
-    placement: tuple[tuple[int, ...], ...]
-    """`placement[p][r]` is the node id of replica r of offsets partition p; replica 0 is the preferred
-    leader. Two replicas of a partition may share a node (one machine, one port, three copies)."""
-    controllers: tuple[int, ...]
-    """`controllers[r]` is the node id of replica r of the controller."""
+    placement: tuple[Copies, ...]
+    """The replicas of each offsets partition. Two may share a node (one machine, one port, three copies)."""
+    controllers: Copies
+    """The replicas of the controller."""
     raft_port_base: int | None = None
     """None: Raft links are Unix sockets in `run_dir` (one machine). Else TCP on `host:base + index`."""
     formed: bool = False
     """The tier was ready before: a replica without a journal has lost one, and with it promises it made."""
+    leaving: tuple[tuple[str, Copy], ...] = ()
+    """(group, replica) of those that are in no row above and still run until their group has let them go."""
+    alone: tuple[str, int] | None = None
+    """(group, replica) of the one that, at its first start in this life of the tier, is to go on as its
+    group's only member: the majority is gone, and the loss of what only they knew is accepted."""
     reconciler: str | None = None
-    """`module:function` that the controller's leader runs once a second with (spec)."""
+    """`module:class` that the controller's leader makes with (spec, submit) and steps once a second."""
+    replica_lost_timeout_ms: int = 300_000
+    """A replica that has not answered for so long is replaced on another node; 0: never."""
     groups: GroupSettings = field(default_factory=GroupSettings)
     raft: RaftSettings = field(default_factory=RaftSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
@@ -98,31 +127,52 @@ class TierSpec:
         """The Unix socket on which a node's broker meets its replicas."""
         return f"{self.run_dir}/hub-{node_id}.sock"
 
-    def replicas(self, group: str) -> tuple[int, ...]:
-        """Node ids of the replicas of `group` ("controller" or "partition-<p>"), by replica."""
+    def copies(self, group: str) -> Copies:
+        """The replicas of `group` ("controller" or "partition-<p>")."""
         if group == CONTROLLER_GROUP:
             return self.controllers
         return self.placement[int(group.removeprefix(PARTITION_GROUP))]
 
-    def raft_address(self, group: str, replica: int) -> str:
+    def node_of(self, group: str, replica_id: int) -> int:
+        """The node on which a replica of `group` lives."""
+        leaving = (copy for name, copy in self.leaving if name == group)
+        return dict((*leaving, *self.copies(group)))[replica_id]
+
+    def directory(self, group: str, replica_id: int, node_id: int) -> str:
+        """Of a replica's journal and snapshot."""
+        return f"{self.data_dir}/node-{node_id}/{group}-{replica_id}"
+
+    def began(self, group: str, replica_id: int) -> str:
+        """A file that is there from a replica's first start in this life of the tier on, apart from its
+        data: who lost that is known for it."""
+        return f"{self.run_dir}/{group}-{replica_id}.began"
+
+    def raft_address(self, group: str, replica_id: int, node_id: int) -> str:
         """Where a replica of `group` listens for its peers: "unix:<path>" or "host:port"."""
         if self.raft_port_base is None:
-            return f"unix:{self.run_dir}/{group}-{replica}.sock"
+            return f"unix:{self.run_dir}/{group}-{replica_id}.sock"
         index = 0 if group == CONTROLLER_GROUP else 1 + int(group.removeprefix(PARTITION_GROUP))
         stride = self.offsets_partitions + 1
-        host = self.node(self.replicas(group)[replica]).host
-        return f"{host}:{self.raft_port_base + replica * stride + index}"
+        port = self.raft_port_base + replica_id % PORTS_A_GROUP * stride + index
+        return f"{self.node(node_id).host}:{port}"
 
-    def link_slot(self, partition: int, replica: int) -> int:
-        """Number of a replica's link to its node's broker; `slot // REPLICAS_MAX` is its partition."""
-        return partition * REPLICAS_MAX + replica
+    def link_slot(self, partition: int, replica_id: int) -> int:
+        """Number of a replica's link to its node's broker."""
+        return partition << REPLICA_BITS | replica_id
 
     def raft_secret(self, group: str) -> bytes:
         return hashlib.sha256(f"{self.secret}/{group}".encode()).digest()
 
 
-REPLICAS_MAX = 16
-"""Of one partition."""
+def replica_of_slot(slot: int) -> tuple[int, int]:
+    """The partition and the replica number of a link to a node's broker."""
+    return slot >> REPLICA_BITS, slot & ((1 << REPLICA_BITS) - 1)
+
+
+REPLICA_BITS = 16
+"""Of a replica's number, which grows by one each time a replica of its group moves."""
+PORTS_A_GROUP = 16
+"""Replicas of a group whose numbers differ by a multiple of this may not share a machine."""
 CONTROLLER_GROUP = "controller"
 PARTITION_GROUP = "partition-"
 

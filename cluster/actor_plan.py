@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from actors import runtime
 from actors.runtime import ActorCallError, ActorOptions
-from actors.spec import TierSpec, broker_name, controller_name, partition_name
+from actors.spec import (
+    CONTROLLER_GROUP,
+    PARTITION_GROUP,
+    TierSpec,
+    broker_name,
+    controller_name,
+    partition_group,
+    partition_name,
+)
 
 MACHINE_TIMEOUT_S = 20.0
 """Of a small task on another machine, whose first worker must start."""
@@ -24,22 +33,40 @@ class ActorPlan:
     """Constructor arguments after the spec."""
     node_id: int
 
+    @property
+    def group(self) -> str | None:
+        """The Raft group of a replica; None: a broker."""
+        if self.kind == "controller":
+            return CONTROLLER_GROUP
+        return partition_group(self.index[0]) if self.kind == "partition" else None
+
+    @property
+    def replica_id(self) -> int:
+        """Of a replica."""
+        return self.index[-1]
+
+
+def replica_plan(group: str, replica_id: int, node_id: int) -> ActorPlan:
+    """The actor of one replica of a Raft group."""
+    if group == CONTROLLER_GROUP:
+        return ActorPlan("controller", controller_name(replica_id), (replica_id,), node_id)
+    partition = int(group.removeprefix(PARTITION_GROUP))
+    return ActorPlan("partition", partition_name(partition, replica_id), (partition, replica_id), node_id)
+
 
 def actors_of(spec: TierSpec) -> list[ActorPlan]:
-    """Every actor of a tier, in the order in which they should come up: brokers wait for controllers."""
-    plans = [
-        ActorPlan("controller", controller_name(replica), (replica,), node_id)
-        for replica, node_id in enumerate(spec.controllers)
-    ]
+    """Every actor of a tier, in the order in which they should come up: brokers wait for controllers. Last
+    come replicas that are to leave: their groups may still need them."""
+    plans = [replica_plan(CONTROLLER_GROUP, *copy) for copy in spec.controllers]
     plans += [
         ActorPlan("broker", broker_name(node.node_id), (node.node_id,), node.node_id) for node in spec.nodes
     ]
     plans += [
-        ActorPlan("partition", partition_name(partition, replica), (partition, replica), node_id)
+        replica_plan(partition_group(partition), *copy)
         for partition, row in enumerate(spec.placement)
-        for replica, node_id in enumerate(row)
+        for copy in row
     ]
-    return plans
+    return plans + [replica_plan(group, *copy) for group, copy in spec.leaving]
 
 
 def create_actor(spec: TierSpec, plan: ActorPlan, kinds: Mapping[str, str]) -> runtime.Handle:
@@ -60,6 +87,16 @@ def make_run_dir(spec: TierSpec, node_id: int) -> None:
     ray_node = spec.node(node_id).ray_node
     if ray_node is not None:
         runtime.make_directory(ray_node, spec.run_dir, MACHINE_TIMEOUT_S)
+
+
+def on_node(spec: TierSpec, node_id: int, function: Callable[..., Any], *args: Any) -> None:
+    """Call a function that can be imported there on a node's machine. Blocks. Raises OSError here,
+    ActorCallError and TimeoutError elsewhere."""
+    ray_node = spec.node(node_id).ray_node
+    if ray_node is None:
+        function(*args)
+    else:
+        runtime.run_on_machine(ray_node, function, args, MACHINE_TIMEOUT_S)
 
 
 def remove_run_dirs(spec: TierSpec) -> None:

@@ -98,6 +98,8 @@ def run(
         existing = tier_file.read(data_dir)
         if existing is not None:
             clear_stale(data_dir, existing)
+            if settings["accept.loss"]:
+                existing = tier_file.begin_anew(data_dir, existing)
         stop.listen()
         tier_id = tier_file.new_tier_id() if existing is None else existing.tier_id
         run_dir: Path | None = None
@@ -113,9 +115,11 @@ def run(
             spec = make_spec(file, settings, data_dir, run_dir)
             running = running_here(spec, address, pid=os.getpid())
             tier_file.write(data_dir, replace(file, running=running))
-            tier = Tier(spec, kinds)
+            tier = Tier(spec, kinds, accept_loss=settings["accept.loss"])
             tier.start(progress, stop.asked)
-            running = replace(running, ready=True, pid=os.getpid() if stay else None)
+            running = replace(
+                running, ready=True, pid=os.getpid() if stay else None, warnings=tuple(tier.warnings)
+            )
             file = replace(file, running=running, formed=True)
             tier_file.write(data_dir, file)
             ready(tier, file)
@@ -260,4 +264,5 @@ def spec_of(tier: TierFile, data_dir: Path, running: Running) -> TierSpec:
         nodes=tier.nodes,
         placement=tier.placement,
         controllers=tier.controllers,
+        leaving=tier.leaving,
     )

@@ -1,4 +1,4 @@
-"""Where replicas live. Pure: desired placement from actual, nodes and racks; nothing here acts.
+"""Where replicas live. Pure: from nodes, racks and what lives where already; nothing here acts.
 
 A placement is `placement[p][r]`, the node id of replica r of offsets partition p; replica 0 is the
 preferred leader. Rules, in this order: copies of one partition on different nodes (as far as there are
@@ -8,8 +8,11 @@ nodes), on different racks (as far as there are racks), preferred leaders evenly
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from actors.metadata.commands import NEW_REPLICA
+from actors.spec import Copies, Copy
 
 Placement = tuple[tuple[int, ...], ...]
 
@@ -58,39 +61,49 @@ def controllers(places: Sequence[Place], replicas: int) -> tuple[int, ...]:
     return spread(places, 1, count)[0]
 
 
-def desired(actual: Placement, places: Sequence[Place]) -> Placement:
-    """`actual` with every replica on a lost node moved to the best of `places`; nothing else moves.
-
-    A moved replica is a new Raft member: under its old identity it would vote without its memory.
-    """
-    alive = {place.node_id: place for place in places}
-    assert alive, "nowhere to move to"
-    ring = _alternate_racks(places)
-    copies = Counter(node_id for row in actual for node_id in row if node_id in alive)
-    rows = []
-    for row in actual:
-        kept = [alive[node_id] for node_id in row if node_id in alive]
-        new_row = []
-        for node_id in row:
-            if node_id not in alive:
-                place = min(ring, key=lambda place: (_clash(place, kept), copies[place.node_id]))
-                kept.append(place)
-                copies[place.node_id] += 1
-                node_id = place.node_id
-            new_row.append(node_id)
-        rows.append(tuple(new_row))
-    return tuple(rows)
+def best_place(
+    kept: Copies, actual: Iterable[Copies], free: Sequence[Place], places: Sequence[Place]
+) -> Place:
+    """Where among `free` one more copy should live of a group that has those in `kept`. `actual` are the
+    copies of all groups, `places` all nodes of the tier: those that are lost have a rack too."""
+    assert free, "nowhere to go"
+    by_id = {place.node_id: place for place in places}
+    row = [by_id[copy.node_id] for copy in kept]
+    copies = Counter(copy.node_id for others in actual for copy in others)
+    return min(_alternate_racks(free), key=lambda place: (_clash(place, row), copies[place.node_id]))
 
 
-def leader_transfers(leaders: Mapping[int, int], caught_up: Mapping[int, Sequence[int]]) -> list[Transfer]:
-    """Leaderships that should return to the preferred replica 0, once that has caught up.
+def grown(
+    copies: Copies, count: int, actual: Sequence[Copies], free: Sequence[Place], places: Sequence[Place]
+) -> Copies:
+    """The row of a group that is to have more copies, up to `count`; see `best_place`. The new ones have the
+    number NEW_REPLICA."""
+    row = copies
+    while len(row) < count:
+        row += (Copy(NEW_REPLICA, best_place(row, (*actual, row[len(copies) :]), free, places).node_id),)
+    return row
 
-    `leaders`: partition -> leading replica; `caught_up`: partition -> replicas that miss next to nothing.
+
+def shrunk(copies: Copies, count: int, keep: Sequence[int]) -> Copies:
+    """The row of a group that is to have fewer copies, down to `count`. Those in `keep` (replica numbers)
+    stay before all others, the first of them before the rest."""
+    worth = {replica_id: len(keep) - position for position, replica_id in enumerate(keep)}
+    staying = sorted(copies, key=lambda copy: -worth.get(copy.replica_id, 0))[:count]
+    return tuple(copy for copy in copies if copy in staying)
+
+
+def leader_transfers(
+    leaders: Mapping[int, int], caught_up: Mapping[int, Sequence[int]], preferred: Sequence[int]
+) -> list[Transfer]:
+    """Leaderships that should return to the preferred replicas, once those have caught up.
+
+    `leaders`: partition -> leading replica; `caught_up`: partition -> replicas that miss next to nothing;
+    `preferred[p]`: the replica that should lead partition p.
     """
     return [
-        Transfer(partition, leader, 0)
+        Transfer(partition, leader, preferred[partition])
         for partition, leader in sorted(leaders.items())
-        if leader != 0 and 0 in caught_up.get(partition, ())
+        if leader != preferred[partition] and preferred[partition] in caught_up.get(partition, ())
     ]
 
 

@@ -1,122 +1,283 @@
-"""One step that keeps a tier's actors there, run once a second by the controller's leader.
+"""What keeps a tier's actors and replicas as they should be, run once a second by the controller's leader.
 
-Ray restarts an actor whose process dies. What it does not bring back is done here: an actor that was
-killed for good, and one whose start failed (a port or a disk that was not free yet), because Ray takes a
-constructed actor for a living one. And leaders return to their preferred nodes. Two controllers may step
-at once for a moment: a name is given once, and a leader that has just gone cannot be moved.
+Ray restarts an actor whose process dies. The rest is done here: actors that are missing are made, failed
+starts are tried again, members of Raft groups become those of the placement, replicas whose files are damaged
+begin anew, replicas that are lost get a successor on another node, and leaders return to their preferred
+nodes. Two controllers may step at once for a moment: a name is given once, a change of the placement names
+what it changes, and a leader that has just gone cannot be asked.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from actors import runtime
+from actors.metadata.commands import NEW_REPLICA, ForgetReplica, PlaceGroup
+from actors.metadata.replicas import groups_of
 from actors.runtime import ActorCallError
-from actors.spec import TierSpec, partition_name
-from cluster.actor_plan import ActorPlan, actors_of, create_actor, make_run_dir
-from cluster.placement import leader_transfers
+from actors.spec import Copy, TierSpec
+from cluster import repair
+from cluster.actor_plan import ActorPlan, actors_of, create_actor, make_run_dir, on_node, replica_plan
+from cluster.leaders_return import return_leaders
+from cluster.placement import Place, best_place
+from cluster.replica_directory import remove, set_aside
+from cluster.sight import NO_NODE, Sight, actor_names, call, end, look_at, strays
 
-CALL_TIMEOUT_S = 2.0
-LOOK_EVERY_STEPS = 10
-"""Being asked costs each actor a millisecond, so the living are asked seldom."""
+LOOK_EVERY_STEPS = 5
+"""Being asked costs each actor a millisecond, so that the living are asked seldom while all is well."""
 LOOK_AT_STEP = 3
 """The first look comes soon after the first leaders, which chance elected."""
-LAG_MAX = 64
-"""Entries that a replica may miss when it is to lead: it gets them within one round trip."""
+TRY_AGAIN_S = 10.0
+NEVER = float("-inf")
+DAMAGED = ("JournalDamaged", "SnapshotDamaged")
+
+Submit = Callable[[Any], Awaitable[Any]]
+"""Has a metadata command decided and committed. Raises NotController, TimeoutError."""
+Outcome = tuple[str, str]
+""""done", "later" (ask again) or "refused", and what there is to say."""
 
 
-class _Steps:
-    """How often this process has stepped."""
+class Reconciler:
+    """Made by each new leader of the controller; `spec` is what that one was made with."""
 
-    count = 0
+    def __init__(
+        self,
+        spec: TierSpec,
+        submit: Submit,
+        kinds: Mapping[str, str] = runtime.KINDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._first = self._spec = spec
+        self._submit = submit
+        self._kinds = kinds
+        self._clock = clock
+        self._steps = 0
+        self._is_busy = False
+        """Something is under way: look at every step."""
+        self._absent_since: dict[str, float] = {}
+        """When a replica was first found not to be there, on the clock."""
+        self._tried_at: dict[str, float] = {}
+        """When a failed start was tried again last, on the clock."""
+        self._one_at_a_time = asyncio.Lock()
 
+    async def step(self, spec: TierSpec) -> list[str]:
+        """Do what is due for the tier as it should be now; returns what was done, in words.
 
-async def step(spec: TierSpec, kinds: Mapping[str, str] = runtime.KINDS) -> list[str]:
-    """Bring back what is missing; returns what was done, in words. Raises TimeoutError if Ray hangs."""
-    names = await asyncio.wait_for(asyncio.to_thread(runtime.list_actors, spec.namespace), CALL_TIMEOUT_S)
-    plans = actors_of(spec)
-    done = []
-    for plan in plans:
-        if plan.name not in names and await asyncio.to_thread(_create, spec, plan, kinds):
-            done.append(f"{plan.name} was missing: made again")
-    _Steps.count += 1
-    if _Steps.count % LOOK_EVERY_STEPS == LOOK_AT_STEP:
-        done += await _look(spec, [plan for plan in plans if plan.name in names])
-    return done
+        Raises TimeoutError if Ray hangs, and what `submit` raises.
+        """
+        async with self._one_at_a_time:
+            is_new = (spec.placement, spec.controllers) != (self._spec.placement, self._spec.controllers)
+            self._spec = spec
+            names = await actor_names(spec)
+            done = []
+            for plan in actors_of(spec):
+                if plan.name not in names and await asyncio.to_thread(self._create, plan):
+                    done.append(f"{plan.name} was missing: made again")
+            self._steps += 1
+            is_time = self._steps % LOOK_EVERY_STEPS == LOOK_AT_STEP
+            if is_time or is_new or done or self._is_busy:
+                self._is_busy = is_new or bool(done)
+                done += await self._look(names)
+            return done
 
+    async def replace(self, spec: TierSpec, group: str, replica_id: int) -> Outcome:
+        """Let a replica begin anew, with what its peers give it."""
+        async with self._one_at_a_time:
+            self._spec = spec
+            if group not in groups_of(spec):
+                return "refused", f"there is no group {group}"
+            copies = dict(spec.copies(group))
+            if replica_id not in copies:
+                has = ", ".join(map(str, copies))
+                return "refused", f"{group} has no replica {replica_id}: it has {has}"
+            plans = [replica_plan(group, *copy) for copy in copies.items()]
+            sight = await look_at(spec, plans)
+            leader = sight.leader(group)
+            if leader is None:
+                return "later", f"{group} has no leader: nobody could give a new replica what it needs"
+            if not repair.can_spare(leader, sight.statuses(group), replica_id):
+                members = len(repair.voters_of(leader))
+                return "refused", (
+                    f"without replica {replica_id} {group} would have no majority of its {members} members "
+                    "up; `groupd replicas resize` gives it more"
+                )
+            plan = replica_plan(group, replica_id, copies[replica_id])
+            if leader["replica"] == replica_id:
+                await call(sight.looks[plan.name].handle, "transfer")
+                return "later", f"replica {replica_id} of {group} hands its leadership over first"
+            self._is_busy = True
+            if not await self._rebuild(plan, sight):
+                return "later", f"{plan.name} does not end"
+            return "done", f"{plan.name} begins anew"
 
-async def settle_leaders(spec: TierSpec) -> list[str]:
-    """Move leadership to the preferred replicas right after a start, before any client is there."""
-    plans = [plan for plan in actors_of(spec) if plan.kind == "partition"]
-    looked_at = await asyncio.gather(*(_ask(spec, plan) for plan in plans))
-    found = {plan.name: look for plan, look in zip(plans, looked_at, strict=True) if look is not None}
-    return await _return_leaders(spec, found)
+    # Actors.
 
+    def _create(self, plan: ActorPlan) -> bool:
+        """False if it is there: another controller was faster.
 
-def _create(spec: TierSpec, plan: ActorPlan, kinds: Mapping[str, str]) -> bool:
-    try:
-        create_actor(spec, plan, kinds)
-    except ValueError:
-        return False  # another controller was faster
-    return True
-
-
-async def _look(spec: TierSpec, plans: Sequence[ActorPlan]) -> list[str]:
-    """Ask every actor how it is, and mend what can be mended from outside."""
-    looked_at = await asyncio.gather(*(_ask(spec, plan) for plan in plans))
-    found = {plan.name: look for plan, look in zip(plans, looked_at, strict=True) if look is not None}
-    done = []
-    for name, (handle, status) in found.items():
-        problem = status.get("problem")
-        # A replica that runs and complains keeps its memory: only a failed start is tried again.
-        if problem and status.get("role", "starting") == "starting":
-            await asyncio.to_thread(_start_again, spec, name, handle)
-            done.append(f"{name} could not start ({problem}): tried again")
-    return done + await _return_leaders(spec, found)
-
-
-def _start_again(spec: TierSpec, name: str, handle: runtime.Handle) -> None:
-    """Construct an actor anew, on a machine whose temporary directory may have been emptied."""
-    node_id = next(plan.node_id for plan in actors_of(spec) if plan.name == name)
-    with suppress(ActorCallError, TimeoutError):
-        make_run_dir(spec, node_id)
-    runtime.kill(handle, no_restart=False)
-
-
-async def _ask(spec: TierSpec, plan: ActorPlan) -> tuple[runtime.Handle, dict[str, Any]] | None:
-    try:
-        handle = await asyncio.to_thread(runtime.find, plan.name, spec.namespace)
-        if handle is None:
-            return None
-        return handle, await runtime.call(handle, "status", timeout_s=CALL_TIMEOUT_S)
-    except (ActorCallError, TimeoutError):
-        return None  # being restarted, or busy: Ray and Raft see to those
-
-
-async def _return_leaders(
-    spec: TierSpec, found: Mapping[str, tuple[runtime.Handle, dict[str, Any]]]
-) -> list[str]:
-    """Give leadership back to the preferred replicas, so that no node does the work of two."""
-    leaders: dict[int, int] = {}
-    caught_up: dict[int, list[int]] = {}
-    for partition, row in enumerate(spec.placement):
-        for replica, node_id in enumerate(row):
-            _, status = found.get(partition_name(partition, replica), (None, {}))
-            if status.get("serving") and node_id != row[0]:
-                leaders[partition] = replica
-                lag = (status.get("lag") or {}).get(row[0])
-                preferred = partition_name(partition, 0) in found
-                caught_up[partition] = [0] if preferred and lag is not None and lag <= LAG_MAX else []
-    done = []
-    for transfer in leader_transfers(leaders, caught_up):
-        handle, _ = found[partition_name(transfer.partition, transfer.from_replica)]
+        A group with other replicas than it began with takes in newcomers only. In a new tier whose groups
+        are as they began, a replica that has never run is one of the founders.
+        """
+        group = plan.group
+        has_changed = group is not None and self._spec.copies(group) != self._first.copies(group)
+        spec = replace(self._spec, formed=self._spec.formed or has_changed)
         try:
-            await runtime.call(handle, "transfer", transfer.to_replica, timeout_s=CALL_TIMEOUT_S)
+            create_actor(spec, plan, self._kinds)
+        except ValueError:
+            return False
+        return True
+
+    def _start_again(self, plan: ActorPlan, handle: runtime.Handle) -> None:
+        """Construct an actor anew, on a machine whose temporary directory may have been emptied."""
+        try:
+            make_run_dir(self._spec, plan.node_id)
         except (ActorCallError, TimeoutError):
-            continue  # it fell meanwhile; the next look sees who leads
-        node_id = spec.placement[transfer.partition][0]
-        done.append(f"partition {transfer.partition}: leadership goes back to node {node_id}")
-    return done
+            return  # the machine is gone, and with it the actor
+        runtime.kill(handle, no_restart=False)
+
+    async def _rebuild(self, plan: ActorPlan, sight: Sight) -> bool:
+        """Set a replica's directory aside and make its actor anew, as a newcomer. Its group's majority must
+        not need it. False if that is not possible now."""
+        assert plan.group is not None
+        spec = self._spec
+        if not await end(spec, plan, sight):
+            return False
+        directory = spec.directory(plan.group, plan.replica_id, plan.node_id)
+        began = spec.began(plan.group, plan.replica_id)
+        try:
+            await asyncio.to_thread(on_node, spec, plan.node_id, set_aside, directory, began)
+        except (ActorCallError, TimeoutError, OSError):
+            return False  # the next step makes the actor again, and it says what is wrong
+        await asyncio.to_thread(create_actor, replace(spec, formed=True), plan, self._kinds)
+        return True
+
+    # One look at everybody.
+
+    async def _look(self, names: set[str]) -> list[str]:
+        """Ask every actor how it is, and mend what can be mended from outside."""
+        spec = self._spec
+        plans = actors_of(spec)
+        astray = strays(names.difference(plan.name for plan in plans))
+        sight = await look_at(spec, [plan for plan in (*plans, *astray) if plan.name in names])
+        self._note_absent(plans, sight)
+        tried = await self._start_failed_again(plans, sight)
+        done = await self._rebuild_damaged(plans, sight)
+        for group in groups_of(spec):
+            done += await self._lead_to_placement(group, sight)
+        for plan in (*(replica_plan(group, *copy) for group, copy in spec.leaving), *astray):
+            done += await self._dismiss(plan, sight)
+        # One thing after the other: who has just come back may lead or be needed no more.
+        if not done and not self._is_busy:
+            done += await self._replace_lost(plans, sight)
+        if not done and not self._is_busy:
+            done += await return_leaders(sight, most=1)
+        self._is_busy = self._is_busy or bool(done)
+        return tried + done
+
+    def _note_absent(self, plans: Sequence[ActorPlan], sight: Sight) -> None:
+        """Who starts again and again is absent all the time."""
+        now = self._clock()
+        before = self._absent_since
+        self._absent_since = {}
+        for plan in plans:
+            look = sight.looks.get(plan.name)
+            is_up = look is not None and look.status.get("member_id")
+            is_starting = look is not None and not look.status.get("problem")
+            if plan.group is not None and not is_up and (plan.name in before or not is_starting):
+                self._absent_since[plan.name] = before.get(plan.name, now)
+
+    async def _start_failed_again(self, plans: Sequence[ActorPlan], sight: Sight) -> list[str]:
+        """A replica that runs and complains keeps its memory: only a failed start is tried again."""
+        done = []
+        for plan in plans:
+            if not sight.start_failed(plan) or self._is_damaged(plan, sight):
+                continue
+            if self._clock() - self._tried_at.get(plan.name, NEVER) >= TRY_AGAIN_S:
+                self._tried_at[plan.name] = self._clock()
+                handle, status = sight.looks[plan.name]
+                await asyncio.to_thread(self._start_again, plan, handle)
+                done.append(f"{plan.name} could not start ({status['problem']}): tried again")
+        return done
+
+    def _is_damaged(self, plan: ActorPlan, sight: Sight) -> bool:
+        return plan.group is not None and sight.looks[plan.name].status.get("problem_kind") in DAMAGED
+
+    async def _rebuild_damaged(self, plans: Sequence[ActorPlan], sight: Sight) -> list[str]:
+        done = []
+        for plan in plans:
+            if plan.group is None or not sight.start_failed(plan) or not self._is_damaged(plan, sight):
+                continue
+            problem = sight.looks[plan.name].status["problem"]
+            leader = sight.leader(plan.group)
+            spare = leader and repair.can_spare(leader, sight.statuses(plan.group), plan.replica_id)
+            if spare and await self._rebuild(plan, sight):
+                done.append(f"{plan.name} is damaged ({problem}): it is built anew from its peers")
+        return done
+
+    # Members.
+
+    async def _lead_to_placement(self, group: str, sight: Sight) -> list[str]:
+        """Tell a group's leader who should belong to it. It takes one step at a time and forgets when it
+        falls: it is told at every look until it is done."""
+        leader = sight.leader(group)
+        if leader is None:
+            return []
+        target = repair.target_of(self._spec.copies(group), leader, sight.statuses(group))
+        if target is None:
+            return []
+        self._is_busy = True
+        plan = replica_plan(group, leader["replica"], leader["node_id"])
+        await call(sight.looks[plan.name].handle, "set_members", target)
+        now = ", ".join(sorted(repair.voters_of(leader)))
+        return [f"{group}: its voters {now} are to become {', '.join(sorted(target))}"]
+
+    async def _dismiss(self, plan: ActorPlan, sight: Sight) -> list[str]:
+        """Stop a replica that its group has let go, and remove what it has on disk."""
+        group = plan.group
+        assert group is not None
+        self._is_busy = True
+        leader = sight.leader(group)
+        if leader is None or not repair.has_left(leader, plan.replica_id):
+            return []
+        look = sight.looks.get(plan.name)
+        # Of a stray only itself knows its node.
+        node_id = plan.node_id if look is None else look.status["node_id"]
+        if not await end(self._spec, plan, sight):
+            return []
+        directory = self._spec.directory(group, plan.replica_id, node_id)
+        what = "its directory is removed"
+        try:
+            if node_id != NO_NODE:
+                await asyncio.to_thread(on_node, self._spec, node_id, remove, directory)
+        except (ActorCallError, TimeoutError) as error:
+            what = f"its directory {directory} stays: {error}"
+        await self._submit(ForgetReplica(group, plan.replica_id))
+        return [f"{plan.name} has left its group: it is stopped, {what}"]
+
+    async def _replace_lost(self, plans: Sequence[ActorPlan], sight: Sight) -> list[str]:
+        """One replica that has been away for too long gets a successor on a living node that has no other of
+        its group: two on one node would only look safer."""
+        spec = self._spec
+        timeout_s = spec.replica_lost_timeout_ms / 1000
+        now = self._clock()
+        lost = [plan for plan in plans if now - self._absent_since.get(plan.name, now) > timeout_s]
+        places = [Place(node.node_id, node.rack) for node in spec.nodes]
+        for plan in lost if timeout_s else ():
+            assert plan.group is not None
+            copies = spec.copies(plan.group)
+            kept = tuple(copy for copy in copies if copy.replica_id != plan.replica_id)
+            used = {copy.node_id for copy in copies}
+            free = [place for place in places if place.node_id not in used and sight.lives(place.node_id)]
+            if len(kept) == len(copies) or not free or sight.leader(plan.group) is None:
+                continue
+            place = best_place(kept, (*spec.placement, spec.controllers), free, places)
+            successor = Copy(NEW_REPLICA, place.node_id)
+            row = tuple(copy if copy in kept else successor for copy in copies)
+            outcome = await self._submit(PlaceGroup(plan.group, copies, row))
+            if not outcome.error_code:
+                return [f"{plan.name} is gone for {timeout_s:g} s: node {place.node_id} gets its successor"]
+        return []

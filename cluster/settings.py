@@ -239,6 +239,7 @@ def _check_together(settings: Settings) -> None:
                 f"less than {larger} = {settings[larger]} is allowed"
             )
     _check_raft_heartbeat(settings)
+    _check_raft_tls(settings)
     _check_addresses(settings)
 
 
@@ -250,6 +251,27 @@ def _check_raft_heartbeat(settings: Settings) -> None:
             f"{name} = {settings[name]} ({settings.origins[name]}): at most {timeout_ms // 3} is allowed, "
             f"a third of raft.election.timeout.min.ms = {timeout_ms}"
         )
+
+
+def _check_raft_tls(settings: Settings) -> None:
+    names = ("raft.tls.certificate", "raft.tls.key", "raft.tls.ca")
+    given = [name for name in names if settings[name]]
+    if not given:
+        return
+    origin = settings.origins[given[0]]
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise SettingsError(f"{given[0]} ({origin}): TLS needs {' and '.join(missing)} too")
+    if not settings["ray.address"]:
+        raise SettingsError(
+            f"{given[0]} ({origin}): only links over TCP have TLS, and without ray.address all replicas are "
+            "on this machine and use Unix sockets: leave it out"
+        )
+    for name in names:
+        if not Path(settings[name]).is_file():
+            raise SettingsError(
+                f"{name} = {settings[name]!r} ({settings.origins[name]}): there is no such file"
+            )
 
 
 def _check_addresses(settings: Settings) -> None:

@@ -16,6 +16,7 @@ from actors.limits import FRAME_BYTES_MAX
 from actors.spec import BrokerSettings, RaftSettings
 
 INT32 = 2**31 - 1
+DEFAULT_LOST_TIMEOUT_MS = 300_000
 INT64 = 2**63 - 1
 
 
@@ -70,9 +71,12 @@ _TIER = (
     Setting("racks", (), "Rack of each node, in order, as a list. Empty: none."),
     Setting("offsets.topic.num.partitions", 4, "Raft groups that share all consumer groups.", 1, 1_000),
     Setting("offsets.topic.replication.factor", 3, "Copies of each: 3 survives the loss of 1.", 1, 7),
-    Setting("journal.sync", "batch", "batch: sync to disk before every answer. off: survives no power cut.",
+    Setting("journal.sync", "batch",
+            "batch: sync to disk before every answer. off: safe against process crashes only.",
             choices=("batch", "off")),
-    Setting("accept.loss", False, "Let replicas whose journals are gone begin empty, for one start."),
+    Setting("accept.loss", False, "Let a group without a majority go on with what is left, for one start."),
+    Setting("replica.lost.timeout.ms", DEFAULT_LOST_TIMEOUT_MS,
+            "Silence after which a replica gets a successor on another node. 0: never.", 0, INT32),
     Setting("raft.port", 9192, "First TCP port of Raft links, if nodes are on several machines.", 1, 65_535),
 )  # fmt: skip
 
@@ -114,6 +118,9 @@ _RAFT = (
     _row("raft.election.timeout.max.ms", 20, 600_000, "Most of it; the value between is drawn at random."),
     _row("raft.journal.segment.bytes", 65_536, 2**30, "Size of one journal file."),
     _row("raft.snapshot.journal.bytes.min", 65_536, 2**40, "Journal size before a snapshot is worth it."),
+    _row("raft.tls.certificate", None, None, "PEM file for mutual TLS of Raft's TCP links. Empty: no TLS."),
+    _row("raft.tls.key", None, None, "PEM file of the certificate's key, not encrypted."),
+    _row("raft.tls.ca", None, None, "PEM file of the authority that signed every replica's certificate."),
 )
 
 _ALL = (*_TIER, *_GROUPS, *_BROKERS, *_RAFT)

@@ -12,20 +12,22 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from actors import runtime
 from actors.runtime import ActorCallError
-from actors.spec import NodeSpec, TierSpec
+from actors.spec import NodeSpec, TierSpec, copies
 from cluster import placement, tier_file
-from cluster.actor_plan import actors_of, create_actor, make_run_dir, remove_run_dirs
-from cluster.reconcile import settle_leaders
+from cluster.actor_plan import ActorPlan, actors_of, create_actor, make_run_dir, on_node, remove_run_dirs
+from cluster.leaders_return import settle_leaders
+from cluster.repair import can_lead, is_newcomer
 from cluster.settings import Settings
 from cluster.tier_file import Running, TierError, TierFile
 
-RECONCILER = "cluster.reconcile:step"
+RECONCILER = "cluster.reconcile:Reconciler"
 START_TIMEOUT_S = 120.0
 """Of all actors and their first leaders; a laptop under load needs half a minute."""
 STOP_TIMEOUT_S = 5.0
@@ -33,6 +35,11 @@ STATUS_TIMEOUT_S = 2.0
 POLL_INTERVAL_S = 0.1
 STALE_WAIT_S = 5.0
 """Actors of a killed tier notice within two seconds that their Ray is gone."""
+
+NO_MAJORITY = (
+    "what they acknowledged cannot be had from a minority: restore the directories, or `groupd restore` a "
+    "backup into a new tier, or go on with what is left: --set accept.loss=true"
+)
 
 Status = dict[str, Any]
 Progress = Callable[[str, int, int], None]
@@ -80,8 +87,11 @@ def plan_tier(
     return TierFile(
         tier_id=tier_id,
         nodes=nodes,
-        placement=placement.spread(places, settings["offsets.topic.num.partitions"], replicas),
-        controllers=placement.controllers(places, replicas),
+        placement=tuple(
+            copies(row)
+            for row in placement.spread(places, settings["offsets.topic.num.partitions"], replicas)
+        ),
+        controllers=copies(placement.controllers(places, replicas)),
         ray_address=settings["ray.address"],
     )
 
@@ -89,15 +99,28 @@ def plan_tier(
 class Tier:
     """A tier that this process starts and stops. `kinds` names the actors' classes."""
 
-    def __init__(self, spec: TierSpec, kinds: Mapping[str, str] = runtime.KINDS) -> None:
+    def __init__(
+        self, spec: TierSpec, kinds: Mapping[str, str] = runtime.KINDS, *, accept_loss: bool = False
+    ) -> None:
+        """`accept_loss`: a group whose majority is gone goes on with what is left."""
         self.spec = spec
+        self._accept_loss = accept_loss
+        self._alone: set[str] = set()
+        """Groups that go on with what one replica has."""
         self.plans = actors_of(spec)
         self._kinds = kinds
+        self.warnings: list[str] = []
+        """What went wrong at the start and did not stop it, in words."""
         self._starting: dict[runtime.Ref, str] = {}
         """Names of the actors that did not finish their start, by the call that waits for it."""
+        self._failed: dict[str, str] = {}
+        """Names of the replicas that did not come up, and why."""
+        self._empty: list[ActorPlan] = []
+        """Replicas whose directories this start made for nothing: the lost ones may be brought back."""
 
     def start(self, progress: Progress, interrupted: Interrupted) -> None:
-        """Make all actors and wait until clients can be served.
+        """Make all actors and wait until clients can be served. A replica that does not come up is no
+        obstacle while its group can have a majority without it: see `warnings`.
 
         Raises TierError with the first actor's own words, StartInterruptedError.
         """
@@ -109,22 +132,75 @@ class Tier:
                 raise TierError(f"{self.spec.run_dir} on {node.host} cannot be made: {error}") from None
         self._check(deadline, interrupted, lambda: "Ray")
         for plan in self.plans:
-            handle = create_actor(self.spec, plan, self._kinds)
-            self._starting[runtime.submit(handle, "start")] = plan.name
+            self._starting[runtime.submit(self._make(plan), "start")] = plan.name
         total = len(self.plans)
         while self._starting:
             progress("actors", total - len(self._starting), total)
             self._check(deadline, interrupted, lambda: ", ".join(self._starting.values()))
             for ref in runtime.finished(list(self._starting), POLL_INTERVAL_S):
                 name = self._starting.pop(ref)
+                plan = next(plan for plan in self.plans if plan.name == name)
                 try:
                     runtime.result(ref, STATUS_TIMEOUT_S)
                 except (ActorCallError, TimeoutError) as error:
-                    raise TierError(f"{name} did not start: {error}") from None
+                    if plan.group is None:
+                        raise TierError(f"{name} did not start: {error}") from None
+                    self._failed[name] = str(error)
+                if plan.group is not None:
+                    self._check_group(plan.group)
         progress("actors", total, total)
         self._wait_for_leaders(deadline, progress, interrupted)
         if self._kinds is runtime.KINDS and asyncio.run(settle_leaders(self.spec)):
             self._wait_for_leaders(deadline, progress, interrupted)
+
+    def _make(self, plan: ActorPlan) -> runtime.Handle:
+        try:
+            return create_actor(self.spec, plan, self._kinds)
+        except ValueError:  # the controller's leader was faster
+            return runtime.find(plan.name, self.spec.namespace)
+
+    def _check_group(self, group: str) -> None:
+        """Once all its replicas have tried: is there a majority? Raises TierError."""
+        plans = [plan for plan in self.plans if plan.group == group]
+        names = [plan.name for plan in plans]
+        if not set(names).isdisjoint(self._starting.values()):
+            return
+        problems = [f"{name} did not start: {self._failed[name]}" for name in names if name in self._failed]
+        started = [plan for plan in plans if plan.name not in self._failed]
+        statuses = gather_status(self.spec.namespace, [plan.name for plan in started])
+        newcomers = [plan for plan in started if is_newcomer(statuses[plan.name])]
+        for plan in newcomers:
+            directory = self.spec.directory(group, plan.replica_id, plan.node_id)
+            problems.append(f"{plan.name} begins anew: {directory} holds no journal")
+        if can_lead(statuses.values()):
+            self.warnings += [f"{problem}; its peers build it anew" for problem in problems]
+        elif self._accept_loss and started and group not in self._alone:
+            # What a majority had, and any of these has, is in the log that is furthest (Raft, section 5.4.1).
+            furthest = max(started, key=lambda plan: _log_end(statuses[plan.name]))
+            self.warnings.append(f"{group} had no majority left: {furthest.name} goes on with what it has")
+            self._alone.add(group)
+            self._make_alone(furthest, group)
+        else:
+            self._empty = newcomers
+            first = problems[0] if problems else f"{', '.join(names)} do not agree who belongs to it"
+            raise TierError(f"{group} has no majority: {first} ({len(names)} replicas; {NO_MAJORITY})")
+
+    def _make_alone(self, plan: ActorPlan, group: str) -> None:
+        spec = replace(self.spec, alone=(group, plan.replica_id))
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            handle = _find(plan.name, spec.namespace)
+            if handle is not None:
+                _ask_all({plan.name: handle}, "stop", STOP_TIMEOUT_S)
+                runtime.kill(handle)
+            try:
+                handle = create_actor(spec, plan, self._kinds)
+                break
+            except ValueError:  # it has not ended yet, or the controller's leader was faster
+                if time.monotonic() > deadline:
+                    raise TierError(f"{plan.name} does not end") from None
+                time.sleep(POLL_INTERVAL_S)
+        self._starting[runtime.submit(handle, "start")] = plan.name
 
     def _wait_for_leaders(self, deadline: float, progress: Progress, interrupted: Interrupted) -> None:
         total = len(self.spec.placement) + 1
@@ -152,7 +228,7 @@ class Tier:
     def stop(self, progress: Progress = lambda *_: None) -> None:
         """Stop every actor in order, then kill what is left. Never raises for an actor's sake."""
         namespace = self.spec.namespace
-        names = [plan.name for plan in self.plans]
+        names = _left(namespace)
         groups = [
             [name for name in names if name.startswith("controller-")],
             [name for name in names if not name.startswith("controller-")],
@@ -171,7 +247,16 @@ class Tier:
             handle = _find(name, namespace)
             if handle is not None:
                 runtime.kill(handle)
+        for plan in self._empty:
+            assert plan.group is not None
+            directory = self.spec.directory(plan.group, plan.replica_id, plan.node_id)
+            with suppress(ActorCallError, TimeoutError):
+                on_node(self.spec, plan.node_id, shutil.rmtree, directory, True)
         remove_run_dirs(self.spec)
+
+
+def _log_end(status: Status) -> tuple[int, int]:
+    return status.get("last_term", -1), status.get("last_index", -1)
 
 
 def missing_leaders(spec: TierSpec, statuses: Mapping[str, Status]) -> list[str]:
@@ -241,9 +326,11 @@ def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path)
         nodes=tier.nodes,
         placement=tier.placement,
         controllers=tier.controllers,
+        leaving=tier.leaving,
         raft_port_base=settings["raft.port"] if on_machines else None,
-        formed=tier.formed and not settings["accept.loss"],
+        formed=tier.formed,
         reconciler=RECONCILER,
+        replica_lost_timeout_ms=settings["replica.lost.timeout.ms"],
         groups=settings.groups,
         raft=settings.raft,
         broker=settings.broker,

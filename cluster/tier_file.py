@@ -21,14 +21,26 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from actors.spec import NodeSpec
+from actors import placement_file
+from actors.metadata.records import GroupPlacementValue
+from actors.spec import (
+    CONTROLLER_GROUP,
+    PARTITION_GROUP,
+    Copies,
+    Copy,
+    NodeSpec,
+    copies,
+    partition_group,
+)
 
-FORMAT = 1
+FORMAT = 2
 """Of tier.json and of the directory's layout; a newer one is refused."""
+FORMATS_READ = (1, 2)
 MIB = 1024 * 1024
 DISK_FREE_BYTES_MIN = 128 * MIB
 """Less than this for journals and logs is a disk about to be full."""
 LOG_NAME = "groupd.log"
+REPLICATION_FACTOR = "offsets.topic.replication.factor"
 
 
 class TierError(Exception):
@@ -49,6 +61,8 @@ class Running:
     ray_is_ours: bool
     run_dir: str
     ready: bool
+    warnings: tuple[str, ...] = ()
+    """What went wrong at the start and did not stop it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +71,14 @@ class TierFile:
 
     tier_id: str
     nodes: tuple[NodeSpec, ...]
-    placement: tuple[tuple[int, ...], ...]
-    controllers: tuple[int, ...]
+    placement: tuple[Copies, ...]
+    controllers: Copies
     ray_address: str
     """As configured when the directory was made; empty: a Ray of our own."""
+    leaving: tuple[tuple[str, Copy], ...] = ()
+    """(group, replica) of those that are in no row above and that their groups have not let go yet."""
+    placement_version: int = 0
+    """Of what is known of the replicas' places; 0: they are where the tier began."""
     formed: bool = False
     """It was ready once: its replicas have journals that must not be missing later."""
     running: Running | None = None
@@ -70,13 +88,57 @@ class TierFile:
     def namespace(self) -> str:
         return f"groupd-{self.tier_id}"
 
+    def copies(self, group: str) -> Copies:
+        """The replicas of a group that there are, those that are to leave last."""
+        row = self.controllers
+        if group != CONTROLLER_GROUP:
+            row = self.placement[int(group.removeprefix(PARTITION_GROUP))]
+        return (*row, *(copy for name, copy in self.leaving if name == group))
+
     @property
     def replicas(self) -> int:
-        return len(self.placement[0])
+        return max(map(len, self.placement))
 
 
 def read(data_dir: Path) -> TierFile | None:
-    """The tier of a directory, or None if it holds none. Raises TierError."""
+    """The tier of a directory, with its replicas where the controller put them since, or None if the
+    directory holds none. Raises TierError."""
+    tier = _read(data_dir)
+    if tier is None:
+        return None
+    try:
+        saved = placement_file.read(data_dir)
+    except placement_file.PlacementUnreadable as error:
+        raise TierError(str(error)) from None
+    if saved is None or saved.tier_id != tier.tier_id or saved.version <= tier.placement_version:
+        return tier
+    return replace(placed(tier, saved.placements), placement_version=saved.version)
+
+
+def placed(tier: TierFile, placements: Mapping[str, GroupPlacementValue]) -> TierFile:
+    """`tier` with its replicas in these places."""
+
+    def row(group: str, old: Copies) -> Copies:
+        return placements[group].copies if group in placements else old
+
+    return replace(
+        tier,
+        placement=tuple(row(partition_group(p), old) for p, old in enumerate(tier.placement)),
+        controllers=row(CONTROLLER_GROUP, tier.controllers),
+        leaving=tuple((group, copy) for group, value in placements.items() for copy in value.leaving),
+    )
+
+
+def begin_anew(data_dir: Path, tier: TierFile) -> TierFile:
+    """Before a start for which losses are accepted: the controller may have forgotten its placement, and
+    what it writes then must not look older than what is known here. Writes tier.json."""
+    tier = replace(tier, placement_version=0, running=None)
+    write(data_dir, tier)
+    (data_dir / placement_file.NAME).unlink(missing_ok=True)
+    return tier
+
+
+def _read(data_dir: Path) -> TierFile | None:
     path = data_dir / "tier.json"
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -87,21 +149,33 @@ def read(data_dir: Path) -> TierFile | None:
     if not isinstance(content, dict):
         raise TierError(f"{path} is damaged: it holds no JSON object")
     found = content.get("format")
-    if found != FORMAT:
-        raise TierError(f"{path} has format {found}; this groupd reads format {FORMAT}")
+    if found not in FORMATS_READ:
+        known = " or ".join(map(str, FORMATS_READ))
+        raise TierError(f"{path} has format {found}; this groupd reads format {known}")
     try:
         running = content["running"]
         return TierFile(
             tier_id=content["tier_id"],
             nodes=tuple(NodeSpec(**node) for node in content["nodes"]),
-            placement=tuple(tuple(row) for row in content["placement"]),
-            controllers=tuple(content["controllers"]),
+            placement=tuple(_copies(row) for row in content["placement"]),
+            controllers=_copies(content["controllers"]),
             ray_address=content["ray_address"],
+            leaving=tuple((group, Copy(*copy)) for group, copy in content.get("leaving", ())),
+            placement_version=content.get("placement_version", 0),
             formed=content["formed"],
-            running=None if running is None else Running(**running),
+            running=None if running is None else _running(running),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise TierError(f"{path} is damaged: {error!r}") from None
+
+
+def _running(content: dict[str, Any]) -> Running:
+    return Running(**{**content, "warnings": tuple(content.get("warnings", ()))})
+
+
+def _copies(row: list[Any]) -> Copies:
+    """Format 1 numbered a group's replicas by their place in the row and wrote their nodes only."""
+    return copies(row) if all(isinstance(each, int) for each in row) else tuple(Copy(*each) for each in row)
 
 
 def write(data_dir: Path, tier: TierFile) -> None:
@@ -198,7 +272,7 @@ def shape(tier: TierFile) -> dict[str, Any]:
     return {
         "nodes": len(tier.nodes),
         "offsets.topic.num.partitions": len(tier.placement),
-        "offsets.topic.replication.factor": tier.replicas,
+        REPLICATION_FACTOR: tier.replicas,
         "racks": tuple(node.rack for node in tier.nodes if node.rack is not None),
         "ray.address": tier.ray_address,
     }
@@ -207,11 +281,17 @@ def shape(tier: TierFile) -> dict[str, Any]:
 def check_same_shape(data_dir: Path, tier: TierFile, wanted: Mapping[str, Any]) -> None:
     """Refuse what would need data to move. `wanted`: settings that were given, by name. Raises TierError."""
     for name, value in shape(tier).items():
-        if wanted.get(name, value) != value:
+        if wanted.get(name, value) == value:
+            continue
+        if name == REPLICATION_FACTOR:
             raise TierError(
-                f"the tier in {data_dir} was made with {name} = {value!r} and cannot change to "
-                f"{wanted[name]!r}; leave that out to start it as it is, or name an empty --data-dir"
+                f"the tier in {data_dir} has {name} = {value!r}: leave that out to start it as it is, then "
+                f"`groupd replicas resize --all {wanted[name]}` changes it while the tier serves"
             )
+        raise TierError(
+            f"the tier in {data_dir} was made with {name} = {value!r} and cannot change to "
+            f"{wanted[name]!r}; leave that out to start it as it is, or name an empty --data-dir"
+        )
 
 
 def check_ports_free(addresses: Sequence[tuple[str, int]]) -> None:

@@ -19,6 +19,7 @@ from actors.coordinator.records import (
     GroupMetadataValue,
 )
 from actors.coordinator.state import ShardState, StoredClassicGroup
+from actors.snapshot_build import live_items
 
 
 def apply_metadata(state: ShardState, key: Key, value: Value | None) -> Value | None:
@@ -57,10 +58,10 @@ def _drop_if_blank(state: ShardState, group_id: str, stored: StoredClassicGroup)
 
 
 def all_records(state: ShardState) -> Iterator[Record]:
-    for group_id, stored in state.stored_classic.items():
+    for group_id, stored in live_items(state.stored_classic, list(state.stored_classic)):
         if stored.metadata is not None:
             yield Record(GroupMetadataKey(GROUP_METADATA, group_id), stored.metadata)
-        for member_id, value in stored.members.items():
+        for member_id, value in live_items(stored.members, list(stored.members)):
             yield Record(ClassicMemberKey(CLASSIC_MEMBER, group_id, member_id), value)
 
 

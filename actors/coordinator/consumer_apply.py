@@ -28,6 +28,7 @@ from actors.coordinator.records import (
     TargetMetadataValue,
 )
 from actors.coordinator.state import ShardState
+from actors.snapshot_build import live_items
 
 _Setter = Callable[[ConsumerGroup, Key, Any], Value | None]
 
@@ -86,7 +87,7 @@ APPLIERS = {
 
 def records(state: ShardState) -> Iterator[Record]:
     """Every live record of every consumer group."""
-    for group in state.consumer.values():
+    for _, group in live_items(state.consumer, list(state.consumer)):
         yield from _group_records(group)
 
 
@@ -94,9 +95,9 @@ def _group_records(group: ConsumerGroup) -> Iterator[Record]:
     group_id = group.group_id
     if group.metadata is not None:
         yield Record(ConsumerGroupKey(CONSUMER_GROUP_METADATA, group_id), group.metadata)
-    for regex, resolved in group.regexes.items():
+    for regex, resolved in live_items(group.regexes, list(group.regexes)):
         yield Record(RegularExpressionKey(REGULAR_EXPRESSION, group_id, regex), resolved)
-    for member_id, member in group.members.items():
+    for member_id, member in live_items(group.members, list(group.members)):
         if member.metadata is not None:
             yield Record(ConsumerMemberKey(CONSUMER_MEMBER_METADATA, group_id, member_id), member.metadata)
         if member.target is not None:

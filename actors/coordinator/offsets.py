@@ -34,6 +34,7 @@ from actors.protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from actors.snapshot_build import live_items
 
 GROUP_ID_NOT_FOUND_VERSION = 9
 """The first OffsetCommit version that knows GROUP_ID_NOT_FOUND (O2)."""
@@ -335,8 +336,8 @@ def _apply(state: ShardState, key: Key, value: Value | None) -> Value | None:
 
 
 def _records(state: ShardState) -> Iterator[Record]:
-    for group_id, offsets in state.offsets.items():
-        for (topic, partition), committed in offsets.items():
+    for group_id, offsets in live_items(state.offsets, list(state.offsets)):
+        for (topic, partition), committed in live_items(offsets, list(offsets)):
             yield Record(OffsetCommitKey(OFFSET_COMMIT, group_id, topic, partition), committed)
 
 

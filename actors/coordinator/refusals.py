@@ -13,6 +13,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Request
+from actors.coordinator.restore import RESTORE, RestoreResponse
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     NO_ERROR,
@@ -165,6 +166,10 @@ def _consumer_group_describe(
     )
 
 
+def _restore(request: Request, error: ErrorCode, message: str | None) -> RestoreResponse:
+    return RestoreResponse(error, message)
+
+
 _BY_API_KEY: dict[int, Refusal] = {
     api_keys.JOIN_GROUP: _join_group,
     api_keys.SYNC_GROUP: _sync_group,
@@ -178,5 +183,6 @@ _BY_API_KEY: dict[int, Refusal] = {
     api_keys.DELETE_GROUPS: _delete_groups,
     api_keys.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
     api_keys.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
+    RESTORE: _restore,
 }
-assert set(_BY_API_KEY) == api_keys.GROUP_APIS
+assert set(_BY_API_KEY) == api_keys.GROUP_APIS | {RESTORE}

@@ -1,7 +1,8 @@
 """The coordinator shard: every group of one offsets partition behind the `Shard` contract.
 
-This file only dispatches. The rules live in `classic` (C rows), `consumer` (M rows), `offsets` (O rows)
-and `admin` (list, describe, delete); each brings its handlers, appliers and timers in an `Area`.
+This file only dispatches. The rules live in `classic` (C rows), `consumer` (M rows), `offsets` (O rows),
+`admin` (list, describe, delete) and `restore` (from a backup); each brings its handlers, appliers and
+timers in an `Area`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from actors.contract import NOTHING, Key, Record, Reply, Request, Result, Value
-from actors.coordinator import admin, classic, consumer, offsets
+from actors.coordinator import admin, classic, consumer, offsets, restore
 from actors.coordinator.area import Area
 from actors.coordinator.refusals import refusal
 from actors.coordinator.settings import GroupSettings
@@ -18,7 +19,7 @@ from actors.coordinator.state import ShardState
 from actors.metadata.image import MetadataImage
 from actors.protocol.errors import GroupError
 
-AREAS: tuple[Area, ...] = (offsets.AREA, classic.AREA, consumer.AREA, admin.AREA)
+AREAS: tuple[Area, ...] = (offsets.AREA, classic.AREA, consumer.AREA, admin.AREA, restore.AREA)
 _HANDLERS = {api_key: handler for area in AREAS for api_key, handler in area.handlers.items()}
 _APPLIERS = {kind: applier for area in AREAS for kind, applier in area.appliers.items()}
 _TIMERS = {kind: fire for area in AREAS for kind, fire in area.timers.items()}

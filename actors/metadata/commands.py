@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, cast
 
 import msgpack
 
+from actors.spec import Copies, Copy
+
 FORMAT = 1
 """Stands before every packed command and result (design.md section 11); any other is refused."""
 
@@ -157,9 +159,64 @@ class ReportController(NamedTuple):
     node_id: int
 
 
+class RestoredTopic(NamedTuple):
+    name: str
+    topic_id: bytes
+    partition_count: int
+    configs: tuple[tuple[str, str], ...] = ()
+    """Overrides only, sorted by name."""
+
+
+class RestoreTopics(NamedTuple):
+    """Topics of a backup, all or none."""
+
+    topics: tuple[RestoredTopic, ...]
+    next_producer_id: int
+    """The first id that the backup's tier had not given out."""
+
+
+NEW_REPLICA = -1
+
+
+class GroupCopies(NamedTuple):
+    group: str
+    """"controller" or "partition-<p>"."""
+    copies: Copies
+    leaving: Copies = ()
+    """Not wanted any more, and perhaps still there."""
+
+
+class SeedPlacement(NamedTuple):
+    """Where the replicas of new groups are. Groups that are placed already stay as they are."""
+
+    groups: tuple[GroupCopies, ...]
+
+
+class PlaceGroup(NamedTuple):
+    """The replicas that a group should have from now on, first the preferred leader.
+
+    Refused unless `expected` are those it has: of two changes decided at once the second is not to undo the
+    first. A replica that moves is a new one, with a number that the group has not had: whoever comes without
+    a member's memory must not vote under its name.
+    """
+
+    group: str
+    expected: Copies
+    copies: Copies
+    """NEW_REPLICA stands for a number that the controller chooses."""
+
+
+class ForgetReplica(NamedTuple):
+    """A replica that was to leave its group has left, and its actor is stopped."""
+
+    group: str
+    replica_id: int
+
+
 class Outcome(NamedTuple):
-    """The answer to RegisterNode, SetNodeAlive, ReportLeader and ReportController, and to any command that
-    is refused as a whole (this replica does not lead)."""
+    """The answer to RegisterNode, SetNodeAlive, ReportLeader, ReportController, RestoreTopics, SeedPlacement,
+    PlaceGroup and ForgetReplica, and to any command that is refused as a whole (this replica does not
+    lead)."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -175,6 +232,10 @@ Command = (
     | SetNodeAlive
     | ReportLeader
     | ReportController
+    | RestoreTopics
+    | SeedPlacement
+    | PlaceGroup
+    | ForgetReplica
 )
 CommandResult = (
     CreateTopicsResult
@@ -192,26 +253,30 @@ class Unreadable(ValueError):
 
 class _Shape(NamedTuple):
     cls: type[Any]
-    entry_cls: type[Any] | None = None
-    """Class of the entries of the first field."""
+    entry_classes: tuple[type[Any] | None, ...] = ()
+    """Of the first fields, as far as they hold entries: their class."""
 
 
 _SHAPES = {
     shape.cls.__name__: shape
     for shape in (
-        _Shape(CreateTopics, NewTopic),
-        _Shape(DeleteTopics, TopicToDelete),
-        _Shape(CreatePartitions, MorePartitions),
-        _Shape(AlterTopicConfigs, TopicConfigChange),
+        _Shape(CreateTopics, (NewTopic,)),
+        _Shape(DeleteTopics, (TopicToDelete,)),
+        _Shape(CreatePartitions, (MorePartitions,)),
+        _Shape(AlterTopicConfigs, (TopicConfigChange,)),
         _Shape(AllocateProducerIds),
         _Shape(RegisterNode),
         _Shape(SetNodeAlive),
         _Shape(ReportLeader),
         _Shape(ReportController),
-        _Shape(CreateTopicsResult, CreatedTopic),
-        _Shape(DeleteTopicsResult, DeletedTopic),
-        _Shape(CreatePartitionsResult, TopicOutcome),
-        _Shape(AlterTopicConfigsResult, TopicOutcome),
+        _Shape(RestoreTopics, (RestoredTopic,)),
+        _Shape(SeedPlacement, (GroupCopies,)),
+        _Shape(PlaceGroup, (None, Copy, Copy)),
+        _Shape(ForgetReplica),
+        _Shape(CreateTopicsResult, (CreatedTopic,)),
+        _Shape(DeleteTopicsResult, (DeletedTopic,)),
+        _Shape(CreatePartitionsResult, (TopicOutcome,)),
+        _Shape(AlterTopicConfigsResult, (TopicOutcome,)),
         _Shape(ProducerIdBlock),
         _Shape(Outcome),
     )
@@ -231,8 +296,10 @@ def unpack(packed: bytes) -> Any:
         if version != FORMAT:
             raise Unreadable(f"format version {version}; this release reads {FORMAT}")
         shape = _SHAPES[name]
-        if shape.entry_cls is not None:
-            values = (tuple(shape.entry_cls(*entry) for entry in values[0]), *values[1:])
+        values = list(values)
+        for position, entry_cls in enumerate(shape.entry_classes):
+            if entry_cls is not None:
+                values[position] = tuple(entry_cls(*entry) for entry in values[position])
         return shape.cls(*values)
     except Unreadable:
         raise

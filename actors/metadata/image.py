@@ -44,6 +44,7 @@ class MetadataImage:
     __slots__ = (
         "cluster_id",
         "controller_node_id",
+        "controllers",
         "nodes",
         "offsets_leaders",
         "topics",
@@ -60,6 +61,7 @@ class MetadataImage:
         nodes: tuple[NodeImage, ...] = (),
         topics: tuple[TopicImage, ...] = (),
         offsets_leaders: tuple[int, ...] = (),
+        controllers: tuple[int, ...] = (),
     ) -> None:
         self.version = version
         self.cluster_id = cluster_id
@@ -70,3 +72,5 @@ class MetadataImage:
         self.offsets_leaders = offsets_leaders
         """Node id of the leader of each offsets partition as the controller last heard, or NO_NODE. Its
         length is the number of offsets partitions. Brokers overlay fresher news from their own replicas."""
+        self.controllers = controllers
+        """Numbers of the controller's replicas, the leaving ones too; () before they are known."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from actors.spec import Copies, Copy
+
 IMAGE_VERSION = 201
 CONTROLLER = 202
 PRODUCER_IDS = 203
 NODE = 204
 OFFSETS_LEADER = 205
 TOPIC = 206
+GROUP_PLACEMENT = 207
 
 
 class SingletonKey(NamedTuple):
@@ -74,3 +77,25 @@ class TopicValue(NamedTuple):
     partition_leaders: tuple[int, ...]
     configs: tuple[tuple[str, str], ...]
     """Overrides only, sorted by name."""
+
+
+class GroupPlacementKey(NamedTuple):
+    kind: int
+    topic: str
+    group: str
+    """"controller" or "partition-<p>"."""
+
+
+class GroupPlacementValue(NamedTuple):
+    copies: Copies
+    """The replicas that the Raft group should have; the first is the preferred leader."""
+    next_replica_id: int
+    """No replica of the group has had this number, nor a higher one."""
+    leaving: Copies = ()
+    """Not wanted any more; each stays until the group's leader has let it go and its actor is stopped."""
+
+    @classmethod
+    def of(cls, value: tuple[object, ...]) -> GroupPlacementValue:
+        """Out of plain tuples."""
+        copies, next_replica_id, leaving = cls(*value)  # type: ignore[arg-type]
+        return cls(tuple(Copy(*each) for each in copies), next_replica_id, tuple(Copy(*c) for c in leaving))

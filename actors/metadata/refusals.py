@@ -18,11 +18,15 @@ from actors.metadata.commands import (
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsResult,
+    ForgetReplica,
     Outcome,
+    PlaceGroup,
     ProducerIdBlock,
     RegisterNode,
     ReportController,
     ReportLeader,
+    RestoreTopics,
+    SeedPlacement,
     SetNodeAlive,
     TopicOutcome,
 )
@@ -50,6 +54,8 @@ def refused(command: Command, error_code: int, message: str | None = None) -> Co
             )
         case AllocateProducerIds():
             return ProducerIdBlock(error_code)
-        case RegisterNode() | SetNodeAlive() | ReportLeader() | ReportController():
+        case RegisterNode() | SetNodeAlive() | ReportLeader() | ReportController() | RestoreTopics():
+            return Outcome(error_code, message)
+        case SeedPlacement() | PlaceGroup() | ForgetReplica():
             return Outcome(error_code, message)
     assert_never(command)

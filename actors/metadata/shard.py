@@ -1,8 +1,8 @@
 """The metadata shard: the controller's replicated state behind the `Shard` contract.
 
-This file only dispatches. The rules live in `topics`, `configs` and `nodes`; each takes the state and a
-command and returns the records and the answer. Nothing here is volatile and nothing is timed: whether a
-node is alive is judged by the controller's actor, which knows a clock.
+This file only dispatches. The rules live in `topics`, `configs`, `nodes` and `replicas`; each takes the
+state and a command and returns the records and the answer. Nothing here is volatile and nothing is timed:
+whether a node is alive is judged by the controller's actor, which knows a clock.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, assert_never
 
 from actors.contract import NOTHING, Key, Record, Reply, Request, Result, Value
-from actors.metadata import configs, nodes, topics
+from actors.metadata import configs, nodes, replicas, topics
 from actors.metadata.commands import (
     AllocateProducerIds,
     AlterTopicConfigs,
@@ -20,21 +20,28 @@ from actors.metadata.commands import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ForgetReplica,
     Outcome,
+    PlaceGroup,
     RegisterNode,
     ReportController,
     ReportLeader,
+    RestoreTopics,
+    SeedPlacement,
     SetNodeAlive,
 )
 from actors.metadata.image import MetadataImage
 from actors.metadata.records import (
     CONTROLLER,
+    GROUP_PLACEMENT,
     IMAGE_VERSION,
     NODE,
     OFFSETS_LEADER,
     PRODUCER_IDS,
     TOPIC,
     ControllerValue,
+    GroupPlacementKey,
+    GroupPlacementValue,
     ImageVersionValue,
     NodeKey,
     NodeValue,
@@ -45,6 +52,7 @@ from actors.metadata.records import (
     TopicKey,
     TopicValue,
 )
+from actors.metadata.restore import restore_topics
 from actors.metadata.state import MetadataState
 from actors.spec import BrokerSettings
 
@@ -55,6 +63,7 @@ RECORD_TYPES = {
     NODE: (NodeKey, NodeValue),
     OFFSETS_LEADER: (OffsetsLeaderKey, OffsetsLeaderValue),
     TOPIC: (TopicKey, TopicValue),
+    GROUP_PLACEMENT: (GroupPlacementKey, GroupPlacementValue),
 }
 """(key class, value class) by kind."""
 
@@ -138,4 +147,12 @@ def _decide(state: MetadataState, command: Command) -> tuple[list[Record], Comma
             return nodes.report_leader(state, command)
         case ReportController():
             return nodes.report_controller(state, command)
+        case RestoreTopics():
+            return restore_topics(state, command)
+        case SeedPlacement():
+            return replicas.seed_placement(state, command)
+        case PlaceGroup():
+            return replicas.place_group(state, command)
+        case ForgetReplica():
+            return replicas.forget_replica(state, command)
     assert_never(command)

@@ -10,12 +10,15 @@ from actors.metadata.image import NO_NODE, MetadataImage, NodeImage, TopicImage
 from actors.metadata.names import collision_name
 from actors.metadata.records import (
     CONTROLLER,
+    GROUP_PLACEMENT,
     IMAGE_VERSION,
     NODE,
     OFFSETS_LEADER,
     PRODUCER_IDS,
     TOPIC,
     ControllerValue,
+    GroupPlacementKey,
+    GroupPlacementValue,
     ImageVersionValue,
     NodeKey,
     NodeValue,
@@ -26,7 +29,8 @@ from actors.metadata.records import (
     TopicKey,
     TopicValue,
 )
-from actors.spec import BrokerSettings
+from actors.snapshot_build import live_items
+from actors.spec import CONTROLLER_GROUP, BrokerSettings
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -53,6 +57,8 @@ class MetadataState:
         self.nodes: dict[int, NodeValue] = {}
         self.offsets_leaders: dict[int, OffsetsLeaderValue] = {}
         self.topics: dict[str, TopicValue] = {}
+        self.placements: dict[str, GroupPlacementValue] = {}
+        """By group."""
 
         # Derived from the above by `apply`.
         self.topic_names: dict[bytes, str] = {}
@@ -90,16 +96,17 @@ class MetadataState:
         return applier(self, key, value)
 
     def records(self) -> Iterator[Record]:
-        """Sorted, so that replicas with equal state make equal snapshots."""
-        for kind in sorted(self.singletons):
-            yield Record(SingletonKey(kind), self.singletons[kind])
-        for node_id in sorted(self.nodes):
-            yield Record(NodeKey(NODE, "", node_id), self.nodes[node_id])
-        for partition in sorted(self.offsets_leaders):
-            key = OffsetsLeaderKey(OFFSETS_LEADER, "", partition)
-            yield Record(key, self.offsets_leaders[partition])
-        for name in sorted(self.topics):
-            yield Record(TopicKey(TOPIC, name), self.topics[name])
+        """Sorted, so that replicas with equal state give equal records. The state may change under way."""
+        for kind, value in live_items(self.singletons, sorted(self.singletons)):
+            yield Record(SingletonKey(kind), value)
+        for node_id, node in live_items(self.nodes, sorted(self.nodes)):
+            yield Record(NodeKey(NODE, "", node_id), node)
+        for partition, leader in live_items(self.offsets_leaders, sorted(self.offsets_leaders)):
+            yield Record(OffsetsLeaderKey(OFFSETS_LEADER, "", partition), leader)
+        for name, topic in live_items(self.topics, sorted(self.topics)):
+            yield Record(TopicKey(TOPIC, name), topic)
+        for group, placed in live_items(self.placements, sorted(self.placements)):
+            yield Record(GroupPlacementKey(GROUP_PLACEMENT, "", group), placed)
 
     def image(self) -> MetadataImage:
         """Built once for each change of state."""
@@ -117,8 +124,13 @@ class MetadataState:
                     leader.node_id if (leader := self.offsets_leaders.get(partition)) else NO_NODE
                     for partition in range(self.offsets_partitions)
                 ),
+                controllers=self._controllers(),
             )
         return self._image
+
+    def _controllers(self) -> tuple[int, ...]:
+        placed = self.placements.get(CONTROLLER_GROUP)
+        return () if placed is None else tuple(copy.replica_id for copy in (*placed.copies, *placed.leaving))
 
     def apply_singleton(self, key: Key, value: Value | None) -> Value | None:
         return _put(self.singletons, key[0], value)
@@ -129,6 +141,9 @@ class MetadataState:
     def apply_offsets_leader(self, key: Key, value: Value | None) -> Value | None:
         leader = None if value is None else OffsetsLeaderValue(*value)
         return _put(self.offsets_leaders, key[2], leader)
+
+    def apply_placement(self, key: Key, value: Value | None) -> Value | None:
+        return _put(self.placements, key[2], None if value is None else GroupPlacementValue.of(value))
 
     def apply_topic(self, key: Key, value: Value | None) -> Value | None:
         name: str = key[1]
@@ -175,4 +190,5 @@ _APPLIERS: dict[int, Callable[[MetadataState, Key, Value | None], Value | None]]
     NODE: MetadataState.apply_node,
     OFFSETS_LEADER: MetadataState.apply_offsets_leader,
     TOPIC: MetadataState.apply_topic,
+    GROUP_PLACEMENT: MetadataState.apply_placement,
 }

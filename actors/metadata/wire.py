@@ -9,7 +9,7 @@ import msgpack
 from actors.metadata.commands import Unreadable
 from actors.metadata.image import MetadataImage, NodeImage, TopicImage
 
-FORMAT = 1
+FORMAT = 2
 """Stands before every packed image (design.md section 11); any other is refused."""
 
 
@@ -22,6 +22,7 @@ def pack_image(image: MetadataImage) -> bytes:
         tuple(image.nodes.values()),
         tuple(image.topics.values()),
         image.offsets_leaders,
+        image.controllers,
     )
     return cast(bytes, msgpack.packb(fields))
 
@@ -32,7 +33,7 @@ def unpack_image(packed: bytes) -> MetadataImage:
         format_version, *fields = msgpack.unpackb(packed, use_list=False)
         if format_version != FORMAT:
             raise Unreadable(f"image of format version {format_version}; this release reads {FORMAT}")
-        version, cluster_id, controller_node_id, nodes, topics, offsets_leaders = fields
+        version, cluster_id, controller_node_id, nodes, topics, offsets_leaders, controllers = fields
         return MetadataImage(
             version=version,
             cluster_id=cluster_id,
@@ -40,6 +41,7 @@ def unpack_image(packed: bytes) -> MetadataImage:
             nodes=tuple(NodeImage(*node) for node in nodes),
             topics=tuple(TopicImage(*topic) for topic in topics),
             offsets_leaders=offsets_leaders,
+            controllers=controllers,
         )
     except Unreadable:
         raise

@@ -78,12 +78,19 @@ class OffsetsFloor:
         key = (topic_id, partition)
         if end_offset <= self._ends.get(key, 0):
             return
-        reserved = (end_offset // BLOCK + 1) * BLOCK
+        self._raise_to(key, (end_offset // BLOCK + 1) * BLOCK)
+
+    def begin_at(self, topic_id: bytes, partition: int, offset: int) -> None:
+        """A log that is not there yet is to start no lower than `offset`. Raises OSError."""
+        if offset > self._ends.get((topic_id, partition), 0):
+            self._raise_to((topic_id, partition), offset)
+
+    def _raise_to(self, key: tuple[bytes, int], end: int) -> None:
         if self._entries_stored > 2 * len(self._ends) + _REWRITE_ENTRIES_MIN:
             self._rewrite()
-        self._store.append(_entry(key, reserved))
+        self._store.append(_entry(key, end))
         self._entries_stored += 1
-        self._ends[key] = reserved
+        self._ends[key] = end
 
     def settle(self, end_offsets: Mapping[tuple[bytes, int], int]) -> None:
         """Give back what the logs did not use of their reservations: they append nothing from now on.

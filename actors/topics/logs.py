@@ -57,6 +57,10 @@ class TopicLogs:
         log.settings = settings
         return log
 
+    def begin_at(self, topic_id: bytes, partition: int, offset: int) -> None:
+        """The partition's log, which must not be there yet, begins no lower than `offset`. Raises OSError."""
+        self._floor.begin_at(topic_id, partition, offset)
+
     def append(
         self,
         topic: TopicImage,

@@ -12,10 +12,10 @@ from importlib.metadata import entry_points
 
 import typer
 
-from cluster.cli import config, demo, down, groups, replicas, status, topics, up
+from cluster.cli import backup, config, demo, down, groups, journal, leaders, replicas, status, topics, up
 from cluster.cli.common import examples
 
-MODULES = (up, demo, status, down, topics, groups, replicas, config)
+MODULES = (up, demo, status, down, topics, groups, leaders, replicas, backup, journal, config)
 ENTRY_POINT_GROUP = "groupd.commands"
 
 app = typer.Typer(

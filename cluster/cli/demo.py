@@ -102,7 +102,7 @@ def _run(data_dir: Path, *, quiet: bool) -> DemoReport:
     names = [
         partition_name(partition, replica)
         for partition, row in enumerate(tier.placement)
-        for replica in range(len(row))
+        for replica, _ in row
     ]
 
     def statuses() -> list[dict[str, Any]]:

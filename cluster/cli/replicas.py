@@ -1,71 +1,226 @@
-"""`groupd replicas`: work on the replicas of offsets partitions by hand."""
+"""`groupd replicas`: where the replicas of the Raft groups are, and moving and replacing them by hand."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from actors import runtime
-from actors.spec import partition_name
+from actors.metadata.replicas import in_words
+from actors.spec import CONTROLLER_GROUP, partition_group
 from cluster import lifecycle, tier_file
+from cluster.actor_plan import actors_of
+from cluster.cli import screen
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
+    EXIT_FAILED,
     DataDirOption,
     JsonOption,
+    console,
     errors,
     examples,
-    fail,
     leave,
     print_json,
 )
+from cluster.placement import CONTROLLERS_MAX
+from cluster.replica_changes import ReplicaChanges, present
 from cluster.tier import gather_status
-
-CALL_TIMEOUT_S = 5.0
+from cluster.tier_file import TierError
+from storage.members import MEMBERS_MAX, incarnation_of
 
 commands = typer.Typer(
     no_args_is_help=True,
-    help="Move leadership of offsets partitions.",
+    help="Show, move, replace and resize the replicas of offsets partitions and of the controller.",
     rich_markup_mode="rich",
-    epilog=examples("groupd replicas transfer 0"),
+    epilog=examples(
+        "groupd replicas list", "groupd replicas move 0 2 --to 3", "groupd replicas resize --all 3"
+    ),
 )
+GroupArgument = Annotated[
+    str, typer.Argument(metavar="GROUP", help="Number of an offsets partition, or controller.")
+]
+ReplicaArgument = Annotated[int, typer.Argument(metavar="REPLICA", help="Its number in `list`.", min=0)]
+WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it is done, or at once.")]
 
 
 def register(app: typer.Typer) -> None:
     app.add_typer(commands, name="replicas")
 
 
-@commands.callback()
-def replicas() -> None:
-    """Move leadership of offsets partitions."""
+@commands.command(name="list", epilog=examples("groupd replicas list", "groupd replicas list --json"))
+def list_(data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False) -> None:
+    """Show every replica: its node, whether it votes, and how far it is behind.
+
+    Exit code 1 if one of them has a problem or does not count.
+    """
+    with errors():
+        rows = _rows(data_dir)
+    if as_json:
+        print_json(rows)
+    else:
+        _show(rows)
+    leave(EXIT_FAILED if any(row["problem"] for row in rows) else 0)
 
 
-@commands.command(epilog=examples("groupd replicas transfer 0", "groupd replicas transfer 0 --to 2"))
-def transfer(
-    partition: Annotated[int, typer.Argument(help="The offsets partition.", min=0)],
-    to: Annotated[int | None, typer.Option(help="Replica to lead; default: the one furthest.", min=0)] = None,
+@commands.command(epilog=examples("groupd replicas replace 0 2", "groupd replicas replace controller 1"))
+def replace(
+    group: GroupArgument,
+    replica: ReplicaArgument,
+    wait: WaitOption = True,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Hand the leadership of a partition to another replica, without losing a request.
+    """Have a replica begin anew on its node, as a new member that its peers build.
 
-    The controller gives leadership back to the preferred replica (replica 0) after a while.
+    Its directory is set aside beside it, as <directory>.damaged-<n>; the newest 2 are kept. Refused while
+    the group's majority needs the replica.
     """
     with errors():
-        tier, running = tier_file.require_running(data_dir)
-        if partition >= len(tier.placement):
-            fail(f"partition {partition}: this tier has 0 to {len(tier.placement) - 1}")
-        lifecycle.attach_to(data_dir, tier, running)
-        names = [partition_name(partition, replica) for replica in range(len(tier.placement[partition]))]
-        statuses = gather_status(tier.namespace, names)
-        leading = next((name for name in names if statuses[name].get("serving")), None)
-        if leading is None:
-            fail(f"partition {partition} has no leader now: try again")
-        handle = runtime.find(leading, tier.namespace)
-        if not runtime.await_call(handle, "transfer", to, timeout_s=CALL_TIMEOUT_S):
-            fail(f"{leading} cannot hand over now: no such replica is connected, or a transfer is under way")
+        changes, name = _changes(data_dir, group)
+        changes.replace(name, replica, _say(as_json))
+        _finish(changes, [name], wait=wait, as_json=as_json)
+
+
+@commands.command(
+    epilog=examples("groupd replicas move 0 2 --to 3", "groupd replicas move controller 0 --to 2")
+)
+def move(
+    group: GroupArgument,
+    replica: ReplicaArgument,
+    to: Annotated[int, typer.Option(help="Node id of its new place.", min=0)],
+    wait: WaitOption = True,
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a new replica on another node take a replica's place, while clients are served.
+
+    The new one gets a number of its own; the old one leaves once the new one votes, and its directory is
+    removed.
+    """
+    with errors():
+        changes, name = _changes(data_dir, group)
+        changes.move(name, replica, to)
+        _finish(changes, [name], wait=wait, as_json=as_json)
+
+
+@commands.command(epilog=examples("groupd replicas resize 0 3", "groupd replicas resize --all 3"))
+def resize(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(metavar="[GROUP] COUNT", help="Group, unless --all, and number of replicas."),
+    ],
+    every: Annotated[bool, typer.Option("--all", help="All partitions, and the controller.")] = False,
+    wait: WaitOption = True,
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a group more or fewer replicas, while clients are served.
+
+    3 survive the loss of 1. With --all the controller gets as many, at most 3, and an odd number.
+    """
+    with errors():
+        count = _count(arguments, every=every)
+        changes, group = _changes(data_dir, CONTROLLER_GROUP if every else arguments[0])
+        wanted = _all_counts(data_dir, count) if every else {group: count}
+        for name, replicas in wanted.items():
+            changes.resize(name, replicas)
+            if wait:  # one after the other: each begins with a copy of what its group knows
+                changes.wait([name], _say(as_json))
+        _finish(changes, list(wanted), wait=wait, as_json=as_json)
+
+
+def _count(arguments: Sequence[str], *, every: bool) -> int:
+    if len(arguments) != 2 - every:
+        raise TierError("resize wants a group and a number of replicas, or --all and a number")
+    count = arguments[-1]
+    if not count.isdecimal() or not 1 <= int(count) <= MEMBERS_MAX:
+        raise TierError(f"{count} replicas: a whole number from 1 to {MEMBERS_MAX} is allowed")
+    return int(count)
+
+
+def _all_counts(data_dir: Path, count: int) -> dict[str, int]:
+    tier, _ = tier_file.require_running(data_dir)
+    controllers = min(count, CONTROLLERS_MAX)
+    partitions = range(len(tier.placement))
+    return {CONTROLLER_GROUP: controllers - 1 + controllers % 2} | dict.fromkeys(
+        map(partition_group, partitions), count
+    )
+
+
+def _changes(data_dir: Path, group: str) -> tuple[ReplicaChanges, str]:
+    tier, running = tier_file.require_running(data_dir)
+    changes = ReplicaChanges(tier)
+    name = changes.group_named(group)
+    lifecycle.attach_to(data_dir, tier, running)
+    return changes, name
+
+
+def _finish(changes: ReplicaChanges, groups: list[str], *, wait: bool, as_json: bool) -> None:
+    placements = changes.wait(groups, _say(as_json)) if wait else changes.placements()
     if as_json:
-        print_json({"partition": partition, "from": leading})
+        print_json(
+            {
+                "done": wait,
+                "groups": {
+                    group: [{"replica": r, "node_id": n} for r, n in placements[group].copies]
+                    for group in groups
+                },
+            }
+        )
     else:
-        typer.echo(f"{leading} hands the leadership of partition {partition} over.")
+        for group in groups:
+            verb = "has" if wait else "is to have"
+            typer.echo(f"{group} {verb} the replicas {in_words(placements[group].copies)}.")
     leave()
+
+
+def _say(silent: bool) -> Callable[[str], None]:
+    """One line whenever there is news."""
+    said: set[str] = set()
+
+    def say(what: str) -> None:
+        if not silent and what not in said:
+            said.add(what)
+            typer.echo(what)
+
+    return say
+
+
+def _rows(data_dir: Path) -> list[dict[str, Any]]:
+    tier, running = tier_file.require_running(data_dir)
+    lifecycle.attach_to(data_dir, tier, running)
+    tier = present(tier)
+    spec = lifecycle.spec_of(tier, data_dir, running)
+    statuses = gather_status(tier.namespace, [plan.name for plan in actors_of(spec)])
+    shown = screen.summary(tier, data_dir, statuses)
+    groups = [(CONTROLLER_GROUP, shown["controller"])]
+    groups += [(str(partition["partition"]), partition) for partition in shown["partitions"]]
+    return [
+        {
+            "group": group,
+            "replica": replica["replica"],
+            "node_id": replica["node_id"],
+            "role": {True: "voter", False: "learner", None: None}[replica["votes"]],
+            "leads": replica["serving"],
+            "incarnation": None if replica["member_id"] is None else incarnation_of(replica["member_id"]),
+            "lag": replica["lag"],
+            "problem": replica["problem"] or replica["note"],
+        }
+        for group, row in groups
+        for replica in row["replicas"]
+    ]
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    columns = ("group", "replica", "node", "role", "incarnation", "lag", "problem")
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        role = "leader" if row["leads"] else row["role"]
+        keys = ("group", "replica", "node_id")
+        cells = [*(row[key] for key in keys), role, row["incarnation"], row["lag"], row["problem"]]
+        style = "yellow" if row["problem"] else None
+        table.add_row(*("-" if cell is None else str(cell) for cell in cells), style=style)
+    console.print(table)

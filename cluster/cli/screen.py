@@ -10,18 +10,19 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from actors.spec import broker_name, controller_name, partition_name
+from actors.spec import CONTROLLER_GROUP, broker_name, partition_group
+from cluster.actor_plan import replica_plan
+from cluster.repair import leader_of, note_of
 from cluster.tier_file import TierFile
 
 Status = Mapping[str, Any]
 
 
 def summary(tier: TierFile, data_dir: Path, statuses: Mapping[str, Status]) -> dict[str, Any]:
-    """Everything `groupd status` knows. "healthy": every Raft group has a leader and no actor complains."""
-    partitions = [_partition(number, row, statuses) for number, row in enumerate(tier.placement)]
-    controller = _group(
-        tier.controllers, [controller_name(r) for r in range(len(tier.controllers))], statuses
-    )
+    """Everything `groupd status` knows. "healthy": every Raft group has a leader and just the replicas that
+    it should have, and no actor complains."""
+    partitions = [_partition(tier, number, statuses) for number in range(len(tier.placement))]
+    controller = _group(tier, CONTROLLER_GROUP, statuses)
     nodes = []
     for node in tier.nodes:
         status = statuses.get(broker_name(node.node_id), {})
@@ -36,7 +37,9 @@ def summary(tier: TierFile, data_dir: Path, statuses: Mapping[str, Status]) -> d
             }
         )
     running = tier.running
-    led = all(group["leader_node"] is not None for group in (controller, *partitions))
+    groups = (controller, *partitions)
+    led = all(group["leader_node"] is not None for group in groups)
+    settled = not any(replica["note"] for group in groups for replica in group["replicas"])
     return {
         "tier_id": tier.tier_id,
         "bootstrap": None if running is None else running.bootstrap,
@@ -44,20 +47,22 @@ def summary(tier: TierFile, data_dir: Path, statuses: Mapping[str, Status]) -> d
         "ray_address": None if running is None else running.ray_address,
         "namespace": tier.namespace,
         "pid": None if running is None else running.pid,
-        "healthy": led and not any(_problem(status) for status in statuses.values()),
+        "healthy": led and settled and not any(_problem(status) for status in statuses.values()),
         "nodes": nodes,
         "controller": controller,
         "partitions": partitions,
+        "warnings": [] if running is None else list(running.warnings),
     }
 
 
-def _group(row: tuple[int, ...], names: list[str], statuses: Mapping[str, Status]) -> dict[str, Any]:
+def _group(tier: TierFile, group: str, statuses: Mapping[str, Status]) -> dict[str, Any]:
     """One Raft group: its serving replica decides who leads; no two serve in one term."""
-    found = [statuses.get(name, {}) for name in names]
-    serving = [status for status in found if status.get("serving")]
-    leader = max(serving, key=lambda status: status.get("term") or 0, default=None)
+    row = tier.copies(group)
+    found = [statuses.get(replica_plan(group, *copy).name, {}) for copy in row]
+    leader = leader_of(found)
+    leaving = {copy.replica_id for name, copy in tier.leaving if name == group}
     lag = (
-        {} if leader is None else {int(node): entries for node, entries in (leader.get("lag") or {}).items()}
+        {} if leader is None else {int(each): entries for each, entries in (leader.get("lag") or {}).items()}
     )
     replicas = [
         {
@@ -68,11 +73,14 @@ def _group(row: tuple[int, ...], names: list[str], statuses: Mapping[str, Status
             "term": status.get("term"),
             "last_index": status.get("last_index"),
             "commit_index": status.get("commit_index"),
-            "lag": lag.get(node_id) if status is not leader else 0,
+            "lag": lag.get(replica) if status is not leader else 0,
+            "member_id": status.get("member_id"),
+            "votes": _votes(leader, status),
+            "note": "it is to leave" if replica in leaving else note_of(leader, status),
             "pid": status.get("pid"),
             "problem": _problem(status),
         }
-        for replica, (node_id, status) in enumerate(zip(row, found, strict=True))
+        for (replica, node_id), status in zip(row, found, strict=True)
     ]
     return {
         "leader_node": None if leader is None else leader.get("node_id"),
@@ -81,11 +89,17 @@ def _group(row: tuple[int, ...], names: list[str], statuses: Mapping[str, Status
     }
 
 
-def _partition(number: int, row: tuple[int, ...], statuses: Mapping[str, Status]) -> dict[str, Any]:
-    names = [partition_name(number, replica) for replica in range(len(row))]
-    group = _group(row, names, statuses)
-    found = [statuses.get(name, {}) for name in names]
-    leader = next((status for status in found if status.get("serving")), {})
+def _votes(leader: Status | None, status: Status) -> bool | None:
+    """None: it is no member, or nobody can say."""
+    members = {} if leader is None else {each["id"]: each["votes"] for each in leader.get("members", ())}
+    return members.get(status.get("member_id"))
+
+
+def _partition(tier: TierFile, number: int, statuses: Mapping[str, Status]) -> dict[str, Any]:
+    name = partition_group(number)
+    group = _group(tier, name, statuses)
+    found = [statuses.get(replica_plan(name, *copy).name, {}) for copy in tier.copies(name)]
+    leader = leader_of(found) or {}
     return {
         "partition": number,
         **group,
@@ -108,6 +122,8 @@ def show_ready(
     shown = summary(tier, data_dir, statuses)
     console.print(f"\n[bold green]groupd is ready[/bold green]  {shown['bootstrap']}\n")
     console.print(_partition_table(shown))
+    for warning in shown["warnings"]:
+        console.print(f"[yellow]Warning: {warning}[/yellow]", soft_wrap=True)
     console.print(f"Data directory  {shown['data_dir']}")
     where = "" if data_dir == Path("groupd-data") else f" --data-dir {data_dir}"
     console.print("\nTry next, in another terminal:")
@@ -131,8 +147,10 @@ def show_status(console: Console, shown: dict[str, Any]) -> None:
         groups.update(partition["groups"])
     states = ", ".join(f"{count} {state}" for state, count in sorted(groups.items())) or "none"
     console.print(f"Groups: {states}")
-    for problem in _problems(shown):
+    for problem in _complaints(shown, "problem"):
         console.print(f"[red]{problem}[/red]", soft_wrap=True)
+    for note in _complaints(shown, "note"):
+        console.print(f"[yellow]{note}[/yellow]", soft_wrap=True)
 
 
 def _node_table(shown: dict[str, Any]) -> Table:
@@ -167,15 +185,16 @@ def _partition_table(shown: dict[str, Any]) -> Table:
     return table
 
 
-def _problems(shown: dict[str, Any]) -> list[str]:
-    found = [f"node {node['node_id']}: {node['problem']}" for node in shown["nodes"] if node["problem"]]
+def _complaints(shown: dict[str, Any], kind: str) -> list[str]:
+    """ "problem" or "note" of everybody who has one."""
+    found = [f"node {node['node_id']}: {node[kind]}" for node in shown["nodes"] if node.get(kind)]
     groups = [("controller", shown["controller"])]
     groups += [(f"partition {partition['partition']}", partition) for partition in shown["partitions"]]
     for name, group in groups:
         found += [
-            f"{name}, replica on node {replica['node_id']}: {replica['problem']}"
+            f"{name}, replica {replica['replica']} on node {replica['node_id']}: {replica[kind]}"
             for replica in group["replicas"]
-            if replica["problem"]
+            if replica[kind]
         ]
     return found
 

@@ -18,6 +18,7 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
+from cluster.replica_changes import present
 from cluster.tier import gather_status
 
 
@@ -35,6 +36,7 @@ def status(data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = Fal
     with errors():
         tier, running = tier_file.require_running(data_dir)
         lifecycle.attach_to(data_dir, tier, running)
+        tier = present(tier)
         spec = lifecycle.spec_of(tier, data_dir, running)
         statuses = gather_status(tier.namespace, [plan.name for plan in actors_of(spec)])
         shown = screen.summary(tier, data_dir, statuses)

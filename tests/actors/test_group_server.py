@@ -22,6 +22,7 @@ PARTITIONS = 4
 CLIENT = ClientIdentity("/127.0.0.1", "127.0.0.1:1")
 UNKNOWN_MEMBER_ID = 25
 NOT_COORDINATOR = 16
+UNKNOWN_SERVER_ERROR = -1
 
 
 class Log:
@@ -152,3 +153,20 @@ def test_join_is_answered_when_its_record_is_committed(leader: Leader) -> None:
     assert leader.log.last_index == 1
     joined = leader.serve("join_group", 9, **{**join, "member_id": answer["member_id"]})
     assert (joined["error_code"], joined["generation_id"]) == (0, 1)
+
+
+def test_metadata_that_no_record_can_hold_is_refused(leader: Leader) -> None:
+    """Kafka answers UNKNOWN_SERVER_ERROR when a group's record is too large for its offsets topic."""
+    answered = leader.serve(
+        "join_group",
+        7,
+        group_id=group_of(1),
+        session_timeout=10_000,
+        rebalance_timeout=10_000,
+        member_id="",
+        group_instance_id=None,
+        protocol_type="consumer",
+        protocols=[{"name": "range", "metadata": bytes(13 << 20)}],
+    )
+    assert answered["error_code"] == UNKNOWN_SERVER_ERROR
+    assert leader.replica.is_settled

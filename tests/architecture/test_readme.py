@@ -12,7 +12,20 @@ from cluster import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `groupd ([a-z-]+(?: [a-z-]+)?)` \| (.+) \|$", re.MULTILINE)
-BUILT_IN = {"up", "status", "down", "topics", "groups", "config", "demo", "replicas"}
+BUILT_IN = {
+    "up",
+    "demo",
+    "status",
+    "down",
+    "config",
+    "topics",
+    "groups",
+    "leaders",
+    "replicas",
+    "journal",
+    "backup",
+    "restore",
+}
 
 
 def commands() -> dict[str, str]:

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.placement import Place, Transfer, controllers, desired, leader_transfers, spread
+from actors.metadata.commands import NEW_REPLICA
+from actors.spec import Copy, copies
+from cluster.placement import (
+    Place,
+    Transfer,
+    best_place,
+    controllers,
+    grown,
+    leader_transfers,
+    shrunk,
+    spread,
+)
 
 
 @given(nodes=st.integers(1, 9), partitions=st.integers(1, 40), replicas=st.integers(1, 5))
@@ -50,16 +61,23 @@ def test_controllers_are_odd_and_at_most_three() -> None:
     assert len(set(controllers(places, 3))) == 3
 
 
-def test_a_lost_nodes_copies_move_and_nothing_else() -> None:
-    places = [Place(n) for n in (1, 2, 3, 4)]
-    actual = spread(places, 8, 3)
-    wanted = desired(actual, [place for place in places if place.node_id != 2])
-    for old, new in zip(actual, wanted, strict=True):
-        assert 2 not in new
-        assert len(set(new)) == 3
-        assert [a for a, b in zip(old, new, strict=True) if a != b] == [n for n in old if n == 2]
-    assert desired(actual, places) == actual
+def test_one_more_copy_goes_to_an_empty_rack_and_there_to_the_emptiest_node() -> None:
+    places = [Place(1, "a"), Place(2, "a"), Place(3, "b"), Place(4, "b"), Place(5, "c")]
+    actual = [copies((1, 3)), copies((3, 5)), copies((5, 2))]
+    assert best_place(copies((1, 5)), actual, places, places) == Place(4, "b")
+    assert best_place(copies((1, 5)), actual, [Place(2, "a"), Place(3, "b")], places) == Place(3, "b")
+
+
+def test_a_group_grows_over_all_nodes_and_shrinks_without_those_that_matter() -> None:
+    places = [Place(n) for n in (1, 2, 3)]
+    row = grown(copies((2,)), 3, [copies((2,)), copies((1,))], places, places)
+    assert row == (Copy(0, 2), Copy(NEW_REPLICA, 3), Copy(NEW_REPLICA, 1))
+    assert grown(copies((1,)), 3, [], [Place(1)], places) == (Copy(0, 1), *(Copy(NEW_REPLICA, 1),) * 2)
+    four = copies((1, 2, 3, 1))
+    assert shrunk(four, 2, keep=(3, 1)) == (Copy(1, 2), Copy(3, 1))
+    assert shrunk(four, 1, keep=(3, 1)) == (Copy(3, 1),)
+    assert shrunk(four, 4, keep=()) == four
 
 
 def test_leadership_returns_to_a_replica_that_has_caught_up() -> None:
-    assert leader_transfers({0: 1, 1: 2, 2: 0}, {0: [0, 1], 1: [1, 2]}) == [Transfer(0, 1, 0)]
+    assert leader_transfers({0: 1, 1: 2, 2: 0}, {0: [0, 1], 1: [1, 2]}, [0, 0, 0]) == [Transfer(0, 1, 0)]

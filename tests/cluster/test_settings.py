@@ -58,6 +58,11 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
         ),
         ({"group.min.session.timeout.ms": "1800000"}, "less than group.max.session.timeout.ms"),
         ({"raft.heartbeat.ms": "300"}, "a third of raft.election.timeout.min.ms"),
+        ({"raft.tls.certificate": "/dev/null"}, "TLS needs raft.tls.key and raft.tls.ca too"),
+        (
+            {"raft.tls.certificate": "a", "raft.tls.key": "b", "raft.tls.ca": "c"},
+            "all replicas are on this machine and use Unix sockets",
+        ),
         ({"port": "65535"}, "3 nodes need ports up to 65537; at most 65533 is allowed"),
         ({"host": "0.0.0.0"}, "advertised"),
         ({"racks": "a,b"}, "one for each of the 3 nodes"),

@@ -21,7 +21,7 @@ import pytest
 from actors import runtime
 from actors.spec import TierSpec
 from cluster import lifecycle, tier_file
-from cluster.reconcile import LOOK_EVERY_STEPS, step
+from cluster.reconcile import LOOK_EVERY_STEPS, Reconciler
 from cluster.tier_file import Running, TierFile
 from tests.cluster.toys import KINDS
 
@@ -150,13 +150,21 @@ def repair_what_is_missing(file: TierFile, running: Running, data_dir: Path) -> 
 def steps_until(spec: TierSpec, what: str) -> list[str]:
     done: list[str] = []
 
-    def stepped() -> bool:
+    async def steps() -> None:
+        reconciler = Reconciler(spec, nothing_is_decided, KINDS)
         for _ in range(LOOK_EVERY_STEPS):
-            done.extend(asyncio.run(step(spec, KINDS)))
+            done.extend(await reconciler.step(spec))
+
+    def stepped() -> bool:
+        asyncio.run(steps())
         return what in done
 
     wait_for(stepped)
     return done
+
+
+async def nothing_is_decided(command: Any) -> Any:
+    raise AssertionError(f"this story changes no placement: {command}")
 
 
 def status_of(spec: TierSpec, name: str) -> dict[str, Any]:

@@ -10,15 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from actors.spec import NodeSpec
+from actors import placement_file
+from actors.metadata.records import GroupPlacementValue
+from actors.placement_file import SavedPlacement
+from actors.spec import Copy, NodeSpec, copies
 from cluster import tier_file
 from cluster.tier_file import Running, TierError, TierFile
 
 TIER = TierFile(
     tier_id="t" * 22,
     nodes=(NodeSpec(node_id=1, host="127.0.0.1", port=1, rack="a"), NodeSpec(node_id=2, host="h", port=2)),
-    placement=((1, 2), (2, 1)),
-    controllers=(1,),
+    placement=(copies((1, 2)), copies((2, 1))),
+    controllers=copies((1,)),
     ray_address="",
 )
 RUNNING = Running(
@@ -51,6 +54,61 @@ def test_a_file_we_do_not_understand_is_refused(tmp_path: Path, content: str, sa
         tier_file.read(tmp_path)
 
 
+MOVED = GroupPlacementValue((Copy(2, 2), Copy(1, 1)), 3, (Copy(0, 2),))
+
+
+def saved(version: int, tier_id: str = TIER.tier_id) -> SavedPlacement:
+    return SavedPlacement(tier_id, version, {"partition-1": MOVED})
+
+
+def test_a_tier_is_read_with_its_replicas_where_the_controller_put_them(tmp_path: Path) -> None:
+    tier_file.write(tmp_path, TIER)
+    placement_file.write(tmp_path, saved(7))
+    tier = tier_file.read(tmp_path)
+    assert tier == replace(
+        TIER,
+        placement=(TIER.placement[0], MOVED.copies),
+        leaving=(("partition-1", Copy(0, 2)),),
+        placement_version=7,
+    )
+    assert tier.copies("partition-1") == (*MOVED.copies, *MOVED.leaving)
+    tier_file.stopped(tmp_path)
+    (tmp_path / placement_file.NAME).unlink()
+    assert tier_file.read(tmp_path) == tier, "what is written next has it too"
+
+
+def test_an_older_placement_changes_nothing(tmp_path: Path) -> None:
+    tier_file.write(tmp_path, replace(TIER, placement_version=7))
+    placement_file.write(tmp_path, saved(7))
+    assert tier_file.read(tmp_path) == replace(TIER, placement_version=7)
+    placement_file.write(tmp_path, saved(6))
+    assert placement_file.read(tmp_path) == saved(7)
+    placement_file.write(tmp_path, saved(1, "another tier, that was here before"))
+    assert tier_file.read(tmp_path) == replace(TIER, placement_version=7)
+
+
+def test_a_placement_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    tier_file.write(tmp_path, TIER)
+    for content, said in (("{", "cannot be read"), ('{"format": 9}', "format 9"), ("[]", "cannot be read")):
+        (tmp_path / placement_file.NAME).write_text(content)
+        with pytest.raises(TierError, match=rf"placement\.json .*{said}"):
+            tier_file.read(tmp_path)
+    placement_file.write(tmp_path, saved(1))
+    assert placement_file.read(tmp_path) == saved(1)
+
+
+def test_a_controller_that_forgot_may_count_from_the_start(tmp_path: Path) -> None:
+    """With accepted losses the image's versions may begin anew: what is known of places is kept."""
+    tier_file.write(tmp_path, TIER)
+    placement_file.write(tmp_path, saved(700))
+    known = tier_file.read(tmp_path)
+    assert known is not None
+    tier_file.begin_anew(tmp_path, known)
+    assert tier_file.read(tmp_path) == replace(known, placement_version=0)
+    placement_file.write(tmp_path, saved(2))
+    assert tier_file.read(tmp_path) == replace(known, placement_version=2)
+
+
 def test_a_tier_that_does_not_run_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(TierError, match="there is no tier"):
         tier_file.require_running(tmp_path)
@@ -79,6 +137,8 @@ def test_a_shape_that_would_move_data_is_refused(tmp_path: Path) -> None:
         tier_file.check_same_shape(tmp_path, TIER, {"nodes": 3})
     with pytest.raises(TierError, match=r"offsets.topic.num.partitions = 2"):
         tier_file.check_same_shape(tmp_path, TIER, {"offsets.topic.num.partitions": 4})
+    with pytest.raises(TierError, match=r"`groupd replicas resize --all 3` changes it"):
+        tier_file.check_same_shape(tmp_path, TIER, {"offsets.topic.replication.factor": 3})
 
 
 def test_ports_in_use_are_named() -> None:

@@ -8,13 +8,24 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from actors.spec import TierSpec
+from actors.spec import Copies, TierSpec
+from storage.members import member_id
 
 KINDS = {
     "broker": "tests.cluster.toys:ToyBroker",
     "controller": "tests.cluster.toys:ToyController",
     "partition": "tests.cluster.toys:ToyPartition",
 }
+
+
+def membership(copies: Copies, replica: int) -> dict[str, Any]:
+    """What a replica of a group that is as it began says of its members."""
+    return {
+        "replica": replica,
+        "member_id": member_id(replica, 1),
+        "members": [{"id": member_id(r, 1), "node_id": n, "votes": True, "lag": 0} for r, n in copies],
+        "members_committed": True,
+    }
 
 
 class _Toy:
@@ -76,14 +87,15 @@ class ToyController(_Toy):
 
     async def status(self) -> dict[str, Any]:
         return {
-            "node_id": self.spec.controllers[self.replica],
+            "node_id": self.spec.controllers[self.replica].node_id,
             "role": "follower" if self.replica else "leader",
             "serving": not self.replica,
             "term": 1,
-            "leader_node": self.spec.controllers[0],
+            "leader_node": self.spec.controllers[0].node_id,
             "pid": os.getpid(),
             "topics": 0,
             "problem": None,
+            **membership(self.spec.controllers, self.replica),
         }
 
 
@@ -100,17 +112,18 @@ class ToyPartition(_Toy):
         leads = self.replica == 0
         return {
             "partition": self.partition,
-            "node_id": row[self.replica],
+            "node_id": row[self.replica].node_id,
             "role": "leader" if leads else "follower",
             "serving": leads,
-            "leader_node": row[0],
+            "leader_node": row[0].node_id,
             "term": 1,
             "last_index": 7,
             "commit_index": 7,
             "applied_index": 7,
-            "lag": dict.fromkeys(row[1:], 0) if leads else {},
+            "lag": dict.fromkeys((copy.replica_id for copy in row[1:]), 0) if leads else {},
             "connections": 0,
             "groups": {"Stable": 2} if leads else {},
             "pid": os.getpid(),
             "problem": None,
+            **membership(row, self.replica),
         }

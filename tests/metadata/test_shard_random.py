@@ -14,11 +14,15 @@ from actors.metadata.commands import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ForgetReplica,
+    GroupCopies,
     MorePartitions,
     NewTopic,
+    PlaceGroup,
     RegisterNode,
     ReportController,
     ReportLeader,
+    SeedPlacement,
     SetNodeAlive,
     TopicConfigChange,
     TopicToDelete,
@@ -28,13 +32,15 @@ from actors.metadata.commands import (
 from actors.metadata.image import MetadataImage
 from actors.metadata.names import collision_name
 from actors.metadata.shard import RECORD_TYPES, MetadataShard
-from actors.spec import BrokerSettings
+from actors.spec import BrokerSettings, Copy
 from tests.metadata.driver import Host, new_shard, state_of
 
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "bad name", ""])
 NODE_IDS = st.integers(0, 3)
 CONFIGS = st.sampled_from(["retention.ms", "cleanup.policy", "unknown"])
 VALUES = st.sampled_from(["1", "delete", "compact,delete", "", None])
+GROUPS = st.sampled_from(["controller", "partition-0"])
+ROWS = st.lists(st.builds(Copy, st.integers(-1, 3), NODE_IDS), min_size=1, max_size=3).map(tuple)
 COMMANDS = st.one_of(
     st.builds(
         CreateTopics,
@@ -75,6 +81,11 @@ COMMANDS = st.one_of(
     st.builds(SetNodeAlive, NODE_IDS, st.booleans()),
     st.builds(ReportLeader, st.integers(-1, 5), NODE_IDS, st.integers(0, 5)),
     st.builds(ReportController, NODE_IDS),
+    st.builds(
+        SeedPlacement, st.lists(st.builds(GroupCopies, GROUPS, ROWS, st.just(())), max_size=2).map(tuple)
+    ),
+    st.builds(PlaceGroup, GROUPS, ROWS, ROWS),
+    st.builds(ForgetReplica, GROUPS, st.integers(0, 3)),
 )
 
 

@@ -22,13 +22,17 @@ from actors.metadata.commands import (
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsResult,
+    ForgetReplica,
+    GroupCopies,
     MorePartitions,
     NewTopic,
     Outcome,
+    PlaceGroup,
     ProducerIdBlock,
     RegisterNode,
     ReportController,
     ReportLeader,
+    SeedPlacement,
     SetNodeAlive,
     TopicConfigChange,
     TopicOutcome,
@@ -40,6 +44,7 @@ from actors.metadata.commands import (
 from actors.metadata.image import MetadataImage
 from actors.metadata.refusals import refused
 from actors.metadata.wire import pack_image, unpack_image
+from actors.spec import copies
 from tests.metadata.driver import tier
 
 COMMANDS: tuple[Any, ...] = (
@@ -52,6 +57,9 @@ COMMANDS: tuple[Any, ...] = (
     SetNodeAlive(1, False),
     ReportLeader(3, 1, 2**40),
     ReportController(2),
+    SeedPlacement((GroupCopies("controller", copies((1, 2))), GroupCopies("partition-0", copies((3,))))),
+    PlaceGroup("partition-0", copies((1,)), copies((1, 2))),
+    ForgetReplica("partition-0", 1),
 )
 RESULTS: tuple[Any, ...] = (
     CreateTopicsResult((CreatedTopic("a", 0, None, b"\1" * 16, 3, 1, (("retention.ms", "1"),)),)),
@@ -86,6 +94,7 @@ def test_an_image_comes_back_equal() -> None:
     host.submit(CreateTopics((NewTopic("a", 5, configs=(("retention.ms", "9"),)), NewTopic("b"))))
     host.submit(SetNodeAlive(2, False))
     host.submit(ReportLeader(1, 3, 7))
+    host.submit(SeedPlacement((GroupCopies("controller", copies((1, 3))),)))
     image = host.shard.image()
     back = unpack_image(pack_image(image))
     for field in MetadataImage.__slots__:
@@ -102,7 +111,7 @@ def test_garbage_is_refused_not_obeyed(garbage: bytes) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        (2, "Outcome", (0, None)),
+        (9, "Outcome", (0, None)),
         (1, "MetadataShard", ()),
         (1, "Outcome", (0, None, 1)),
         (1, "CreateTopics", ()),

@@ -183,11 +183,24 @@ class Cluster:
     def check_equal(self) -> None:
         """Replicas are equal at equal index; uncommitted speculation of the leader put aside."""
         assert len(set(self.applied)) == 1
-        states = [replica.snapshot() for replica in self.replicas]
+        states = [snapshot_of(replica) for replica in self.replicas]
         live = [frozenset(self.records_in(state)) for state in states]
         assert live[0] == live[1] == live[2]
 
     def records_in(self, snapshot: bytes) -> list[Any]:
+        return list(self.shard_of(snapshot).records())
+
+    def shard_of(self, snapshot: bytes) -> CoordinatorShard:
+        """What a replica makes of it."""
         reader = self._new_replica(0)
         reader.restore(snapshot)
-        return list(reader.shard.records())
+        assert isinstance(reader.shard, CoordinatorShard)
+        return reader.shard
+
+
+def snapshot_of(replica: Replica) -> bytes:
+    """A whole snapshot, with nothing in between."""
+    build = replica.begin_snapshot()
+    while (data := build.step()) is None:
+        pass
+    return data

@@ -7,9 +7,14 @@ from collections.abc import Iterable
 import msgpack
 import pytest
 
-from actors.contract import Record
+from actors.contract import Record, Token
 from actors.coordinator.records import OffsetCommitValue
-from actors.limits import RAFT_BATCH_BYTES_MAX, RAFT_PENDING_BYTES_MAX
+from actors.limits import (
+    MIB,
+    RAFT_BATCH_BYTES_MAX,
+    RAFT_ENTRY_BYTES_MAX,
+    RAFT_PENDING_BYTES_MAX,
+)
 from actors.metadata.image import MetadataImage
 from actors.protocol import api_keys
 from actors.protocol.messages import (
@@ -18,8 +23,9 @@ from actors.protocol.messages import (
     ListGroupsRequest,
     OffsetCommitRequest,
 )
+from storage.core import RaftConfig
 from tests.coordinator.driver import image_of
-from tests.replica.cluster import Cluster
+from tests.replica.cluster import Cluster, snapshot_of
 
 NOTHING_COMMITTED = [-1, -1, -1, -1]
 
@@ -178,13 +184,56 @@ def test_a_big_iteration_makes_several_entries(cluster: Cluster) -> None:
     cluster.check_equal()
 
 
+def send_big_commit(cluster: Cluster, size_bytes: int) -> Token:
+    """One commit whose records are a little more than `size_bytes`."""
+    partitions = tuple(CommittedPartition(p, 1, -1, "x" * 4_096) for p in range(size_bytes // 4_096))
+    body = OffsetCommitRequest("big", -1, "", None, -1, (("t", partitions),))
+    return cluster.send(api_keys.OFFSET_COMMIT, body)
+
+
+def test_the_records_of_one_decision_survive_together_or_not_at_all() -> None:
+    """Even beyond the size at which an entry is full: the leader may fall between any two entries."""
+    cluster = Cluster(image_of(1, t=10_000))
+    cluster.elect(0)
+    before = len(cluster.entries)
+    small = [cluster.send_commit("g", i, i, "x" * 4_096) for i in range(RAFT_BATCH_BYTES_MAX // 4_200)]
+    big = send_big_commit(cluster, RAFT_ENTRY_BYTES_MAX - RAFT_BATCH_BYTES_MAX - 2 * MIB)
+    later = cluster.send_commit("g", 1)
+    cluster.leader.flush()
+    sizes = [len(command) for _, command in cluster.entries[before:]]
+    assert len(sizes) == 2
+    assert RAFT_ENTRY_BYTES_MAX - 3 * MIB < sizes[0] <= RAFT_ENTRY_BYTES_MAX == RaftConfig().entry_bytes_max
+    cluster.commit(before + 1)
+    assert {*small, big} <= cluster.answers.keys()
+    assert later not in cluster.answers
+    cluster.commit()
+    assert cluster.commit_error(later) == 0
+    cluster.check_equal()
+
+
+def test_a_decision_too_big_for_any_entry_is_answered_with_its_last_piece() -> None:
+    cluster = Cluster(image_of(1, t=10_000))
+    cluster.elect(0)
+    before = len(cluster.entries)
+    token = send_big_commit(cluster, RAFT_ENTRY_BYTES_MAX + 6 * MIB)
+    cluster.leader.flush()
+    first, last = (len(command) for _, command in cluster.entries[before:])
+    assert RAFT_ENTRY_BYTES_MAX - 5_000 < first <= RAFT_ENTRY_BYTES_MAX
+    assert 6 * MIB < last < 8 * MIB
+    cluster.commit(before + 1)
+    assert token not in cluster.answers
+    cluster.commit()
+    assert token in cluster.answers
+    cluster.check_equal()
+
+
 def test_a_snapshot_holds_what_is_committed_and_leaves_speculation_alone(cluster: Cluster) -> None:
     cluster.send_commit("g", 1)
     cluster.flush_and_commit()
     cluster.send_commit("g", 2)
     cluster.leader.flush()
     token = cluster.send_commit("g", 3)
-    assert offsets(cluster.records_in(cluster.leader.snapshot())) == [1]
+    assert offsets(cluster.records_in(snapshot_of(cluster.leader))) == [1]
     assert offsets(cluster.leader.shard.records()) == [3]
     cluster.flush_and_commit()
     assert cluster.commit_error(token) == 0
@@ -198,7 +247,7 @@ def offsets(records: Iterable[Record]) -> list[int]:
 def test_a_restored_replica_goes_on_where_the_snapshot_ends(cluster: Cluster) -> None:
     cluster.send_commit("g", 1)
     cluster.flush_and_commit()
-    cluster.replicas[2].restore(cluster.leader.snapshot())
+    cluster.replicas[2].restore(snapshot_of(cluster.leader))
     cluster.send_commit("g", 2, partition=1)
     cluster.flush_and_commit()
     cluster.elect(2)

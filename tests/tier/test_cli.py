@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from actors.network.table import ConnectionLimits
-from actors.spec import NodeSpec
+from actors.spec import NodeSpec, copies
 from cluster import tier_file
 from cluster.cli import app
 from cluster.settings import Settings, SettingsError, load
@@ -126,8 +126,8 @@ NODE = NodeSpec(node_id=1, host="127.0.0.1", port=9092)
 STOPPED = TierFile(
     tier_id="AAAAAAAAAAAAAAAAAAAAAA",
     nodes=(NODE,),
-    placement=((1, 1, 1),),
-    controllers=(1, 1, 1),
+    placement=(copies((1, 1, 1)),),
+    controllers=copies((1, 1, 1)),
     ray_address="",
 )
 SAME_SHAPE = ("--nodes", "1", "--partitions", "1", "--replicas", "3")

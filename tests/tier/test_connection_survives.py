@@ -50,7 +50,7 @@ def test_one_socket_lives_through_a_broker_crash_and_a_move_of_leadership(one_no
         assert await beat(wire, member) == 0
 
         before = _leader(one_node)
-        await asyncio.to_thread(one_node.run, "replicas", "transfer", "0")
+        await asyncio.to_thread(one_node.run, "leaders", "move", "0")
         await asyncio.to_thread(until, lambda: _leader(one_node) not in (None, before), "leadership moved")
         answers = [await beat(wire, member) for _ in range(50)]
         assert answers[-1] == 0, "served by the new leader on the same socket"

@@ -113,3 +113,11 @@ def test_whatever_is_reserved_is_below_every_later_start(
     later = OffsetsFloor(Memory(store.content + (b"\0" * 31 if torn else b"")))
     for partition, end_offset in given_out.items():
         assert end_offset <= later.start_offset(TOPIC.topic_id, partition) <= end_offset + BLOCK
+
+
+def test_a_log_can_be_told_to_begin_where_groups_stand(tmp_path: Path) -> None:
+    """A restored topic is empty, and must not give out offsets that its groups take for old ones."""
+    logs = TopicLogs(BrokerSettings(), str(tmp_path))
+    logs.begin_at(TOPIC.topic_id, 1, 1_234)
+    logs.begin_at(TOPIC.topic_id, 1, 99)
+    assert logs.append(TOPIC, 1, batch(b"x"), 0).base_offset == 1_234

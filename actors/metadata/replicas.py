@@ -1,0 +1,137 @@
+"""Which replicas each Raft group should have, and where: the replicated half of moving and replacing them.
+
+Only what is wanted stands here. What is there is for the groups' own logs to say (storage.members), and the
+reconciler of the controller's leader makes the one like the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kio.schema.errors import ErrorCode
+
+from actors.contract import Record
+from actors.metadata.commands import NEW_REPLICA, ForgetReplica, Outcome, PlaceGroup, SeedPlacement
+from actors.metadata.records import GROUP_PLACEMENT, GroupPlacementKey, GroupPlacementValue
+from actors.metadata.state import MetadataState
+from actors.spec import (
+    CONTROLLER_GROUP,
+    PORTS_A_GROUP,
+    REPLICA_BITS,
+    Copies,
+    Copy,
+    TierSpec,
+    partition_group,
+)
+from storage.members import MEMBERS_MAX
+
+REPLICA_ID_MAX = (1 << REPLICA_BITS) - 1
+DONE = Outcome()
+
+
+def seed_placement(state: MetadataState, command: SeedPlacement) -> tuple[list[Record], Outcome]:
+    records = []
+    for group, copies, leaving in command.groups:
+        if group not in state.placements:
+            next_replica_id = 1 + max(replica_id for replica_id, _ in (*copies, *leaving))
+            records.append(_record(group, GroupPlacementValue(copies, next_replica_id, leaving)))
+    return records, DONE
+
+
+def place_group(state: MetadataState, command: PlaceGroup) -> tuple[list[Record], Outcome]:
+    placed = state.placements.get(command.group)
+    if placed is None:
+        return [], Outcome(ErrorCode.invalid_request, f"there is no group {command.group}")
+    copies = _numbered(placed, command.copies)
+    if copies == placed.copies:
+        return [], DONE
+    if command.expected != placed.copies:
+        message = f"{command.group} has other replicas by now, {in_words(placed.copies)}: look again"
+        return [], Outcome(ErrorCode.invalid_update_version, message)
+    problem = _problem(state, placed, copies)
+    if problem is not None:
+        return [], Outcome(ErrorCode.invalid_replica_assignment, f"{command.group}: {problem}")
+    numbers = {replica_id for replica_id, _ in copies}
+    gone = tuple(copy for copy in placed.copies if copy.replica_id not in numbers)
+    next_replica_id = max(placed.next_replica_id, 1 + max(numbers))
+    value = GroupPlacementValue(copies, next_replica_id, placed.leaving + gone)
+    return [_record(command.group, value)], DONE
+
+
+def forget_replica(state: MetadataState, command: ForgetReplica) -> tuple[list[Record], Outcome]:
+    placed = state.placements.get(command.group)
+    if placed is None:
+        return [], DONE
+    leaving = tuple(copy for copy in placed.leaving if copy.replica_id != command.replica_id)
+    if leaving == placed.leaving:
+        return [], DONE
+    return [_record(command.group, placed._replace(leaving=leaving))], DONE
+
+
+def _record(group: str, value: GroupPlacementValue) -> Record:
+    return Record(GroupPlacementKey(GROUP_PLACEMENT, "", group), value)
+
+
+def _numbered(placed: GroupPlacementValue, copies: Copies) -> Copies:
+    """With numbers for the new ones: on one machine their Raft ports differ from the others'."""
+    taken = {copy.replica_id % PORTS_A_GROUP for copy in (*placed.copies, *placed.leaving)}
+    number = placed.next_replica_id
+    numbered = []
+    for replica_id, node_id in copies:
+        if replica_id == NEW_REPLICA:
+            while number % PORTS_A_GROUP in taken and len(taken) < PORTS_A_GROUP:
+                number += 1
+            taken.add(number % PORTS_A_GROUP)
+            replica_id, number = number, number + 1
+        numbered.append(Copy(replica_id, node_id))
+    return tuple(numbered)
+
+
+def _problem(state: MetadataState, placed: GroupPlacementValue, copies: Copies) -> str | None:
+    """Why a group cannot have these replicas, in words."""
+    if not copies:
+        return "its only replica cannot be removed: what it holds would be lost"
+    if len(copies) > MEMBERS_MAX:
+        return f"{len(copies)} replicas, at most {MEMBERS_MAX} are allowed"
+    if len({replica_id for replica_id, _ in copies}) < len(copies):
+        return "a replica number stands there twice"
+    for replica_id, node_id in copies:
+        if Copy(replica_id, node_id) in placed.copies:
+            continue
+        if node_id not in state.nodes:
+            known = ", ".join(map(str, sorted(state.nodes)))
+            return f"there is no node {node_id}; the tier has {known}"
+        if replica_id < placed.next_replica_id:
+            return (
+                f"replica number {replica_id} was used before; the next one is {placed.next_replica_id}: who "
+                "comes without the memory of a replica must not take part under its name"
+            )
+        if replica_id > REPLICA_ID_MAX:
+            return f"replica number {replica_id} is above {REPLICA_ID_MAX}"
+    return None
+
+
+def in_words(copies: Copies) -> str:
+    """ "0 on node 1, 2 on node 3"."""
+    return ", ".join(f"{replica_id} on node {node_id}" for replica_id, node_id in copies)
+
+
+def present_spec(spec: TierSpec, placements: Mapping[str, GroupPlacementValue]) -> TierSpec:
+    """`spec` with the replicas that the groups should have now, and those that are leaving."""
+    rows = []
+    for partition, row in enumerate(spec.placement):
+        placed = placements.get(partition_group(partition))
+        rows.append(row if placed is None else placed.copies)
+    controllers = placements.get(CONTROLLER_GROUP)
+    return replace(
+        spec,
+        placement=tuple(rows),
+        controllers=spec.controllers if controllers is None else controllers.copies,
+        leaving=tuple((group, copy) for group, placed in placements.items() for copy in placed.leaving),
+    )
+
+
+def groups_of(spec: TierSpec) -> list[str]:
+    """Every Raft group of a tier."""
+    return [CONTROLLER_GROUP, *(partition_group(number) for number in range(spec.offsets_partitions))]

@@ -1,0 +1,53 @@
+"""Topics of a backup come back under their old ids: committed offsets name topics by id (O16)."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from actors.contract import Record
+from actors.metadata.commands import Outcome, RestoredTopic, RestoreTopics
+from actors.metadata.placement import spread
+from actors.metadata.records import PRODUCER_IDS, TOPIC, ProducerIdsValue, SingletonKey, TopicKey, TopicValue
+from actors.metadata.state import MetadataState
+
+
+def restore_topics(state: MetadataState, command: RestoreTopics) -> tuple[list[Record], Outcome]:
+    """All of the command's topics or, with the reason, none. A topic that is there as it should be is no
+    obstacle, so that a command whose answer was lost can be repeated.
+
+    Leaders are chosen among this tier's living nodes. Producer ids go on where the backup's tier stood.
+    """
+    alive = state.alive_node_ids()
+    if not alive:
+        return [], Outcome(ErrorCode.broker_not_available, "no broker has registered yet")
+    new = [topic for topic in command.topics if not _is_there(state, topic)]
+    for topic in new:
+        if topic.name in state.topics or topic.topic_id in state.topic_names:
+            return [], Outcome(
+                ErrorCode.topic_already_exists, f"topic {topic.name} was created here meanwhile"
+            )
+    settings = state.settings
+    if len(state.topics) + len(new) > settings.topics_max:
+        message = f"this tier holds at most {settings.topics_max} topics (topics.max)"
+        return [], Outcome(ErrorCode.policy_violation, message)
+    if state.partition_total + sum(topic.partition_count for topic in new) > settings.partitions_max:
+        message = f"this tier holds at most {settings.partitions_max} partitions (partitions.max)"
+        return [], Outcome(ErrorCode.policy_violation, message)
+    records = []
+    for topic in new:
+        leaders = spread(topic.name, 0, topic.partition_count, alive)
+        records.append(
+            Record(TopicKey(TOPIC, topic.name), TopicValue(topic.topic_id, leaders, topic.configs))
+        )
+    if command.next_producer_id > state.next_producer_id:
+        records.append(Record(SingletonKey(PRODUCER_IDS), ProducerIdsValue(command.next_producer_id)))
+    return records, Outcome()
+
+
+def _is_there(state: MetadataState, topic: RestoredTopic) -> bool:
+    found = state.topics.get(topic.name)
+    return found is not None and (found.topic_id, len(found.partition_leaders), found.configs) == (
+        topic.topic_id,
+        topic.partition_count,
+        topic.configs,
+    )

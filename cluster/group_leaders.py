@@ -1,0 +1,73 @@
+"""Calls to whoever leads a Raft group of a running tier, from outside the tier."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from actors import runtime
+from actors.runtime import ActorCallError
+from actors.spec import CONTROLLER_GROUP, TierSpec, partition_group
+from cluster.actor_plan import ActorPlan, actors_of
+from cluster.tier import Status, gather_status
+from cluster.tier_file import TierError
+
+LEADER_WAIT_S = 10.0
+"""Longer than any election: a group that has no leader for so long has lost its majority."""
+LOOK_INTERVAL_S = 0.1
+
+T = TypeVar("T")
+
+
+class NotNow(Exception):
+    """The one called cannot do it at the moment; the text says why. Asking the leader again may help."""
+
+
+class GroupLeaders:
+    """Finds leaders by asking, and remembers them."""
+
+    def __init__(self, spec: TierSpec) -> None:
+        self.spec = spec
+        self.plans: dict[str, list[ActorPlan]] = {}
+        """The replicas of each Raft group, preferred leader first."""
+        for plan in actors_of(spec):
+            if plan.kind != "broker":
+                self.plans.setdefault(_group_of(plan), []).append(plan)
+        self._handles: dict[str, runtime.Handle] = {}
+
+    def ask(self, group: str, what: Callable[[runtime.Handle], T]) -> T:
+        """What `what` brings from the leader of `group`; asked again, of a new leader if need be, as long as
+        that may help. Raises TierError."""
+        deadline = time.monotonic() + LEADER_WAIT_S
+        while True:
+            try:
+                return what(self._leader(group))
+            except (NotNow, ActorCallError, TimeoutError) as error:
+                self._handles.pop(group, None)
+                if time.monotonic() > deadline:
+                    raise TierError(f"{_words(group)}: {error}; `groupd status` shows more") from None
+            time.sleep(LOOK_INTERVAL_S)
+
+    def statuses(self, group: str) -> dict[str, Status]:
+        """What the replicas of a group say, by actor name."""
+        return gather_status(self.spec.namespace, [plan.name for plan in self.plans[group]])
+
+    def _leader(self, group: str) -> runtime.Handle:
+        if group not in self._handles:
+            serving = {name: status for name, status in self.statuses(group).items() if status.get("serving")}
+            # For a moment two may serve; only one does in the newest term.
+            name = max(serving, key=lambda each: serving[each]["term"], default=None)
+            handle = None if name is None else runtime.find(name, self.spec.namespace)
+            if handle is None:
+                raise NotNow("no replica leads")
+            self._handles[group] = handle
+        return self._handles[group]
+
+
+def _group_of(plan: ActorPlan) -> str:
+    return CONTROLLER_GROUP if plan.kind == "controller" else partition_group(plan.index[0])
+
+
+def _words(group: str) -> str:
+    return "the controller" if group == CONTROLLER_GROUP else group.replace("-", " ")

@@ -1,0 +1,189 @@
+"""Changes of a running tier's replicas, asked for from outside.
+
+The controller decides, its leader's reconciler carries out, and who asked may wait for that here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from actors import runtime
+from actors.metadata.commands import NEW_REPLICA, PlaceGroup, pack, unpack
+from actors.metadata.records import GroupPlacementValue
+from actors.metadata.replicas import in_words
+from actors.runtime import ActorCallError
+from actors.spec import CONTROLLER_GROUP, Copies, Copy, broker_name, controller_name, partition_group
+from cluster import placement, tier_file
+from cluster.actor_plan import replica_plan
+from cluster.placement import Place
+from cluster.repair import Status, is_settled, leader_of, note_of
+from cluster.tier import gather_status
+from cluster.tier_file import TierError, TierFile
+
+ANSWER_WAIT_S: Final = 15.0
+"""Longer than any election: a controller that has no leader for so long has lost its majority."""
+CALL_TIMEOUT_S: Final = 15.0
+"""Of a replica that is stopped and begins anew."""
+DONE_WAIT_S: Final = 600.0
+"""For a replica to get all that its group knows."""
+LOOK_INTERVAL_S: Final = 0.2
+
+Progress = Callable[[str], None]
+"""Called with what is being waited for, in words."""
+Placements = dict[str, GroupPlacementValue]
+
+
+class ReplicaChanges:
+    """`tier` runs, and this process is attached to its Ray. Every method raises TierError, in words."""
+
+    def __init__(self, tier: TierFile) -> None:
+        self._tier = tier
+        self._namespace = tier.namespace
+
+    def placements(self) -> Placements:
+        """By group, as the controller has decided."""
+        found = self._controller("placement")
+        if not found:
+            raise TierError("the controller does not know its replicas yet: try again")
+        return {group: GroupPlacementValue.of(fields) for group, fields in found.items()}
+
+    def present(self) -> TierFile:
+        """The tier with its replicas where they should be now."""
+        return tier_file.placed(self._tier, self.placements())
+
+    def group_named(self, name: str) -> str:
+        """Of a partition's number, or "controller"."""
+        last = len(self._tier.placement) - 1
+        if name == CONTROLLER_GROUP:
+            return name
+        if not name.isdecimal() or int(name) > last:
+            raise TierError(f"{name}: there are the partitions 0 to {last}, and controller")
+        return partition_group(int(name))
+
+    def replace(self, group: str, replica_id: int, progress: Progress) -> None:
+        """Have a replica begin anew, on its node."""
+        deadline = time.monotonic() + ANSWER_WAIT_S
+        while True:
+            state, words = self._controller("replace_replica", group, replica_id)
+            if state == "done":
+                return
+            if state == "refused" or time.monotonic() > deadline:
+                raise TierError(words)
+            progress(words)
+            time.sleep(LOOK_INTERVAL_S)
+
+    def move(self, group: str, replica_id: int, node_id: int) -> None:
+        """Have a new replica on another node take the place of one."""
+        copies = self.placements()[group].copies
+        if replica_id not in dict(copies):
+            raise TierError(f"{group} has no replica {replica_id}: it has {in_words(copies)}")
+        if dict(copies)[replica_id] == node_id:
+            raise TierError(f"replica {replica_id} of {group} is on node {node_id} already")
+        known = {node.node_id for node in self._tier.nodes}
+        if node_id in known and node_id not in self._living():
+            raise TierError(f"node {node_id} does not answer: nothing can be moved there now")
+        successor = Copy(NEW_REPLICA, node_id)
+        self._place(group, copies, tuple(successor if c.replica_id == replica_id else c for c in copies))
+
+    def resize(self, group: str, count: int) -> None:
+        """Give a group so many replicas: new ones on the best nodes; of too many the leader stays."""
+        placements = self.placements()
+        copies = placements[group].copies
+        statuses = self._statuses(group, placements[group])
+        leader = leader_of(statuses.values())
+        if leader is None:
+            raise TierError(f"{group} has no leader now: try again; `groupd status` shows more")
+        members = [member["id"] for member in leader["members"] if member["votes"]]
+        voting = [number for number, status in statuses.items() if status.get("member_id") in members]
+        keep = [leader["replica"], *(number for number in voting if number != leader["replica"])]
+        places = [Place(node.node_id, node.rack) for node in self._tier.nodes]
+        living = self._living()
+        free = [place for place in places if place.node_id in living] or places
+        actual = [placed.copies for placed in placements.values()]
+        row = placement.grown(placement.shrunk(copies, count, keep), count, actual, free, places)
+        self._place(group, copies, row)
+
+    def wait(self, groups: Iterable[str], progress: Progress) -> Placements:
+        """Until each group has just the replicas that it should have."""
+        deadline = time.monotonic() + DONE_WAIT_S
+        waiting = list(groups)
+        while True:
+            placements = self.placements()
+            left = {group: self._missing(group, placements[group]) for group in waiting}
+            waiting = [group for group, missing in left.items() if missing]
+            if not waiting:
+                return placements
+            for group in waiting:
+                progress(f"{group}: {left[group]}")
+            if time.monotonic() > deadline:
+                raise TierError(
+                    f"not done after {DONE_WAIT_S:.0f} s: {waiting[0]}: {left[waiting[0]]}; it goes on by "
+                    "itself, `groupd replicas list` shows how far it is"
+                )
+            time.sleep(LOOK_INTERVAL_S)
+
+    def _missing(self, group: str, placed: GroupPlacementValue) -> str:
+        """What a group still waits for, in words; "" if it is as it should be."""
+        statuses = self._statuses(group, placed)
+        leader = leader_of(statuses.values())
+        if leader is None:
+            return "it has no leader"
+        if not placed.leaving and is_settled(placed.copies, leader, statuses):
+            return ""
+        for replica_id, node_id in placed.copies:
+            status = statuses.get(replica_id)
+            if status is None or not status.get("member_id"):
+                return f"replica {replica_id} on node {node_id} is starting"
+            note = note_of(leader, status)
+            if note is not None:
+                return f"replica {replica_id} on node {node_id} is {note.removeprefix('it is ')}"
+        return f"{in_words(placed.leaving)} is leaving" if placed.leaving else "a change is being committed"
+
+    def _statuses(self, group: str, placed: GroupPlacementValue) -> dict[int, Status]:
+        copies: Copies = (*placed.copies, *placed.leaving)
+        names = {replica_id: replica_plan(group, replica_id, node).name for replica_id, node in copies}
+        found = gather_status(self._namespace, list(names.values()))
+        return {number: found[name] for number, name in names.items() if "dead" not in found[name]}
+
+    def _living(self) -> set[int]:
+        names = {node.node_id: broker_name(node.node_id) for node in self._tier.nodes}
+        found = gather_status(self._namespace, list(names.values()))
+        return {node_id for node_id, name in names.items() if "dead" not in found[name]}
+
+    def _place(self, group: str, expected: Copies, copies: Copies) -> None:
+        outcome = unpack(self._controller("submit", pack(PlaceGroup(group, expected, copies))))
+        if outcome.error_code:
+            raise TierError(outcome.error_message or f"the controller refused: error {outcome.error_code}")
+
+    def _controller(self, method: str, *args: Any) -> Any:
+        """What the controller's leader answers: its replicas may be others than a moment ago."""
+        deadline = time.monotonic() + ANSWER_WAIT_S
+        while True:
+            why: object = "there is no controller"
+            for name in sorted(filter(_is_controller, runtime.list_actors(self._namespace))):
+                handle = runtime.find(name, self._namespace)
+                try:
+                    if handle is not None:
+                        return runtime.await_call(handle, method, *args, timeout_s=CALL_TIMEOUT_S)
+                except (ActorCallError, TimeoutError) as error:
+                    why = error
+            if time.monotonic() > deadline:
+                raise TierError(f"the controller does not answer ({why}); `groupd status` shows more")
+            time.sleep(LOOK_INTERVAL_S)
+
+
+def _is_controller(name: str) -> bool:
+    return name.startswith(controller_name(0).removesuffix("0"))
+
+
+def present(tier: TierFile) -> TierFile:
+    """`tier` with its replicas where they should be now; as it was written last if its controller does not
+    answer. In a Ray cluster that may have been on another machine."""
+    if not tier.ray_address:
+        return tier
+    try:
+        return ReplicaChanges(tier).present()
+    except TierError:
+        return tier

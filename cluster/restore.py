@@ -1,0 +1,315 @@
+"""`groupd restore`: a backup's topics and groups into a running tier that has none.
+
+The tier may be of another shape: a group goes to the offsets partition to which its id hashes there.
+Everything goes through the tier's own Raft logs: what is reported as restored is on a majority of disks.
+
+Restored are topics with their ids and configs, and groups with their offsets, generations and epochs; not
+their members (they belong to clients, which join anew: see actors.coordinator.restore), nor offsets of topics
+that had been deleted when the backup was made, nor what the topics held.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgpack
+from kio.schema.errors import ErrorCode
+
+from actors import runtime
+from actors.contract import Record
+from actors.coordinator.records import OFFSET_COMMIT
+from actors.coordinator.restore import OF_MEMBERS, emptied
+from actors.metadata.commands import RestoredTopic, RestoreTopics, pack, unpack
+from actors.metadata.records import PRODUCER_IDS, TOPIC, ProducerIdsValue, TopicValue
+from actors.protocol.java_hash import partition_for
+from actors.runtime import ActorCallError
+from actors.spec import CONTROLLER_GROUP, broker_name, partition_group
+from cluster.backup_manifest import Manifest, Progress, check, records_of
+from cluster.group_leaders import GroupLeaders, NotNow
+from cluster.state_copy import open_copy
+from cluster.tier_file import TierError
+
+BATCH_BYTES: Final = 64 * 1024
+"""One Raft entry; below the size from which Ray would put an argument into its object store."""
+CALL_TIMEOUT_S: Final = 15.0
+OFFSETS_A_CALL: Final = 1_000
+NAMED_MAX: Final = 5
+"""Topics and groups that a refusal names."""
+NO_TOPIC_ID: Final = bytes(16)
+NOT_NOW: Final = frozenset(
+    {
+        ErrorCode.not_coordinator,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.broker_not_available,
+    }
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What a restore did. It was read back from the tier and found equal when this is returned."""
+
+    manifest: Manifest
+    topics: int = 0
+    groups: int = 0
+    records: list[int] = field(default_factory=list)
+    """By offsets partition of this tier."""
+    members_left_out: int = 0
+    """Records of members."""
+    offsets_left_out: int = 0
+    """Of topics that had been deleted when the backup was made."""
+
+
+class _Tally(NamedTuple):
+    """Tells two sets of records apart, in whatever order they come."""
+
+    records: int = 0
+    digest: int = 0
+
+    def plus(self, record: Any) -> _Tally:
+        digest = int.from_bytes(blake2b(msgpack.packb(record), digest_size=8).digest(), "big")
+        return _Tally(self.records + 1, (self.digest + digest) % 2**64)
+
+
+def restore(leaders: GroupLeaders, directory: Path, progress: Progress) -> Report:
+    """Raises TierError, BackupDamaged (a TierError) before anything is written."""
+    manifest = check(directory, progress)
+    _refuse_what_is_there(leaders)
+    report = Report(manifest=manifest)
+    topic_ids = _restore_topics(leaders, directory, report)
+    groups = _Groups(leaders, report, topic_ids)
+    tallies = groups.restore(directory, progress)
+    _raise_logs(leaders, groups.committed)
+    _verify(leaders, tallies, topic_ids, progress)
+    report.records = [tally.records for tally in tallies]
+    return report
+
+
+def _refuse_what_is_there(leaders: GroupLeaders) -> None:
+    """Raises TierError that names topics and groups of a tier that is not empty."""
+    named = [f"topic {name}" for name in leaders.ask(CONTROLLER_GROUP, _first_topics)]
+    for partition in range(leaders.spec.offsets_partitions):
+        named += [f"group {name}" for name in leaders.ask(partition_group(partition), _first_groups)]
+    if named:
+        more = ", and more" if len(named) > NAMED_MAX else ""
+        raise TierError(
+            f"the tier is not empty: it holds {', '.join(named[:NAMED_MAX])}{more}; a backup is restored "
+            "into a new tier (`groupd up --data-dir` with a new directory), before any client uses it"
+        )
+
+
+def _first_topics(controller: runtime.Handle) -> list[str]:
+    return _first(key[1] for key, _ in open_copy(controller).records if key[0] == TOPIC)
+
+
+def _first_groups(leader: runtime.Handle) -> list[str]:
+    return _first(key[1] for key, _ in open_copy(leader).records)
+
+
+def _first(names: Iterable[str]) -> list[str]:
+    """One more than are named, each once; the rest is not even read."""
+    first: dict[str, None] = {}
+    for name in names:
+        first[name] = None
+        if len(first) > NAMED_MAX:
+            break
+    return list(first)
+
+
+# Topics.
+
+
+def _restore_topics(leaders: GroupLeaders, directory: Path, report: Report) -> frozenset[bytes]:
+    """Returns the ids of the backup's topics."""
+    next_producer_id = 0
+    topics = []
+    for key, value in records_of(directory, report.manifest.files[-1]):
+        if key[0] == TOPIC:
+            topic = TopicValue(*value)
+            topics.append(
+                RestoredTopic(key[1], topic.topic_id, len(topic.partition_leaders), tuple(topic.configs))
+            )
+        elif key[0] == PRODUCER_IDS:
+            next_producer_id = ProducerIdsValue(*value).next_producer_id
+    for batch in _batches(topics):
+        command = RestoreTopics(tuple(batch), next_producer_id)
+        outcome = leaders.ask(CONTROLLER_GROUP, partial(_submit, pack(command)))
+        if outcome.error_code:
+            raise TierError(f"topics cannot be restored: {outcome.error_message}")
+    report.topics = len(topics)
+    return frozenset(topic.topic_id for topic in topics)
+
+
+def _submit(command: bytes, controller: runtime.Handle) -> Any:
+    outcome = unpack(runtime.await_call(controller, "submit", command, timeout_s=CALL_TIMEOUT_S))
+    if outcome.error_code in NOT_NOW:
+        raise NotNow(outcome.error_message or ErrorCode(outcome.error_code).name)
+    return outcome
+
+
+def _batches(topics: Iterable[RestoredTopic]) -> Iterator[list[RestoredTopic]]:
+    batch: list[RestoredTopic] = []
+    size_bytes = 0
+    for topic in topics:
+        batch.append(topic)
+        size_bytes += len(msgpack.packb(topic))
+        if size_bytes >= BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+    # Also without topics: the producer ids are to go on where they stood.
+    yield batch
+
+
+# Groups.
+
+
+class _Batch:
+    """Records on their way to one offsets partition."""
+
+    __slots__ = ("records", "size_bytes", "tally")
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.size_bytes = 0
+        self.tally = _Tally()
+        """Of all that went this way."""
+
+
+class _Groups:
+    """The groups of a backup on their way into the tier."""
+
+    def __init__(self, leaders: GroupLeaders, report: Report, topic_ids: frozenset[bytes]) -> None:
+        self._leaders = leaders
+        self._report = report
+        self._topic_ids = topic_ids
+        self._batches = [_Batch() for _ in range(leaders.spec.offsets_partitions)]
+        self._now_ms = time.time_ns() // 1_000_000
+        self._left_out: Counter[str] = Counter()
+        self.committed: dict[tuple[bytes, int], int] = {}
+        """The highest committed offset of each topic partition."""
+
+    def restore(self, directory: Path, progress: Progress) -> list[_Tally]:
+        """Returns what went to each offsets partition of this tier."""
+        files = self._report.manifest.files[:-1]
+        total = sum(header.records for header in files)
+        group_ids: set[str] = set()
+        done = 0
+        for header in files:
+            for key, value in records_of(directory, header):
+                done += 1
+                record = self._kept(key, value)
+                if record is None:
+                    continue
+                group_ids.add(record.key[1])
+                self._add(record)
+                if done % 1_000 == 0:
+                    progress("restored", done, total)
+        for partition in range(len(self._batches)):
+            self._send(partition)
+        progress("restored", total, total)
+        self._report.groups = len(group_ids)
+        self._report.members_left_out = self._left_out["members"]
+        self._report.offsets_left_out = self._left_out["offsets"]
+        return [batch.tally for batch in self._batches]
+
+    def _kept(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> Record | None:
+        record = emptied(key, value, self._now_ms)
+        if record is None:
+            if key[0] not in OF_MEMBERS:
+                raise TierError(f"the backup holds records of kind {key[0]}, which this groupd does not know")
+            self._left_out["members"] += 1
+        elif key[0] == OFFSET_COMMIT and value[5] not in self._topic_ids and value[5] != NO_TOPIC_ID:
+            self._left_out["offsets"] += 1
+            return None
+        elif key[0] == OFFSET_COMMIT and value[5] != NO_TOPIC_ID:
+            topic_partition = (value[5], key[3])
+            self.committed[topic_partition] = max(self.committed.get(topic_partition, 0), value[0])
+        return record
+
+    def _add(self, record: Record) -> None:
+        partition = partition_for(record.key[1], len(self._batches))
+        batch = self._batches[partition]
+        batch.records.append(record)
+        batch.size_bytes += len(msgpack.packb(record))
+        batch.tally = batch.tally.plus(record)
+        if batch.size_bytes >= BATCH_BYTES:
+            self._send(partition)
+
+    def _send(self, partition: int) -> None:
+        batch = self._batches[partition]
+        if not batch.records:
+            return
+        packed: bytes = msgpack.packb(batch.records)
+        batch.records, batch.size_bytes = [], 0
+        refused = self._leaders.ask(partition_group(partition), partial(_write, packed))
+        if refused is not None:
+            raise TierError(f"{refused}; the tier is restored in part: start again with a new one")
+
+
+def _raise_logs(leaders: GroupLeaders, committed: Mapping[tuple[bytes, int], int]) -> None:
+    """Every broker may come to lead any topic partition. Raises TierError."""
+    offsets = [(*topic_partition, offset) for topic_partition, offset in committed.items()]
+    for node in leaders.spec.nodes:
+        try:
+            broker = runtime.find(broker_name(node.node_id), leaders.spec.namespace)
+            if broker is None:
+                raise TierError(f"node {node.node_id} has no broker now: start again with a new tier")
+            for start in range(0, len(offsets), OFFSETS_A_CALL):
+                part = offsets[start : start + OFFSETS_A_CALL]
+                runtime.await_call(broker, "begin_logs_at", part, timeout_s=CALL_TIMEOUT_S)
+        except (ActorCallError, TimeoutError) as error:
+            raise TierError(
+                f"the broker of node {node.node_id} cannot be told where topics begin: {error}"
+            ) from None
+
+
+def _write(packed: bytes, leader: runtime.Handle) -> str | None:
+    """Returns why the records were refused, if they were."""
+    error_code, message = runtime.await_call(leader, "restore", packed, timeout_s=CALL_TIMEOUT_S)
+    if error_code == ErrorCode.none:
+        return None
+    reason = message or ErrorCode(error_code).name
+    if error_code in NOT_NOW:
+        raise NotNow(reason)
+    return str(reason)
+
+
+def _verify(
+    leaders: GroupLeaders, tallies: list[_Tally], topic_ids: frozenset[bytes], progress: Progress
+) -> None:
+    """Read everything back. Raises TierError if it is not what was sent."""
+    found = leaders.ask(CONTROLLER_GROUP, _topic_ids)
+    if found != topic_ids:
+        raise TierError(
+            f"the tier holds {len(found)} topics, not just the {len(topic_ids)} that were restored: a client "
+            "uses it already"
+        )
+    for partition, expected in enumerate(tallies):
+        progress("verified", partition, len(tallies))
+        tally = leaders.ask(partition_group(partition), _tally)
+        if tally != expected:
+            raise TierError(
+                f"partition {partition} holds {tally.records} records and not just the {expected.records} "
+                "that were restored: a client uses the tier already"
+            )
+    progress("verified", len(tallies), len(tallies))
+
+
+def _topic_ids(controller: runtime.Handle) -> frozenset[bytes]:
+    records = open_copy(controller).records
+    return frozenset(TopicValue(*value).topic_id for key, value in records if key[0] == TOPIC)
+
+
+def _tally(leader: runtime.Handle) -> _Tally:
+    tally = _Tally()
+    for record in open_copy(leader).records:
+        tally = tally.plus(record)
+    return tally

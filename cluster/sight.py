@@ -1,0 +1,109 @@
+"""Asking the tier's actors how they are, and ending them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from actors import runtime
+from actors.runtime import ActorCallError
+from actors.spec import TierSpec, broker_name
+from cluster.actor_plan import ActorPlan, replica_plan
+from cluster.repair import Status, leader_of
+
+CALL_TIMEOUT_S = 2.0
+STOP_TIMEOUT_S = 5.0
+END_TIMEOUT_S = 5.0
+ENDED_LOOK_S = 0.05
+REPLICA_NAME = re.compile(r"(controller|partition-\d+)-(\d+)")
+NO_NODE = -1
+
+
+class Look(NamedTuple):
+    """An actor that answered."""
+
+    handle: runtime.Handle
+    status: Status
+
+
+class Sight(NamedTuple):
+    """What the actors of a tier said when they were asked."""
+
+    spec: TierSpec
+    looks: Mapping[str, Look]
+    """By name; who did not answer is not there."""
+
+    def statuses(self, group: str) -> dict[int, Status]:
+        """Of a group's replicas by number, the leaving ones too."""
+        leaving = (copy for name, copy in self.spec.leaving if name == group)
+        plans = (replica_plan(group, *copy) for copy in (*self.spec.copies(group), *leaving))
+        return {plan.replica_id: self.looks[plan.name].status for plan in plans if plan.name in self.looks}
+
+    def leader(self, group: str) -> Status | None:
+        return leader_of(self.statuses(group).values())
+
+    def start_failed(self, plan: ActorPlan) -> bool:
+        """It answers and has not come up. A broker has no role and complains of nothing else."""
+        look = self.looks.get(plan.name)
+        return look is not None and bool(
+            look.status.get("problem") and look.status.get("role", "starting") == "starting"
+        )
+
+    def lives(self, node_id: int) -> bool:
+        look = self.looks.get(broker_name(node_id))
+        return look is not None and not look.status.get("problem")
+
+
+async def actor_names(spec: TierSpec) -> set[str]:
+    """Of those that live or are being restarted. Raises TimeoutError if Ray hangs."""
+    return await asyncio.wait_for(asyncio.to_thread(runtime.list_actors, spec.namespace), CALL_TIMEOUT_S)
+
+
+def strays(names: Iterable[str]) -> list[ActorPlan]:
+    """The replicas among actors that the tier should not have; on which node they are is not known."""
+    found = (REPLICA_NAME.fullmatch(name) for name in sorted(names))
+    return [replica_plan(match[1], int(match[2]), NO_NODE) for match in found if match]
+
+
+async def look_at(spec: TierSpec, plans: Sequence[ActorPlan]) -> Sight:
+    """Ask all at once."""
+    looks = await asyncio.gather(*(_ask(spec, plan) for plan in plans))
+    found = {plan.name: look for plan, look in zip(plans, looks, strict=True) if look is not None}
+    return Sight(spec, found)
+
+
+async def _ask(spec: TierSpec, plan: ActorPlan) -> Look | None:
+    try:
+        handle = await asyncio.to_thread(runtime.find, plan.name, spec.namespace)
+        if handle is None:
+            return None
+        return Look(handle, await runtime.call(handle, "status", timeout_s=CALL_TIMEOUT_S))
+    except (ActorCallError, TimeoutError):
+        return None  # being restarted, or busy: Ray and Raft see to those
+
+
+async def call(handle: runtime.Handle, method: str, *args: Any) -> Any:
+    """None if it does not answer: it fell meanwhile, and the next look sees what there is to do."""
+    with suppress(ActorCallError, TimeoutError):
+        return await runtime.call(handle, method, *args, timeout_s=CALL_TIMEOUT_S)
+
+
+async def end(spec: TierSpec, plan: ActorPlan, sight: Sight) -> bool:
+    """Stop an actor for good and wait until its name is free. False if it lingers."""
+    look = sight.looks.get(plan.name)
+    if look is not None:
+        with suppress(ActorCallError, TimeoutError):
+            await runtime.call(look.handle, "stop", timeout_s=STOP_TIMEOUT_S)
+    handle = await asyncio.to_thread(runtime.find, plan.name, spec.namespace)
+    if handle is not None:
+        await asyncio.to_thread(runtime.kill, handle)
+    deadline = time.monotonic() + END_TIMEOUT_S
+    while plan.name in await actor_names(spec):
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(ENDED_LOOK_S)
+    return True

@@ -1,0 +1,136 @@
+"""A copy of a replica's state: one at a time, in pieces, and gone when its reader is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from actors import state_source
+from actors.contract import Request
+from actors.coordinator.records import OFFSET_COMMIT, RECORD_TYPES
+from actors.coordinator.restore import RESTORE, RestoreRequest
+from actors.coordinator.settings import GroupSettings
+from actors.coordinator.shard import CoordinatorShard
+from actors.metadata.image import MetadataImage
+from actors.replica import RecordType
+from actors.replica_host import ReplicaHost
+from actors.spec import NodeSpec, TierSpec, copies
+from actors.state_source import PIECE_BYTES_MAX, StateSource
+
+RECORDS = 5_000
+DEADLINE_S = 10.0
+
+
+class Source(StateSource):
+    """An actor with one replica, alone in its group, and no clients."""
+
+    def __init__(self, directory: Path) -> None:
+        spec = TierSpec(
+            tier_id="t" * 22,
+            secret="secret",
+            data_dir=str(directory / "data"),
+            run_dir=str(directory),
+            nodes=(NodeSpec(node_id=1, host="127.0.0.1", port=1),),
+            placement=(copies((1,)),),
+            controllers=copies((1,)),
+        )
+        self.answers: list[Any] = []
+        self._host = ReplicaHost(
+            spec,
+            "partition-0",
+            0,
+            new_shard=lambda: CoordinatorShard(GroupSettings(), lambda: "id", MetadataImage()),
+            record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
+            release=lambda _, answer: self.answers.append(answer),
+            on_events=lambda _: None,
+            on_turn=lambda: None,
+        )
+        super().__init__(spec.data_dir, "source")
+
+    async def _open(self) -> None:
+        await self._host.start()
+
+    async def stop(self) -> None:
+        await self._host.stop()
+
+    async def write(self, records: int) -> None:
+        """Commit that many offsets, and wait for it."""
+        await until(lambda: self._host.replica.serving)
+        value = (1, -1, "", 0, -1, bytes(16))
+        body = RestoreRequest(tuple(((OFFSET_COMMIT, "group", "t", n), value) for n in range(records)))
+        expected = len(self.answers) + 1
+        self._host.replica.submit(Request(1, RESTORE, 0, "", "", body), self._host.now_ms())
+        self._host.wake()
+        await until(lambda: len(self.answers) == expected)
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    deadline = asyncio.get_running_loop().time() + DEADLINE_S
+    while not holds():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.005)
+
+
+def run(directory: Path, story: Callable[[Source], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        source = Source(directory)
+        await source.start()
+        try:
+            await source.write(RECORDS)
+            await story(source)
+        finally:
+            await source.stop()
+
+    asyncio.run(whole())
+
+
+def test_a_copy_is_read_in_pieces(tmp_path: Path) -> None:
+    """What is committed after its beginning is not in it."""
+
+    async def story(source: Source) -> None:
+        begun = await source.begin_copy()
+        await source.write(RECORDS + 1)
+        pieces = []
+        while sum(map(len, pieces)) < begun["bytes"]:
+            pieces.append(await source.copy_piece(begun["copy"], sum(map(len, pieces))))
+        assert {len(piece) for piece in pieces[:-1]} == {PIECE_BYTES_MAX}
+        unpacker = msgpack.Unpacker(use_list=False)
+        unpacker.feed(b"".join(pieces))
+        assert len(list(unpacker)) == 1 + RECORDS
+        await source.end_copy(begun["copy"])
+        later = await source.begin_copy()
+        assert later["commit_index"] > begun["commit_index"] > 0
+
+    run(tmp_path, story)
+
+
+def test_one_copy_is_read_at_a_time(tmp_path: Path) -> None:
+    async def story(source: Source) -> None:
+        first = await source.begin_copy()
+        with pytest.raises(RuntimeError, match="one at a time"):
+            await source.begin_copy()
+        await source.end_copy(first["copy"])
+        second = await source.begin_copy()
+        with pytest.raises(RuntimeError, match="copy 1 of source is gone"):
+            await source.copy_piece(first["copy"], 0)
+        assert await source.copy_piece(second["copy"], 0)
+
+    run(tmp_path, story)
+
+
+def test_a_copy_is_dropped_when_its_reader_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_source, "COPY_IDLE_S", 0.05)
+
+    async def story(source: Source) -> None:
+        begun = await source.begin_copy()
+        await until(lambda: source._copy is None)
+        with pytest.raises(RuntimeError, match="its reader was silent for too long"):
+            await source.copy_piece(begun["copy"], 0)
+        assert (await source.begin_copy())["copy"] == begun["copy"] + 1
+
+    run(tmp_path, story)
