@@ -27,10 +27,6 @@ class WrongDirectory(StorageError):
     """The directory belongs to another tier or to another replica."""
 
 
-class JournalLost(StorageError):
-    """A replica that took part before has no journal any more: it must not vote as if it never had."""
-
-
 class JournalDamaged(StorageError):
     """Bytes that were once whole are not: cutting them off could lose acknowledged entries."""
 

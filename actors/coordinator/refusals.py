@@ -73,11 +73,6 @@ def refusal(request: Request, error_code: int, message: str | None = None) -> An
     return _BY_API_KEY[request.api_key](request, _AS_COORDINATOR_ERROR.get(error, error), message)
 
 
-def loading_answer(request: Request) -> Any:
-    """What a leader answers before it serves: COORDINATOR_LOAD_IN_PROGRESS, save to Heartbeat (W4)."""
-    return refusal(request, ErrorCode.coordinator_load_in_progress)
-
-
 def refused_fetch(group: OffsetFetchGroup, error: ErrorCode, api_version: int) -> FetchedGroup:
     """One group of an OffsetFetch answer, refused. Version 1 says it on each partition (W6, KAFKA-19246)."""
     if api_version > _FETCH_ERROR_ON_PARTITIONS_VERSION:

@@ -18,7 +18,6 @@ from actors.protocol.wire import CUT_SHORT, skip_tags, string_reader
 _FIXED: Final = struct.Struct(">hhi")
 _FIXED_AND_LENGTH: Final = struct.Struct(">hhih")
 _CLIENT_ID_AT: Final = _FIXED_AND_LENGTH.size
-_HEADER_BYTES_MIN: Final = _FIXED.size
 
 _FLEXIBLE: Final[dict[tuple[int, int], bool]] = {
     (api_key, api_version): is_flexible(api_key, api_version)
@@ -36,13 +35,6 @@ class Header(NamedTuple):
     correlation_id: int
     client_id: str = ""
     """"" for null."""
-
-
-def peek(frame: bytes) -> Header:
-    """API key, version and correlation id alone. Raises MalformedRequest below 8 bytes, nothing else."""
-    if len(frame) < _HEADER_BYTES_MIN:
-        raise MalformedRequest("a frame of fewer than 8 bytes")
-    return Header(*_FIXED.unpack_from(frame))
 
 
 def parse_header(frame: bytes) -> tuple[Header, int]:

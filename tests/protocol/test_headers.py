@@ -9,7 +9,7 @@ import pytest
 
 from actors.protocol import api_keys
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
-from actors.protocol.headers import Header, parse_header, peek
+from actors.protocol.headers import Header, parse_header
 from actors.protocol.versions import is_flexible
 from tests.protocol.random_entities import EVERY_VERSION, random_text, request_head
 
@@ -22,7 +22,6 @@ def test_headers_of_every_api_and_version_are_read_as_kio_wrote_them() -> None:
             head = request_head(api_key, api_version, correlation_id, client_id)
             expected = Header(api_key, api_version, correlation_id, client_id or "")
             assert parse_header(head + b"body") == (expected, len(head))
-            assert peek(head) == Header(api_key, api_version, correlation_id)
 
 
 def test_every_prefix_of_a_header_is_malformed() -> None:
@@ -64,12 +63,6 @@ def test_w13_an_unknown_version_of_api_versions_passes_for_its_error_35() -> Non
     for api_version in (-1, 5, 32767):
         frame = struct.pack(">hhih", api_keys.API_VERSIONS, api_version, 9, 3) + b"abc" + b"\xff\xff"
         assert parse_header(frame) == (Header(api_keys.API_VERSIONS, api_version, 9, "abc"), 13)
-
-
-def test_peek_reads_any_eight_bytes_and_refuses_fewer() -> None:
-    assert peek(b"\xff" * 8) == Header(-1, -1, -1)
-    with pytest.raises(MalformedRequest):
-        peek(bytes(7))
 
 
 def test_random_bytes_give_a_header_or_a_refusal() -> None:
