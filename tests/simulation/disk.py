@@ -1,4 +1,9 @@
-"""A disk that forgets: what was not synced may be gone, wholly or in part, after a power loss."""
+"""A disk that forgets: what was not synced may be gone, wholly or in part, after a power loss.
+
+It also fails as disks do: full (a part of the last write may be there), a sync that fails (the kernel may
+have dropped what it could not write; a later sync that succeeds proves nothing), a bit that flips, a
+directory that vanishes under the process, and the machine's end between any two operations.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +11,92 @@ import random
 from collections.abc import Callable
 
 from storage.disk import AppendFile, DirectoryLock
+from storage.journal import SEGMENT_SUFFIX
+from storage.records import RECORD_MAGIC
+
+ENOENT, EIO, ENOSPC = 2, 5, 28
+SYNC_S = (0.0001, 0.005)
+SLOW_SYNC_S = (0.05, 0.3)
+STUCK_SYNC_S = (0.2, 0.9)
+TORN_BYTES_MAX = 12
+"""Of zeros where the end of a torn write should be: fewer than any record has."""
+
+
+class PowerLost(BaseException):
+    """The machine ends here, in the middle of what it did. No production code may catch it."""
 
 
 class SimFile:
-    def __init__(self, disk: SimDisk) -> None:
+    """What a file holds, whoever has it open."""
+
+    __slots__ = ("content", "dropped", "failures", "synced")
+
+    def __init__(self) -> None:
         self.content = bytearray()
         self.synced = 0
+        self.dropped: int | None = None
+        """Bytes from here on were in pages that a failed sync may have dropped."""
+        self.failures = 0
+
+    def fail_sync(self) -> None:
+        self.failures += 1
+        if self.dropped is None:
+            self.dropped = self.synced
+
+    @property
+    def kept(self) -> int:
+        """Bytes that no power loss takes."""
+        return self.synced if self.dropped is None else min(self.synced, self.dropped)
+
+    def drop(self, chance: random.Random) -> None:
+        """What was in memory only is gone, from somewhere on; the end may be torn."""
+        kept = self.kept
+        end = chance.randint(kept, len(self.content))
+        del self.content[end:]
+        if chance.random() < 0.3:
+            torn = chance.randint(0, min(TORN_BYTES_MAX, end - kept))
+            self.content[end - torn :] = bytes(torn)
+        self.synced, self.dropped = len(self.content), None
+
+
+class Handle:
+    """An open file. A failed sync is told once to each handle, to whoever syncs it first (Linux's errseq)."""
+
+    def __init__(self, disk: SimDisk, file: SimFile) -> None:
         self._disk = disk
+        self._file = file
+        self._failures_told = file.failures
 
     def append(self, content: bytes) -> None:
-        if self._disk.full:
-            raise OSError(28, "No space left on device")
-        self.content += content
+        disk = self._disk
+        disk.operate()
+        if disk.full:
+            self._file.content += content[: disk.chance.randint(0, len(content))]
+            raise OSError(ENOSPC, "No space left on device")
+        self._file.content += content
 
     def sync(self) -> None:
-        if self._disk.deferred is not None:
-            self._disk.deferred.append((self, len(self.content)))
+        disk = self._disk
+        disk.operate()
+        if disk.failing:
+            self._file.fail_sync()
+        self._tell()
+        if disk.deferred is not None:
+            disk.deferred.append((self, len(self._file.content)))
         else:
-            self.synced = len(self.content)
+            self._file.synced = len(self._file.content)
+
+    def end_sync(self, size: int) -> None:
+        """A sync that began when the file had this size ends. Raises OSError."""
+        if self._disk.failing:
+            self._file.fail_sync()
+        self._tell()
+        self._file.synced = max(self._file.synced, min(size, len(self._file.content)))
+
+    def _tell(self) -> None:
+        if self._failures_told != self._file.failures:
+            self._failures_told = self._file.failures
+            raise OSError(EIO, "Input/output error")
 
     def close(self) -> None:
         pass
@@ -39,21 +112,83 @@ class SimDisk:
 
     def __init__(self, chance: random.Random) -> None:
         self.full = False
-        self.deferred: list[tuple[SimFile, int]] | None = None
-        self._chance = chance
+        self.failing = False
+        """Syncs fail."""
+        self.gone = False
+        """The directory was removed under a process that still has its files open."""
+        self.sync_s = SYNC_S
+        """What a sync takes, between these."""
+        self.operations_left: int | None = None
+        """After so many more the machine ends; None: it does not."""
+        self.deferred: list[tuple[Handle, int]] | None = None
+        self.chance = chance
         self._names: dict[str, SimFile] = {}
         self._durable_names: dict[str, SimFile] = {}
 
+    def operate(self) -> None:
+        if self.operations_left is not None:
+            self.operations_left -= 1
+            if self.operations_left < 0:
+                self.operations_left = None
+                raise PowerLost
+
+    # -- what happens to it -------------------------------------------------------------------------
+
     def lose_power(self) -> None:
-        if self._chance.random() < 0.5:
+        self.deferred = None
+        if self.chance.random() < 0.5:
             self._names = dict(self._durable_names)
         for name in sorted(self._names):
-            file = self._names[name]
-            del file.content[self._chance.randint(file.synced, len(file.content)) :]
+            self._names[name].drop(self.chance)
         self._durable_names = dict(self._names)
 
+    def surviving(self) -> dict[str, bytes]:
+        """What would be there for sure if the machine lost power now, by name."""
+        return {name: bytes(file.content[: file.kept]) for name, file in self._durable_names.items()}
+
+    def process_ended(self) -> None:
+        """Its pages stay. Those that a failed sync has dropped are gone now, or are in memory only and look
+        clean: no sync writes them unless they are written again."""
+        self.deferred = None
+        for name in sorted(self._names):
+            file = self._names[name]
+            if file.dropped is not None and self.chance.random() < 0.5:
+                del file.content[file.dropped :]
+                file.synced, file.dropped = len(file.content), None
+
+    def vanish(self) -> None:
+        self._names.clear()
+        self._durable_names.clear()
+        self.gone = True
+
+    def replaced(self) -> None:
+        """Another disk, with nothing on it."""
+        self.vanish()
+        self.gone = self.full = self.failing = False
+
+    def flip(self) -> str | None:
+        """One bit that was synced, in a snapshot or in front of a whole record: what the very last record
+        says cannot be told from a torn write. Returns what was hit."""
+        reach = {name: self._damageable(name) for name in sorted(self._names)}
+        targets = [name for name, end in reach.items() if end > 0]
+        if not targets:
+            return None
+        name = self.chance.choice(targets)
+        position = self.chance.randrange(reach[name])
+        self._names[name].content[position] ^= 1 << self.chance.randrange(8)
+        return f"{name} at byte {position}"
+
+    def _damageable(self, name: str) -> int:
+        file = self._names[name]
+        if not name.endswith(SEGMENT_SUFFIX):
+            return file.synced if file.synced == len(file.content) else 0
+        end = file.content.rfind(RECORD_MAGIC, 0, file.synced)
+        return max(file.content.rfind(RECORD_MAGIC, 0, max(end, 0)), 0)
+
+    # -- storage.disk.Files -------------------------------------------------------------------------
+
     def make_directory(self, path: str) -> None:
-        pass
+        self.gone = False
 
     def lock(self, directory: str) -> DirectoryLock:
         return _Lock()
@@ -63,29 +198,64 @@ class SimDisk:
         return sorted(name.removeprefix(start) for name in self._names if name.startswith(start))
 
     def open_append(self, path: str) -> AppendFile:
+        self._touch()
         if path not in self._names:
-            self._names[path] = SimFile(self)
-        return self._names[path]
+            if self.full:
+                raise OSError(ENOSPC, "No space left on device")
+            self._names[path] = SimFile()
+        return Handle(self, self._names[path])
 
     def read(self, path: str) -> bytes:
-        return bytes(self._names[path].content)
+        return bytes(self._named(path).content)
+
+    def size(self, path: str) -> int:
+        return len(self._named(path).content)
+
+    def overwrite(self, path: str, content: bytes, offset: int = 0) -> None:
+        self.open_append(path)
+        file = self._names[path]
+        file.content[offset : offset + len(content)] = content
+        if file.dropped is not None and offset <= file.dropped and offset + len(content) == len(file.content):
+            file.synced, file.dropped = min(file.synced, offset), None
 
     def truncate(self, path: str, size: int) -> None:
-        file = self._names[path]
+        self._touch()
+        file = self._named(path)
         del file.content[size:]
         file.synced = size
+        if file.dropped is not None and size <= file.dropped:
+            file.dropped = None
 
     def remove(self, path: str) -> None:
+        self._touch()
+        self._named(path)
         del self._names[path]
 
     def rename(self, old: str, new: str) -> None:
+        self._touch()
+        self._named(old)
         self._names[new] = self._names.pop(old)
 
     def sync_directory(self, directory: str) -> None:
-        self._durable_names = dict(self._names)
+        self._touch()
+        start = f"{directory}/"
+        elsewhere = {n: file for n, file in self._durable_names.items() if not n.startswith(start)}
+        here = {n: file for n, file in self._names.items() if n.startswith(start)}
+        self._durable_names = elsewhere | here
+
+    def _touch(self) -> None:
+        self.operate()
+        if self.gone:
+            raise OSError(ENOENT, "No such file or directory")
+
+    def _named(self, path: str) -> SimFile:
+        if path not in self._names:
+            raise OSError(ENOENT, f"No such file or directory: {path}")
+        return self._names[path]
 
 
 Later = Callable[[float, Callable[[], None]], None]
+"""Do this so many seconds from now, if the process still lives."""
 
 
 class SyncExecutor:
@@ -97,18 +267,28 @@ class SyncExecutor:
         self._later = later
 
     def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        covered: list[tuple[SimFile, int]] = []
-        self._disk.deferred = covered
-        work()
-        self._disk.deferred = None
+        disk = self._disk
+        covered: list[tuple[Handle, int]] = []
+        disk.deferred = covered
+        error: OSError | None = None
+        try:
+            work()
+        except OSError as raised:
+            error = raised
+        finally:
+            disk.deferred = None
 
         def end() -> None:
-            for file, size in covered:
-                file.synced = max(file.synced, min(size, len(file.content)))
-            done(None)
+            failed = error
+            try:
+                for handle, size in covered:
+                    handle.end_sync(size)
+            except OSError as raised:
+                failed = raised
+            done(failed)
 
-        slow = self._chance.random() < 0.02
-        self._later(self._chance.uniform(0.1, 0.4) if slow else self._chance.uniform(0.0001, 0.005), end)
+        is_slow = self._chance.random() < 0.02
+        self._later(self._chance.uniform(*(SLOW_SYNC_S if is_slow else disk.sync_s)), end)
 
     def close(self) -> None:
         pass

@@ -1,7 +1,8 @@
-"""A deterministic world for Raft: virtual time, links as TCP has them, disks that forget, faults by seed.
+"""A deterministic world for storage and coordination: virtual time, hosts, links, clients, checkers.
 
-The same seed gives the same run, whatever PYTHONHASHSEED is: everything is sorted, and one source of chance
-drives it all. The checkers live here, outside the code under test.
+The classes under test are the production ones. Only socket, file, clock and randomness are replaced. The
+same seed gives the same run, whatever PYTHONHASHSEED is: everything is ordered, and one source of chance
+drives it.
 """
 
 from __future__ import annotations
@@ -9,19 +10,29 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
-import msgpack
-from crc32c import crc32c
-
+from actors.replica import Replica
 from storage.core import RaftConfig
-from storage.errors import Busy
-from storage.journal import Identity, Journal
+from storage.journal import Journal
 from storage.raft import Raft
-from storage.skeleton import Node, RaftTransport
 from storage.snapshot import SnapshotStore
-from tests.simulation.disk import SaveExecutor, SimDisk, SyncExecutor
+from tests.simulation.answers import Answers
+from tests.simulation.checkers import Bounds, Checks, State, Violation, Votes
+from tests.simulation.clients import Administrator, Committer, Flood, LogCommitter, Reader
+from tests.simulation.disk import SYNC_S
+from tests.simulation.evidence import Evidence
+from tests.simulation.hosts import Host, Process
 from tests.simulation.links import Links
+from tests.simulation.machines import COORDINATOR, LOG, METADATA, Kind, image_of
+from tests.simulation.members_client import ClassicMember, ConsumerMember, Member, is_stable
+from tests.simulation.placement import Placement
+from tests.simulation.promises import Promises
+from tests.simulation.rules import Rules
+
+__all__ = ["CONFIG", "PRODUCTION", "Code", "Trace", "Violation", "World"]
 
 CONFIG = RaftConfig(
     batch_bytes=600,
@@ -29,225 +40,238 @@ CONFIG = RaftConfig(
     entry_bytes_max=20_000,
     pending_bytes_max=20_000,
     snapshot_journal_bytes_min=6_000,
-    snapshot_chunk_bytes=200,
+    snapshot_chunk_bytes=400,
 )
+"""Small: segments, snapshots and chunks come all the time."""
+
+QUIET_S = 3.0
+"""Simulated time within which silent clients are forgotten."""
+
+Trace = Callable[[float, str, str], None]
+"""Called with the simulated time in seconds, the replica (or client) and what it does."""
 
 
-class Violation(AssertionError):
-    """A safety property does not hold."""
+class Code(NamedTuple):
+    """The classes under test."""
+
+    raft: type[Any]
+    replica: type[Any]
+    journal: type[Any]
+    snapshots: type[Any]
 
 
-class Machine:
-    """A state that tells everything ever applied by one checksum, and grows enough to make chunks."""
-
-    def __init__(self, world: World, replica: Replica) -> None:
-        self._world = world
-        self._replica = replica
-        self.index = 0
-        self.digest = 0
-        self.kept: list[bytes] = []
-        self.leading = False
-
-    def apply(self, index: int, term: int, command: bytes) -> None:
-        if index <= self.index:
-            raise Violation(f"entry {index} applied after entry {self.index}")
-        self.index = index
-        self.digest = crc32c(command, crc32c(b"%d %d" % (index, term), self.digest))
-        self.kept = [*self.kept[-19:], command]
-        self._world.applied(self._replica, index, term, command, self.digest)
-
-    def snapshot(self) -> bytes:
-        content: bytes = msgpack.packb((self.index, self.digest, self.kept))
-        return content
-
-    def restore(self, data: bytes) -> None:
-        self.index, self.digest, self.kept = msgpack.unpackb(data)
-
-    def on_leading(self, term: int) -> None:
-        self.leading = True
-
-    def on_fallen(self) -> None:
-        self.leading = False
-        self._replica.proposed.clear()
-
-
-class SimTransport(RaftTransport):
-    def __init__(self, links: Links, own_id: str) -> None:
-        super().__init__(None, None, [])
-        self._links = links
-        self._own_id = own_id
-
-    def send(self, node: Node, message: Any) -> bool:
-        return self._links.send(self._own_id, node.id, tuple(message))
-
-    def destroy(self) -> None:
-        pass
-
-
-class Replica:
-    """One replica's place in the world: its disk and clock stay, its processes come and go."""
-
-    def __init__(self, world: World, replica_id: str) -> None:
-        self.world = world
-        self.id = replica_id
-        self.disk = SimDisk(world.chance)
-        self.rate = world.chance.uniform(0.96, 1.04)
-        self.offset = world.chance.uniform(0, 1_000)
-        self.raft: Raft | None = None
-        self.machine: Machine | None = None
-        self.transport: SimTransport | None = None
-        self.life = 0
-        self.paused_until = 0.0
-        self.proposed: dict[int, tuple[int, bytes]] = {}
-        self._tick_at = float("inf")
-
-    def clock(self) -> float:
-        return self.world.now * self.rate + self.offset
-
-    def start(self) -> None:
-        world, life = self.world, self.life
-        identity = Identity(tier_id="sim", replica_id=self.id)
-
-        def later(delay: float, work: Callable[[], None]) -> None:
-            world.at(world.now + delay, lambda: work() if self.life == life else None)
-
-        executor = SyncExecutor(self.disk, world.chance, later) if world.sync else None
-        journal = Journal(self.disk, "j", identity, executor=executor, notify=self.wake, segment_bytes=4_000)
-        saver = SaveExecutor(world.chance, later)
-        snapshots = SnapshotStore(self.disk, "s", identity, executor=saver, notify=self.wake)
-        self.machine = Machine(world, self)
-        self.transport = SimTransport(world.links, self.id)
-        self.raft = world.raft_class(
-            self_id=self.id,
-            peer_ids=tuple(other for other in world.ids if other != self.id),
-            transport=self.transport,
-            journal=journal,
-            snapshots=snapshots,
-            machine=self.machine,
-            clock=self.clock,
-            random=world.chance,
-            settings=CONFIG,
-        )
-        self.wake()
-
-    def stop(self) -> None:
-        """The process is gone, without a word."""
-        self.life += 1
-        self.raft = self.machine = self.transport = None
-        self.proposed.clear()
-        self.paused_until = 0.0
-        self._tick_at = float("inf")
-
-    def wake(self) -> None:
-        """Tick in this very moment, once."""
-        self._tick_by(max(self.world.now, self.paused_until))
-
-    def _tick_by(self, at: float) -> None:
-        if at < self._tick_at:
-            self._tick_at = at
-            life = self.life
-            self.world.at(at, lambda: self._tick(at) if self.life == life and self._tick_at == at else None)
-
-    def _tick(self, due: float) -> None:
-        if self.paused_until > self.world.now:
-            self._tick_at = float("inf")
-            self._tick_by(self.paused_until)
-            return
-        assert self.raft is not None
-        self._tick_at = float("inf")
-        self.raft.tick()
-        next_at = self.raft.next_tick_at
-        if next_at != float("inf"):
-            self._tick_by(max(self.world.now + 0.00001, (next_at - self.offset) / self.rate + 0.000001))
+PRODUCTION = Code(Raft, Replica, Journal, SnapshotStore)
 
 
 class World:
-    """Three (or five) replicas, a client, and faults. `run` raises Violation, or what the code raised."""
+    """Replicas of one group, their clients, and all that may happen to them."""
 
-    def __init__(self, seed: int, replicas: int = 3, raft_class: type[Raft] = Raft) -> None:
-        self.chance = random.Random(seed)
-        self.raft_class = raft_class
+    def __init__(
+        self, seed: int, *, replicas: int | None, code: Code = PRODUCTION, trace: Trace | None = None
+    ) -> None:
+        chance = self.chance = random.Random(seed)
+        self.seed = seed
+        self.code = code
+        self.trace = trace
+        self.config = replace(CONFIG, snapshot_chunk_bytes=chance.choice((200, 400, 400, 50_000)))
         self.now = 0.0
-        self.sync = self.chance.random() < 0.75
-        self.ids = tuple(f"r{number}" for number in range(replicas))
-        self.links = Links(self)
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = 0
-        self.replicas = {replica_id: Replica(self, replica_id) for replica_id in self.ids}
-        self.committed: dict[int, tuple[int, bytes]] = {}
-        self.digests: dict[int, int] = {}
-        self.acknowledged_index = 0
-        self.acknowledged = 0
-        self.lease_reads = 0
         self.events = 0
-        self._serial = 0
+        self.is_healed = False
+        self.is_over = False
         self.quiet_until = 0.0
-        """No client writes before this time: with equal logs anybody can be elected."""
+        """No commits before this time: with equal logs anybody can be elected."""
+        self.sync = chance.random() < 0.8
+        self.one_machine = chance.random() < 0.4
+        """All replicas have one clock."""
+        self.kind: Kind = chance.choices((COORDINATOR, LOG, METADATA), (50, 38, 12))[0]
+        drawn = chance.choices((1, 3, 5), (8, 72, 20))[0]
+        self.founders = tuple(range(drawn if replicas is None else replicas))
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+        self._ids = 0
+        self.image_version = 1
+        self._no_clients_until: dict[int, float] = {}
+        self.state = State()
+        self.checks = Checks(self)
+        self.votes = Votes()
+        self.promises = Promises()
+        self.rules = Rules(self)
+        self.evidence = Evidence()
+        self.bounds = Bounds(self)
+        self.links = Links(self)
+        self.answers = Answers(self)
+        self.hosts: dict[int, Host] = {}
+        for number in self.founders:
+            self.hosts[number] = Host(self, number, is_founder=True)
+        self.placement = Placement(self)
+        self.clients = self._clients()
+
+    def _clients(self) -> list[Any]:
+        if self.kind is LOG:
+            names = [f"log-{number}" for number in range(3)]
+            return [
+                Flood(self),
+                Reader(self, "reader", "log"),
+                *(LogCommitter(self, name, "log", 0.01) for name in names),
+            ]
+        if self.kind is METADATA:
+            return [Administrator(self, "admin-0"), Administrator(self, "admin-1")]
+        number = self.chance.randint(2, 3)
+        return [
+            Reader(self, "reader", "simple"),
+            *(Committer(self, f"committer-{each}", "simple", 0.015) for each in range(2)),
+            *(ClassicMember(self, f"classic-{each}", "classic") for each in range(number)),
+            *(ConsumerMember(self, f"consumer-{each}", "consumer") for each in range(number)),
+        ]
+
+    # -- time ---------------------------------------------------------------------------------------
 
     def at(self, when: float, work: Callable[[], None]) -> None:
         self._count += 1
-        heapq.heappush(self._events, (when, self._count, work))
+        heapq.heappush(self._queue, (when, self._count, work))
+
+    def after(self, seconds: float, work: Callable[[], None]) -> None:
+        self.at(self.now + seconds, work)
+
+    def every(self, period: float, work: Callable[[], None]) -> None:
+        """Until the run is over."""
+
+        def again() -> None:
+            work()
+            self.after(self.chance.uniform(0.5, 1.5) * period, again)
+
+        self.after(0.0, again)
 
     def run_until(self, end: float) -> None:
-        while self._events and self._events[0][0] <= end:
-            when, _, work = heapq.heappop(self._events)
+        queue = self._queue
+        while queue and queue[0][0] <= end:
+            when, _, work = heapq.heappop(queue)
             self.now = max(self.now, when)
             self.events += 1
             work()
         self.now = max(self.now, end)
 
-    def alive(self) -> list[Replica]:
-        return [replica for replica in self.replicas.values() if replica.raft is not None]
+    def note(self, name: str, what: str) -> None:
+        if self.trace is not None:
+            self.trace(self.now, name, what)
 
-    # -- checkers -----------------------------------------------------------------------------------
+    # -- who is there -------------------------------------------------------------------------------
 
-    def applied(self, replica: Replica, index: int, term: int, command: bytes, digest: int) -> None:
-        if self.committed.setdefault(index, (term, command)) != (term, command):
-            raise Violation(f"{replica.id} applied another entry {index} than was committed")
-        if self.digests.setdefault(index, digest) != digest:
-            raise Violation(f"{replica.id} differs from others after entry {index}")
-        if replica.proposed.pop(index, None) == (term, command):
-            self.acknowledged_index = max(self.acknowledged_index, index)
-            self.acknowledged += 1
+    def processes(self) -> list[Process]:
+        """Alive, by number; those that are paused too."""
+        return [host.process for host in self.hosts.values() if host.process is not None]
 
-    def check_leases(self) -> None:
-        holders = [
-            replica for replica in self.alive() if replica.raft is not None and replica.raft.has_lease()
+    def members(self) -> list[Process]:
+        """Of the group as it should be."""
+        wanted = self.placement.target() or {}
+        return [process for process in self.processes() if process.member_id in wanted]
+
+    def leader(self) -> Process | None:
+        """Who may answer now."""
+        for process in self.processes():
+            if process.raft.has_lease() and process.host.paused_until <= self.now:
+                return process
+        return None
+
+    def add_host(self) -> Host:
+        """Another replica, with a number that nobody had."""
+        number = len(self.hosts)
+        host = self.hosts[number] = Host(self, number, is_founder=False)
+        host.start()
+        return host
+
+    def change_topics(self) -> None:
+        """Coordinators hear of a topic that came or went, each in its own time."""
+        self.image_version += 1
+        image = image_of(self.image_version)
+        if self.kind is COORDINATOR:
+            for process in self.processes():
+                self.after(self.chance.uniform(0, 0.3), partial(process.on_metadata, image))
+
+    def new_id(self) -> str:
+        self._ids += 1
+        return f"{self._ids:012}"
+
+    def reaches(self, process: Process) -> bool:
+        """Whether clients and this replica reach each other."""
+        return self._no_clients_until.get(process.number, 0.0) <= self.now
+
+    def cut_clients(self, number: int, seconds: float) -> None:
+        self._no_clients_until[number] = self.now + seconds
+
+    # -- the end ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        for host in list(self.hosts.values()):
+            self.after(self.chance.uniform(0, 0.05), host.start)
+        for client in self.clients:
+            self.after(self.chance.uniform(0.3, 0.8), client.start)
+        self.every(0.06, self.links.connect_all)
+        self.every(0.006, self.checks.leases)
+        self.every(0.1, self.placement.step)
+        self.every(0.25, self._look_after)
+
+    def _look_after(self) -> None:
+        """What an operator, or Ray, does: a replica that stopped because of its disk is started anew."""
+        self.answers.overdue()
+        for process in self.processes():
+            if process.raft.status()["failure"] is not None:
+                process.host.stop(for_s=0.05)
+
+    def heal(self) -> None:
+        self.is_healed = True
+        self.votes.on_granted = None
+        self.quiet_until = 0.0
+        self._no_clients_until.clear()
+        for host in list(self.hosts.values()):
+            host.disk.full = host.disk.failing = False
+            host.disk.sync_s = SYNC_S
+            host.disk.operations_left = None
+            host.paused_until = min(host.paused_until, self.now)
+            if host.process is None:
+                host.start()
+            else:
+                host.process.wake()
+        self.links.unblock()
+
+    def complaint(self, since: float) -> str | None:
+        """What is not as it has to be in a world that was healed at `since`; None when all is well."""
+        wanted = self.placement.target()
+        if wanted is None or self.checks.members != self.placement.members():
+            return f"the members are {self.checks.members}, wanted are {wanted}"
+        states = [
+            (p.name, p.raft.applied_index, p.raft.commit_index, p.raft.last_index) for p in self.members()
         ]
-        if len(holders) > 1:
-            raise Violation(f"{[replica.id for replica in holders]} hold leases at {self.now}")
-        for replica in holders:
-            assert replica.raft is not None
-            self.lease_reads += 1
-            if replica.raft.applied_index < self.acknowledged_index:
-                raise Violation(f"{replica.id} would read without entry {self.acknowledged_index}")
+        if len(states) < len(wanted) or self.leader() is None:
+            return f"of {sorted(wanted)} there are {states}; the leader is {self.leader()}"
+        if min(state[1] for state in states) < self.checks.committed_index - 20:
+            return f"some lag: {states}, committed is entry {self.checks.committed_index}"
+        late = [client.name for client in self.clients if not client.is_well(since)]
+        if late:
+            return f"{late} get nothing done"
+        for cls in (ClassicMember, ConsumerMember):
+            group: list[Member] = [client for client in self.clients if isinstance(client, cls)]
+            if group and not is_stable(group):
+                return f"{[(m.name, m.epoch, m.owned, m.is_settled) for m in group]} are not stable"
+        return None
 
-    def converged(self) -> bool:
-        """All replicas are alive and have applied the same, all that was acknowledged included."""
-        rafts = [replica.raft for replica in self.alive()]
-        if len(rafts) < len(self.ids):
-            return False
-        indexes = {raft.applied_index for raft in rafts if raft is not None}
-        leads = [raft for raft in rafts if raft is not None and raft.serving and raft.has_lease()]
-        return len(indexes) == 1 and len(leads) == 1 and min(indexes) >= self.acknowledged_index
+    def finish(self) -> None:
+        """Clients fall silent, their sessions end, and all replicas come to the same state. Raises
+        Violation."""
+        self.is_over = True
+        deadline = self.now + QUIET_S
+        while (complaint := self._unequal()) is not None:
+            if self.now > deadline:
+                raise Violation(f"progress: {complaint}")
+            self.run_until(self.now + 0.1)
+        for process in self.members():
+            self.checks.compare(process, process.raft.applied_index)
+        self.bounds.journals()
 
-    # -- client -------------------------------------------------------------------------------------
-
-    def propose(self) -> None:
-        """Propose a few commands to whoever believes to lead."""
-        if self.now < self.quiet_until:
-            return
-        for replica in self.alive():
-            raft, machine = replica.raft, replica.machine
-            if raft is None or machine is None or not machine.leading or replica.paused_until > self.now:
-                continue
-            for _ in range(self.chance.randint(1, 4)):
-                self._serial += 1
-                size = self.chance.choice((10, 40, 40, 150, 900))
-                command = (b"%d " % self._serial).ljust(size, b".")
-                try:
-                    index = raft.propose(command)
-                except Busy:
-                    break
-                replica.proposed[index] = (raft.term, command)
-            replica.wake()
+    def _unequal(self) -> str | None:
+        processes = self.members()
+        indexes = {process.raft.applied_index for process in processes}
+        if len(indexes) != 1 or min(indexes) < self.checks.committed_index:
+            return f"the replicas end at entries {sorted(indexes)}"
+        waiting = [process.name for process in processes if not process.machine.is_settled]
+        return f"{waiting} still wait for commits" if waiting else None

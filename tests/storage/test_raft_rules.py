@@ -101,6 +101,19 @@ def test_votes_are_counted_by_replica_not_by_message(bench: Bench) -> None:
     assert (bench.raft.term, bench.raft.is_leader) == (1, False)
 
 
+def test_a_vote_of_another_term_elects_nobody(bench: Bench) -> None:
+    for _ in range(2):
+        bench.later(1.0)
+        bench.tick()
+        term = bench.raft.term
+        bench.tell("b", PreVoteAnswer(PRE_VOTE_ANSWER, term, term + 1, True))
+    assert bench.raft.term == 2
+    bench.tell("b", VoteAnswer(VOTE_ANSWER, 1, True))
+    assert not bench.raft.is_leader
+    bench.tell("b", VoteAnswer(VOTE_ANSWER, 2, True))
+    assert bench.raft.is_leader
+
+
 def test_entries_are_acknowledged_only_when_they_are_durable(bench: Bench) -> None:
     bench.tell("b", append(1, (0, 0), entries(1, 1)))
     assert bench.tick(sync=False) == []

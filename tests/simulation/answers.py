@@ -1,0 +1,139 @@
+"""Requests on their way and their answers: each is answered once, or its connection is closed.
+
+What an answer says is judged in `histories` at the moment in which it leaves the replica.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from actors.contract import Request
+from tests.simulation.checkers import Violation
+from tests.simulation.histories import Histories
+
+if TYPE_CHECKING:
+    from tests.simulation.hosts import Process
+    from tests.simulation.world import World
+
+OVERDUE_S = 3.0
+"""Longer than any answer may take while its replica runs: a join is parked for the rebalance timeout, what
+waits for a commit for as long as a leader that is cut off believes to lead."""
+
+
+class Ask(NamedTuple):
+    """What a client wants answered."""
+
+    api_key: int
+    version: int
+    body: Any
+    timeout_s: float = 0.4
+
+
+class Asker(Protocol):
+    name: str
+    is_near: bool
+    """On the replicas' side of whatever cuts clients off."""
+
+    def answered(self, asked: Asked, body: Any | None) -> None:
+        """`body` None: the connection is gone, nobody knows what became of the request."""
+
+
+class Asked:
+    """One request as sent to one process; sent again it is another."""
+
+    __slots__ = (
+        "arrived_at",
+        "client",
+        "floors",
+        "is_abandoned",
+        "is_answered",
+        "process",
+        "request",
+        "sent_at",
+    )
+
+    def __init__(self, client: Asker, process: Process, request: Request, floors: dict[Any, int]) -> None:
+        self.client = client
+        self.process = process
+        self.request = request
+        self.floors = floors
+        """What answers must not fall behind, as of the sending; see Histories."""
+        self.sent_at = process.world.now
+        self.arrived_at = 0.0
+        self.is_answered = False
+        self.is_abandoned = False
+        """The client waits no longer and has closed the connection: it will not see the answer."""
+
+
+class Answers:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.histories = Histories(world)
+        self.count = 0
+        self._asked: dict[int, Asked] = {}
+        self._open: dict[Process, dict[int, Asked]] = {}
+
+    def send(self, client: Asker, process: Process, ask: Ask) -> Asked:
+        """A request leaves for `process`; `client.answered` is called unless answer or request are lost."""
+        world = self._world
+        token = len(self._asked) + 1
+        request = Request(token, ask.api_key, ask.version, client.name, f"/{client.name}", ask.body)
+        asked = Asked(client, process, request, self.histories.floors(ask))
+        self._asked[token] = asked
+        if client.is_near or world.reaches(process):
+            world.after(world.chance.uniform(0.0001, 0.002), lambda: process.submit(asked))
+        return asked
+
+    def arrived(self, asked: Asked) -> None:
+        asked.arrived_at = self._world.now
+        self._open.setdefault(asked.process, {})[asked.request.token] = asked
+
+    def open_at(self, process: Process) -> int:
+        return len(self._open.get(process, ()))
+
+    def given(self, process: Process, token: int, body: Any) -> None:
+        """The replica answers."""
+        asked = self._asked.get(token)
+        if asked is None or asked.process is not process:
+            raise Violation(f"answers: {process.name} answers request {token}, which nobody sent to it")
+        if asked.is_answered:
+            raise Violation(f"answers: {process.name} answers request {token} twice: {body}")
+        asked.is_answered = True
+        del self._open[process][token]
+        self.count += 1
+        world = self._world
+        if world.trace is not None:
+            world.trace(world.now, process.name, f"answers {asked.client.name}: {body!r:.160}")
+        self.histories.judge(asked, body)
+        if world.reaches(process):
+            world.after(world.chance.uniform(0.0001, 0.002), lambda: asked.client.answered(asked, body))
+
+    def fallen(self, process: Process) -> None:
+        """No longer leading, it has to refuse all who wait."""
+        waiting = self._open.get(process)
+        if waiting:
+            request = next(iter(waiting.values())).request
+            raise Violation(
+                f"answers: {process.name} no longer leads and lets {len(waiting)} requests wait, as {request}"
+            )
+
+    def lost(self, asked: Asked) -> None:
+        """It reached a port on which nobody listens any more."""
+        self._world.after(0.001, lambda: asked.client.answered(asked, None))
+
+    def closed(self, process: Process, *, power_lost: bool) -> None:
+        """The process is gone, its host closes its connections, unless that is gone too."""
+        for asked in self._open.pop(process, {}).values():
+            asked.is_answered = True
+            if not power_lost:
+                self.lost(asked)
+
+    def overdue(self) -> None:
+        """Nobody waits for ever, once the process runs again."""
+        now = self._world.now
+        for process in self._world.processes():
+            for asked in self._open.get(process, {}).values():
+                if now - max(asked.arrived_at, process.host.paused_until) > OVERDUE_S:
+                    raise Violation(
+                        f"answers: {process.name} has not answered {asked.request} of {asked.arrived_at:.3f}"
+                    )

@@ -1,0 +1,66 @@
+"""One seed: faults, then health."""
+
+from __future__ import annotations
+
+from tests.simulation.faults import Faults
+from tests.simulation.world import PRODUCTION, Code, Trace, Violation, World
+
+__all__ = ["FAULTS_S", "HEAL_S", "PRODUCTION", "Code", "Trace", "Violation", "World", "run"]
+
+FAULTS_S = 3.0
+RETURNS = 0.3
+"""In so many runs a follower is cut off once more, for"""
+CUT_OFF_S = 1.1
+HEAL_S = 9.0
+"""Simulated time within which a healed world has to be well."""
+
+
+def run(
+    seed: int,
+    *,
+    replicas: int | None = None,
+    code: Code = PRODUCTION,
+    trace: Trace | None = None,
+    until: float | None = None,
+) -> World:
+    """Run one seed. `replicas` None: the seed decides; `until`: no fault begins later, in simulated seconds.
+
+    Raises Violation, whose text begins with the name of the checker, or what the code under test raised.
+    """
+    world = World(seed, replicas=replicas, code=code, trace=trace)
+    faults = Faults(world)
+    faults.schedule(FAULTS_S)
+    world.start()
+    world.run_until(FAULTS_S if until is None else min(until, FAULTS_S))
+    world.note("faults", "end")
+    world.heal()
+    healed_at = world.now
+    while (complaint := world.complaint(healed_at)) is not None:
+        if world.now > healed_at + HEAL_S:
+            raise Violation(f"progress: seed {seed} is not well {HEAL_S} s after the last fault: {complaint}")
+        world.run_until(world.now + 0.1)
+    if world.chance.random() < RETURNS:
+        _return_unnoticed(world)
+    world.finish()
+    return world
+
+
+def _return_unnoticed(world: World) -> None:
+    """A follower that was cut off and comes back deposes nobody (Raft dissertation, section 9.6)."""
+    leader = world.leader()
+    followers = [process for process in world.members() if process is not leader]
+    if leader is None or len(followers) < 2:
+        return
+    term, follower = leader.raft.term, world.chance.choice(followers)
+    world.note("faults", f"{follower.name} is cut off from the others")
+    for other in world.members():
+        if other is not follower:
+            world.links.block(follower.number, other.number, CUT_OFF_S)
+            world.links.block(other.number, follower.number, CUT_OFF_S)
+            world.links.cut(follower.number, other.number)
+    world.run_until(world.now + CUT_OFF_S + 0.7)
+    if (leader.raft.is_leader, leader.raft.term) != (True, term):
+        raise Violation(
+            f"elections: {leader.name} led term {term} until {follower.name} came back; nobody needed term "
+            f"{follower.raft.term}"
+        )
