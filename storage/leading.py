@@ -83,8 +83,7 @@ class Leading(Following):
     """Of the other voters."""
     _heartbeat_due_at = NEVER
     _lease_until = NEVER
-    _sent_index = 0
-    """Everything up to here has been given to the links, as far as their windows allow."""
+    _last_append: Append | None = None
     _transfer_to: str | None = None
     _transfer_deadline = NEVER
     _transfer_sent = False
@@ -183,14 +182,17 @@ class Leading(Following):
                     pass
             if beat and now - progress.sent_at > self._config.heartbeat_s / 2:
                 self._send_heartbeat(progress, now)
-        self._sent_index = last_index
 
-    def _send_append(self, progress: Progress, previous_index: int, entries: tuple[Entry, ...]) -> bool:
+    def _send_append(
+        self, progress: Progress, now: float, previous_index: int, entries: tuple[Entry, ...]
+    ) -> bool:
         previous_term = self._journal.term_at(previous_index)
         assert previous_term is not None, "what the log no longer holds goes as a snapshot"
-        now = self._clock()
         progress.sent_at = now
         message = Append(APPEND, self._term, now, self._commit_index, previous_index, previous_term, entries)
+        if message == self._last_append:
+            message = self._last_append  # peers in step get one message: links pack it once
+        self._last_append = message
         return self._send(progress.node, message)
 
     def _send_entries(self, progress: Progress, now: float) -> bool:
@@ -206,14 +208,14 @@ class Leading(Following):
         progress.window_bytes += size
         previous_index = progress.next_index - 1
         progress.next_index = entries[-1][1] + 1
-        return self._send_append(progress, previous_index, entries)
+        return self._send_append(progress, now, previous_index, entries)
 
     def _send_probe(self, progress: Progress, now: float) -> None:
         if progress.next_index <= self._journal.base_index:
             self._begin_snapshot(progress, now)
             return
         progress.awaiting = True
-        self._send_append(progress, progress.next_index - 1, ())
+        self._send_append(progress, now, progress.next_index - 1, ())
 
     def _send_heartbeat(self, progress: Progress, now: float) -> None:
         """While a snapshot is under way a heartbeat names entry 0, on which all logs agree."""
@@ -222,7 +224,7 @@ class Leading(Following):
             message = Append(APPEND, self._term, now, self._commit_index, 0, 0, ())
             self._send(progress.node, message)
         else:
-            self._send_append(progress, progress.next_index - 1, ())
+            self._send_append(progress, now, progress.next_index - 1, ())
 
     def _begin_snapshot(self, progress: Progress, now: float) -> None:
         others = (other.snapshot for other in self._progress.values() if other.snapshot is not None)

@@ -236,10 +236,12 @@ class Raft(Elections):
             self._change_members()
         elif now >= self._election_deadline:
             self._campaign(now)
-        # The sync runs in its thread while the entries travel.
-        journal.flush()
+        # First what takes longest: entries travel, and peers write them, while this replica writes them too.
+        # It counts its own copy when that is durable, and no sooner.
         if self._role == LEADER:
             self._replicate(now)
+        journal.flush()
+        if self._role == LEADER:
             self._advance_commit()
         self._apply_committed()
         self._answer_leader(now)

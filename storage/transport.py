@@ -109,6 +109,9 @@ class PeerTransport(RaftTransport):
         self._tasks: set[asyncio.Task[None]] = set()
         self._remarks: set[tuple[str | None, str]] = set()
         self._packer = msgpack.Packer()
+        self._packed_message: Any = None
+        """The last message that was packed: what goes to several peers is one object."""
+        self._packed_body = b""
         self._closed = False
 
     async def start(self) -> None:
@@ -137,7 +140,9 @@ class PeerTransport(RaftTransport):
         link = self._links.get(node.id)
         if link is None:
             return False
-        body = self._packer.pack(message)
+        if message is not self._packed_message:
+            self._packed_message, self._packed_body = message, self._packer.pack(message)
+        body = self._packed_body
         assert len(body) <= FRAME_BYTES_MAX, "the settings keep a message below a frame"
         if self._faults is not None:
             delay_s = self._faults.delay_s(node.id)

@@ -96,7 +96,9 @@ class Rules:
                 expected = unpack(command[1:])
                 break
         else:
-            expected = self._world.checks.members_at(journal.base_index)
+            # A newcomer with the whole log has learned of nobody before the first change in it.
+            base = journal.base_index
+            expected = self._world.checks.members_at(base) if base else journal.founders
         if process.members != expected:
             raise Violation(
                 f"members: {process.name} counts {process.members}; its log up to entry {journal.last_index} "
