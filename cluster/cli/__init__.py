@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 import typer
 
 from cluster.cli import backup, config, demo, down, groups, journal, leaders, replicas, status, topics, up
-from cluster.cli.common import examples
+from cluster.cli.common import examples, unwrap_help
 
 MODULES = (up, demo, status, down, topics, groups, leaders, replicas, backup, journal, config)
 ENTRY_POINT_GROUP = "groupd.commands"
@@ -29,6 +29,7 @@ app = typer.Typer(
 )
 for module in MODULES:
     module.register(app)
+unwrap_help(app)
 
 
 def _plug_in() -> None:
