@@ -21,7 +21,8 @@ class Roster:
 
     def __init__(self, self_id: str) -> None:
         self.peers: dict[str, Member] = {}
-        """All members but this replica, in the order of their ids."""
+        """All members but this replica, in the order of their ids; nor who it was before it lost its directory:
+        that one's address is our own."""
         self._self_id = self_id
         self._ids: frozenset[str] = frozenset()
         self._former: dict[str, float | None] = {}
@@ -30,7 +31,9 @@ class Roster:
     def set_members(self, members: Members) -> frozenset[str]:
         """Who belongs no more."""
         self.peers = {
-            member.member_id: member for member in sorted(members) if member.member_id != self._self_id
+            member.member_id: member
+            for member in sorted(members)
+            if replica_of(member.member_id) != replica_of(self._self_id)
         }
         ids = frozenset(member.member_id for member in members)
         left = self._ids - ids

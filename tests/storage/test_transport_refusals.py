@@ -257,6 +257,13 @@ def test_no_member_is_refused_for_good() -> None:
     assert roster.successor("2.1", 200.0) is None, "it left, and nobody has its place"
 
 
+def test_nobody_calls_who_it_was_before_it_lost_its_directory() -> None:
+    """While it gets its vote under the new name both are members, at one address."""
+    roster = Roster("1.93")
+    roster.set_members(members(("1.77", "1.93", "2.1")))
+    assert list(roster.peers) == ["2.1"]
+
+
 def test_what_is_remembered_of_former_members_is_bounded() -> None:
     roster = Roster(A)
     for number in range(1, 10 * FORMER_MAX):
