@@ -21,8 +21,8 @@ class Roster:
 
     def __init__(self, self_id: str) -> None:
         self.peers: dict[str, Member] = {}
-        """All members but this replica, in the order of their ids; nor who it was before it lost its directory:
-        that one's address is our own."""
+        """All members but this replica, in the order of their ids; not who it was before it lost its
+        directory either: that one's address is our own."""
         self._self_id = self_id
         self._ids: frozenset[str] = frozenset()
         self._former: dict[str, float | None] = {}
