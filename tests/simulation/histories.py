@@ -181,6 +181,8 @@ class Histories:
 
     def _heartbeat(self, asked: Asked, answer: HeartbeatResponse) -> None:
         request = asked.request.body
+        if not asked.process.machine.serving:
+            return  # while a leader loads, heartbeats are answered as if all were well (W4)
         if answer.error_code == NO_ERROR and request.generation_id < asked.floors[request.group_id]:
             raise Violation(
                 f"reads: {asked.process.name} confirms generation {request.generation_id} of "
