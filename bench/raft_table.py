@@ -119,15 +119,15 @@ def _table(title: str, first: str, *columns: str) -> Table:
 
 def _loads(all_figures: Iterable[Figures]) -> Table:
     table = _table(
-        "100-byte records, 3 replicas; CPU at 32 outstanding",
+        "100-byte records, 3 replicas: latency at 1 outstanding, records/s at 1, 32, 512, CPU at 32",
         "",
         "p50\nms",
         "p99\nms",
-        "records/s\n1 outstanding",
-        "\n32",
-        "\n512",
-        "leader\nus/record",
-        "follower\nus/record",
+        "/s\n1",
+        "/s\n32",
+        "/s\n512",
+        "leader\nus each",
+        "follower\nus each",
     )
     for each in all_figures:
         table.add_row(
@@ -150,9 +150,9 @@ def _lives(all_figures: Iterable[Figures]) -> Table:
         "\nn",
         "transfer\np50 ms",
         "\nmax ms",
-        "idle leader\n% of a core",
-        "follower\n%",
-        "recovery\ns/GiB",
+        "idle\nleader %",
+        "idle\nfollower %",
+        "recover\ns/GiB",
     )
     for each in all_figures:
         if each.idle_leader is None and each.recovery_s_per_gib is None and not each.failover_ms:
