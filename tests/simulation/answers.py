@@ -70,6 +70,8 @@ class Answers:
         self._world = world
         self.histories = Histories(world)
         self.count = 0
+        self.missed: set[str] = set()
+        """Clients that were given something in answer to a request which they had given up."""
         self._asked: dict[int, Asked] = {}
         self._open: dict[Process, dict[int, Asked]] = {}
 
@@ -105,6 +107,8 @@ class Answers:
         if world.trace is not None:
             world.trace(world.now, process.name, f"answers {asked.client.name}: {body!r:.160}")
         self.histories.judge(asked, body)
+        if asked.is_abandoned and getattr(body, "assignment", None) is not None:
+            self.missed.add(asked.client.name)
         if world.reaches(process):
             world.after(world.chance.uniform(0.0001, 0.002), lambda: asked.client.answered(asked, body))
 
