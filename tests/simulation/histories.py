@@ -211,6 +211,10 @@ class Histories:
         for partition in told:
             self._own(group_id, epoch, partition, member_id, "consumer")
         if asked.is_abandoned:
+            if request.member_epoch == 0:
+                # A join that came late, after its member had joined by another: to the coordinator the member
+                # begins anew and owns nothing. KIP-848 has no means to tell the two apart.
+                self.keeps(group_id, member_id, set())
             return
         until = asked.sent_at + SESSION_S
         for partition in told:
