@@ -162,9 +162,12 @@ class Faults:
 
     def _fail_syncs(self) -> None:
         if process := self._someone():
-            process.host.disk.failing = True
+            disk = process.host.disk
+            disk.failing = True
+            # A disk that fails is slow to say so: what is synced beside it must not take that for success.
+            disk.sync_s = SLOW_SYNC_S
+            self._world.after(0.4, partial(setattr, disk, "sync_s", SYNC_S))
             if self._chance.random() < 0.5:
-                disk = process.host.disk
                 self._world.after(self._chance.uniform(0.005, 0.05), partial(setattr, disk, "failing", False))
 
     def _losers(self) -> list[Host]:
