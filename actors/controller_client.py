@@ -8,7 +8,7 @@ from typing import Any
 
 from actors import runtime
 from actors.metadata.commands import pack, unpack
-from actors.spec import CONTROLLER_GROUP, TierSpec, controller_name
+from actors.spec import TierSpec, controller_name, controller_of
 
 log = logging.getLogger("groupd.broker")
 
@@ -74,8 +74,7 @@ class RayControllerClient:
         except Exception as error:
             log.info("the controllers cannot be listed: %r", error)
             return
-        prefix = f"{CONTROLLER_GROUP}-"
-        found = {int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)}
+        found = {replica for name in names if (replica := controller_of(name)) is not None}
         known = [replica for replica in self._replicas if replica in found]
         self._replicas = (known + sorted(found.difference(known))) or self._replicas
 

@@ -187,7 +187,13 @@ def broker_name(node_id: int) -> str:
 
 
 def controller_name(replica: int) -> str:
-    return f"controller-{replica}"
+    return f"{CONTROLLER_GROUP}-{replica}"
+
+
+def controller_of(name: str) -> int | None:
+    """The replica's number in the name of a controller's actor; None: another actor's name."""
+    group, _, replica = name.rpartition("-")
+    return int(replica) if group == CONTROLLER_GROUP else None
 
 
 def partition_name(partition: int, replica: int) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from actors import runtime
 from actors.runtime import ActorCallError
-from actors.spec import CONTROLLER_GROUP, TierSpec, partition_group
+from actors.spec import CONTROLLER_GROUP, TierSpec
 from cluster.actor_plan import ActorPlan, actors_of
+from cluster.repair import leader_of
 from cluster.tier import Status, gather_status
 from cluster.tier_file import TierError
 
@@ -32,8 +33,8 @@ class GroupLeaders:
         self.plans: dict[str, list[ActorPlan]] = {}
         """The replicas of each Raft group, preferred leader first."""
         for plan in actors_of(spec):
-            if plan.kind != "broker":
-                self.plans.setdefault(_group_of(plan), []).append(plan)
+            if plan.group is not None:
+                self.plans.setdefault(plan.group, []).append(plan)
         self._handles: dict[str, runtime.Handle] = {}
 
     def ask(self, group: str, what: Callable[[runtime.Handle], T]) -> T:
@@ -53,20 +54,20 @@ class GroupLeaders:
         """What the replicas of a group say, by actor name."""
         return gather_status(self.spec.namespace, [plan.name for plan in self.plans[group]])
 
+    def leading(self, group: str, statuses: Mapping[str, Status]) -> ActorPlan | None:
+        """Which replica of a group serves, by what they say (by actor name)."""
+        plans = self.plans[group]
+        leader = leader_of(statuses[plan.name] for plan in plans)
+        return next((plan for plan in plans if statuses[plan.name] is leader), None)
+
     def _leader(self, group: str) -> runtime.Handle:
         if group not in self._handles:
-            serving = {name: status for name, status in self.statuses(group).items() if status.get("serving")}
-            # For a moment two may serve; only one does in the newest term.
-            name = max(serving, key=lambda each: serving[each]["term"], default=None)
-            handle = None if name is None else runtime.find(name, self.spec.namespace)
+            plan = self.leading(group, self.statuses(group))
+            handle = None if plan is None else runtime.find(plan.name, self.spec.namespace)
             if handle is None:
                 raise NotNow("no replica leads")
             self._handles[group] = handle
         return self._handles[group]
-
-
-def _group_of(plan: ActorPlan) -> str:
-    return CONTROLLER_GROUP if plan.kind == "controller" else partition_group(plan.index[0])
 
 
 def _words(group: str) -> str:

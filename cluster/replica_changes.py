@@ -14,7 +14,7 @@ from actors.metadata.commands import NEW_REPLICA, PlaceGroup, pack, unpack
 from actors.metadata.records import GroupPlacementValue
 from actors.metadata.replicas import in_words
 from actors.runtime import ActorCallError
-from actors.spec import CONTROLLER_GROUP, Copies, Copy, broker_name, controller_name, partition_group
+from actors.spec import CONTROLLER_GROUP, Copies, Copy, broker_name, controller_of, partition_group
 from cluster import placement, tier_file
 from cluster.actor_plan import replica_plan
 from cluster.placement import Place
@@ -162,7 +162,8 @@ class ReplicaChanges:
         deadline = time.monotonic() + ANSWER_WAIT_S
         while True:
             why: object = "there is no controller"
-            for name in sorted(filter(_is_controller, runtime.list_actors(self._namespace))):
+            names = runtime.list_actors(self._namespace)
+            for name in sorted(name for name in names if controller_of(name) is not None):
                 handle = runtime.find(name, self._namespace)
                 try:
                     if handle is not None:
@@ -172,10 +173,6 @@ class ReplicaChanges:
             if time.monotonic() > deadline:
                 raise TierError(f"the controller does not answer ({why}); `groupd status` shows more")
             time.sleep(LOOK_INTERVAL_S)
-
-
-def _is_controller(name: str) -> bool:
-    return name.startswith(controller_name(0).removesuffix("0"))
 
 
 def present(tier: TierFile) -> TierFile:

@@ -19,7 +19,7 @@ from typing import Any
 
 from actors import runtime
 from actors.runtime import ActorCallError
-from actors.spec import NodeSpec, TierSpec, copies
+from actors.spec import NodeSpec, TierSpec, controller_of, copies
 from cluster import placement, tier_file
 from cluster.actor_plan import ActorPlan, actors_of, create_actor, make_run_dir, on_node, remove_run_dirs
 from cluster.leaders_return import settle_leaders
@@ -230,8 +230,8 @@ class Tier:
         namespace = self.spec.namespace
         names = _left(namespace)
         groups = [
-            [name for name in names if name.startswith("controller-")],
-            [name for name in names if not name.startswith("controller-")],
+            [name for name in names if controller_of(name) is not None],
+            [name for name in names if controller_of(name) is None],
         ]
         done = 0
         for group in groups:
@@ -265,7 +265,7 @@ def missing_leaders(spec: TierSpec, statuses: Mapping[str, Status]) -> list[str]
     missing = [
         f"partition {partition}" for partition in range(len(spec.placement)) if partition not in serving
     ]
-    controllers = [status for name, status in statuses.items() if name.startswith("controller-")]
+    controllers = [status for name, status in statuses.items() if controller_of(name) is not None]
     if not any(status.get("serving", status.get("role") == "leader") for status in controllers):
         missing.append("the controller")
     return missing

@@ -192,8 +192,11 @@ class Core(Skeleton):
             self._machine.restore(snapshot.data)
         except Exception as error:
             raise RaftFatal(f"restoring the snapshot at entry {snapshot.index} raised {error!r}") from error
-        members = snapshot.members
-        self._read_members(snapshot.index, self._journal.founders if members is None else members)
+        self._read_members(snapshot.index, self._members_of(snapshot))
+
+    def _members_of(self, snapshot: Snapshot) -> Members:
+        """One of format version 1 names none: the group was as it began."""
+        return self._journal.founders if snapshot.members is None else snapshot.members
 
     # -- terms and roles ----------------------------------------------------------------------------
 

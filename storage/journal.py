@@ -68,6 +68,11 @@ def explain(error: BaseException) -> str:
     return f"{error}{gone}"
 
 
+def _size_of(entries: list[Entry]) -> int:
+    """In bytes, as records."""
+    return sum(len(command) + ENTRY_OVERHEAD_BYTES for command, _, _ in entries)
+
+
 class Journal:
     """Not thread-safe: one loop owns it; only the sync itself runs in `executor`.
 
@@ -184,7 +189,7 @@ class Journal:
         term = self.term_at(index)
         assert term is not None, "what is compacted is committed and never taken back"
         keep = index - self.base_index
-        self.entry_bytes -= sum(len(entry[0]) + ENTRY_OVERHEAD_BYTES for entry in self._entries[keep:])
+        self.entry_bytes -= _size_of(self._entries[keep:])
         del self._entries[keep:]
         self._retract(index)
         self._buffer.append(Truncate(index, term))
@@ -207,7 +212,7 @@ class Journal:
         term = self.term_at(index)
         assert term is not None, "only held entries can be compacted"
         drop = index - self.base_index
-        self.entry_bytes -= sum(len(entry[0]) + ENTRY_OVERHEAD_BYTES for entry in self._entries[:drop])
+        self.entry_bytes -= _size_of(self._entries[:drop])
         del self._entries[:drop]
         self.base_index, self.base_term = index, term
         self._write()
@@ -446,7 +451,7 @@ class Journal:
         self.base_index, self.base_term = found.base_index, found.base_term
         self.term, self.vote = found.term, found.vote
         self._entries, self._segments = found.entries, found.segments
-        self.entry_bytes = sum(len(entry[0]) + ENTRY_OVERHEAD_BYTES for entry in self._entries)
+        self.entry_bytes = _size_of(self._entries)
         if found.header is not None:
             self.incarnation, self.founders = found.header.incarnation, found.header.founders
         elif found.segments:

@@ -265,7 +265,7 @@ class Leading(Following):
             snapshot.term,
             len(snapshot.data),
             snapshot.crc,
-            pack(self._journal.founders if snapshot.members is None else snapshot.members),
+            pack(self._members_of(snapshot)),
             progress.offset,
             snapshot.data[progress.offset : end],
         )

@@ -109,10 +109,11 @@ class Recovery:
         names = [name for name in self._disk.list(self._directory) if name.endswith(SEGMENT_SUFFIX)]
         paths = [os.path.join(self._directory, name) for name in names]
         sizes = [self._disk.size(path) for path in paths] if on_progress is not None else []
+        total_bytes = sum(sizes)
         for position, path in enumerate(paths):
             self._read(path, self._disk.read(path), last=position == len(paths) - 1)
-            if on_progress is not None and sum(sizes) > PROGRESS_BYTES_MIN:
-                on_progress(sum(sizes[: position + 1]), sum(sizes))
+            if on_progress is not None and total_bytes > PROGRESS_BYTES_MIN:
+                on_progress(sum(sizes[: position + 1]), total_bytes)
         self._check_mark()
 
     # -- one segment --------------------------------------------------------------------------------

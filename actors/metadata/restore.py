@@ -9,6 +9,8 @@ from actors.metadata.commands import Outcome, RestoredTopic, RestoreTopics
 from actors.metadata.placement import spread
 from actors.metadata.records import PRODUCER_IDS, TOPIC, ProducerIdsValue, SingletonKey, TopicKey, TopicValue
 from actors.metadata.state import MetadataState
+from actors.metadata.topics import Room
+from actors.protocol.errors import GroupError
 
 
 def restore_topics(state: MetadataState, command: RestoreTopics) -> tuple[list[Record], Outcome]:
@@ -26,13 +28,10 @@ def restore_topics(state: MetadataState, command: RestoreTopics) -> tuple[list[R
             return [], Outcome(
                 ErrorCode.topic_already_exists, f"topic {topic.name} was created here meanwhile"
             )
-    settings = state.settings
-    if len(state.topics) + len(new) > settings.topics_max:
-        message = f"this tier holds at most {settings.topics_max} topics (topics.max)"
-        return [], Outcome(ErrorCode.policy_violation, message)
-    if state.partition_total + sum(topic.partition_count for topic in new) > settings.partitions_max:
-        message = f"this tier holds at most {settings.partitions_max} partitions (partitions.max)"
-        return [], Outcome(ErrorCode.policy_violation, message)
+    try:
+        Room(state).check(len(new), sum(topic.partition_count for topic in new))
+    except GroupError as error:
+        return [], Outcome(error.error_code, error.message)
     records = []
     for topic in new:
         leaders = spread(topic.name, 0, topic.partition_count, alive)

@@ -37,7 +37,7 @@ from actors.protocol.errors import GroupError
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 
-class _Room:
+class Room:
     """How many topics and partitions may still be added, and the names that this command has taken."""
 
     def __init__(self, state: MetadataState) -> None:
@@ -62,7 +62,7 @@ class _Room:
 
 
 def create_topics(state: MetadataState, command: CreateTopics) -> tuple[list[Record], CreateTopicsResult]:
-    room = _Room(state)
+    room = Room(state)
     twice = _repeated([topic.name for topic in command.topics])
     records: list[Record] = []
     created: list[CreatedTopic] = []
@@ -84,7 +84,7 @@ def create_topics(state: MetadataState, command: CreateTopics) -> tuple[list[Rec
     return records, CreateTopicsResult(tuple(created))
 
 
-def _leaders_of_new_topic(state: MetadataState, topic: NewTopic, room: _Room) -> tuple[int, ...]:
+def _leaders_of_new_topic(state: MetadataState, topic: NewTopic, room: Room) -> tuple[int, ...]:
     """Raises GroupError if the topic may not be created."""
     _check_name(state, topic.name, room)
     _check_configs(topic)
@@ -111,7 +111,7 @@ def _leaders_of_new_topic(state: MetadataState, topic: NewTopic, room: _Room) ->
     return spread(topic.name, 0, count, alive)
 
 
-def _check_name(state: MetadataState, name: str, room: _Room) -> None:
+def _check_name(state: MetadataState, name: str, room: Room) -> None:
     wrong = name_problem(name)
     if wrong is not None:
         raise GroupError(ErrorCode.invalid_topic_exception, wrong)
@@ -191,7 +191,7 @@ def _assigned_leader(state: MetadataState, node_ids: Sequence[int], alive: list[
 def create_partitions(
     state: MetadataState, command: CreatePartitions
 ) -> tuple[list[Record], CreatePartitionsResult]:
-    room = _Room(state)
+    room = Room(state)
     twice = _repeated([topic.name for topic in command.topics])
     records: list[Record] = []
     outcomes: list[TopicOutcome] = []
@@ -210,7 +210,7 @@ def create_partitions(
     return records, CreatePartitionsResult(tuple(outcomes))
 
 
-def _grown(state: MetadataState, topic: MorePartitions, room: _Room) -> TopicValue:
+def _grown(state: MetadataState, topic: MorePartitions, room: Room) -> TopicValue:
     """Raises GroupError if the topic may not have that many partitions."""
     value = state.topics.get(topic.name)
     if value is None:

@@ -92,22 +92,19 @@ def attached(data_dir: Path) -> GroupLeaders:
 
 def _rows(tier: GroupLeaders) -> list[dict[str, Any]]:
     """One row for each partition, all replicas asked at once."""
-    partitions = range(tier.spec.offsets_partitions)
-    plans = {partition: tier.plans[partition_group(partition)] for partition in partitions}
-    names = [plan.name for row in plans.values() for plan in row]
+    groups = [partition_group(partition) for partition in range(tier.spec.offsets_partitions)]
+    names = [plan.name for group in groups for plan in tier.plans[group]]
     statuses = gather_status(tier.spec.namespace, names)
     rows = []
-    for partition, row in plans.items():
-        serving = [plan for plan in row if statuses[plan.name].get("serving")]
-        leader = max(serving, key=lambda plan: statuses[plan.name]["term"], default=None)
-        preferred = row[0]
+    for partition, group in enumerate(groups):
+        leader, preferred = tier.leading(group, statuses), tier.plans[group][0]
         rows.append(
             {
                 "partition": partition,
-                "leader": None if leader is None else leader.index[1],
+                "leader": None if leader is None else leader.replica_id,
                 "node_id": None if leader is None else leader.node_id,
                 "term": None if leader is None else statuses[leader.name]["term"],
-                "preferred": preferred.index[1],
+                "preferred": preferred.replica_id,
                 "is_preferred": leader is preferred,
             }
         )
@@ -124,26 +121,26 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 
 def _move(tier: GroupLeaders, partition: int, to: int | None, node: int | None) -> dict[str, Any]:
-    plans = tier.plans.get(partition_group(partition))
+    group = partition_group(partition)
+    plans = tier.plans.get(group)
     if plans is None:
         fail(f"partition {partition}: this tier has 0 to {tier.spec.offsets_partitions - 1}")
-    statuses = tier.statuses(partition_group(partition))
-    leader = next((plan for plan in plans if statuses[plan.name].get("serving")), None)
+    leader = tier.leading(group, tier.statuses(group))
     if leader is None:
         fail(f"partition {partition} has no leader now: try again")
-    nodes = {plan.index[1]: plan.node_id for plan in plans}
+    nodes = {plan.replica_id: plan.node_id for plan in plans}
     if to is not None and to not in nodes:
         fail(f"partition {partition} has no replica {to}: it has {', '.join(map(str, nodes))}")
     wanted = [
         replica
         for replica, node_id in nodes.items()
-        if to in (None, replica) and node in (None, node_id) and replica != leader.index[1]
+        if to in (None, replica) and node in (None, node_id) and replica != leader.replica_id
     ]
     if not wanted:
         there = ", ".join(f"{replica} on node {node_id}" for replica, node_id in nodes.items())
         fail(
-            f"partition {partition} is led by replica {leader.index[1]} on node {leader.node_id}, and has no "
-            f"other replica as asked for; it has replicas {there}"
+            f"partition {partition} is led by replica {leader.replica_id} on node {leader.node_id}, and has "
+            f"no other replica as asked for; it has replicas {there}"
         )
     # With nothing named the leader itself knows best who is furthest.
     chosen = wanted[0] if to is not None or node is not None else None
@@ -154,4 +151,4 @@ def _move(tier: GroupLeaders, partition: int, to: int | None, node: int | None) 
         fail(f"{leader.name}: {error}; `groupd leaders` shows who leads")
     if not moved:
         fail(f"{leader.name} cannot hand over now: no such replica is connected, or a transfer is under way")
-    return {"partition": partition, "from": leader.index[1], "node_id": nodes.get(moved["to"]), **moved}
+    return {"partition": partition, "from": leader.replica_id, "node_id": nodes.get(moved["to"]), **moved}
