@@ -14,6 +14,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from actors.logs import log_to_file
+from actors.tasks import Tasks
 
 log = logging.getLogger("groupd.actor")
 
@@ -31,7 +32,7 @@ class Actor(ABC):
         """Why the start failed; for `status`."""
         self._problem_kind: str | None = None
         """The error's class."""
-        self._tasks: set[asyncio.Future[Any]] = set()
+        self._tasks = Tasks(f"work of {name}")
         self._started = asyncio.ensure_future(self._begin())
 
     async def start(self) -> None:
@@ -55,7 +56,5 @@ class Actor(ABC):
         gc.freeze()  # what the start loaded never dies: keep collections short
 
     def _spawn(self, work: Awaitable[Any]) -> None:
-        """Run `work` beside; the loop itself would forget it."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """Run `work` beside."""
+        self._tasks.spawn(work)

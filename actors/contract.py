@@ -14,7 +14,7 @@ Duties of the host, in this order, for each `Result`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from actors.metadata.image import MetadataImage
@@ -47,6 +47,8 @@ class Request(NamedTuple):
     """As Kafka shows it in describe: "/127.0.0.1"."""
     body: Any
     """A request of `actors.protocol.messages` (coordinator) or `actors.metadata.commands` (controller)."""
+    principal: str = "User:ANONYMOUS"
+    """As whom the client has authenticated."""
 
 
 class Reply(NamedTuple):
@@ -66,9 +68,21 @@ class Result(NamedTuple):
     records: tuple[Record, ...] | list[Record] = ()
     replies: tuple[Reply, ...] | list[Reply] = ()
     events: tuple[Any, ...] | list[Any] = ()
+    work: Iterator[Result] | None = None
+    """What is too long for one piece, requests having their turn in between: each `next` does a few
+    milliseconds of it, never raises for what became of the state meanwhile, and gives what it decided. An
+    answer that is to come of it is in the last of them. Dropped when leadership is lost."""
 
 
 NOTHING = Result()
+_new: Any = tuple.__new__
+"""Makes a NamedTuple from all its fields in half the time of a call of its class."""
+
+
+def answered(token: Token, body: Any, group_id: str) -> Result:
+    """A Result of one answer and nothing else: of a heartbeat, therefore cheap."""
+    result: Result = _new(Result, ((), (_new(Reply, (token, body, group_id)),), (), None))
+    return result
 
 
 class Shard(Protocol):
@@ -85,7 +99,12 @@ class Shard(Protocol):
         """Carry out ONE due timer (the host calls again while `next_deadline_ms <= now_ms`)."""
 
     def apply(self, key: Key, value: Value | None) -> Value | None:
-        """The only writer of replicated state. Total: never raises. Returns the value it replaced."""
+        """The only writer of replicated state. Total: never raises. Returns the value it replaced; given back
+        it undoes the write."""
+
+    def singles(self, key: Key, replaced: Value | None) -> Iterable[tuple[Key, Value | None]]:
+        """What `apply` returned for `key`, by the keys that `records` gives: one record of the log may stand
+        for several of the state."""
 
     def records(self) -> Iterator[Record]:
         """The snapshot: every live record. `apply` takes them in any order. Goes on after `apply` is called
@@ -93,7 +112,8 @@ class Shard(Protocol):
         written, any part may be missing. A record is bounded work."""
 
     def on_elected(self, now_ms: int) -> Result:
-        """Build volatile state from replicated state: live groups, timers (A21, C26, M26)."""
+        """Build volatile state from replicated state: live groups, timers (A21, C26, M26). If it
+        gives `work`, that is all of it, and the shard is not to be asked anything until it is done."""
 
     def on_resigned(self) -> None:
         """Drop all volatile state; the host has answered whoever was parked (C27)."""

@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import logging
 import os
+import secrets
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,9 @@ from kio.schema.errors import ErrorCode
 from actors import placement_file, runtime
 from actors.contract import Request, Token
 from actors.metadata.commands import (
+    AlterCredentials,
     GroupCopies,
+    NewCredential,
     RegisterNode,
     ReportController,
     ReportLeader,
@@ -37,6 +40,7 @@ from actors.metadata.shard import RECORD_TYPES, MetadataShard
 from actors.metadata.wire import pack_image
 from actors.replica import RecordType
 from actors.replica_host import ReplicaHost
+from actors.security.scram import ITERATIONS_MIN, MECHANISM_NAMES, keys_of, salted_password
 from actors.spec import CONTROLLER_GROUP, TierSpec, broker_name, controller_name
 from actors.state_source import StateSource
 
@@ -161,6 +165,7 @@ class Controller(StateSource):
             cluster_id=spec.tier_id,
             offsets_partitions=spec.offsets_partitions,
             settings=spec.broker,
+            group_settings=spec.groups,
             new_id=lambda: uuid.uuid4().bytes,
         )
 
@@ -263,9 +268,28 @@ class Controller(StateSource):
         if self._shard.image().controller_node_id != self._host.node_id:
             await self._decide(ReportController(self._host.node_id))
         placed = self._shard.state.placements
+        await self._begin_credentials()
         unplaced = [group for group in groups_of(self._spec) if group not in placed]
         if unplaced:
             await self._decide(SeedPlacement(tuple(map(self._seed, unplaced))))
+
+    async def _begin_credentials(self) -> None:
+        """The first user of a tier that wants clients to authenticate: without one nobody could come in."""
+        password = self._spec.admin_password
+        if password and not self._shard.state.credentials:
+            user, salt = self._spec.broker.admin_user, secrets.token_bytes(16)
+            new = [
+                NewCredential(
+                    user,
+                    number,
+                    ITERATIONS_MIN,
+                    salt,
+                    *keys_of(name, salted_password(name, password, salt, ITERATIONS_MIN)),
+                )
+                for number, name in MECHANISM_NAMES.items()
+            ]
+            for credential in new:
+                await self._decide(AlterCredentials((), (credential,)))
 
     def _seed(self, group: str) -> GroupCopies:
         leaving = tuple(copy for name, copy in self._spec.leaving if name == group)

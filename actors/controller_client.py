@@ -20,7 +20,7 @@ LIST_INTERVAL_S = 1.0
 
 
 class RayControllerClient:
-    """Submits commands, following the leader; implements actors.api.broker_apis.ControllerClient."""
+    """Submits commands, following the leader; implements actors.api.context.ControllerClient."""
 
     def __init__(self, spec: TierSpec) -> None:
         self._spec = spec

@@ -14,6 +14,10 @@ WRITE_BUFFER_BYTES_MAX = 8 * MIB
 CLASSIC_PENDING_MEMBERS_MAX = 100_000
 """Member ids one classic group has handed out (MEMBER_ID_REQUIRED) and that are not used yet; beyond it new
 members are refused (GROUP_MAX_SIZE_REACHED). Kafka has no such bound."""
+MEMBER_NAME_CHARACTERS_MAX = 8_000
+"""What of a client id (or instance id) the id of a new classic member begins with. Either may have 32,767
+bytes, and so may an id in an answer, but not both and a UUID."""
+assert 4 * MEMBER_NAME_CHARACTERS_MAX + 37 <= 0x7FFF
 
 RAFT_FRAME_BYTES_MAX = 64 * MIB
 RAFT_ENTRY_BYTES_MAX = 32 * MIB
@@ -26,9 +30,20 @@ MEMBER_FRAME_BYTES_MAX = 12 * MIB
 record in its offsets topic, 1 MiB by default."""
 RAFT_PENDING_BYTES_MAX = 64 * MIB
 """Proposed and not yet committed; beyond it requests are refused (COORDINATOR_NOT_AVAILABLE)."""
+LONG_WORKS_MAX = 16
+"""Long works of one replica under way; beyond it a request that needs another one is refused
+(COORDINATOR_NOT_AVAILABLE)."""
 SNAPSHOT_CHUNK_BYTES = 1 * MIB
 TRANSPORT_QUEUE_BYTES_MAX = 128 * MIB
 """Unsent to one peer before the connection is dropped (Raft repairs what was lost)."""
+CONFIG_VALUE_BYTES_MAX = 32_767
+"""One value of a group's configs, as in Kafka's records."""
+CONFIGURED_GROUPS_MAX = 100_000
+"""Groups that have configs of their own: each is in every metadata image."""
+PLUG_IN_THREADS_MAX = 4
+"""Of one replica: groups that plug-ins assign at the same time, and calls that never come back."""
+REGEX_MATCHES_PER_TURN_MAX = 1_000
+"""Topics that one turn of the timer compares with one regular expression: a few milliseconds of work."""
 DELETED_TOPICS_REMEMBERED_MAX = 10_000
 """Topics whose deletion a follower saw, in case it is elected before their offsets are gone (O16)."""
 
@@ -40,14 +55,26 @@ assert RAFT_ENTRY_BYTES_MAX < RAFT_PENDING_BYTES_MAX
 assert SNAPSHOT_CHUNK_BYTES < RAFT_FRAME_BYTES_MAX
 assert RAFT_FRAME_BYTES_MAX < TRANSPORT_QUEUE_BYTES_MAX
 
+ACLS_MAX = 10_000
+CREDENTIALS_MAX = 10_000
+"""Of the tier; every actor holds them all, and gets them all with each change of metadata."""
+
 LOG_FILE_BYTES_MAX = 8 * MIB
 LOG_FILES_MAX = 3
 """Of each actor."""
 
 REMEMBERED_HEARTBEAT_BYTES_MAX = 512
 """Of each connection: its last heartbeat, so that the next one need not be decoded."""
+HELD_LOOKS_PER_TURN_MAX = 100
+"""Held heartbeats that are looked at, or answered, before requests get their turn again."""
 FRAMES_PER_TURN_MAX = 128
 """Pipelined requests of one connection that are served before the other connections have their turn."""
+ROUND_MS_MAX = 20
+"""What all clients together may ask of one round of an actor's loop, before its Raft and its links have their
+turn again. Far below the shortest election time-out, and enough for a thousand heartbeats."""
+QUEUED_BYTES_MAX = 4 * 1024
+"""Read from a connection that waits for its turn to be served: about one turn's worth. The rest stays in the
+kernel, and in the end with the client."""
 FIRST_FRAME_MS_MAX = 30_000
 """How long a new connection may take to send its first whole frame."""
 UNPROVEN_CONNECTIONS_MAX = 4096

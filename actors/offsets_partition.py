@@ -11,7 +11,7 @@ import logging
 import os
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from socket import socket
 from typing import Any
@@ -20,32 +20,47 @@ import msgpack
 
 from actors import runtime
 from actors.api.in_place import answer_in_place
-from actors.assignors import kernels
+from actors.assignors import compiled
+from actors.collector import keep_collections_short
 from actors.contract import Request
 from actors.coordinator.records import RECORD_TYPES
 from actors.coordinator.restore import RESTORE, RestoreRequest, RestoreResponse
 from actors.coordinator.shard import CoordinatorShard
+from actors.coordinator.target_arrays import ARRAYS_FROM
 from actors.group_server import ElsewhereError, GroupServer
+from actors.held_heartbeats import Cause, HeldHeartbeats
+from actors.large_answers import PackingThread
 from actors.metadata.image import NO_NODE, MetadataImage
 from actors.metadata.wire import unpack_image
+from actors.metrics.numbers import Row
+from actors.metrics.replica import ReplicaMetrics
+from actors.network.authentication import Sasl
 from actors.network.channel import Answer
 from actors.network.connection import LATER, Connection
-from actors.network.identity import ClientIdentity
+from actors.network.identity import TIER, ClientIdentity
 from actors.network.link import Link
 from actors.network.listener import raise_file_limit
 from actors.network.table import ConnectionLimits, ConnectionTable
-from actors.protocol.api_keys import GROUP_APIS
+from actors.plug_in_assignments import PlugInAssignments
+from actors.protocol import codec
+from actors.protocol.api_keys import COORDINATOR_APIS
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.headers import Header, parse_header
 from actors.replica import RecordType
 from actors.replica_host import ReplicaHost
+from actors.security.broker_checks import screen
+from actors.security.gate import Gate
 from actors.spec import TierSpec, broker_name, controller_name, partition_group, partition_name
 from actors.state_source import StateSource
+from actors.transaction_markers import Transactions
+from actors.transaction_relay import ANSWER_TIMEOUT_S
 
 log = logging.getLogger("groupd.partition")
 
 RAY_CALL_TIMEOUT_S = 2.0
 RESTORE_TIMEOUT_S = 10.0
+BROKER_TIMEOUT_S = ANSWER_TIMEOUT_S + 1.0
+"""So that the broker's own time-out comes first, and what was answered is not lost with the rest."""
 MOVE_TIMEOUT_S = 5.0
 MOVE_LOOK_INTERVAL_S = 0.001
 RELAY_TIMEOUT_S = 1_900.0
@@ -53,28 +68,54 @@ RELAY_TIMEOUT_S = 1_900.0
 group.max.session.timeout.ms, which is 30 minutes by default."""
 
 
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
 class OffsetsPartition(StateSource):
     """Replica `replica_id` of offsets partition `partition`. A plain class: `actors.runtime` makes the actor.
 
     Constructed on the actor's running loop; Ray restarts it by constructing it again, so it starts itself.
+    What reaches beyond the process is made by arguments: `new_host` disk and peers, `new_link` the way to the
+    node's broker, `new_id` UUIDs.
     """
 
-    def __init__(self, spec: TierSpec, partition: int, replica_id: int) -> None:
+    def __init__(
+        self,
+        spec: TierSpec,
+        partition: int,
+        replica_id: int,
+        *,
+        new_host: Callable[..., ReplicaHost] = ReplicaHost,
+        new_link: Callable[..., Link] = Link,
+        new_id: Callable[[], str] = _new_id,
+    ) -> None:
         self._spec = spec
         self._partition = partition
+        self._gate = Gate(spec.broker)
+        self._sasl = Sasl(spec.broker)
         self._image = MetadataImage(cluster_id=spec.tier_id, offsets_leaders=(-1,) * spec.offsets_partitions)
-        self._host = ReplicaHost(
+        self._host = new_host(
             spec,
             partition_group(partition),
             replica_id,
-            new_shard=lambda: CoordinatorShard(spec.groups, _new_id, self._image),
+            new_shard=lambda: CoordinatorShard(spec.groups, new_id, self._image, self._gate),
             record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
             release=self._release,
             on_events=self._on_events,
             on_turn=self._on_turn,
         )
-        self._server = GroupServer(self._host.replica, partition, spec.offsets_partitions, self._host.now_ms)
-        self._link = Link(
+        host = self._host
+        self._packing = PackingThread()
+        self._server = GroupServer(
+            host.replica, partition, spec.offsets_partitions, host.now_ms, self._gate, self._packing.pack
+        )
+        groups = spec.groups
+        clients = groups.group_heartbeat_hold_clients if groups.group_heartbeat_hold_enable else ()
+        self._held = HeldHeartbeats(self._host.replica, self._server.release, self._host.now_ms, clients)
+        self._host.replica.watcher = self._held
+        self._metrics = ReplicaMetrics(partition, self._host, self._server.counts, self._held)
+        self._link = new_link(
             spec.hub_path(self._host.node_id),
             spec.raft_secret("hub"),
             spec.link_slot(partition, replica_id),
@@ -84,20 +125,38 @@ class OffsetsPartition(StateSource):
             asyncio.get_running_loop(), ConnectionLimits.of(spec.broker), self._link.gone
         )
         self._announced: tuple[int | None, int, bool] = (None, -1, False)
-        self._restoring: dict[int, asyncio.Future[RestoreResponse]] = {}
-        self._restore_token = 0
+        self._own: dict[int, asyncio.Future[Any]] = {}
+        """Requests of the tier's own, by token."""
+        self._own_token = 0
         """Negative once used: the group server's tokens are not."""
+        self._transactions = Transactions(
+            partition,
+            ask_shard=self._ask_shard,
+            ask_broker=self._ask_broker,
+            image=lambda: self._image,
+            term=self._serving_term,
+        )
+        self._plug_ins = PlugInAssignments(spec.groups, self._ask_shard)
         self._is_warm = False
         super().__init__(spec.data_dir, partition_name(partition, replica_id))
 
     async def _open(self) -> None:
         raise_file_limit()
+        keep_collections_short()
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
         await self._host.start()
+        self._metrics.loaded(loop.time() - began_at)
         self._link.start()
 
     async def stop(self) -> None:
         """Hand leadership on, close every connection, leave the disk clean."""
+        self._transactions.close()
+        self._plug_ins.close()
+        self._packing.close()
         await self._host.stop()
+        self._held.refuse_all()
+        self._metrics.close()
         self._table.close()
         self._link.close()
 
@@ -112,7 +171,7 @@ class OffsetsPartition(StateSource):
             "problem": self._problem,
             "problem_kind": self._problem_kind,
             "connections": len(self._table),
-            "requests": self._server.requests,
+            "requests": self._server.counts.answered,
             "serving": host.replica.serving,
             "leader_node": host.leader_node,
             "groups": {},
@@ -125,6 +184,10 @@ class OffsetsPartition(StateSource):
         if host.replica.serving:
             status["groups"] = dict(Counter(self._shard.group_states()))
         return status
+
+    async def metrics(self) -> list[Row]:
+        """This replica's part of the tier's metrics."""
+        return await self._metrics.rows(self._problem)
 
     async def group(self, group_id: str) -> dict[str, Any]:
         """State and generation or epochs of a group; {} if this replica does not lead or know it."""
@@ -164,40 +227,75 @@ class OffsetsPartition(StateSource):
     async def restore(self, packed: bytes) -> tuple[int, str | None]:
         """Write records of groups that are not there, packed by msgpack as [[key, value], ...]: Kafka's error
         code, 0 once they are committed, and what it means. Raises TimeoutError."""
+        body = RestoreRequest(msgpack.unpackb(packed, use_list=False))
+        response: RestoreResponse = await asyncio.wait_for(self._ask_shard(RESTORE, body), RESTORE_TIMEOUT_S)
+        return int(response.error_code), response.message
+
+    # Requests of the tier's own.
+
+    async def _ask_shard(self, api_key: int, body: Any) -> Any:
+        """What the shard answers, once all that it decided is committed; a refusal if this is no leader."""
         host = self._host
-        token = self._restore_token = self._restore_token - 1
-        answer = self._restoring[token] = asyncio.get_running_loop().create_future()
+        token = self._own_token = self._own_token - 1
+        answer = self._own[token] = asyncio.get_running_loop().create_future()
         try:
-            body = RestoreRequest(msgpack.unpackb(packed, use_list=False))
-            response: Any = host.replica.submit(Request(token, RESTORE, 0, "", "", body), host.now_ms())
+            response: Any = host.replica.submit(Request(token, api_key, 0, "", "", body), host.now_ms())
             host.wake()
-            if response is None:
-                response = await asyncio.wait_for(answer, RESTORE_TIMEOUT_S)
-            return int(response.error_code), response.message
+            return await answer if response is None else response
         finally:
-            del self._restoring[token]
+            del self._own[token]
+
+    async def _ask_broker(self, api_key: int, api_version: int, entity: Any) -> Any:
+        """What the node's broker answers to a request that it passes on to other leaders; None: nothing."""
+        header = Header(api_key, api_version, 0)
+        frame = codec.encode_request(header, entity)[4:]
+        answer = await self._link.relay(TIER, frame, BROKER_TIMEOUT_S)
+        return None if answer is None else codec.decode_response(header, answer)
+
+    def _serving_term(self) -> int | None:
+        raft = self._host.raft
+        return raft.term if raft is not None and self._host.replica.serving else None
 
     # Requests of clients whose connections live here.
 
     def on_frame(self, connection: Connection, frame: bytes) -> bytes | None:
         last = connection.session
         if last is not None and last.is_same(frame):
-            answered = self._server.serve_again(last, frame, connection.identity, connection.answer)
+            answered = self._server.serve_again(last, frame, connection.answer)
+            if answered is not None and connection.holding is None:
+                return answered  # nothing was decided
         else:
             try:
                 header, body_offset = parse_header(frame)
-                if header.api_key not in GROUP_APIS:
+                if self._sasl.is_wanted:
+                    kept = self._sasl.on_request(connection, header, frame, body_offset)
+                    if kept is not None:
+                        return kept
+                if header.api_key not in COORDINATOR_APIS:
                     return self._serve_other(connection, header, frame, body_offset)
                 answered, connection.session = self._server.serve(
-                    header, frame, body_offset, connection.identity, connection.answer
+                    header,
+                    frame,
+                    body_offset,
+                    connection.identity,
+                    connection.answer,
+                    holding=connection.holding,
                 )
+                if answered is not None:
+                    self._host.arm()  # it may have set a timer that is due before any other
             except ElsewhereError:
                 return self._relay(connection, frame)
             except (MalformedRequest, UnsupportedRequest) as error:
                 connection.close(str(error))
                 return LATER
         if answered is None or self._host.replica.can_flush:
-            self._host.wake()  # to commit what was decided, or for a timer that is due sooner now
+            holding = connection.holding
+            if holding is not None and connection.has_more:
+                self.on_more(connection)
+            elif holding is not None and holding.request is not None:
+                self._host.arm()  # for the end of the hold
+                return answered
+            self._host.wake()  # to commit what was decided
         return answered
 
     def _serve_other(
@@ -206,9 +304,16 @@ class OffsetsPartition(StateSource):
         """What any actor can answer from the image is answered here, the rest by the node's broker."""
         if self._image.nodes:
             answered = answer_in_place(
-                self._image, self._offsets_leaders(), self._host.node_id, header, frame, body_offset
+                self._image,
+                self._offsets_leaders(),
+                self._host.node_id,
+                partial(screen, self._gate, connection.identity),
+                header,
+                frame,
+                body_offset,
             )
             if answered is not None:
+                self._server.counts.count(header.api_key, None)
                 return answered
         return self._relay(connection, frame)
 
@@ -217,10 +322,16 @@ class OffsetsPartition(StateSource):
         return LATER
 
     def on_more(self, connection: Connection) -> None:
-        """Nothing is held back here that more bytes could release."""
+        """A client that asks something else must not wait for its heartbeat's answer."""
+        if connection.holding is not None:
+            self._held.end(connection.holding, Cause.REQUEST)
+            self._host.wake()  # to commit what was decided
 
     def on_closed(self, connection: Connection) -> None:
         """A member whose connection closes stays in its group until its session ends (W13)."""
+        token = None if connection.holding is None else self._held.forget(connection.holding)
+        if token is not None:
+            self._server.forget(token)
 
     def _offsets_leaders(self) -> dict[int, int]:
         """What this replica knows better than the image: its own partition's leader."""
@@ -238,7 +349,8 @@ class OffsetsPartition(StateSource):
         return self._table.addresses()
 
     def on_handover(self, client: socket, identity: ClientIdentity, buffered: bytes) -> None:
-        self._table.adopt(client, buffered, identity, self)
+        connection = self._table.adopt(client, buffered, identity, self)
+        connection.holding = self._held.of_client(identity.software_name, identity.software_version)
 
     def on_relay(self, identity: ClientIdentity, frame: bytes, answer: Answer) -> None:
         try:
@@ -255,31 +367,44 @@ class OffsetsPartition(StateSource):
         image = unpack_image(payload)
         if kind == "image" and image.version >= self._image.version:
             self._image = image
+            self._sasl.take(image)
+            if self._gate.take(image):
+                self._held.end_all(Cause.NEWS)
+                self._forget_heartbeats()
             self._host.replica.on_metadata(image, self._host.now_ms())
             self._host.wake()
             self._warm_kernels()
+
+    def _forget_heartbeats(self) -> None:
+        """What was allowed under other ACLs must be looked at again."""
+        for connection in self._table.connections():
+            connection.session = None
 
     def _warm_kernels(self) -> None:
         """Once a leader's topics are big enough for compiled assignors, load those in a thread: in the loop
         they would hold up somebody's heartbeat for half a second (and they cost 75 MB, so not before)."""
         partitions = sum(topic.partition_count for topic in self._image.topics.values())
-        needed = self._host.replica.serving and partitions >= kernels.COMPILED_FROM // 2
+        needed = self._host.replica.serving and partitions >= ARRAYS_FROM // 2
         if needed and not self._is_warm:
             self._is_warm = True
-            self._spawn(asyncio.to_thread(kernels.warm))
+            self._spawn(asyncio.to_thread(compiled.warm))
 
     # The replica.
 
     def _release(self, token: int, response: Any) -> None:
-        restoring = self._restoring.get(token)
+        if self._held.parked and self._held.keeps(token, response):
+            return
+        own = self._own.get(token)
         if token >= 0:
             self._server.release(token, response)
-        elif restoring is not None and not restoring.done():
-            restoring.set_result(response)
+        elif own is not None and not own.done():
+            own.set_result(response)
 
     def _on_events(self, events: Sequence[Any]) -> None:
+        self._metrics.count_events(events)
         for event in events:
-            log.info("%s", event)
+            if not (self._transactions.on_event(event) or self._plug_ins.on_event(event)):
+                log.info("%s", event)
 
     def _on_turn(self) -> None:
         raft = self._host.raft
@@ -327,10 +452,6 @@ class OffsetsPartition(StateSource):
                 )
         except Exception as error:
             log.info("%s was not told of term %d: %s", name, term, error)
-
-
-def _new_id() -> str:
-    return str(uuid.uuid4())
 
 
 def _answer(connection: Connection, answer: bytes | None) -> None:

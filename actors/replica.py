@@ -1,4 +1,4 @@
-"""A shard behind a log: propose, park replies, release on commit, roll back on a fall (design.md section 4).
+"""A shard behind a log: propose, park replies, release on commit, roll back on a fall.
 
 `Replica` is synchronous and does no I/O: the log (storage.raft.Raft) calls it with committed entries and
 changes of role, the actor calls it with requests and the time. What keeps the promises:
@@ -15,7 +15,7 @@ changes of role, the actor calls it with requests and the time. What keeps the p
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -24,15 +24,19 @@ from kio.schema.errors import ErrorCode
 
 from actors.contract import Key, Record, Reply, Request, Result, Shard, Token, Value
 from actors.limits import RAFT_BATCH_BYTES_MAX, RAFT_ENTRY_BYTES_MAX, RAFT_PENDING_BYTES_MAX
+from actors.long_works import LongWorks
 from actors.metadata.image import MetadataImage
 from actors.snapshot_build import SnapshotBuild
 from storage.errors import Busy, NotLeader
 
-FORMAT_VERSION = 1
-READABLE_VERSIONS = frozenset({1})
+FORMAT_VERSION = 2
+"""Of entries and snapshots. Version 1 had no batches of offsets, and whoever reads it would skip them."""
+READABLE_VERSIONS = frozenset({1, 2})
 ENTRIES_IN_FLIGHT_MAX = 2
 """With so many entries under way the batch grows until one of them is committed: an entry costs the same
 whether it carries one commit or fifty, and what comes while disks sync could not be synced sooner anyway."""
+PACKED_AT_ONCE_MAX = 1_000
+"""Records of one Result that are packed in one call."""
 TIMERS_PER_TURN_MAX = 256
 """Timers fired before requests get their turn again."""
 
@@ -50,11 +54,23 @@ class Log(Protocol):
     def has_lease(self) -> bool: ...
 
 
+class Watcher(Protocol):
+    """Whoever wants to know what happens to a serving replica's shard, and has its part of each turn."""
+
+    @property
+    def next_deadline_ms(self) -> int | None: ...
+    def happened(self, result: Result) -> None: ...
+    def image_changed(self) -> None: ...
+    def run(self, now_ms: int) -> None: ...
+    def refuse_all(self) -> None: ...
+
+
 class RecordType(NamedTuple):
     """How a record that came as plain tuples becomes NamedTuples again."""
 
-    key: Callable[..., Key]
-    value: Callable[..., Value]
+    key: Any
+    value: Any
+    """NamedTuple classes."""
 
 
 class _Entry:
@@ -91,9 +107,15 @@ class Replica:
         self.shard = new_shard()
         self.log: Log | None = None
         """Set once, right after the log has been made (each needs the other)."""
+        self.watcher: Watcher | None = None
+        """Set once, if at all."""
         self.serving = False
         self._new_shard = new_shard
-        self._record_types = record_types
+        self._layouts: dict[int, tuple[Any, int, Any, int]] = {
+            kind: (key, len(key._fields), value, len(value._fields))
+            for kind, (key, value) in record_types.items()
+        }
+        """Record kind -> its key's class and number of fields, and its value's."""
         self._release = release
         self._clock_ms = clock_ms
         self._on_events = on_events
@@ -108,8 +130,15 @@ class Replica:
         self._open: dict[Token, Request] = {}
         """Requests whose answer is still owed: parked by the shard, or waiting for a commit or the lease."""
         self._leaseless: list[Reply] = []
+        self._is_behind = False
+        """As of the last flush: so much waits for its commit that long work adds nothing to it."""
         self._is_full = False
         """As of the last flush: what waits for its commit has reached its bound."""
+        self._works = LongWorks()
+        self._takeover: Iterator[Result] | None = None
+        """The long work that comes before serving."""
+        self._taken_over: list[Result] = []
+        """What it has given so far."""
         self._build: SnapshotBuild | None = None
         """The last snapshot begun."""
         self._copy: SnapshotBuild | None = None
@@ -130,19 +159,33 @@ class Replica:
         if self._is_full:
             return self.shard.refusal(request, ErrorCode.coordinator_not_available)
         result = self.shard.handle(request, now_ms)
-        replies = result.replies
-        if not result.records and not result.events and len(replies) == 1:
-            reply = replies[0]
-            if reply.token == request.token and self._is_clean(reply.group_id) and log.has_lease():
-                return reply.body
+        records, replies, events, work = result
+        if not records and not events and len(replies) == 1:
+            token, body, group_id = replies[0]
+            if token == request[0] and self._is_clean(group_id) and log.has_lease():
+                return body
+        elif work is not None and not replies and self._works.is_full:
+            return self.shard.refusal(request, ErrorCode.coordinator_not_available)
         self._open[request.token] = request
         self._take(result)
         return None
 
     def run_timers(self, now_ms: int) -> None:
-        """Fire due timers, a bounded number a turn."""
+        """Fire due timers, a bounded number a turn, and go on with one long work, for a slice."""
+        if self._takeover is not None:
+            self._take_over()
         if not self.serving:
             return
+        self._fire_timers(now_ms)
+        if self._works:
+            self._works.give_more()
+            result = None if self._is_behind else self._works.step()
+            if result is not None:
+                self._take(result)
+        if self.watcher is not None:
+            self.watcher.run(now_ms)
+
+    def _fire_timers(self, now_ms: int) -> None:
         for _ in range(TIMERS_PER_TURN_MAX):
             deadline_ms = self.shard.next_deadline_ms
             if deadline_ms is None or deadline_ms > now_ms:
@@ -151,7 +194,17 @@ class Replica:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self.shard.next_deadline_ms if self.serving else None
+        if self._takeover is not None:
+            return 0
+        if not self.serving:
+            return None
+        if self._works:
+            return 0
+        deadline_ms = self.shard.next_deadline_ms
+        watcher_ms = None if self.watcher is None else self.watcher.next_deadline_ms
+        if deadline_ms is None or watcher_ms is None:
+            return watcher_ms if deadline_ms is None else deadline_ms
+        return min(deadline_ms, watcher_ms)
 
     def flush(self) -> None:
         """End of a loop iteration: what was decided becomes a Raft entry, unless enough of them are under
@@ -162,6 +215,7 @@ class Replica:
             pass
         assert self.log is not None
         waiting_bytes = sum(entry.size_bytes for entry in islice(self._uncommitted, self._in_flight, None))
+        self._is_behind = self.log.pending_bytes + waiting_bytes > RAFT_BATCH_BYTES_MAX
         self._is_full = (
             self.log.pending_bytes > RAFT_PENDING_BYTES_MAX // 2 or waiting_bytes > RAFT_BATCH_BYTES_MAX
         )
@@ -188,6 +242,8 @@ class Replica:
         result = self.shard.on_metadata(image, now_ms)
         if self.serving:
             self._take(result)
+            if self.watcher is not None:
+                self.watcher.image_changed()
 
     # storage.raft.StateMachine.
 
@@ -197,10 +253,8 @@ class Replica:
             self._commit(self._uncommitted.popleft())
             return
         decided_in, records = self._unpack(command)
-        if decided_in != term:
-            return
-        for key, value in records:
-            self._write(key, value)
+        if decided_in == term:
+            self._write(records)
 
     def begin_snapshot(self) -> SnapshotBuild:
         """Every live record as committed now, without what is only decided. Abandons an unfinished one."""
@@ -218,7 +272,8 @@ class Replica:
         before: dict[Key, Value | None] = {}
         for entry in reversed(self._uncommitted):
             # Newest first: of several values that speculation replaced in turn, the oldest is committed.
-            before.update(reversed(entry.undo))
+            for key, value in reversed(entry.undo):
+                before.update(self.shard.singles(key, value))
         return SnapshotBuild((FORMAT_VERSION, 0), self.shard.records(), before)
 
     def restore(self, data: bytes) -> None:
@@ -233,17 +288,35 @@ class Replica:
             shard.on_metadata(self._image, self._clock_ms())
 
     def on_leading(self, term: int) -> None:
-        """Elected, and every earlier entry is applied: the state is as the last leader left it."""
+        """Elected, and every earlier entry is applied: the state is as the last leader left it. Requests are
+        refused as long as the shard is at work on it (W4)."""
         assert self.is_settled
-        self.serving = True
-        self._take(self.shard.on_elected(self._clock_ms()))
+        result = self.shard.on_elected(self._clock_ms())
+        self._takeover, self._taken_over = result.work, [result._replace(work=None)]
+        if self._takeover is None:
+            self._serve()
+
+    def _take_over(self) -> None:
+        """A slice of what the shard does before it serves."""
+        assert self._takeover is not None
+        result = next(self._takeover, None)
+        if result is None:
+            self._serve()
+        else:
+            self._taken_over.append(result)
+
+    def _serve(self) -> None:
+        self.serving, self._takeover = True, None
+        results, self._taken_over = self._taken_over, []
+        for result in results:
+            self._take(result)
 
     def on_fallen(self) -> None:
         """Undo what was not committed, refuse whoever waits, forget what only a leader knows."""
-        self.serving = False
+        self.serving, self._takeover, self._taken_over = False, None, []
+        self._works.clear()
         for entry in reversed(self._uncommitted):
-            for key, value in reversed(entry.undo):
-                self._write(key, value)
+            self._write(reversed(entry.undo))
         self._uncommitted.clear()
         self._in_flight = 0
         self._dirty.clear()
@@ -252,45 +325,63 @@ class Replica:
         self.shard.on_resigned()
         for token, request in owed.items():
             self._release(token, self.shard.refusal(request, ErrorCode.not_coordinator))
+        if self.watcher is not None:
+            self.watcher.refuse_all()
 
     # Inside.
 
-    def _write(self, key: Key, value: Value | None) -> Value | None:
+    def _write(self, records: Iterable[tuple[Key, Value | None]]) -> list[tuple[Key, Value | None]]:
         """Every change of the shard's records comes through here, for a snapshot under way must know of it.
-        Returns the value replaced."""
-        replaced = self.shard.apply(key, value)
-        if self._build is not None:
-            self._build.note(key, replaced)
-        if self._copy is not None:
-            self._copy.note(key, replaced)
+        Returns the values replaced, each with its key."""
+        apply = self.shard.apply
+        replaced = [(key, apply(key, value)) for key, value in records]
+        for build in (self._build, self._copy):
+            if build is not None and build.is_walking:
+                for key, value in replaced:
+                    for single in self.shard.singles(key, value):
+                        build.note(*single)
         return replaced
 
     def _take(self, result: Result) -> None:
-        """Carry out a Result: apply and batch its records, park or release its replies."""
+        """Carry out a Result: apply and batch its records, park or release its replies, begin its work."""
         if result.records:
             self._decide(result.records)
-        for reply in result.replies:
-            self._park(reply)
+        self._works.give(result.replies, self._park)
         if result.events:
             self._on_events(result.events)
+        if result.work is not None:
+            self._works.add(result.work)
+        if self.watcher is not None:
+            self.watcher.happened(result)
 
     def _decide(self, records: Sequence[Record]) -> None:
         """Apply the records of one Result, and add all of them to one entry."""
         pack = self._packer.pack
         entry = self._open_entry()
+        if len(records) <= PACKED_AT_ONCE_MAX:
+            # An array of records is a header and the records one behind the other.
+            command = pack(records)[_array_header_bytes(len(records)) :]
+            if entry.size_bytes + len(command) <= RAFT_ENTRY_BYTES_MAX:
+                self._add(entry, command, records)
+                return
         for record in records:
             command = pack(record)
             if entry.size_bytes + len(command) > RAFT_ENTRY_BYTES_MAX:
                 # Only a Result too big for any entry (a group of a million offsets deleted) is ever cut; its
                 # replies wait for the last piece.
                 entry = self._new_entry()
-            entry.packed.append(command)
-            entry.size_bytes += len(command)
-            key, value = record
-            group_id = key[1]
-            entry.undo.append((key, self._write(key, value)))
-            entry.groups.add(group_id)
-            self._dirty[group_id] = entry
+            self._add(entry, command, (record,))
+
+    def _add(self, entry: _Entry, command: bytes, records: Sequence[Record]) -> None:
+        entry.packed.append(command)
+        entry.size_bytes += len(command)
+        entry.undo += self._write(records)
+        group_id = None
+        for key, _ in records:
+            if key[1] != group_id:
+                group_id = key[1]
+                entry.groups.add(group_id)
+                self._dirty[group_id] = entry
 
     def _open_entry(self) -> _Entry:
         """The entry that takes what is decided next."""
@@ -342,8 +433,7 @@ class Replica:
         for group_id in entry.groups:
             if self._dirty.get(group_id) is entry:
                 del self._dirty[group_id]
-        for reply in entry.replies:
-            self._send(reply)
+        self._works.give(entry.replies, self._send)
 
     def _release_leaseless(self) -> None:
         assert self.log is not None
@@ -368,15 +458,23 @@ class Replica:
         return term, self._typed(unpacker)
 
     def _typed(self, unpacker: Iterable[Any]) -> Iterable[tuple[Key, Value | None]]:
+        # Every record of every follower comes through here: tuple.__new__ costs half of what a class does.
+        new: Any = tuple.__new__
+        layouts = self._layouts
         for key, value in unpacker:
-            record_type = self._record_types.get(key[0])
-            if record_type is None:
+            layout = layouts.get(key[0])
+            if layout is None:
                 continue  # a record type of a newer release: skipped, as Kafka's loader does (R6)
-            typed = None if value is None else _named(record_type.value, value)
-            yield _named(record_type.key, key), typed
+            key_class, key_fields, value_class, value_fields = layout
+            typed_key = new(key_class, key) if len(key) == key_fields else key_class(*key)
+            if value is None:
+                yield typed_key, None
+            elif len(value) == value_fields:
+                yield typed_key, new(value_class, value)
+            else:  # fields that an older release did not write get their defaults
+                yield typed_key, value_class(*value)
 
 
-def _named(cls: Any, values: tuple[Any, ...]) -> Any:
-    """A NamedTuple of plain values; fields that an older release did not write get their defaults."""
-    # Every record of every follower comes through here: tuple.__new__ costs half of what the class does.
-    return tuple.__new__(cls, values) if len(values) == len(cls._fields) else cls(*values)
+def _array_header_bytes(length: int) -> int:
+    """Of a msgpack array."""
+    return 1 if length < 16 else 3 if length < 65_536 else 5

@@ -14,6 +14,7 @@ import os
 import random
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 from actors.clock import steady_clock_ms
 from actors.contract import Shard, Token
 from actors.limits import MIB
+from actors.metrics.histogram import Histogram
 from actors.replica import RecordType, Replica
 from actors.spec import TierSpec
 from storage.disk import Disk, Worker
@@ -60,12 +62,13 @@ class ReplicaHost:
         release: Callable[[Token, Any], None],
         on_events: Callable[[Sequence[Any]], None],
         on_turn: Callable[[], None],
+        now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.spec = spec
         self.group = group
         self.replica_id = replica_id
         self.node_id = spec.node_of(group, replica_id)
-        self.now_ms = steady_clock_ms()
+        self.now_ms = now_ms or steady_clock_ms()
         self.replica = Replica(
             new_shard=new_shard,
             record_types=record_types,
@@ -76,10 +79,11 @@ class ReplicaHost:
         self.raft: Raft | None = None
         self.member_id = ""
         """"<replica>.<incarnation>", once the directory is open."""
+        self.turn_times = Histogram()
         self._on_turn = on_turn
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: PeerTransport | None = None
-        self._turn_is_due = False
+        self._turn_is_due = self._in_turn = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NOT_AT_ALL
         self._disk_timer: asyncio.TimerHandle | None = None
@@ -119,7 +123,7 @@ class ReplicaHost:
             spec.raft_address(self.group, self.replica_id, self.node_id),
             self._address_of,
             spec.raft_secret(self.group),
-            self.wake,
+            self._heard,
             tls=self._link_tls(),
         )
         self.raft = Raft(
@@ -264,6 +268,14 @@ class ReplicaHost:
             self._turn_is_due = True
             self._loop.call_soon(self._turn)
 
+    def _heard(self) -> None:
+        """From a peer. A follower has its turn at once, which is cheaper and sooner; a leader, or whoever is
+        in the middle of a turn, waits for what else this loop iteration brings."""
+        if self._turn_is_due or self._in_turn or self.raft is None or self.raft.is_leader:
+            self.wake()
+        else:
+            self._turn()
+
     def _wake_from_thread(self) -> None:
         """A sync has ended, in its thread."""
         loop = self._loop
@@ -298,6 +310,8 @@ class ReplicaHost:
         raft, replica = self.raft, self.replica
         if self._stopped or raft is None:
             return
+        self._in_turn = True
+        began_ns = time.perf_counter_ns()
         try:
             replica.run_timers(self.now_ms())
             replica.flush()
@@ -308,9 +322,12 @@ class ReplicaHost:
             # A replica that failed to apply must not go on answering: Ray starts a new one, which replays.
             log.critical("%s-%s: fatal, leaving", self.group, self.replica_id, exc_info=True)
             os._exit(EXIT_RESTART)
-        self._arm()
+        self._in_turn = False
+        self.turn_times.observe(time.perf_counter_ns() - began_ns)
+        self.arm()
 
-    def _arm(self) -> None:
+    def arm(self) -> None:
+        """See that a turn comes when the next timer is due, of Raft's or of the shard's."""
         assert self._loop is not None
         assert self.raft is not None
         at = self.raft.next_tick_at
@@ -329,5 +346,8 @@ class ReplicaHost:
         self._timer = self._loop.call_at(at, self._fire)
 
     def _fire(self) -> None:
+        """The loop reads its sockets before the turn: whoever was held up is late with everything, and must
+        not campaign against a leader whose heartbeats wait to be read."""
+        assert self._loop is not None
         self._timer = None
-        self.wake()
+        self._loop.call_soon(self.wake)

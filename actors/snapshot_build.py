@@ -29,7 +29,7 @@ class SnapshotBuild:
     that had a value at the beginning, with that value; a key that is written after the walk met it may
     come twice. Which order they come in is not defined, as `Shard.apply` does not care."""
 
-    __slots__ = ("_before", "_data", "_is_walking", "_packer", "_records")
+    __slots__ = ("_before", "_data", "_packer", "_records", "is_walking")
 
     def __init__(
         self, header: tuple[int, ...], records: Iterator[Record], before: dict[Key, Value | None]
@@ -41,12 +41,13 @@ class SnapshotBuild:
         """Grows in place and gives its bytes away uncopied: a copy of 100 MB would be a pause by itself."""
         self._data.write(self._packer.pack(header))
         self._before = before
-        self._is_walking = True
+        self.is_walking = True
+        """Writes are to be noted."""
         self._records = self._as_begun(records)
 
     def note(self, key: Key, replaced: Value | None) -> None:
-        """A write of `key` replaced this value. To be called for every write, until `close`."""
-        if self._is_walking:
+        """A write of `key` replaced this value. To be called for every write while `is_walking`."""
+        if self.is_walking:
             self._before.setdefault(key, replaced)
 
     def step(self, records_max: int = RECORDS_PER_STEP_MAX) -> bytes | None:
@@ -65,7 +66,7 @@ class SnapshotBuild:
 
     def close(self) -> None:
         """End here, complete or not, and keep nothing."""
-        self._is_walking = False
+        self.is_walking = False
         self._data = None
         self._before = {}
         self._records = iter(())
@@ -80,7 +81,7 @@ class SnapshotBuild:
             else:
                 yield key, value
         # Whatever is written from now on was met or is new.
-        self._is_walking = False
+        self.is_walking = False
         yield from before.items()
 
 

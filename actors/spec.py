@@ -9,6 +9,10 @@ from typing import NamedTuple
 
 from actors.coordinator.settings import GroupSettings
 
+PLAINTEXT = "PLAINTEXT"
+SASL_PLAINTEXT = "SASL_PLAINTEXT"
+"""Values of `listener.security.protocol`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
@@ -45,7 +49,8 @@ class RaftSettings:
     """A killed leader's closed connections start an election at once; these times only judge the silent
     (frozen, cut off), so they are long enough for a machine whose processors are all busy."""
 
-    heartbeat_ms: int = 100
+    heartbeat_ms: int = 160
+    """Nearly a third of the shortest election timeout: beats are what an idle replica spends its time on."""
     election_timeout_min_ms: int = 500
     election_timeout_max_ms: int = 1_000
     journal_sync: bool = True
@@ -76,6 +81,18 @@ class BrokerSettings:
     topics_max: int = 10_000
     partitions_max: int = 100_000
     """Of all topics together."""
+    listener_security_protocol: str = PLAINTEXT
+    sasl_enabled_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    connections_max_reauth_ms: int = 0
+    """How long an authentication holds (KIP-368); 0: as long as its connection."""
+    admin_user: str = "admin"
+    """Whom a new tier lets in first, and who is a superuser; its password is the tier's secret."""
+    authorizer: str = "none"
+    super_users: str = ""
+    allow_everyone_if_no_acl_found: bool = False
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = -1
+    """Of the first node's HTTP endpoint, the others' follow; 0: any free port; -1: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +125,8 @@ class TierSpec:
     """`module:class` that the controller's leader makes with (spec, submit) and steps once a second."""
     replica_lost_timeout_ms: int = 300_000
     """A replica that has not answered for so long is replaced on another node; 0: never."""
+    admin_password: str = ""
+    """Of `admin.user`, where clients must authenticate."""
     groups: GroupSettings = field(default_factory=GroupSettings)
     raft: RaftSettings = field(default_factory=RaftSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)

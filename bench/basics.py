@@ -7,6 +7,7 @@ were answered; the load generator's CPU is not in it. Every figure comes with wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import statistics
@@ -17,9 +18,11 @@ from typing import Any, NamedTuple
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.protocol.java_hash import partition_for
-from bench import closed_loop
 from bench.members import Member, first_served_heartbeat, settle_group
-from bench.throwaway import Tier, cpu_seconds, pss_mib
+from bench.peers import load
+from bench.peers.generators import Generators
+from bench.peers.load import Servers, Target
+from bench.throwaway import Tier, pss_mib
 
 JOIN_DELAY_MS = 300
 """Long enough for a group's members to come into one generation."""
@@ -28,8 +31,6 @@ GROUPS_AT_ONCE = 10
 MEMBERS_PER_GROUP = 5
 TOPIC = "bench"
 TOPIC_PARTITIONS = 10
-HEARTBEAT_ERROR_AT = 9
-"""Heartbeat v4: correlation id, tags, throttle time, then the error code."""
 FAILOVER_GROUPS = 100
 LAG_MAX = 100
 
@@ -55,27 +56,36 @@ def measure(say: Callable[[str], None], seconds: float, kills: int) -> list[Figu
         figures.append(Figure("start, 3 nodes, 3 copies", tier.ready_s, "s", "command to ready"))
         memory = pss_mib(tier.processes())
         figures.append(Figure("memory after start", memory, "MiB", "PSS of all processes, Ray included"))
-        figures += asyncio.run(_loads(tier, say, seconds))
+        figures += _loads(tier, say, seconds)
         figures += asyncio.run(_failovers(tier, say, kills))
     return figures
 
 
-async def _loads(tier: Tier, say: Callable[[str], None], seconds: float) -> list[Figure]:
+def _loads(tier: Tier, say: Callable[[str], None], seconds: float) -> list[Figure]:
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{tier.port}"})
     admin.create_topics([NewTopic(TOPIC, TOPIC_PARTITIONS, 1)])[TOPIC].result(20)
     say(f"{GROUPS} groups of {MEMBERS_PER_GROUP} members join")
-    members = await _settle_groups(tier, "bench", GROUPS, MEMBERS_PER_GROUP)
-    pids = tier.pids()
-    figures = []
-    beats = [(m.host, m.port, [m.heartbeat_frame()]) for m in members]
-    figures.append(await _cpu_per_request("classic heartbeat", pids, beats, seconds, HEARTBEAT_ERROR_AT, say))
+    members = asyncio.run(_settle_groups(tier, "bench", GROUPS, MEMBERS_PER_GROUP))
+    beats = [Target(m.host, m.port, "heartbeat", 4, [m.heartbeat_frame()]) for m in members]
     commits = [
-        (m.host, m.port, [m.commit_frame(TOPIC, TOPIC_PARTITIONS, n) for n in range(1, 51)]) for m in members
+        Target(
+            m.host,
+            m.port,
+            "offset_commit",
+            8,
+            [m.commit_frame(TOPIC, TOPIC_PARTITIONS, n) for n in range(1, 51)],
+        )
+        for m in members
     ]
-    figures.append(
-        await _cpu_per_request("OffsetCommit of 10 partitions, 3 copies", pids, commits, seconds, None, say)
-    )
-    return figures
+    pids = tier.pids()
+    with contextlib.closing(Generators()) as generators:
+        return [
+            _cpu_per_request(generators, name, pids, targets, seconds, say)
+            for name, targets in (
+                ("classic heartbeat", beats),
+                ("OffsetCommit of 10 partitions, 3 copies", commits),
+            )
+        ]
 
 
 async def _settle_groups(tier: Tier, prefix: str, groups: int, size: int) -> list[Member]:
@@ -87,25 +97,21 @@ async def _settle_groups(tier: Tier, prefix: str, groups: int, size: int) -> lis
     return members
 
 
-async def _cpu_per_request(
+def _cpu_per_request(
+    generators: Generators,
     name: str,
     pids: list[int],
-    targets: list[tuple[str, int, list[bytes]]],
+    targets: list[Target],
     seconds: float,
-    error_at: int | None,
     say: Callable[[str], None],
 ) -> Figure:
     say(f"{name}: {len(targets)} connections, closed loop, {seconds:.0f} s")
-    await closed_loop.run(targets, min(2.0, seconds), error_at)
-    before = cpu_seconds(pids)
-    load = await closed_loop.run(targets, seconds, error_at)
-    cpu_us = (cpu_seconds(pids) - before) / max(load.requests, 1) * 1e6
-    if load.errors:
-        raise RuntimeError(f"{name}: {load.errors} of {load.requests} answers carried an error")
-    p50 = statistics.median(load.latencies_us) if load.latencies_us else 0
-    rate = load.requests / load.seconds
-    note = f"{rate:,.0f}/s, p50 {p50:,.0f} us, load generator {load.own_cpu_s / load.seconds:.0%} of a core"
-    return Figure(name, cpu_us, "us CPU/request", note)
+    servers = Servers(pids, pids)
+    load.drive(generators, servers, targets, min(2.0, seconds))
+    sample = load.drive(generators, servers, targets, seconds)
+    rate, p50 = sample.figures["per_s"], sample.figures["p50_ms"]
+    note = f"{rate:,.0f}/s, p50 {p50:.1f} ms, load generator {sample.generator_share:.0%} of a core"
+    return Figure(name, sample.figures["cpu_us"], "us CPU/request", note)
 
 
 async def _failovers(tier: Tier, say: Callable[[str], None], kills: int) -> list[Figure]:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import basics, raft, raft_table, snapshot_pause
+from bench.interrupts import terminable
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,12 +24,17 @@ app = typer.Typer(
     epilog="[bold]Examples[/bold]\n\n  groupd bench basics\n\n  groupd bench raft --kills 3",
 )
 console = Console(highlight=False)
+KafkaHome = Annotated[
+    Path | None,
+    typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
+]
 PACKAGES = ("ray", "pysyncobj", "kio", "uvloop", "msgpack")
 
 
 @app.callback()
-def bench() -> None:
+def bench(context: typer.Context) -> None:
     """Measure the tier on this machine."""
+    context.with_resource(terminable())
 
 
 @app.command(
@@ -64,7 +70,7 @@ def basics_command(
     "  groupd bench raft --no-stock --journal-mib 1024\n\n  groupd bench raft --seconds 5 --json",
 )
 def raft_command(
-    seconds: Annotated[float, typer.Option(help="Of each load.", min=0.1)] = 1.5,
+    seconds: Annotated[float, typer.Option(help="Of each load.", min=0.1)] = 1.0,
     kills: Annotated[int, typer.Option(help="Leaders killed, and transfers, of each kind.", min=0)] = 10,
     idle_seconds: Annotated[float, typer.Option(help="Of idling.", min=0.1)] = 10.0,
     journal_mib: Annotated[int, typer.Option(help="To recover from.", min=1)] = 256,
@@ -91,6 +97,71 @@ def raft_command(
         raise typer.Exit(1)
 
 
+@app.command(
+    "hold",
+    epilog="[bold]Examples[/bold]\n\n  groupd bench hold\n\n"
+    "  groupd bench hold --sizes 3 --rounds 10\n\n  groupd bench hold --kafka localhost:9092 --json\n\n"
+    "  groupd bench hold --clients Java,confluent-kafka --rounds 3 --kafka-home ~/kafka_2.13-4.3.1\n\n"
+    "  groupd bench hold --clients confluent-kafka --servers held --rounds 0 --idle-minutes 10",
+)
+def hold_command(
+    sizes: Annotated[str, typer.Option(help="Members of the groups, as 3,1000.")] = "3,1000",
+    rounds: Annotated[int, typer.Option(help="Joins, and leaves, of each group.", min=0)] = 10,
+    idle_seconds: Annotated[float, typer.Option(help="Of counting idle members' heartbeats.", min=1)] = 30.0,
+    kafka: Annotated[str, typer.Option(help="host:port of a Kafka to measure besides.")] = "",
+    clients: Annotated[
+        str, typer.Option(help="Real clients in place of simulated members: Java,confluent-kafka.")
+    ] = "",
+    servers: Annotated[str, typer.Option(help="For real clients.")] = "held,not held,Kafka",
+    idle_minutes: Annotated[float, typer.Option(help="Of watching real clients idle.", min=0)] = 0.0,
+    kafka_home: KafkaHome = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Time from a join and from a leave until the whole group knows, with held heartbeats and without.
+
+    With --clients also close, commit, a new subscription, a slow revocation; Kafka is started and stopped.
+    """
+    # Not at the top: every command of `groupd` imports this module.
+    if clients:
+        _hold_clients(clients, servers, rounds, idle_minutes, kafka_home, as_json=as_json)
+        return
+    from bench import hold
+
+    try:
+        plan = hold.Plan(tuple(int(size) for size in sizes.split(",")), max(rounds, 1), idle_seconds, kafka)
+    except ValueError:
+        typer.echo(f"groupd: --sizes {sizes}: whole numbers such as 3,1000 are expected", err=True)
+        raise typer.Exit(2) from None
+    rows = hold.measure(plan, _say(as_json))
+    if as_json:
+        typer.echo(json.dumps({"machine": machine(), "rows": hold.as_json(rows)}, indent=2))
+    else:
+        hold.show(console, rows, machine())
+
+
+def _hold_clients(
+    clients: str, servers: str, rounds: int, idle_minutes: float, kafka_home: Path | None, *, as_json: bool
+) -> None:
+    from bench import hold_clients
+    from bench.clients.programs import CLIENTS, CannotRunError
+
+    names, chosen = tuple(clients.split(",")), tuple(servers.split(","))
+    unknown = [name for name in (*names, *chosen) if name not in (*CLIENTS, *hold_clients.SERVERS)]
+    if unknown:
+        typer.echo(f"groupd: {', '.join(unknown)}: no such client or server", err=True)
+        raise typer.Exit(2)
+    plan = hold_clients.Plan(names, rounds, idle_minutes, kafka_home, chosen)
+    try:
+        measured = hold_clients.measure(plan, _say(as_json))
+    except CannotRunError as error:
+        typer.echo(f"groupd: {error}", err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(json.dumps({"machine": machine(), **hold_clients.as_json(measured)}, indent=2))
+    else:
+        hold_clients.show(console, measured, machine())
+
+
 @app.command("snapshot", epilog="[bold]Examples[/bold]\n\n  groupd bench snapshot")
 def snapshot_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
@@ -101,6 +172,200 @@ def snapshot_command(
         return
     pauses = [snapshot_pause.measure(groups=groups)._asdict() for groups in snapshot_pause.GROUPS]
     typer.echo(json.dumps({"machine": machine(), "pauses": pauses}, indent=2))
+
+
+@app.command(
+    "peers",
+    epilog="[bold]Examples[/bold]\n\n  groupd bench peers --quick --peers groupd-1,floor --work 1\n\n"
+    "  groupd bench peers --kafka-home ~/kafka_2.13-4.3.1\n\n"
+    "  groupd bench peers --kafka-home ~/kafka_2.13-4.3.1 --work 6,7   [dim]# adds to what is there[/dim]",
+)
+def peers_command(
+    peers: Annotated[str, typer.Option(help="Some of them, as a,b. (default all that can run here)")] = "",
+    work: Annotated[str, typer.Option(help="Some of it, as 1,2. (default all)")] = "",
+    runs: Annotated[int, typer.Option(help="Of each scenario on each peer, interleaved.", min=1)] = 5,
+    seconds: Annotated[float, typer.Option(help="Of each load.", min=0.1)] = 1.0,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, one run: does it all work?")] = False,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Directory for JSON, Markdown and plots. It keeps earlier calls' works.", file_okay=False
+        ),
+    ] = Path("bench-peers"),
+    kafka_home: KafkaHome = None,
+) -> None:
+    """Our tier beside Apache Kafka, librdkafka's mock cluster, kfake and a bare server, under the same load.
+
+    Work: 1 heartbeats, 2 offsets, 3 storms of joins, 4 a KIP-848 group of 1,000 members, 5 failover,
+    6 memory, 7 start, 8 idle. Peers that cannot run here are skipped by name.
+    """
+    # Not at the top: every command of `groupd` imports this module.
+    from bench.peers import command
+    from bench.peers.plan import Options
+    from bench.peers.registry import UnknownName, peers_named, works_numbered
+    from bench.peers.results import Mismatch
+
+    options = Options(
+        runs=1 if quick else runs,
+        seconds=min(seconds, 1.0) if quick else seconds,
+        quick=quick,
+        kafka_home=kafka_home,
+    )
+    try:
+        wanted = command.Wanted(peers_named(peers), works_numbered(work), options, machine(), out)
+        with console.status("begins") as status:
+            report = command.run(wanted, _progress(status.update))
+    except UnknownName as error:
+        typer.echo(f"groupd: {error}", err=True)
+        raise typer.Exit(2) from None
+    except Mismatch as error:
+        typer.echo(f"groupd: --out {out}: {error}", err=True)
+        raise typer.Exit(2) from None
+    command.tell(report, out, console)
+    if not report.commands[-1].is_whole:
+        typer.echo("groupd: stopped, and so are all peers", err=True)
+        raise typer.Exit(130)
+
+
+@app.command(
+    "kernels",
+    epilog="[bold]Examples[/bold]\n\n  groupd bench kernels\n\n"
+    "  groupd bench kernels --members 10000 --topics 1000 --ratio 50 --json-file kernels.json",
+)
+def kernels_command(
+    members: Annotated[str, typer.Option(help="Sizes of the group, by commas.")] = "100,1000,10000",
+    topics: Annotated[str, typer.Option(help="Numbers of topics, by commas.")] = "100,1000",
+    ratio: Annotated[str, typer.Option(help="Partitions a member, by commas; Kafka has 5,10,50.")] = "50",
+    racks: Annotated[bool, typer.Option("--racks/--no-racks", help="Measure those with racks too.")] = True,
+    runs: Annotated[int, typer.Option(help="Of each side on each shape, in turn.", min=1)] = 5,
+    seconds: Annotated[float, typer.Option(help="Of each run.", min=0.01)] = 0.1,
+    warm_up: Annotated[float, typer.Option(help="Seconds of the JVM, before anything counts.", min=0)] = 20.0,
+    kafka_home: KafkaHome = None,
+    json_file: Annotated[Path | None, typer.Option(help="Write every figure there.")] = None,
+) -> None:
+    """Our assignors beside Kafka's own in Java, on the shapes of its JMH benchmark. Takes a few minutes.
+
+    From the group's arrays to every member's sorted partitions. Without a JDK or Kafka's jars: ours alone.
+    """
+    from bench.kernels import measure, table
+    from bench.kernels.shapes import Choice
+
+    try:
+        sizes, widths, ratios = ([int(n) for n in text.split(",")] for text in (members, topics, ratio))
+        shapes = list(Choice(sizes, widths, ratios, racks).shapes())
+    except ValueError as error:
+        typer.echo(f"groupd: {error}", err=True)
+        raise typer.Exit(2) from None
+    plan = measure.Plan(runs, seconds, warm_up, kafka_home)
+    with console.status("begins") as status:
+        try:
+            result = measure.measure(shapes, plan, _progress(status.update))
+        except measure.JavaError as error:
+            typer.echo(f"groupd: {error}", err=True)
+            raise typer.Exit(1) from None
+    on = f"{machine()}, numba {version('numba')}, numpy {version('numpy')}"
+    table.show(console, result, on)
+    if json_file is not None:
+        json_file.write_text(json.dumps(table.as_json(result, on), indent=2) + "\n", encoding="utf-8")
+
+
+def _progress(update: Callable[[str], None]) -> Callable[[str], None]:
+    """One line that changes on a terminal, one line each elsewhere."""
+    return update if console.is_terminal else lambda what: console.print(f"[dim]·[/dim] {what}")
+
+
+@app.command(
+    "rolling-restart",
+    epilog="[bold]Examples[/bold]\n\n  groupd bench rolling-restart --members 60\n\n"
+    "  groupd bench rolling-restart --peers groupd-1,kafka-1 --kafka-home ~/kafka_2.13-4.3.1",
+)
+def rolling_restart_command(
+    peers: Annotated[str, typer.Option(help="Some of `groupd bench peers`, as a,b.")] = "groupd-1,kafka-1",
+    members: Annotated[int, typer.Option(help="Restarted one after the other.", min=2)] = 200,
+    away_seconds: Annotated[float, typer.Option(help="How long each is gone.", min=0.1)] = 2.0,
+    next_seconds: Annotated[float, typer.Option(help="Until the next one goes.", min=0.1)] = 3.0,
+    kafka_home: KafkaHome = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """How many rebalances a rolling restart of a classic group costs, on all servers at the same time."""
+    # Not at the top: every command of `groupd` imports this module.
+    from bench import rolling_restart
+    from bench.peers.plan import Options
+    from bench.peers.registry import UnknownName, peers_named
+
+    try:
+        chosen = peers_named(peers)
+    except UnknownName as error:
+        typer.echo(f"groupd: {error}", err=True)
+        raise typer.Exit(2) from None
+    plan = rolling_restart.Plan(members, away_seconds, next_seconds)
+    counted = rolling_restart.measure(chosen, Options(kafka_home=kafka_home), plan, _say(as_json))
+    if as_json:
+        typer.echo(json.dumps({"machine": machine(), "counted": [c._asdict() for c in counted]}, indent=2))
+        return
+    table = Table(title=machine(), title_justify="left", box=None, pad_edge=False)
+    for column in ("server", "members", "rebalances", "members lost"):
+        table.add_column(column, justify="left" if column == "server" else "right")
+    for each in counted:
+        table.add_row(each.peer, f"{each.members:,}", f"{each.rebalances:,}", f"{each.lost_members:,}")
+    console.print(table)
+
+
+@app.command("memory", epilog="[bold]Examples[/bold]\n\n  groupd bench memory")
+def memory_command() -> None:
+    """What an idle member of either protocol costs in memory, on a follower and on the leader."""
+    from bench import member_memory
+
+    member_memory.main()
+
+
+@app.command("gc", epilog="[bold]Examples[/bold]\n\n  groupd bench gc")
+def gc_command() -> None:
+    """The garbage collector's longest pause in a replica with 200,000 members."""
+    from bench import gc_pause
+
+    gc_pause.main()
+
+
+@app.command(
+    "long-work",
+    epilog="[bold]Examples[/bold]\n\n  groupd bench long-work\n\n"
+    "  groupd bench long-work --tier --offsets 1000000",
+)
+def long_work_command(
+    tier: Annotated[bool, typer.Option(help="On a tier, with the heartbeats of a group beside it.")] = False,
+    groups: Annotated[int, typer.Option(help="Listed, with --tier.", min=1)] = 100_000,
+    offsets: Annotated[int, typer.Option(help="Fetched and deleted, with --tier.", min=1_000)] = 200_000,
+    members: Annotated[int, typer.Option(help="Described, with --tier.", min=1)] = 5_000,
+) -> None:
+    """The longest pieces of work of one group, in which no other group's heartbeat is answered."""
+    from bench import long_work, long_work_probe
+
+    if tier:
+        plan = long_work_probe.Plan(groups, offsets, members)
+        long_work_probe.show(console, long_work_probe.measure(plan, _say(False)))
+        return
+    long_work.main()
+
+
+@app.command(
+    "million",
+    epilog="[bold]Examples[/bold]\n\n  groupd bench million\n\n  groupd bench million --members 100000",
+)
+def million_command(
+    members: Annotated[int, typer.Option(help="Idle members in all.", min=1)] = 1_000_000,
+    group_size: Annotated[int, typer.Option(help="Members of each group.", min=1)] = 5,
+    partitions: Annotated[int, typer.Option(help="Offsets partitions, a process each.", min=1)] = 2,
+    seconds: Annotated[float, typer.Option(help="How long they beat, once all are there.", min=1)] = 240.0,
+    budget: Annotated[int, typer.Option(help="Heartbeats a second, of each partition.", min=1)] = 5_000,
+) -> None:
+    """A million idle KIP-848 members over few connections, each served at its interval. Takes a while."""
+    from bench import million
+
+    plan = million.Plan(members, group_size, partitions, seconds, budget)
+    with console.status("begins") as status:
+        figures = million.measure(plan, _progress(status.update))
+    million.show(console, figures, machine())
 
 
 def _say(as_json: bool) -> Callable[[str], None]:

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from cluster.wire import Closed, Wire, request_frame
 
 SESSION_TIMEOUT_MS = 300_000
-NOT_YET = {14, 15, 16, 27}
-MEMBER_ID_REQUIRED = 79
 SETTLE_TIMEOUT_S = 60.0
 
 
@@ -33,6 +31,10 @@ class Member(NamedTuple):
         return request_frame("heartbeat", 4, 1, "bench", fields)
 
     def commit_frame(self, topic: str, partitions: int, offset: int) -> bytes:
+        return request_frame("offset_commit", 8, 1, "bench", self.commit_fields(topic, partitions, offset))
+
+    def commit_fields(self, topic: str, partitions: int, offset: int) -> dict[str, Any]:
+        """Of OffsetCommit v8."""
         committed = [
             {
                 "partition_index": partition,
@@ -42,14 +44,13 @@ class Member(NamedTuple):
             }
             for partition in range(partitions)
         ]
-        fields = {
+        return {
             "group_id": self.group_id,
             "generation_id_or_member_epoch": self.generation_id,
             "member_id": self.member_id,
             "group_instance_id": None,
             "topics": [{"name": topic, "partitions": committed}],
         }
-        return request_frame("offset_commit", 8, 1, "bench", fields)
 
 
 async def find_coordinator(host: str, port: int, group_id: str) -> tuple[str, int]:

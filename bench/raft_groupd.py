@@ -81,7 +81,7 @@ class Groupd:
         self._waiting: deque[tuple[int, int, Done]] = deque()
         """(index, records, done) of entries that are not applied."""
         self._acts: list[Callable[[], None]] = []
-        self._tick_is_due = False
+        self._tick_is_due = self._ticking = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
 
@@ -123,7 +123,7 @@ class Groupd:
             self._address(options.number),
             self._address_of,
             SECRET,
-            self._soon,
+            self._heard,
         )
         self._raft = Raft(
             self_id=own_id,
@@ -187,6 +187,13 @@ class Groupd:
             self._tick_is_due = True
             self._loop.call_soon(self._tick)
 
+    def _heard(self) -> None:
+        """As `actors.replica_host` does it."""
+        if self._tick_is_due or self._ticking or self._raft.is_leader:
+            self._soon()
+        else:
+            self._tick()
+
     def _soon_from_thread(self) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._soon)
@@ -195,9 +202,11 @@ class Groupd:
         self._tick_is_due = False
         if self._ended.is_set():
             return
+        self._ticking = True
         if self._submitted:
             self._propose()
         self._raft.tick()
+        self._ticking = False
         if self._acts and self._raft.serving:
             acts, self._acts = self._acts, []
             for act in acts:

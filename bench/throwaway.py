@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,8 +15,12 @@ from typing import Any
 
 import psutil
 
+from bench.interrupts import deaf
 from cluster.ports import free_ports
 
+COMMAND_TIMEOUT_S = 300
+"""A tier comes up in ten seconds, on a machine that has something else to do in minutes."""
+INTERRUPT_TIMEOUT_S = 60
 ROOT = Path(__file__).resolve().parents[1]
 """Where `python -m cluster.cli` finds its packages, whatever the caller's directory is."""
 
@@ -34,15 +40,21 @@ class Tier:
 
     def __enter__(self) -> Tier:
         started = time.monotonic()
-        self.run("up", "--detach", "--port", str(self.port), *self._flags)
+        try:
+            self.run("up", "--detach", "--port", str(self.port), *self._flags)
+        except BaseException:
+            with contextlib.suppress(RuntimeError):  # nothing came up that could be brought down
+                self.__exit__()
+            raise
         self.ready_s = time.monotonic() - started
         return self
 
     def __exit__(self, *exc: object) -> None:
-        try:
-            self.run("down")
-        finally:
-            shutil.rmtree(self.data_dir, ignore_errors=True)
+        with deaf():
+            try:
+                self.run("down")
+            finally:
+                shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def status(self) -> dict[str, Any]:
         """`groupd status --json`, of a tier that need not be whole."""
@@ -80,19 +92,33 @@ class Tier:
         """Run a `groupd` command on this tier; returns what it prints. RuntimeError unless its exit code
         is among `fine`."""
         command = [sys.executable, "-m", "cluster.cli", *arguments, "--data-dir", str(self.data_dir)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
-        if done.returncode not in fine:
-            raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
-        return done.stdout
+        running = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            start_new_session=True,  # a Ctrl-C is ours to pass on
+        )
+        try:
+            out, words = running.communicate(timeout=COMMAND_TIMEOUT_S)
+        except BaseException:
+            _interrupt(running)
+            raise
+        if running.returncode not in fine:
+            raise RuntimeError(f"{' '.join(arguments)} failed:\n{out}\n{words}")
+        return out
 
 
-def cpu_seconds(pids: list[int]) -> float:
-    """User + system time of these processes so far."""
-    total = 0.0
-    for pid in pids:
-        times = psutil.Process(pid).cpu_times()
-        total += times.user + times.system
-    return total
+def _interrupt(running: subprocess.Popen[str]) -> None:
+    """As Ctrl-C does: `up` then stops what it has started so far."""
+    with deaf():
+        running.send_signal(signal.SIGINT)
+        try:
+            running.communicate(timeout=INTERRUPT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.communicate()
 
 
 def pss_mib(processes: list[psutil.Process]) -> float:

@@ -3,9 +3,10 @@
 The tier may be of another shape: a group goes to the offsets partition to which its id hashes there.
 Everything goes through the tier's own Raft logs: what is reported as restored is on a majority of disks.
 
-Restored are topics with their ids and configs, and groups with their offsets, generations and epochs; not
-their members (they belong to clients, which join anew: see actors.coordinator.restore), nor offsets of topics
-that had been deleted when the backup was made, nor what the topics held.
+Restored are topics with their ids and configs, users and ACLs, and groups with their configs, offsets,
+generations and epochs; not their members (they belong to clients, which join anew: see
+actors.coordinator.restore), nor offsets of topics that had been deleted when the backup was made, nor what
+the topics held.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgpack
 from kio.schema.errors import ErrorCode
@@ -26,31 +26,37 @@ from actors import runtime
 from actors.contract import Record
 from actors.coordinator.records import OFFSET_COMMIT
 from actors.coordinator.restore import OF_MEMBERS, emptied
-from actors.metadata.commands import RestoredTopic, RestoreTopics, pack, unpack
-from actors.metadata.records import PRODUCER_IDS, TOPIC, ProducerIdsValue, TopicValue
-from actors.protocol.java_hash import partition_for
+from actors.metadata.commands import (
+    SET,
+    AlterGroupConfigs,
+    GroupConfigChange,
+    RestoredTopic,
+    RestoreTopics,
+    pack,
+    unpack,
+)
+from actors.metadata.records import (
+    GROUP_CONFIG,
+    PRODUCER_IDS,
+    TOPIC,
+    GroupConfigValue,
+    ProducerIdsValue,
+    TopicValue,
+)
 from actors.runtime import ActorCallError
 from actors.spec import CONTROLLER_GROUP, broker_name, partition_group
+from cluster import restore_rights
 from cluster.backup_manifest import Manifest, Progress, check, records_of
 from cluster.group_leaders import GroupLeaders, NotNow
+from cluster.group_writer import BATCH_BYTES, CALL_TIMEOUT_S, NOT_NOW, GroupWriter, Tally
 from cluster.state_copy import open_copy
 from cluster.tier_file import TierError
 
-BATCH_BYTES: Final = 64 * 1024
-"""One Raft entry; below the size from which Ray would put an argument into its object store."""
-CALL_TIMEOUT_S: Final = 15.0
 OFFSETS_A_CALL: Final = 1_000
+CONFIGS_A_CALL: Final = 1_000
 NAMED_MAX: Final = 5
 """Topics and groups that a refusal names."""
 NO_TOPIC_ID: Final = bytes(16)
-NOT_NOW: Final = frozenset(
-    {
-        ErrorCode.not_coordinator,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.broker_not_available,
-    }
-)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,23 +74,14 @@ class Report:
     """Of topics that had been deleted when the backup was made."""
 
 
-class _Tally(NamedTuple):
-    """Tells two sets of records apart, in whatever order they come."""
-
-    records: int = 0
-    digest: int = 0
-
-    def plus(self, record: Any) -> _Tally:
-        digest = int.from_bytes(blake2b(msgpack.packb(record), digest_size=8).digest(), "big")
-        return _Tally(self.records + 1, (self.digest + digest) % 2**64)
-
-
 def restore(leaders: GroupLeaders, directory: Path, progress: Progress) -> Report:
     """Raises TierError, BackupDamaged (a TierError) before anything is written."""
     manifest = check(directory, progress)
     _refuse_what_is_there(leaders)
     report = Report(manifest=manifest)
     topic_ids = _restore_topics(leaders, directory, report)
+    _restore_rights(leaders, directory, manifest)
+    _restore_group_configs(leaders, directory, manifest)
     groups = _Groups(leaders, report, topic_ids)
     tallies = groups.restore(directory, progress)
     _raise_logs(leaders, groups.committed)
@@ -148,9 +145,38 @@ def _restore_topics(leaders: GroupLeaders, directory: Path, report: Report) -> f
     return frozenset(topic.topic_id for topic in topics)
 
 
+def _restore_rights(leaders: GroupLeaders, directory: Path, manifest: Manifest) -> None:
+    """The backup's users and ACLs."""
+    present = leaders.ask(CONTROLLER_GROUP, _records)
+    for command in restore_rights.commands_of(records_of(directory, manifest.files[-1]), present):
+        wrong = restore_rights.problem(leaders.ask(CONTROLLER_GROUP, partial(_submit, pack(command))))
+        if wrong is not None:
+            raise TierError(f"users and ACLs cannot be restored: {wrong}")
+
+
+def _restore_group_configs(leaders: GroupLeaders, directory: Path, manifest: Manifest) -> None:
+    """The configs that groups have of their own; this tier's bounds must allow them."""
+    changes = [
+        GroupConfigChange(key[2], tuple((name, SET, text) for name, text in GroupConfigValue(*value).configs))
+        for key, value in records_of(directory, manifest.files[-1])
+        if key[0] == GROUP_CONFIG
+    ]
+    for start in range(0, len(changes), CONFIGS_A_CALL):
+        command = AlterGroupConfigs(tuple(changes[start : start + CONFIGS_A_CALL]))
+        for outcome in leaders.ask(CONTROLLER_GROUP, partial(_submit, pack(command))).groups:
+            if outcome.error_code:
+                raise TierError(
+                    f"configs of group {outcome.group_id} cannot be restored: {outcome.error_message}"
+                )
+
+
+def _records(controller: runtime.Handle) -> list[tuple[Any, Any]]:
+    return list(open_copy(controller).records)
+
+
 def _submit(command: bytes, controller: runtime.Handle) -> Any:
     outcome = unpack(runtime.await_call(controller, "submit", command, timeout_s=CALL_TIMEOUT_S))
-    if outcome.error_code in NOT_NOW:
+    if getattr(outcome, "error_code", 0) in NOT_NOW:
         raise NotNow(outcome.error_message or ErrorCode(outcome.error_code).name)
     return outcome
 
@@ -171,32 +197,21 @@ def _batches(topics: Iterable[RestoredTopic]) -> Iterator[list[RestoredTopic]]:
 # Groups.
 
 
-class _Batch:
-    """Records on their way to one offsets partition."""
-
-    __slots__ = ("records", "size_bytes", "tally")
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.size_bytes = 0
-        self.tally = _Tally()
-        """Of all that went this way."""
-
-
 class _Groups:
     """The groups of a backup on their way into the tier."""
 
     def __init__(self, leaders: GroupLeaders, report: Report, topic_ids: frozenset[bytes]) -> None:
-        self._leaders = leaders
         self._report = report
         self._topic_ids = topic_ids
-        self._batches = [_Batch() for _ in range(leaders.spec.offsets_partitions)]
+        self._writer = GroupWriter(
+            leaders, if_refused="the tier is restored in part: start again with a new one"
+        )
         self._now_ms = time.time_ns() // 1_000_000
         self._left_out: Counter[str] = Counter()
         self.committed: dict[tuple[bytes, int], int] = {}
         """The highest committed offset of each topic partition."""
 
-    def restore(self, directory: Path, progress: Progress) -> list[_Tally]:
+    def restore(self, directory: Path, progress: Progress) -> list[Tally]:
         """Returns what went to each offsets partition of this tier."""
         files = self._report.manifest.files[:-1]
         total = sum(header.records for header in files)
@@ -209,16 +224,15 @@ class _Groups:
                 if record is None:
                     continue
                 group_ids.add(record.key[1])
-                self._add(record)
+                self._writer.add(record)
                 if done % 1_000 == 0:
                     progress("restored", done, total)
-        for partition in range(len(self._batches)):
-            self._send(partition)
+        self._writer.flush()
         progress("restored", total, total)
         self._report.groups = len(group_ids)
         self._report.members_left_out = self._left_out["members"]
         self._report.offsets_left_out = self._left_out["offsets"]
-        return [batch.tally for batch in self._batches]
+        return self._writer.tallies
 
     def _kept(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> Record | None:
         record = emptied(key, value, self._now_ms)
@@ -233,25 +247,6 @@ class _Groups:
             topic_partition = (value[5], key[3])
             self.committed[topic_partition] = max(self.committed.get(topic_partition, 0), value[0])
         return record
-
-    def _add(self, record: Record) -> None:
-        partition = partition_for(record.key[1], len(self._batches))
-        batch = self._batches[partition]
-        batch.records.append(record)
-        batch.size_bytes += len(msgpack.packb(record))
-        batch.tally = batch.tally.plus(record)
-        if batch.size_bytes >= BATCH_BYTES:
-            self._send(partition)
-
-    def _send(self, partition: int) -> None:
-        batch = self._batches[partition]
-        if not batch.records:
-            return
-        packed: bytes = msgpack.packb(batch.records)
-        batch.records, batch.size_bytes = [], 0
-        refused = self._leaders.ask(partition_group(partition), partial(_write, packed))
-        if refused is not None:
-            raise TierError(f"{refused}; the tier is restored in part: start again with a new one")
 
 
 def _raise_logs(leaders: GroupLeaders, committed: Mapping[tuple[bytes, int], int]) -> None:
@@ -271,19 +266,8 @@ def _raise_logs(leaders: GroupLeaders, committed: Mapping[tuple[bytes, int], int
             ) from None
 
 
-def _write(packed: bytes, leader: runtime.Handle) -> str | None:
-    """Returns why the records were refused, if they were."""
-    error_code, message = runtime.await_call(leader, "restore", packed, timeout_s=CALL_TIMEOUT_S)
-    if error_code == ErrorCode.none:
-        return None
-    reason = message or ErrorCode(error_code).name
-    if error_code in NOT_NOW:
-        raise NotNow(reason)
-    return str(reason)
-
-
 def _verify(
-    leaders: GroupLeaders, tallies: list[_Tally], topic_ids: frozenset[bytes], progress: Progress
+    leaders: GroupLeaders, tallies: list[Tally], topic_ids: frozenset[bytes], progress: Progress
 ) -> None:
     """Read everything back. Raises TierError if it is not what was sent."""
     found = leaders.ask(CONTROLLER_GROUP, _topic_ids)
@@ -308,8 +292,8 @@ def _topic_ids(controller: runtime.Handle) -> frozenset[bytes]:
     return frozenset(TopicValue(*value).topic_id for key, value in records if key[0] == TOPIC)
 
 
-def _tally(leader: runtime.Handle) -> _Tally:
-    tally = _Tally()
+def _tally(leader: runtime.Handle) -> Tally:
+    tally = Tally()
     for record in open_copy(leader).records:
         tally = tally.plus(record)
     return tally

@@ -19,7 +19,8 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, create_model
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from actors.coordinator.settings import GroupSettings
+from actors.assignors.spec import ENTRY_POINTS, OWN_NAMES, is_assignor
+from actors.coordinator.settings import CLASSIC_ONLY, GroupSettings
 from actors.spec import BrokerSettings, RaftSettings
 from cluster.settings_table import SETTINGS, Setting
 
@@ -223,6 +224,11 @@ def _check_together(settings: Settings) -> None:
             "group.consumer.heartbeat.interval.ms",
             "group.consumer.max.heartbeat.interval.ms",
         ),
+        (
+            "group.consumer.min.assignment.interval.ms",
+            "group.consumer.assignment.interval.ms",
+            "group.consumer.max.assignment.interval.ms",
+        ),
     ):
         if not settings[low] <= settings[name] <= settings[high]:
             allowed = f"{settings[low]} ({low}) to {settings[high]} ({high})"
@@ -238,9 +244,40 @@ def _check_together(settings: Settings) -> None:
                 f"{smaller} = {settings[smaller]} ({origin}): "
                 f"less than {larger} = {settings[larger]} is allowed"
             )
+    _check_assignors(settings)
+    _check_hold_clients(settings)
     _check_raft_heartbeat(settings)
     _check_raft_tls(settings)
     _check_addresses(settings)
+
+
+def _check_assignors(settings: Settings) -> None:
+    name = "group.consumer.assignors"
+    wanted = f"{name} = {','.join(settings[name])!r} ({settings.origins[name]})"
+    for entry in settings[name] or ("",):
+        if not is_assignor(entry):
+            allowed = f"{', '.join(OWN_NAMES)}, entry points of {ENTRY_POINTS} and module:Class"
+            raise SettingsError(f"{wanted}: a list of {allowed} is allowed")
+    if set(settings[name]) <= set(OWN_NAMES) and len(set(settings[name])) == len(settings[name]):
+        return
+    # The assignors bring numpy, which no command needs that has no plug-in.
+    from actors.assignors.registry import AssignorError, named
+
+    try:
+        named(settings[name])
+    except AssignorError as error:
+        raise SettingsError(f"{wanted}: {error}") from None
+
+
+def _check_hold_clients(settings: Settings) -> None:
+    name = "group.heartbeat.hold.clients"
+    for client in settings[name]:
+        pattern = client.removesuffix(CLASSIC_ONLY)
+        if not pattern or ":" in pattern:
+            raise SettingsError(
+                f"{name} = {client!r} ({settings.origins[name]}): names of client software, or name/version, "
+                f"with {CLASSIC_ONLY} behind it or nothing, are allowed"
+            )
 
 
 def _check_raft_heartbeat(settings: Settings) -> None:

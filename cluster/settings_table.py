@@ -11,9 +11,12 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from actors.coordinator.migration.policy import POLICIES
 from actors.coordinator.settings import GroupSettings
 from actors.limits import FRAME_BYTES_MAX
-from actors.spec import BrokerSettings, RaftSettings
+from actors.security.gate import ACLS, NO_AUTHORIZER
+from actors.security.sasl import MECHANISMS
+from actors.spec import PLAINTEXT, SASL_PLAINTEXT, BrokerSettings, RaftSettings
 
 INT32 = 2**31 - 1
 DEFAULT_LOST_TIMEOUT_MS = 300_000
@@ -85,17 +88,39 @@ _GROUPS = (
     _row("group.max.session.timeout.ms", 1, INT32, "Classic: largest session timeout to ask for."),
     _row("group.initial.rebalance.delay.ms", 0, INT32, "Classic: wait for more members of a new group."),
     _row("group.max.size", 1, INT32, "Classic: members of one group."),
+    _row("group.rebalance.batch.max.ms", 0, INT32,
+         "Longest wait for more joins and leaves in a storm of them. 0: never, as Kafka."),
     _row("group.consumer.session.timeout.ms", 1, INT32, "KIP-848: silence after which a member is out."),
-    Setting("group.consumer.min.session.timeout.ms", 45_000, "Lower bound of the session timeout.", 1, INT32),
-    Setting("group.consumer.max.session.timeout.ms", 60_000, "Upper bound of the session timeout.", 1, INT32),
+    _row("group.consumer.min.session.timeout.ms", 1, INT32, "Lower bound of the session timeout."),
+    _row("group.consumer.max.session.timeout.ms", 1, INT32, "Upper bound of the session timeout."),
     _row("group.consumer.heartbeat.interval.ms", 1, INT32, "KIP-848: interval that members are told."),
-    Setting("group.consumer.min.heartbeat.interval.ms", 5_000, "Lower bound of the interval.", 1, INT32),
-    Setting("group.consumer.max.heartbeat.interval.ms", 15_000, "Upper bound of the interval.", 1, INT32),
+    _row("group.consumer.min.heartbeat.interval.ms", 1, INT32, "Lower bound of the interval."),
+    _row("group.consumer.max.heartbeat.interval.ms", 1, INT32, "Upper bound of the interval."),
     _row("group.consumer.max.size", 1, INT32, "KIP-848: members of one group."),
     Setting("group.consumer.assignors", _DEFAULTS["group.consumer.assignors"],
-            "KIP-848 assignors; the first is the default.", choices=("uniform", "range")),
-    _row("group.consumer.assignment.interval.ms", 0, 15_000, "KIP-848: least time between two assignments."),
+            "KIP-848 assignors, default first: uniform, range, uniform-rack, range-rack or a plug-in."),
+    _row("group.consumer.assignor.timeout.ms", 1, INT32, "What a plug-in may take to assign a group."),
+    _row("group.consumer.assignment.interval.ms", 0, INT32, "KIP-848: least time between two assignments."),
+    _row("group.consumer.min.assignment.interval.ms", 0, INT32, "Lower bound of that time."),
+    _row("group.consumer.max.assignment.interval.ms", 0, INT32, "Upper bound of that time."),
+    _row("group.consumer.regex.refresh.interval.ms", 10_000, INT32,
+         "KIP-848: age at which a regular expression is matched against all topics again."),
+    Setting("group.consumer.migration.policy", POLICIES[0],
+            "KIP-848: may groups with members change between the two protocols, and which way.",
+            choices=POLICIES),
+    _row("group.heartbeat.hold.enable", None, None,
+         "Hold the answers of heartbeats that say nothing until there is news for the member."),
+    Setting("group.heartbeat.hold.clients", _DEFAULTS["group.heartbeat.hold.clients"],
+            "Clients that bear it: name or name/version of ApiVersions, * is anything; :classic behind it: "
+            "only Heartbeat."),
+    _row("group.heartbeat.budget.per.second", 1, INT32,
+         "KIP-848: members of one leader are told longer intervals rather than to send more than so many."),
     _row("offset.metadata.max.bytes", 0, INT32, "Text that may be stored with an offset."),
+    _row("offsets.retention.minutes", 1, INT32, "Offsets that nobody uses are kept for so long."),
+    _row("offsets.retention.check.interval.ms", 1, INT64, "How often offsets and groups are looked through."),
+    _row("transaction.max.timeout.ms", 1, INT32, "Longest transaction timeout to ask for."),
+    _row("transactional.id.expiration.ms", 1, INT32, "How long an unused transactional id is kept."),
+    _row("producer.id.expiration.ms", 1, INT32, "How long the end of a transaction is remembered."),
 )  # fmt: skip
 
 _BROKERS = (
@@ -110,7 +135,21 @@ _BROKERS = (
     _row("log.retention.ms", 1, INT64, "Development log: age at which records go."),
     _row("topics.max", 1, 1_000_000, "Topics of the tier."),
     _row("partitions.max", 1, 10_000_000, "Partitions of all topics together."),
+    _row("metrics.host", None, None, "Address of the nodes' HTTP endpoints for Prometheus."),
+    _row("metrics.port", -1, 65_535, "Port of the first node's; the others follow. 0: any. -1: none."),
 )
+
+_SECURITY = (
+    Setting("listener.security.protocol", PLAINTEXT,
+            "SASL_PLAINTEXT: clients must authenticate.", choices=(PLAINTEXT, SASL_PLAINTEXT)),
+    Setting("sasl.enabled.mechanisms", _DEFAULTS["sasl.enabled.mechanisms"],
+            "Mechanisms that clients may authenticate by.", choices=MECHANISMS),
+    _row("connections.max.reauth.ms", 0, INT32, "Life of an authentication. 0: its connection's."),
+    _row("admin.user", None, None, "First user of a tier with authentication, and a superuser."),
+    Setting("authorizer", NO_AUTHORIZER, "acl: ACLs say who may do what.", choices=(NO_AUTHORIZER, ACLS)),
+    _row("super.users", None, None, "Who may do everything: User:a;User:b."),
+    _row("allow.everyone.if.no.acl.found", None, None, "What no ACL speaks of is allowed to everybody."),
+)  # fmt: skip
 
 _RAFT = (
     _row("raft.heartbeat.ms", 5, 60_000, "Interval of a leader's heartbeats to its followers."),
@@ -123,7 +162,7 @@ _RAFT = (
     _row("raft.tls.ca", None, None, "PEM file of the authority that signed every replica's certificate."),
 )
 
-_ALL = (*_TIER, *_GROUPS, *_BROKERS, *_RAFT)
+_ALL = (*_TIER, *_GROUPS, *_BROKERS, *_SECURITY, *_RAFT)
 SETTINGS: Mapping[str, Setting] = MappingProxyType({setting.name: setting for setting in _ALL})
 """By name."""
 CONSTANTS = frozenset({"classic.new.member.join.timeout.ms", "raft.journal.sync"})

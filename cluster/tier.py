@@ -20,7 +20,7 @@ from typing import Any
 from actors import runtime
 from actors.runtime import ActorCallError
 from actors.spec import NodeSpec, TierSpec, controller_of, copies
-from cluster import placement, tier_file
+from cluster import administrator, placement, tier_file
 from cluster.actor_plan import ActorPlan, actors_of, create_actor, make_run_dir, on_node, remove_run_dirs
 from cluster.leaders_return import settle_leaders
 from cluster.repair import can_lead, is_newcomer
@@ -321,6 +321,7 @@ def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path)
     return TierSpec(
         tier_id=tier.tier_id,
         secret=tier_file.secret(data_dir, "secret")[1],
+        admin_password=administrator.prepare(settings, data_dir),
         data_dir=str(data_dir.resolve()),
         run_dir=str(run_dir),
         nodes=tier.nodes,

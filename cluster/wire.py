@@ -1,6 +1,6 @@
 """A raw Kafka client: any API in any version, as plain dicts, over one socket.
 
-For benchmarks, tests and probes that must send exactly what they mean to send. Fields are given and
+For commands, benchmarks and tests that must send exactly what they mean to send. Fields are given and
 returned under kio's names, except that durations are plain milliseconds and UUIDs and errors plain values.
 """
 
@@ -12,10 +12,10 @@ import dataclasses
 import datetime
 import importlib
 import io
+import ssl
 import struct
 import types
 import typing
-import uuid
 from functools import cache
 from typing import Any
 
@@ -72,8 +72,6 @@ def to_plain(value: Any) -> Any:
         return [to_plain(each) for each in value]
     if isinstance(value, datetime.timedelta):
         return round(value.total_seconds() * 1000)
-    if isinstance(value, uuid.UUID):
-        return value
     return value
 
 
@@ -112,8 +110,11 @@ class Wire:
         self._correlation_id = 0
 
     @classmethod
-    async def connect(cls, host: str, port: int, client_id: str = "wire") -> Wire:
-        return cls(*await asyncio.open_connection(host, port), client_id)
+    async def connect(
+        cls, host: str, port: int, client_id: str = "wire", *, tls: ssl.SSLContext | None = None
+    ) -> Wire:
+        """Raises OSError."""
+        return cls(*await asyncio.open_connection(host, port, ssl=tls), client_id)
 
     async def call(self, api: str, version: int, /, timeout_s: float = 30.0, **fields: Any) -> dict[str, Any]:
         """Send one request and return its answer's fields. Raises Closed, TimeoutError."""

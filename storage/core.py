@@ -90,6 +90,8 @@ class Core(Skeleton):
     _voters: frozenset[str] = frozenset()
     _is_voter = False
     _majority = 1
+    _timeout_s: float
+    """The election timeout of now."""
 
     def __init__(
         self,
@@ -136,7 +138,9 @@ class Core(Skeleton):
         # A restart forgets whom this replica promised not to depose: keep the promise for its longest life.
         fresh = journal.term == 0 and journal.last_index == 0
         self._restart_hold_until = NEVER if fresh or is_alone else now + settings.election_min_s
-        self._election_deadline = now if is_alone else now + self._election_timeout()
+        self._postpone_election(now)
+        if is_alone:
+            self._election_deadline = now
 
     def _recover(self) -> None:
         journal = self._journal
@@ -204,7 +208,9 @@ class Core(Skeleton):
         return self._random.uniform(self._config.election_min_s, self._config.election_max_s)
 
     def _postpone_election(self, now: float) -> None:
-        self._election_deadline = now + self._election_timeout()
+        """With a new draw: two that campaigned at once must not do it again."""
+        self._timeout_s = self._election_timeout()
+        self._election_deadline = now + self._timeout_s
 
     def _set_term(self, term: int, vote: str | None) -> None:
         """Durable before it returns. Raises JournalFailed."""

@@ -63,6 +63,14 @@ class Following(Core):
 
     def _hear_leader(self, node: Node, term: int) -> None:
         """`node` leads `term`, which is not below ours."""
+        if self._leader is not node or term != self._term:
+            self._follow(node, term)
+        self._pre_votes = None
+        self._heard_leader_at = now = self._clock()
+        self._election_deadline = now + self._timeout_s
+
+    def _follow(self, node: Node, term: int) -> None:
+        """A leader, or a term, that was not followed before."""
         if self._role == LEADER and term == self._term:
             raise RaftFatal(f"{node.id} and {self._self_id} both lead term {term}")
         if term > self._term:
@@ -73,10 +81,6 @@ class Following(Core):
             self._incoming = None
             self._owe_nothing()
             self._acknowledged_index = 0
-        self._pre_votes = None
-        now = self._clock()
-        self._heard_leader_at = now
-        self._postpone_election(now)
 
     def _owe_nothing(self) -> None:
         """Forget the leader's send time too: echoed to another leader, or over another connection, it would
@@ -86,52 +90,58 @@ class Following(Core):
         self._owed_previous_index = UNASKED
 
     def _on_append(self, node: Node, message: Append) -> None:
-        if message.term < self._term:
-            self._send(node, self._answer(message.sent_at, False, UNASKED))
+        _, term, sent_at, commit_index, previous, previous_term, entries = message
+        if term < self._term:
+            self._send(node, self._answer(sent_at, False, UNASKED))
             return
-        self._hear_leader(node, message.term)
-        journal = self._journal
-        previous = message.previous_index
+        self._hear_leader(node, term)
         # Every leader holds all committed entries, so there is nothing to compare up to the commit index.
-        if previous > self._commit_index and journal.term_at(previous) != message.previous_term:
-            self._send(node, self._answer(message.sent_at, False, previous))
+        if previous > self._commit_index and self._journal.term_at(previous) != previous_term:
+            self._send(node, self._answer(sent_at, False, previous))
             return
         self._take(message)
-        self._verified_index = max(self._verified_index, previous + len(message.entries))
-        self._commit_index = max(self._commit_index, min(message.commit_index, self._verified_index))
-        if message.entries:
+        verified = previous + len(entries)
+        if verified > self._verified_index:
+            self._verified_index = verified
+        if commit_index > self._commit_index:
+            self._commit_index = max(self._commit_index, min(commit_index, self._verified_index))
+        if entries:
             # Answered in the tick, when the disk has them: one answer for all that one sync covers.
             if self._owed_since is None:
-                self._owed_since = self._clock()
-            self._owed_sent_at = message.sent_at
+                self._owed_since = self._heard_leader_at
+            self._owed_sent_at = sent_at
             self._owed_previous_index = previous
         else:
-            self._acknowledge(node, message.sent_at, previous)
+            self._acknowledge(node, sent_at, previous)
 
     def _take(self, message: Append) -> None:
-        """Add the entries that are not in the log yet; cut the log where it differs."""
-        journal = self._journal
+        """Add the entries that are not in the log yet."""
         entries = message.entries
-        if journal.last_index > message.previous_index:
-            held = 0
-            for _, index, term in entries:
-                known = journal.term_at(index)
-                if known is None and index > journal.base_index:
-                    break
-                if known is not None and known != term:
-                    if index <= self._commit_index:
-                        raise RaftFatal(
-                            f"entry {index} is committed with term {known}, "
-                            f"the leader of term {message.term} has it with term {term}"
-                        )
-                    journal.truncate_after(index - 1)
-                    if self._history.truncate_after(index - 1):
-                        self._use_members()
-                    break
-                held += 1
-            entries = entries[held:]
+        if self._journal.last_index > message.previous_index:
+            entries = self._not_held(message)
         for entry in entries:
             self._append_entry(entry)
+
+    def _not_held(self, message: Append) -> tuple[Entry, ...]:
+        """The entries that are not in the log yet, which is cut where it differs."""
+        journal = self._journal
+        held = 0
+        for _, index, term in message.entries:
+            known = journal.term_at(index)
+            if known is None and index > journal.base_index:
+                break
+            if known is not None and known != term:
+                if index <= self._commit_index:
+                    raise RaftFatal(
+                        f"entry {index} is committed with term {known}, "
+                        f"the leader of term {message.term} has it with term {term}"
+                    )
+                journal.truncate_after(index - 1)
+                if self._history.truncate_after(index - 1):
+                    self._use_members()
+                break
+            held += 1
+        return message.entries[held:]
 
     def _append_entry(self, entry: Entry) -> None:
         self._journal.append(entry)
@@ -141,14 +151,16 @@ class Following(Core):
             self._use_members()
 
     def _answer(self, sent_at: float, success: bool, previous_index: int) -> AppendAnswer:
+        journal = self._journal
+        match_index = min(self._verified_index, journal.durable_index)
         return AppendAnswer(
             APPEND_ANSWER,
             self._term,
             sent_at,
             success,
             previous_index,
-            min(self._verified_index, self._journal.durable_index),
-            self._journal.last_index,
+            match_index,
+            journal.last_index,
             self._commit_index,
         )
 
@@ -163,12 +175,13 @@ class Following(Core):
         leader = self._leader
         if leader is None or self._role == LEADER:
             return
-        match_index = min(self._verified_index, self._journal.durable_index)
-        due = match_index > self._acknowledged_index
-        if self._owed_since is not None:
-            waited = now - self._owed_since >= self._config.heartbeat_s / 2
-            due = due or waited or match_index == self._verified_index
-        if due:
+        verified, durable = self._verified_index, self._journal.durable_index
+        owed_since = self._owed_since
+        if (
+            min(verified, durable) > self._acknowledged_index
+            or (owed_since is not None and durable >= verified)
+            or (owed_since is not None and now - owed_since >= self._config.heartbeat_s / 2)
+        ):
             self._acknowledge(leader, self._owed_sent_at, self._owed_previous_index)
             self._owed_since = None
 

@@ -298,8 +298,8 @@ class Journal:
             self._dirty = False
 
     def _encoded(self, records: list[Record]) -> bytes:
-        pieces: list[bytes] = []
         offset = self._file_bytes
+        pieces: list[bytes] = []
         for record in records:
             head, command = encode(record, self._seed ^ offset)
             pieces += (head, command)

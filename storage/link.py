@@ -21,7 +21,8 @@ FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 QUEUE_BYTES_MAX: Final = 128 * 1024 * 1024
 HANDSHAKE_FRAME_BYTES_MAX: Final = 1024
 HANDSHAKE_TIMEOUT_S: Final = 2.0
-READ_BYTES: Final = 256 * 1024
+READ_BYTES: Final = 64 * 1024
+"""More would be dear: each read allocates as much, and above 128 KiB the allocator asks the kernel for it."""
 TLS_GREETING: Final = b"\x16\x03"
 """How a TLS client begins; as a frame's length it would be one of 369 MB."""
 DEAD_LINK_TIMEOUT_MS: Final = 5_000
@@ -140,7 +141,14 @@ class Link:
         if not data:
             self._lose(closed_by_host=True)
             return
-        self._buffer += data if self._tls is None else self._opened(self._tls, data)
+        if self._tls is not None:
+            data = self._opened(self._tls, data)
+        elif (
+            not self._buffer and self._handshake is None and len(data) == 4 + int.from_bytes(data[:4], "big")
+        ):
+            self._take_one(data)  # nearly always: one write there is one read here
+            return
+        self._buffer += data
         if len(self._buffer) >= self._needed and not self.ended.is_set():
             self._take_frames()
 
@@ -172,16 +180,16 @@ class Link:
 
     def _push(self, sealed: bytes) -> None:
         """Send, and queue what the kernel does not take."""
-        rest = memoryview(sealed)
-        if not self._queue and rest:
-            rest = rest[self._send(rest) :]
-            if rest:
+        sent = 0
+        if not self._queue and sealed:
+            sent = self._send(sealed)
+            if sent < len(sealed):
                 self._loop.add_writer(self._socket.fileno(), self._writable)
-        if rest:
-            self._queue.append(rest)
-            self._queue_bytes += len(rest)
+        if sent < len(sealed):
+            self._queue.append(memoryview(sealed)[sent:])
+            self._queue_bytes += len(sealed) - sent
 
-    def _send(self, frame: memoryview) -> int:
+    def _send(self, frame: bytes | memoryview) -> int:
         try:
             return self._socket.send(frame)
         except (BlockingIOError, InterruptedError):
@@ -197,6 +205,14 @@ class Link:
         self._owner.refused(self, claimed_id, reason)
 
     # -- frames -------------------------------------------------------------------------------------
+
+    def _take_one(self, data: bytes) -> None:
+        assert self.peer_id is not None, "a link without handshake is proven"
+        try:
+            self._owner.received(self.peer_id, _unpacked(memoryview(data)[4:]))
+        except BadMessage as error:
+            self._refuse(str(error))
+        self._owner.activity()
 
     def _take_frames(self) -> None:
         handled = False
@@ -224,11 +240,8 @@ class Link:
         if len(buffer) < 4 + length:
             self._needed = 4 + length
             return None
-        try:
-            with memoryview(buffer) as view, view[4 : 4 + length] as body:
-                message = msgpack.unpackb(body, use_list=False)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise BadMessage(f"a frame that is not msgpack: {error!r}") from None
+        with memoryview(buffer) as view, view[4 : 4 + length] as body:
+            message = _unpacked(body)
         del buffer[: 4 + length]
         return (message,)
 
@@ -248,6 +261,13 @@ class Link:
             self._deadline.cancel()
             self._owner.proven(self, self.peer_id)
         return False
+
+
+def _unpacked(body: memoryview) -> Any:
+    try:
+        return msgpack.unpackb(body, use_list=False)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise BadMessage(f"a frame that is not msgpack: {error!r}") from None
 
 
 def _tune(connection: socket.socket) -> None:

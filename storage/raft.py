@@ -227,8 +227,8 @@ class Raft(Elections):
     def _tick(self) -> None:
         journal = self._journal
         journal.collect()
-        self._check_journal()
-        if self._failure is not None:
+        if journal.failed is not None or self._failure is not None:
+            self._check_journal()
             return
         now = self._clock()
         if self._role == LEADER:

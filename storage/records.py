@@ -169,10 +169,18 @@ def decode_mark(content: bytes) -> Mark | None:
     return Mark(sequence, end) if magic == MARK_MAGIC and crc == crc32c(content[: MARK.size]) else None
 
 
+_OF_THE_JOURNAL: Final = (HardState, Truncate, Reset)
+"""Kinds of records that are no entries."""
+
+
 def encode(record: Record, seed: int) -> tuple[bytes, bytes]:
     """Two pieces to be written one after the other: a big command is not copied for its header's sake.
     `seed` is the segment's, xor the offset that the record is written at."""
-    command = b""
+    if not isinstance(record, _OF_THE_JOURNAL):
+        command, index, term = record
+        fields = ENTRY.pack(KIND_ENTRY, index, term)
+        crc = crc32c(command, crc32c(fields, seed))
+        return RECORD.pack(RECORD_MAGIC, ENTRY.size + len(command), crc) + fields, command
     match record:
         case HardState(term, vote):
             fields = HARD_STATE.pack(KIND_HARD_STATE, term) + (vote or "").encode()
@@ -180,10 +188,7 @@ def encode(record: Record, seed: int) -> tuple[bytes, bytes]:
             fields = POSITION.pack(KIND_TRUNCATE, index, term)
         case Reset(index, term):
             fields = POSITION.pack(KIND_RESET, index, term)
-        case (command, index, term):
-            fields = ENTRY.pack(KIND_ENTRY, index, term)
-    crc = crc32c(command, crc32c(fields, seed))
-    return RECORD.pack(RECORD_MAGIC, len(fields) + len(command), crc) + fields, command
+    return RECORD.pack(RECORD_MAGIC, len(fields), crc32c(fields, seed)) + fields, b""
 
 
 def scan(content: bytes, offset: int, seed: int, version: int = FORMAT_VERSION) -> Iterator[Record | Torn]:

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
         def _disconnected(self, node: Node) -> None: ...
         def send(self, node: Node, message: Any) -> bool: ...
         def destroy(self) -> None: ...
+        def setOnMessageReceivedCallback(  # noqa: N802 (pysyncobj's name)
+            self, callback: Callable[[Node, Any], None], /
+        ) -> None: ...
 
     class SyncObj:
         def __init__(self, own: Node, others: list[Node], conf: Any, *, transport: Transport) -> None: ...
@@ -127,10 +130,10 @@ for _name, _reader in {
     setattr(_Log, _name, _reader)
 
 
-def _member(name: str) -> Any:
-    """pysyncobj's private member `name` as an attribute of ours."""
-    private = f"_SyncObj__{name}"
-    return property(operator.attrgetter(private), lambda self, value: setattr(self, private, value))
+def _kept_as(name: str) -> Any:
+    """A private member of pysyncobj that now is our attribute `name`: ours is the plain one, because every
+    message reads it many times."""
+    return property(operator.attrgetter(name), lambda self, value: setattr(self, name, value))
 
 
 def _replaced_by(name: str) -> Any:
@@ -141,15 +144,23 @@ def _replaced_by(name: str) -> Any:
 class Skeleton(SyncObj):
     """pysyncobj's SyncObj without its behaviour."""
 
-    _role: int = _member("raftState")
-    _term: int = _member("raftCurrentTerm")
-    _voted_for: str | None = _member("votedForNodeId")
-    _leader: Node | None = _member("raftLeader")
-    _commit_index: int = _member("raftCommitIndex")
-    _applied_index: int = _member("raftLastApplied")
-    _election_deadline: float = _member("raftElectionDeadline")
+    _role: int
+    _term: int
+    _voted_for: str | None
+    _leader: Node | None
+    _commit_index: int
+    _applied_index: int
+    _election_deadline: float
+    _message_arrived: Callable[[Node, Any], None]
 
-    _SyncObj__onMessageReceived = _replaced_by("_message_arrived")
+    _SyncObj__raftState = _kept_as("_role")
+    _SyncObj__raftCurrentTerm = _kept_as("_term")
+    _SyncObj__votedForNodeId = _kept_as("_voted_for")
+    _SyncObj__raftLeader = _kept_as("_leader")
+    _SyncObj__raftCommitIndex = _kept_as("_commit_index")
+    _SyncObj__raftLastApplied = _kept_as("_applied_index")
+    _SyncObj__raftElectionDeadline = _kept_as("_election_deadline")
+
     _SyncObj__onNodeConnected = _replaced_by("_peer_connected")
     _SyncObj__onNodeDisconnected = _replaced_by("_peer_disconnected")
     _SyncObj__generateRaftTimeout = _replaced_by("_election_timeout")
@@ -166,4 +177,5 @@ class Skeleton(SyncObj):
             dynamicMembershipChange=False,
         )
         super().__init__(own, [], conf, transport=transport)
+        transport.setOnMessageReceivedCallback(self._message_arrived)  # past pysyncobj, once for each message
         transport.on_peer_lost = self._tell_lost

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from storage.errors import StorageError
 from storage.handshake import Refused
 
-READ_BYTES: Final = 256 * 1024
+READ_BYTES: Final = 64 * 1024
 TLS_FIRST_BYTES: Final = (0x15, 0x16)
 """Record types that may come first: an alert or a handshake."""
 

@@ -10,14 +10,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from actors.api import configs, data, fetch, topics
-from actors.api.context import BrokerContext, ControllerClient, NotAvailable
+from actors.api import acls, configs, credentials, data, fetch, topics, transactions
+from actors.api.context import BrokerContext, ControllerClient, NotAvailable, Verify
 from actors.api.metadata import describe_cluster_answer, find_coordinator_answer, metadata_answer
 from actors.api.producers import ProducerIds, init_producer_id
+from actors.coordinator.settings import GroupSettings
 from actors.metadata.image import MetadataImage
 from actors.protocol import api_keys
 from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.headers import Header
+from actors.protocol.transaction_messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from actors.spec import BrokerSettings
 from actors.topics.logs import TopicLogs
 
@@ -42,6 +44,12 @@ _HANDLERS: Mapping[int, _Handler] = {
     api_keys.CREATE_PARTITIONS: topics.create_partitions,
     api_keys.DESCRIBE_CONFIGS: configs.describe_configs,
     api_keys.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    api_keys.LIST_CONFIG_RESOURCES: configs.list_config_resources,
+    api_keys.DESCRIBE_ACLS: acls.describe_acls,
+    api_keys.CREATE_ACLS: acls.create_acls,
+    api_keys.DELETE_ACLS: acls.delete_acls,
+    api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS: credentials.describe_credentials,
+    api_keys.ALTER_USER_SCRAM_CREDENTIALS: credentials.alter_credentials,
 }
 
 
@@ -53,12 +61,18 @@ class BrokerApis:
         *,
         node_id: int,
         settings: BrokerSettings,
+        group_settings: GroupSettings | None = None,
         controller: ControllerClient,
         logs: TopicLogs,
         clock_ms: Callable[[], int],
     ) -> None:
         self._context = BrokerContext(
-            node_id=node_id, settings=settings, controller=controller, logs=logs, clock_ms=clock_ms
+            node_id=node_id,
+            settings=settings,
+            group_settings=group_settings or GroupSettings(),
+            controller=controller,
+            logs=logs,
+            clock_ms=clock_ms,
         )
         self._producer_ids = ProducerIds(self._context)
         self._expiry: asyncio.TimerHandle | None = None
@@ -66,6 +80,14 @@ class BrokerApis:
     @property
     def image(self) -> MetadataImage:
         return self._context.image
+
+    def verify_with(self, verify: Verify) -> None:
+        """Transactional batches are appended once `verify` says that they may be."""
+        self._context.verify = verify
+
+    def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        """Markers of transactions for topics' partitions that this broker leads."""
+        return transactions.write_markers(self._context, request)
 
     def set_image(self, image: MetadataImage) -> None:
         """Take a newer image: requests that wait for it go on, logs that are led elsewhere are dropped."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from actors.coordinator.settings import GroupSettings
+from actors.metadata import group_config_names
+from actors.metadata.group_config_names import GROUP_CONFIGS, GroupConfigDefinition
 from actors.metadata.topic_configs import BOOLEAN, LONG, STRING, TOPIC_CONFIGS, default_value
 from actors.spec import BrokerSettings
 
 DYNAMIC_TOPIC = 1
 STATIC_BROKER = 4
 DEFAULT = 5
+DYNAMIC_GROUP = 8
 """Config sources."""
 
 
@@ -58,6 +62,36 @@ def topic_configs(overrides: Iterable[tuple[str, str]], settings: BrokerSettings
     return listed
 
 
+def group_configs(own: Mapping[str, str], settings: GroupSettings) -> list[ConfigEntry]:
+    """Every group config as Kafka shows it: what was set, even if it is out of bounds by now (KIP-1240)."""
+    listed = []
+    for definition in GROUP_CONFIGS.values():
+        synonyms = list(_beneath_group(definition, settings))
+        value = own.get(definition.name)
+        if value is not None:
+            shown = group_config_names.parsed(definition, value)
+            synonyms.insert(0, ConfigSynonym(definition.name, shown, DYNAMIC_GROUP))
+        listed.append(
+            ConfigEntry(
+                definition.name,
+                synonyms[0].value,
+                synonyms[0].source,
+                definition.config_type,
+                definition.documentation,
+                tuple(synonyms),
+            )
+        )
+    return listed
+
+
+def _beneath_group(definition: GroupConfigDefinition, settings: GroupSettings) -> Iterable[ConfigSynonym]:
+    name = definition.synonym or definition.name
+    in_force = group_config_names.default_value(definition, settings)
+    if in_force != definition.default:
+        yield ConfigSynonym(name, in_force, STATIC_BROKER)
+    yield ConfigSynonym(name, definition.default, DEFAULT)
+
+
 def broker_configs(node_id: int, settings: BrokerSettings) -> list[ConfigEntry]:
     """The broker's settings, all read-only: they are given when the tier starts."""
     values: list[tuple[str, object, object]] = [("broker.id", node_id, None)]
@@ -70,7 +104,8 @@ def broker_configs(node_id: int, settings: BrokerSettings) -> list[ConfigEntry]:
 
 def _broker_entry(name: str, value: object, default: object) -> ConfigEntry:
     config_type = BOOLEAN if isinstance(value, bool) else LONG if isinstance(value, int) else STRING
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    text = ",".join(value) if isinstance(value, tuple) else str(value)
+    text = text.lower() if isinstance(value, bool) else text
     source = DEFAULT if value == default else STATIC_BROKER
     return ConfigEntry(
         name, text, source, config_type, "Set when the tier starts.", (ConfigSynonym(name, text, source),)

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from kio.schema.errors import ErrorCode
 
+from actors.contract import Request
+from actors.coordinator.refusals import refusal
+from actors.coordinator.settings import GroupSettings
 from actors.metadata.commands import NO_TOPIC_ID, Command, CommandResult, Outcome
 from actors.metadata.image import MetadataImage, TopicImage
 from actors.metadata.refusals import refused
+from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN
+from actors.protocol.transaction_codec import BATCHES_SINCE
+from actors.protocol.transaction_messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from actors.spec import BrokerSettings
 from actors.topics.errors import LogError
 from actors.topics.logs import TopicLogs
 
 IMAGE_WAIT_S = 5.0
 """How long an admin request waits at most until this broker sees what it has done."""
+
+
+Verify = Callable[[AddPartitionsToTxnRequest], Awaitable[AddPartitionsToTxnResponse]]
+
+
+async def no_coordinator(asked: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """Where there is no way to a transaction's coordinator."""
+    request = Request(0, ADD_PARTITIONS_TO_TXN, BATCHES_SINCE, "", "", asked)
+    answer = refusal(request, ErrorCode.coordinator_not_available)
+    assert isinstance(answer, AddPartitionsToTxnResponse)
+    return answer
 
 
 class NotAvailable(Exception):
@@ -39,18 +56,22 @@ class BrokerContext:
         *,
         node_id: int,
         settings: BrokerSettings,
+        group_settings: GroupSettings,
         controller: ControllerClient,
         logs: TopicLogs,
         clock_ms: Callable[[], int],
     ) -> None:
         self.node_id = node_id
         self.settings = settings
+        self.group_settings = group_settings
         self.logs = logs
         self.clock_ms = clock_ms
         self.image = MetadataImage()
         self.offsets_leaders: Mapping[int, int] = {}
         self.creating: dict[str, asyncio.Task[dict[str, int]]] = {}
         """Topics being created because somebody asked for their metadata; each once, whoever else asks."""
+        self.verify: Verify = no_coordinator
+        """Ask a transaction's coordinator, wherever it is."""
         self._controller = controller
         self._image_waiters: set[asyncio.Future[None]] = set()
 

@@ -10,12 +10,16 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
+from actors.api.transactions import Verdict, verify_produced
 from actors.protocol import codec
 from actors.protocol.api_keys import DELETE_RECORDS, LIST_OFFSETS, PRODUCE
 from actors.protocol.headers import Header
 from actors.topics.errors import LogError
 from actors.topics.partition_log import LEADER_EPOCH, Appended, FoundOffset
 
+APPEND = Verdict()
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""Isolation levels (KIP-98)."""
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
@@ -31,13 +35,20 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 async def produce(context: BrokerContext, header: Header, entity: Any) -> Any | None:
     """None for acks 0: such a request has no answer."""
     version = header.api_version
+    verdicts = await verify_produced(context, entity)
     topic_class = codec.nested(PRODUCE, version, "TopicProduceResponse")
     responses = tuple(
         codec.build(
             topic_class,
             name=topic.name,
             partition_responses=tuple(
-                _produced(context, version, entity, topic.name, partition)
+                _produced(
+                    context,
+                    version,
+                    topic.name,
+                    partition,
+                    _verdict(entity) or verdicts.get((topic.name, partition.index), APPEND),
+                )
                 for partition in topic.partition_data
             ),
         )
@@ -48,11 +59,12 @@ async def produce(context: BrokerContext, header: Header, entity: Any) -> Any | 
     return codec.build(codec.response_class(PRODUCE, version), responses=responses)
 
 
-def _produced(context: BrokerContext, version: int, entity: Any, name: str, partition: Any) -> Any:
+def _produced(context: BrokerContext, version: int, name: str, partition: Any, verdict: Verdict) -> Any:
     error_code, message, log_start_offset = ErrorCode.none, None, NO_OFFSET
     appended = Appended(NO_OFFSET, None, 0)
     try:
-        _check_produce(entity)
+        if verdict.error_code:
+            raise LogError(verdict.error_code)
         topic = context.topic_led_here(name, partition.index)
         appended = context.logs.append(
             topic,
@@ -60,6 +72,7 @@ def _produced(context: BrokerContext, version: int, entity: Any, name: str, part
             partition.records,
             context.clock_ms(),
             zstd_allowed=version >= _ZSTD_SINCE,
+            guard=verdict.guard,
         )
         log_start_offset = context.logs.log(topic, partition.index).log_start_offset
     except LogError as error:
@@ -80,15 +93,14 @@ def _produced(context: BrokerContext, version: int, entity: Any, name: str, part
     )
 
 
-def _check_produce(entity: Any) -> None:
-    if entity.acks not in (-1, 0, 1):
-        raise LogError(ErrorCode.invalid_required_acks)
-    if entity.transactional_id is not None:
-        raise LogError(ErrorCode.transactional_id_authorization_failed, "Transactions are not supported.")
+def _verdict(entity: Any) -> Verdict | None:
+    """On the whole request."""
+    return None if entity.acks in (-1, 0, 1) else Verdict(ErrorCode.invalid_required_acks)
 
 
 async def list_offsets(context: BrokerContext, header: Header, entity: Any) -> Any:
-    return _answer_each(LIST_OFFSETS, "ListOffsetsTopicResponse", header, entity, partial(_listed, context))
+    listed = partial(_listed, context, entity)
+    return _answer_each(LIST_OFFSETS, "ListOffsetsTopicResponse", header, entity, listed)
 
 
 def _answer_each(
@@ -110,11 +122,12 @@ def _answer_each(
     )
 
 
-def _listed(context: BrokerContext, version: int, name: str, partition: Any) -> Any:
+def _listed(context: BrokerContext, entity: Any, version: int, name: str, partition: Any) -> Any:
     error_code, found = ErrorCode.none, None
+    committed_only = getattr(entity, "isolation_level", READ_UNCOMMITTED) == READ_COMMITTED
     try:
         check_leader_epoch(getattr(partition, "current_leader_epoch", NO_LEADER_EPOCH))
-        found = _offset_at(context, version, name, partition)
+        found = _offset_at(context, version, name, partition, committed_only=committed_only)
     except LogError as error:
         error_code = error.error_code
     return codec.build(
@@ -127,13 +140,15 @@ def _listed(context: BrokerContext, version: int, name: str, partition: Any) -> 
     )
 
 
-def _offset_at(context: BrokerContext, version: int, name: str, partition: Any) -> FoundOffset | None:
+def _offset_at(
+    context: BrokerContext, version: int, name: str, partition: Any, *, committed_only: bool
+) -> FoundOffset | None:
     """None if no record is that young. Raises LogError."""
     topic = context.topic_led_here(name, partition.partition_index)
     log = context.logs.log(topic, partition.partition_index)
     match partition.timestamp:
         case timestamp if timestamp == LATEST:
-            return FoundOffset(log.end_offset, NO_TIMESTAMP)
+            return FoundOffset(log.stable_offset if committed_only else log.end_offset, NO_TIMESTAMP)
         case timestamp if timestamp == EARLIEST:
             return FoundOffset(log.log_start_offset, NO_TIMESTAMP)
         case timestamp if timestamp == MAX_TIMESTAMP and version >= 7:
@@ -141,7 +156,9 @@ def _offset_at(context: BrokerContext, version: int, name: str, partition: Any) 
         case timestamp if timestamp < 0:
             raise LogError(ErrorCode.unsupported_version)
         case timestamp:
-            return log.offset_for_time(timestamp)
+            found = log.offset_for_time(timestamp)
+            is_open = committed_only and found is not None and found.offset >= log.stable_offset
+            return None if is_open else found
 
 
 def check_leader_epoch(current_leader_epoch: int) -> None:

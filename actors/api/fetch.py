@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
-from actors.api.data import NO_LEADER_EPOCH, NO_OFFSET, check_leader_epoch
+from actors.api.data import NO_LEADER_EPOCH, NO_OFFSET, READ_COMMITTED, check_leader_epoch
 from actors.protocol import codec
 from actors.protocol.api_keys import FETCH
 from actors.protocol.headers import Header
 from actors.topics.errors import LogError
 from actors.topics.partition_log import LEADER_EPOCH
+from actors.topics.transactions import AbortedTransaction
 from actors.topics.waiting import PartitionKey
 
 FETCH_BYTES_MAX = 55 * 1024 * 1024
@@ -31,6 +32,9 @@ class _Read(NamedTuple):
     error_code: ErrorCode = ErrorCode.none
     records: bytes = b""
     high_watermark: int = NO_OFFSET
+    last_stable_offset: int = NO_OFFSET
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    """None for who reads uncommitted records."""
     log_start_offset: int = NO_OFFSET
     leader_id: int = -1
     """Only with NOT_LEADER_OR_FOLLOWER."""
@@ -79,12 +83,13 @@ def _read_topics(context: BrokerContext, entity: Any, bytes_max: int) -> _ReadTo
     topics: list[tuple[str, list[_Read]]] = []
     keys: list[PartitionKey] = []
     size_bytes, failed = 0, False
+    committed_only = entity.isolation_level == READ_COMMITTED
     for topic in entity.topics:
         reads: list[_Read] = []
         for partition in topic.partitions:
             try:
                 room = _Room(bytes_max - size_bytes, at_least_one=size_bytes == 0)
-                read = _read_partition(context, topic.topic, partition, room)
+                read = _read_partition(context, topic.topic, partition, room, committed_only)
                 keys.append((context.image.topics[topic.topic].topic_id, partition.partition))
             except LogError as error:
                 read = _refused(context, topic.topic, partition.partition, error.error_code)
@@ -95,14 +100,31 @@ def _read_topics(context: BrokerContext, entity: Any, bytes_max: int) -> _ReadTo
     return _ReadTopics(topics, keys, size_bytes, failed)
 
 
-def _read_partition(context: BrokerContext, name: str, partition: Any, room: _Room) -> _Read:
+def _read_partition(
+    context: BrokerContext, name: str, partition: Any, room: _Room, committed_only: bool
+) -> _Read:
     """Raises LogError."""
     check_leader_epoch(getattr(partition, "current_leader_epoch", NO_LEADER_EPOCH))
     topic = context.topic_led_here(name, partition.partition)
     log = context.logs.log(topic, partition.partition)
     bytes_max = min(partition.partition_max_bytes, room.bytes_left)
-    records = log.read(partition.fetch_offset, bytes_max, at_least_one=room.at_least_one)
-    return _Read(partition.partition, ErrorCode.none, records, log.end_offset, log.log_start_offset)
+    stable_offset = log.stable_offset
+    records, next_offset = log.read_before(
+        stable_offset if committed_only else log.end_offset,
+        partition.fetch_offset,
+        bytes_max,
+        at_least_one=room.at_least_one,
+    )
+    aborted = log.transactions.aborted(partition.fetch_offset, next_offset) if committed_only else None
+    return _Read(
+        partition.partition,
+        ErrorCode.none,
+        records,
+        log.end_offset,
+        stable_offset,
+        aborted,
+        log.log_start_offset,
+    )
 
 
 def _refused(context: BrokerContext, name: str, partition: int, error_code: ErrorCode) -> _Read:
@@ -140,9 +162,19 @@ def _partition(version: int, read: _Read) -> Any:
         partition_index=read.partition,
         error_code=read.error_code,
         high_watermark=read.high_watermark,
-        last_stable_offset=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
         log_start_offset=read.log_start_offset,
-        aborted_transactions=None,
+        aborted_transactions=_aborted(version, read),
         records=read.records,
         **fields,
+    )
+
+
+def _aborted(version: int, read: _Read) -> Any:
+    if read.aborted is None:
+        return None
+    aborted_class = codec.nested(FETCH, version, "AbortedTransaction")
+    return tuple(
+        codec.build(aborted_class, producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in read.aborted
     )

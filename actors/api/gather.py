@@ -14,25 +14,30 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
+from actors.network.frames import with_length
 from actors.protocol import api_keys, codec
 from actors.protocol.headers import Header
+from actors.protocol.versions import is_flexible
+from actors.protocol.wire import compact_count, legacy_count, read_count
 
 _LENGTH_PREFIX_BYTES = 4
+_THROTTLE_SINCE = 1
 _ENTRIES = {
-    api_keys.DESCRIBE_GROUPS: "groups",
-    api_keys.DELETE_GROUPS: "results",
-    api_keys.OFFSET_FETCH: "groups",
-    api_keys.CONSUMER_GROUP_DESCRIBE: "groups",
+    api_keys.DESCRIBE_GROUPS: ("groups", "group_id"),
+    api_keys.DELETE_GROUPS: ("results", "group_id"),
+    api_keys.OFFSET_FETCH: ("groups", "group_id"),
+    api_keys.CONSUMER_GROUP_DESCRIBE: ("groups", "group_id"),
+    api_keys.ADD_PARTITIONS_TO_TXN: ("results_by_transaction", "transactional_id"),
 }
+"""API key -> the answer's field of entries, and the entry's field that its partition is found by."""
 
 
 def gather(header: Header, answers: Mapping[int, bytes], partition_of: Callable[[str], int]) -> bytes:
     """Join the answer frames of `answers` (by offsets partition, at least one)."""
-    entities = {partition: _read(header, frame) for partition, frame in answers.items()}
     if header.api_key == api_keys.LIST_GROUPS:
-        merged = _join_lists(list(entities.values()))
-    else:
-        merged = _choose_entries(_ENTRIES[header.api_key], entities, partition_of)
+        return _join_lists(header.api_version, list(answers.values()))
+    entities = {partition: _read(header, frame) for partition, frame in answers.items()}
+    merged = _choose_entries(*_ENTRIES[header.api_key], entities, partition_of)
     return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, merged)
 
 
@@ -42,25 +47,40 @@ def _read(header: Header, frame: bytes) -> Any:
     return entity_reader(response_class)(frame, _LENGTH_PREFIX_BYTES + header_bytes)[0]
 
 
-def _join_lists(entities: list[Any]) -> Any:
-    answered = [entity for entity in entities if entity.error_code != ErrorCode.not_coordinator]
-    for entity in answered:
-        if entity.error_code != ErrorCode.none:
-            return entity
-    if not answered:
-        return entities[0]
-    return dataclasses.replace(
-        answered[0], groups=tuple(group for entity in answered for group in entity.groups)
-    )
+def _join_lists(api_version: int, frames: list[bytes]) -> bytes:
+    """The groups of all lists, as the bytes they are: to read 100,000 of them would hold up all clients.
+
+    A frame is a length, a correlation id, tags, the throttle time, the error, the groups with their count
+    first, tags; tags from version 3 on, the throttle time from version 1.
+    """
+    flexible = is_flexible(api_keys.LIST_GROUPS, api_version)
+    error_at = 8 + flexible + 4 * (api_version >= _THROTTLE_SINCE)
+    total, lists = 0, []
+    for frame in frames:
+        error_code = int.from_bytes(frame[error_at : error_at + 2], "big", signed=True)
+        if error_code == ErrorCode.not_coordinator:
+            continue
+        if error_code != ErrorCode.none:
+            return frame
+        count, at = read_count(frame, error_at + 2, flexible)
+        total += count
+        lists.append(memoryview(frame)[at : len(frame) - flexible])
+    if not lists:
+        return frames[0]
+    head = frames[0][_LENGTH_PREFIX_BYTES:error_at] + ErrorCode.none.to_bytes(2, "big")
+    count_of_all = compact_count(total) if flexible else legacy_count(total)
+    return with_length(b"".join((head, count_of_all, *lists, bytes(flexible))))
 
 
-def _choose_entries(field: str, entities: Mapping[int, Any], partition_of: Callable[[str], int]) -> Any:
+def _choose_entries(
+    field: str, id_field: str, entities: Mapping[int, Any], partition_of: Callable[[str], int]
+) -> Any:
     base = next(iter(entities.values()))
     own = {
-        entry.group_id: entry
+        getattr(entry, id_field): entry
         for partition, entity in entities.items()
         for entry in getattr(entity, field)
-        if partition_of(entry.group_id) == partition
+        if partition_of(getattr(entry, id_field)) == partition
     }
-    entries = tuple(own.get(entry.group_id, entry) for entry in getattr(base, field))
+    entries = tuple(own.get(getattr(entry, id_field), entry) for entry in getattr(base, field))
     return dataclasses.replace(base, **{field: entries})

@@ -25,6 +25,7 @@ from actors.protocol.messages import (
     ListGroupsResponse,
     OffsetFetchResponse,
 )
+from actors.protocol.transaction_messages import AddPartitionsToTxnResponse, WriteTxnMarkersRequest
 
 _NO_TOKEN = 0
 _NEWEST_VERSION = 2**15 - 1
@@ -56,6 +57,13 @@ _BATCHES: dict[int, tuple[str, Callable[[Any], str], str, Callable[[Any], str], 
         _by_group_id,
         ConsumerGroupDescribeResponse,
     ),
+    api_keys.ADD_PARTITIONS_TO_TXN: (
+        "transactions",
+        _by_first_field,
+        "results",
+        _by_first_field,
+        AddPartitionsToTxnResponse,
+    ),
 }
 """API key -> (the request's field of groups, the group id of one, the answer's field, the group id of one,
 the answer's class)."""
@@ -67,6 +75,8 @@ def split(
     """The request of each offsets partition. An empty batch gives no parts; ListGroups goes to all."""
     if api_key == api_keys.LIST_GROUPS:
         return dict.fromkeys(range(partition_count), body)
+    if api_key == api_keys.WRITE_TXN_MARKERS:
+        return {_marked_partition(body): body}
     batch = _BATCHES.get(api_key)
     if batch is None:
         return {partition_of(body.group_id): body}
@@ -78,6 +88,12 @@ def split(
         partition: body._replace(**{field: tuple(groups)})
         for partition, groups in groups_by_partition.items()
     }
+
+
+def _marked_partition(body: WriteTxnMarkersRequest) -> int:
+    """The broker has cut the markers to pieces already: a replica is given those of one offsets partition."""
+    numbers = (number for marker in body.markers for _, numbers in marker.topics for number in numbers)
+    return next(numbers, -1)
 
 
 def merge(api_key: int, parts: Sequence[Any], original_body: Any) -> Any:

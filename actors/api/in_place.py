@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from actors.api.metadata import find_coordinator_answer, metadata_answer
 from actors.metadata.image import MetadataImage
 from actors.protocol import codec
 from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, METADATA
 from actors.protocol.headers import Header
+from actors.security.sasl import refused_again
+from actors.security.screening import Screened
+
+Screen = Callable[[Header, Any], Screened]
+"""Leaves of a request what its client may ask."""
 
 
 def answer_in_place(
     image: MetadataImage,
     offsets_leaders: Mapping[int, int],
     node_id: int,
+    screen: Screen,
     header: Header,
     frame: bytes,
     body_offset: int,
 ) -> bytes | None:
-    """The answer to ApiVersions, Metadata or FindCoordinator; None: it is for the broker to work on.
+    """The answer to ApiVersions, Metadata, FindCoordinator, or to SASL's requests, which are too late here;
+    None: it is for the broker to work on.
 
     `offsets_leaders` (partition -> node id) holds fresher news than the image. Raises MalformedRequest.
     """
     if header.api_key == API_VERSIONS:
         return codec.api_versions_answer(header, frame, body_offset)
-    if header.api_key == METADATA:
-        entity = codec.decode_entity(header, frame, body_offset)
-        answer = metadata_answer(image, node_id, header.api_version, entity)
-    elif header.api_key == FIND_COORDINATOR:
-        entity = codec.decode_entity(header, frame, body_offset)
-        answer = find_coordinator_answer(image, offsets_leaders, header.api_version, entity)
-    else:
-        return None
-    if answer is None:
-        return None
+    if header.api_key not in (METADATA, FIND_COORDINATOR):
+        return refused_again(header)
+    allowed, finish = screen(header, codec.decode_entity(header, frame, body_offset))
+    answer = None
+    if allowed is not None:
+        if header.api_key == METADATA:
+            answer = metadata_answer(image, node_id, header.api_version, allowed)
+        else:
+            answer = find_coordinator_answer(image, offsets_leaders, header.api_version, allowed)
+        if answer is None:
+            return None
+    if finish is not None:
+        answer = finish(answer)
     return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)

@@ -1,6 +1,6 @@
 """Metadata, FindCoordinator and DescribeCluster: pure answers that any actor gives from an image.
 
-What clients need of them (clients.md sections 0, 1.4, 1.5): the controller is a listed broker,
+What clients need of them: the controller is a listed broker,
 FindCoordinator names a listed broker, topics have ids from version 10 on. So only nodes that are alive are
 listed or named.
 """
@@ -102,19 +102,19 @@ def _asked_topic(image: MetadataImage, version: int, asked: Any, errors: Mapping
         topic = image.topics_by_id.get(topic_id.bytes)
         if topic is None:
             name = None if version >= 12 else ""
-            return _absent_topic(version, name, ErrorCode.unknown_topic_id, topic_id)
+            return absent_topic(version, name, ErrorCode.unknown_topic_id, topic_id)
         return _topic(image, version, topic)
     name = asked.name or ""
     topic = image.topics.get(name)
     if topic is not None:
         return _topic(image, version, topic)
     if name_problem(name) is not None:
-        return _absent_topic(version, name, ErrorCode.invalid_topic_exception, None)
+        return absent_topic(version, name, ErrorCode.invalid_topic_exception, None)
     code = ErrorCode(errors.get(name, ErrorCode.unknown_topic_or_partition))
-    return _absent_topic(version, name, code, None)
+    return absent_topic(version, name, code, None)
 
 
-def _absent_topic(version: int, name: str | None, error_code: ErrorCode, topic_id: uuid.UUID | None) -> Any:
+def absent_topic(version: int, name: str | None, error_code: ErrorCode, topic_id: uuid.UUID | None) -> Any:
     return codec.build(
         codec.nested(METADATA, version, "MetadataResponseTopic"),
         error_code=error_code,
@@ -184,12 +184,7 @@ def find_coordinator_answer(
 
 
 def _coordinator(image: MetadataImage, overlay: Mapping[int, int], key_type: int, key: str) -> dict[str, Any]:
-    if key_type == TRANSACTION:
-        # The one code of this API that makes every transactional producer give up at once and say why;
-        # at COORDINATOR_NOT_AVAILABLE it would ask again until its own timeout, a minute by default.
-        message = "Transactions are not supported."
-        return _no_coordinator(ErrorCode.transactional_id_authorization_failed, message)
-    if key_type != GROUP:
+    if key_type not in (GROUP, TRANSACTION):
         return _no_coordinator(
             ErrorCode.invalid_request, f"Coordinators of type {key_type} are not supported."
         )

@@ -1,4 +1,7 @@
-"""InitProducerId for idempotent producers: ids come from the controller in blocks (KIP-730)."""
+"""InitProducerId for idempotent producers: ids come from the controller in blocks (KIP-730).
+
+Producers with a transactional id are answered by its coordinator.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,7 @@ from actors.protocol import codec
 from actors.protocol.api_keys import INIT_PRODUCER_ID
 from actors.protocol.errors import GroupError
 from actors.protocol.headers import Header
-
-NO_PRODUCER_ID = -1
+from actors.protocol.transaction_messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class ProducerIds:
@@ -43,11 +45,10 @@ class ProducerIds:
 async def init_producer_id(ids: ProducerIds, header: Header, entity: Any) -> Any:
     """A new id with epoch 0, as in Kafka also for a producer without transactions that brings its own."""
     try:
-        if entity.transactional_id is not None:
-            # Fatal at once in every client, unlike the codes of an absent coordinator, which are retried
-            # until the producer's own timeout; FindCoordinator says the same.
-            code = ErrorCode.transactional_id_authorization_failed
-            raise GroupError(ErrorCode.invalid_request if entity.transactional_id == "" else code)
+        known_id = getattr(entity, "producer_id", NO_PRODUCER_ID)
+        known_epoch = getattr(entity, "producer_epoch", NO_PRODUCER_EPOCH)
+        if (known_id == NO_PRODUCER_ID) != (known_epoch == NO_PRODUCER_EPOCH):
+            raise GroupError(ErrorCode.invalid_request)
         producer_id, error_code = await ids.next_id(), ErrorCode.none
     except GroupError as error:
         producer_id, error_code = NO_PRODUCER_ID, error.error_code
@@ -55,5 +56,5 @@ async def init_producer_id(ids: ProducerIds, header: Header, entity: Any) -> Any
         codec.response_class(INIT_PRODUCER_ID, header.api_version),
         error_code=error_code,
         producer_id=producer_id,
-        producer_epoch=0 if error_code == ErrorCode.none else -1,
+        producer_epoch=0 if error_code == ErrorCode.none else NO_PRODUCER_EPOCH,
     )

@@ -1,116 +1,244 @@
-"""Between assignments and the kernels' arrays: one numbering of a group's members, topics and partitions.
+"""A big consumer group as arrays: its members, their subscriptions, and who has each partition.
 
-Members come in the order of instance id, else member id: a restarted static member stands where it stood.
-Members without an existing topic have no number: they get nothing.
+Kept from one assignment to the next, and brought up to date by what has changed (`put`, `drop`), so that no
+assignment begins with all members' strings. A member has a slot, a small number that it keeps until it goes;
+members of equal subscriptions are one class; topics with the same classes of subscribers are one topic set.
+Everything here follows from the members given and the topics of the last `lay_out`, in whatever order.
 """
 
 from __future__ import annotations
 
-from itertools import accumulate
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from actors.assignors.kernels import Int32s
+from actors.assignors import topic_sets
+from actors.assignors.claims import Claims, Int32s
+from actors.assignors.compiled import COMPILED
 from actors.assignors.spec import Assignment, AssignmentSpec, MemberSpec, TopicPartitions
+from actors.assignors.topic_sets import NO_RACK, RacksOf, TopicSet, key
 
-FREE = -1
+FEW_CLASSES = 64
+"""Of subscribers, over all topic sets: so many are looked for among all members, more by class."""
+_NOBODY = MemberSpec("", None, frozenset(), ())
 
 
 class GroupArrays:
-    """A spec as arrays. Partition p of topic t is number `topic_start[t] + p`."""
+    """See the module, and `group.Group`."""
 
-    def __init__(self, spec: AssignmentSpec) -> None:
-        self._spec = spec
-        self.members = sorted(
-            (member for member in spec.members if member.topic_ids),
-            key=lambda member: (member.instance_id or member.member_id, member.member_id),
-        )
-        self._classes: dict[frozenset[bytes], list[int]] = {}
-        for number, member in enumerate(self.members):
-            self._classes.setdefault(member.topic_ids, []).append(number)
-        self.topic_ids = sorted({topic_id for topic_ids in self._classes for topic_id in topic_ids})
-        self._topic_numbers = {topic_id: number for number, topic_id in enumerate(self.topic_ids)}
-        counts = [spec.partition_counts[topic_id] for topic_id in self.topic_ids]
-        self.partition_counts = counts
-        self.topic_start: list[int] = [0, *accumulate(counts)]
-        self.owner: Int32s = self._present_owner()
+    kernels = COMPILED
+
+    def __init__(self) -> None:
+        self.slots: dict[str, int] = {}
+        self.members: list[MemberSpec] = []
+        """By slot; `_NOBODY` where a slot is free."""
+        self._free: list[int] = []
+        self._keys: list[tuple[bool, str, str]] = []
+        self._order = array("i")
+        """Slots in Kafka's order, that of `_keys`."""
+        self._class_of = array("i")
+        """By slot."""
+        self._classes: dict[frozenset[bytes], int] = {}
+        self._class_sizes: list[int] = []
+        self._free_classes: list[int] = []
+        self._is_laid_out = False
+        self._claims = Claims()
+        self.topic_ids: list[bytes] = []
+        self.starts: Int32s = np.zeros(1, dtype=np.int32)
+        self.topic_sets: list[TopicSet] = []
+        self.is_simple = True
+        self._partition_racks: tuple[Int32s, dict[str, int]] | None = None
+        self._scratch: dict[str, Int32s] = {}
+        self.untold: set[int] = set()
+
+    @classmethod
+    def of(cls, spec: AssignmentSpec) -> GroupArrays:
+        arrays = cls()
+        for member in spec.members:
+            arrays.put(member)
+        arrays.lay_out(spec.partition_counts.__getitem__)
+        return arrays
+
+    # Members.
+
+    def put(self, member: MemberSpec, *, told: bool = True) -> None:
+        """Take a member in, or change it. `told`: its target is one it was given, if only an empty one."""
+        slot = self.slots.get(member.member_id)
+        if slot is None:
+            slot = self._new_slot(member)
+        old = self.members[slot]
+        self.members[slot] = member
+        if old.instance_id != member.instance_id:
+            self._leave_order(old)
+            self._enter_order(member, slot)
+        if old.topic_ids is not member.topic_ids:
+            self._class_of[slot] = self._enter_class(member.topic_ids)
+            self._leave_class(old.topic_ids)
+        if old.target is not member.target:
+            self._claims.change(slot, member.target, old.target)
+        if told:
+            self.untold.discard(slot)
+        else:
+            self.untold.add(slot)
+
+    def drop(self, member_id: str) -> None:
+        """Forget a member, if there is such a one."""
+        slot = self.slots.pop(member_id, None)
+        if slot is None:
+            return
+        old, self.members[slot] = self.members[slot], _NOBODY
+        self._leave_order(old)
+        self._leave_class(old.topic_ids)
+        self._claims.change(slot, (), old.target)
+        self.untold.discard(slot)
+        self._free.append(slot)
+
+    def _new_slot(self, member: MemberSpec) -> int:
+        blank = _NOBODY._replace(member_id=member.member_id, instance_id=member.instance_id)
+        if self._free:
+            slot = self._free.pop()
+            self.members[slot] = blank
+        else:
+            slot = len(self.members)
+            self.members.append(blank)
+            self._class_of.append(0)
+        self.slots[member.member_id] = slot
+        self._enter_order(blank, slot)
+        self._class_of[slot] = self._enter_class(blank.topic_ids)
+        return slot
+
+    def _enter_order(self, member: MemberSpec, slot: int) -> None:
+        place = key(member)
+        at = bisect_left(self._keys, place)
+        self._keys.insert(at, place)
+        self._order.insert(at, slot)
+
+    def _leave_order(self, member: MemberSpec) -> None:
+        at = bisect_left(self._keys, key(member))
+        del self._keys[at], self._order[at]
+
+    # Classes.
+
+    def _enter_class(self, topic_ids: frozenset[bytes]) -> int:
+        number = self._classes.get(topic_ids)
+        if number is None:
+            self._is_laid_out = False
+            if self._free_classes:
+                number = self._free_classes.pop()
+            else:
+                number = len(self._class_sizes)
+                self._class_sizes.append(0)
+            self._classes[topic_ids] = number
+        self._class_sizes[number] += 1
+        return number
+
+    def _leave_class(self, topic_ids: frozenset[bytes]) -> None:
+        number = self._classes[topic_ids]
+        self._class_sizes[number] -= 1
+        if self._class_sizes[number] == 0:
+            self._is_laid_out = False
+            del self._classes[topic_ids]
+            self._free_classes.append(number)
+
+    # Topics.
 
     @property
-    def homogeneous(self) -> bool:
-        """M10: every member (that subscribes to anything) subscribes to the same topics."""
-        return len(self._classes) <= 1
+    def is_laid_out(self) -> bool:
+        """False after a class of subscribers came or went: `lay_out` is due."""
+        return self._is_laid_out
+
+    def lay_out(self, partition_count: Callable[[bytes], int]) -> None:
+        """Number the partitions of all topics that a member subscribes to; by topic id, how many it has."""
+        layout = topic_sets.lay_out(self._classes, partition_count, _array)
+        self.topic_ids, self.starts = layout.topic_ids, _array(layout.starts)
+        self.topic_sets, self.is_simple = layout.topic_sets, layout.is_simple
+        self._claims.lay_out(self.topic_ids, self.starts, self._targets())
+        self._partition_racks = None
+        self._scratch.clear()
+        self._is_laid_out = True
+
+    def _targets(self) -> Iterable[tuple[int, TopicPartitions]]:
+        return ((slot, member.target) for slot, member in enumerate(self.members) if member.target)
+
+    # For assignors.
+
+    @property
+    def partitions(self) -> int:
+        return int(self.starts[-1])
 
     @property
     def elements(self) -> int:
-        """How much work the group is: partitions, members and subscriptions."""
-        return len(self.owner) + sum(len(t) * len(m) for t, m in self._classes.items())
+        """How much work the group is: partitions, members, and the topics of each distinct subscription."""
+        return self.partitions + len(self.slots) + sum(map(len, self._classes))
 
-    def partitions_of(self, topic: int) -> slice:
-        return slice(self.topic_start[topic], self.topic_start[topic + 1])
+    def scratch(self, use: str, each: int = 1) -> Int32s:
+        """The same one for the same use: fresh memory of a big group costs more to touch for the first time
+        than a kernel takes to run through it."""
+        found = self._scratch.get(use)
+        if found is None:
+            found = self._scratch[use] = np.empty(each * self.partitions, dtype=np.int32)
+        return found
 
-    def subscribers(self) -> list[Int32s]:
-        """By topic: its subscribers' numbers, ascending. Topics of like subscribers share one array."""
-        classes_of: list[list[int]] = [[] for _ in self.topic_ids]
-        members_of = list(self._classes.values())
-        for number, topic_ids in enumerate(self._classes):
-            for topic_id in topic_ids:
-                classes_of[self._topic_numbers[topic_id]].append(number)
-        made: dict[tuple[int, ...], Int32s] = {}
-        subscribers: list[Int32s] = []
-        for classes in classes_of:
-            key = tuple(classes)
-            array = made.get(key)
-            if array is None:
-                numbers = sorted(number for c in classes for number in members_of[c])
-                array = made[key] = np.array(numbers, dtype=np.int32)
-            subscribers.append(array)
-        return subscribers
-
-    def _present_owner(self) -> Int32s:
-        """i4[P]: who has each partition by the targets so far, FREE where nobody subscribed has it. Of
-        two claims the first member's counts."""
-        owner = np.full(self.topic_start[-1], FREE, dtype=np.int32)
-        packed: list[bytes] = []
-        lengths: list[int] = []
-        claims: list[tuple[int, int, int]] = []
-        for number, member in enumerate(self.members):
-            for topic_id, numbers in member.target:
-                if topic_id in member.topic_ids:
-                    topic = self._topic_numbers[topic_id]
-                    packed.append(numbers)
-                    lengths.append(len(numbers) // 4)
-                    claims.append((number, self.topic_start[topic], self.partition_counts[topic]))
-        if not claims:
-            return owner
-        numbers_of = np.frombuffer(b"".join(packed), dtype=">i4").astype(np.int64)
-        columns = np.repeat(np.array(claims, dtype=np.int64), lengths, axis=0)
-        exists = (numbers_of >= 0) & (numbers_of < columns[:, 2])
-        places = (numbers_of + columns[:, 1])[exists][::-1]
-        # The last write wins, so the claims are written last to first.
-        owner[places] = columns[:, 0][exists][::-1].astype(np.int32)
+    def copy(self, before: Int32s) -> Int32s:
+        owner = self.scratch("owner")
+        np.copyto(owner, before)
         return owner
 
-    def assignment(self, owner: Int32s) -> Assignment:
-        """Each member's partitions as records hold them; the target so far, as an object, if it is equal."""
-        result: Assignment = {member.member_id: () for member in self._spec.members}
-        if not len(owner):
-            return result
-        order = np.argsort(owner, kind="stable")
-        owners = owner[order]
-        topic_of = np.repeat(np.arange(len(self.topic_ids)), self.partition_counts)[order]
-        starts = np.array(self.topic_start[:-1], dtype=np.int64)
-        packed = (order - starts[topic_of]).astype(">i4").tobytes()
-        changes = (owners[1:] != owners[:-1]) | (topic_of[1:] != topic_of[:-1])
-        begins = np.concatenate(([0], np.flatnonzero(changes) + 1)).tolist()
-        ends = [*begins[1:], len(owner)]
-        pairs: list[list[tuple[bytes, bytes]]] = [[] for _ in self.members]
-        pair_members, pair_topics = owners[begins].tolist(), topic_of[begins].tolist()
-        for begin, end, member, topic in zip(begins, ends, pair_members, pair_topics, strict=True):
-            pairs[member].append((self.topic_ids[topic], packed[4 * begin : 4 * end]))
-        for spec, mine in zip(self.members, pairs, strict=True):
-            result[spec.member_id] = _same_or(spec, tuple(mine))
-        return result
+    def order(self) -> Int32s:
+        """i4: slots in the group's order."""
+        return np.array(self._order, dtype=np.int32)
+
+    def subscribers(self) -> list[Int32s]:
+        """By topic set: its subscribers' slots, in the group's order."""
+        order = self.order()
+        class_of = np.array(self._class_of, dtype=np.int32)[order]
+        if sum(len(each.classes) for each in self.topic_sets) > FEW_CLASSES:
+            return self._subscribers_by_class(order, class_of)
+        found = []
+        for topic_set in self.topic_sets:
+            takes = np.zeros(len(self._class_sizes), dtype=np.bool_)
+            takes[list(topic_set.classes)] = True
+            found.append(order[takes[class_of]])
+        return found
+
+    def _subscribers_by_class(self, order: Int32s, class_of: Int32s) -> list[Int32s]:
+        """The same where there are many sets: what one takes depends on its own subscribers alone."""
+        by_class = np.argsort(class_of, kind="stable")
+        ends = np.cumsum(np.bincount(class_of, minlength=len(self._class_sizes)))
+        places = np.split(by_class, ends[:-1])
+        return [order[np.sort(np.concatenate([places[c] for c in s.classes]))] for s in self.topic_sets]
+
+    def before(self) -> Int32s:
+        self._claims.settle()
+        if not self._claims.are_disputed:
+            return self._claims.owner
+        members = ((slot, self.members[slot]) for slot in reversed(self._order))
+        return self._claims.last_owner(
+            (slot, tuple(pair for pair in each.target if pair[0] in each.topic_ids)) for slot, each in members
+        )
+
+    def expect(self, changes: Assignment, owner: Int32s) -> None:
+        self._claims.settle()
+        self._claims.expect({self.slots[member_id]: mine for member_id, mine in changes.items()}, owner)
+
+    @property
+    def odd(self) -> Iterable[int]:
+        self._claims.settle()
+        return self.slots.values() if self._claims.are_disputed else self._claims.strays
+
+    def racks(self, racks_of: RacksOf) -> tuple[Int32s, Int32s, int] | None:
+        """A partition's rack holds until the next `lay_out`."""
+        if self._partition_racks is None:
+            found, numbers = topic_sets.partition_racks(self.topic_ids, racks_of)
+            self._partition_racks = _array(found), numbers
+        of_partitions, numbers = self._partition_racks
+        of_members = topic_sets.member_racks(self.members, numbers)
+        if max(of_members, default=NO_RACK) == NO_RACK or (of_partitions == of_partitions[0]).all():
+            return None
+        return of_partitions, _array(of_members), len(numbers)
 
 
-def _same_or(member: MemberSpec, assigned: TopicPartitions) -> TopicPartitions:
-    return member.target if member.target == assigned else assigned
+def _array(numbers: list[int]) -> Int32s:
+    return np.array(numbers, dtype=np.int32)

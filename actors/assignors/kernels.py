@@ -1,159 +1,394 @@
 """The assignors' inner loops: free functions on int32 arrays, written in what numba can compile.
 
-They are plain Python here and give the same result either way; `run` compiles them with
-`njit(cache=True, nogil=True)` when a group is big enough to be worth numba's memory and import time.
-Members are numbered 0 to M-1; `owner[p]` is the member that has partition p, or -1.
+They are plain Python here, and take lists as well as arrays; `actors.assignors.compiled` compiles them when
+a group is big enough to be worth numba's memory and import time. The result is the same either way.
+
+Members are numbers below M, partitions numbers below P; `owner[p]` is the member that has partition p, or
+-1. Most kernels work on all topics with the same subscribers at once: `members` are the subscribers in the
+group's order, at least one, and begins[i] to ends[i] are spans of partitions, which together are the topics'.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+Ints = Any
+"""i4 array, or a list of int."""
+FREE = -1
 
-Int32s = NDArray[np.int32]
+
+def run_end(numbers: Ints, first: int, end: int) -> int:
+    """Where the run of equal numbers ends that begins at `first`, at the latest at `end`."""
+    at = first + 1
+    while at < end and numbers[at] == numbers[first]:
+        at += 1
+    return at
 
 
-def share_evenly(owner: Int32s, kept: Int32s, cap: Int32s) -> None:
-    """Give every partition an owner, each member as many as any other or one more, moving as few as can be.
+def run_end_by_blocks(numbers: Ints, first: int, end: int) -> int:
+    """The same, and what compiled kernels call in its place: most runs of a big group are long, and a
+    processor compares many numbers at once if it may compare some in vain."""
+    number = numbers[first]
+    at = first + 1
+    while at + 16 <= end:
+        block = numbers[at : at + 16]
+        differ = 0
+        for i in range(16):
+            differ |= block[i] ^ number
+        if differ != 0:
+            break
+        at += 16
+    while at < end and numbers[at] == number:
+        at += 1
+    return at
 
-    owner: i4[P], in and out. kept: i4[M], zeros in, partitions a member out. cap: i4[M], scratch.
-    Free partitions are given out in runs, as Kafka does: a member has few topics and its record is small.
-    Members that have more than the quota are first to keep one more, so no partition moves in vain.
+
+def count_kept(
+    owner: Ints, begins: Ints, ends: Ints, members: Ints, number: int, mark: Ints, kept: Ints
+) -> int:
+    """Take partitions from who does not subscribe to them, and count what each subscriber has. Returns how
+    many are free.
+
+    owner: i4[P], in and out. number: another one for each set of topics; mark: i4[M], in and out, gets it
+    for each subscriber. kept: i4[M], out for the subscribers.
     """
-    members = len(kept)
-    partitions = len(owner)
-    quota = partitions // members
-    extra = partitions - quota * members
-    for p in range(partitions):
-        if owner[p] >= 0:
-            kept[owner[p]] += 1
-    for m in range(members):
-        cap[m] = quota
-        if kept[m] > quota and extra > 0:
-            cap[m] += 1
-            extra -= 1
+    for m in members:
+        mark[m] = number
         kept[m] = 0
-    for m in range(members):
-        if extra > 0 and cap[m] == quota:
-            cap[m] += 1
+    free = 0
+    for i in range(len(begins)):
+        p = begins[i]
+        end = ends[i]
+        while p < end:
+            m = owner[p]
+            q = run_end(owner, p, end)
+            if m >= 0 and mark[m] == number:
+                kept[m] += q - p
+            else:
+                free += q - p
+                if m >= 0:
+                    for k in range(p, q):
+                        owner[k] = -1
+            p = q
+    return free
+
+
+def add_kept(members: Ints, kept: Ints, load: Ints) -> None:
+    """load: i4[M], in and out; kept: i4[M]."""
+    for m in members:
+        load[m] += kept[m]
+
+
+def allow(members: Ints, partitions: int, kept: Ints, load: Ints, room: Ints) -> int:
+    """Say how many of the topics' partitions each subscriber is to have, so that loads get as even as can be.
+
+    kept: i4[M]. load: i4[M], `kept` included. room: i4[M], out for the subscribers, with `partitions` as
+    its sum. As water fills a vessel: who has more than the level by other topics gets nothing, the others
+    come up to it. Who is above it by these topics is first to have one more, so nothing moves in vain; then
+    who comes first. Returns 0 if everybody is to have as many as now, 2 if anybody less, else 1.
+    """
+    level = -1
+    total = partitions
+    for m in members:
+        total += load[m] - kept[m]
+    size = len(members)
+    while total // size != level:
+        level = total // size
+        total = partitions
+        size = 0
+        for m in members:
+            if load[m] - kept[m] <= level:
+                total += load[m] - kept[m]
+                size += 1
+    extra = total - level * size
+    change = 0
+    for m in members:
+        base = load[m] - kept[m]
+        room[m] = max(level - base, 0)
+        if kept[m] > room[m] and base <= level and extra > 0:
+            room[m] += 1
             extra -= 1
-    for p in range(partitions):
-        m = owner[p]
-        if m >= 0:
-            if kept[m] < cap[m]:
+        if room[m] < kept[m]:
+            change = 2
+        elif room[m] > kept[m] and change == 0:
+            change = 1
+    for m in members:
+        if extra == 0:
+            break
+        if room[m] == level - load[m] + kept[m]:
+            room[m] += 1
+            extra -= 1
+            change = max(change, 1)
+    return change
+
+
+def book(members: Ints, kept: Ints, load: Ints, room: Ints) -> int:
+    """load: in and out, becomes what it will be once every room is just filled. Returns how many partitions
+    are free once nobody has more than its room."""
+    free = 0
+    for m in members:
+        load[m] += room[m] - kept[m]
+        free += max(room[m] - kept[m], 0)
+    return free
+
+
+def release(
+    owner: Ints, before: Ints, begins: Ints, ends: Ints, members: Ints, kept: Ints, room: Ints, moved: int
+) -> None:
+    """Free what members have beyond their room; what they did not have before goes first, then the highest.
+
+    owner, kept: in and out. before: i4[P], the assignment to stick to. moved: 0 if nobody has anything else
+    yet.
+    """
+    for m in members:
+        kept[m] = 0
+    passes = 1
+    for sticky in range(2):
+        if sticky >= passes:
+            break
+        for i in range(len(begins)):
+            p = begins[i]
+            end = ends[i]
+            while p < end:
+                m = owner[p]
+                had = before[p] == m or moved == 0
+                q = run_end(owner, p, end)
+                if moved != 0:
+                    last = q
+                    q = p + 1
+                    while q < last and (before[q] == m) == had:
+                        q += 1
+                if m >= 0 and had == (sticky == 0):
+                    taken = min(q - p, room[m] - kept[m])
+                    kept[m] += taken
+                    for k in range(p + taken, q):
+                        owner[k] = -1
+                elif m >= 0:
+                    passes = 2
+                p = q
+
+
+def give_back(
+    owner: Ints,
+    before: Ints,
+    begins: Ints,
+    ends: Ints,
+    number: int,
+    mark: Ints,
+    kept: Ints,
+    room: Ints,
+) -> int:
+    """Give free partitions to who had them before and has room. owner, kept: in and out. Returns how many."""
+    given = 0
+    for i in range(len(begins)):
+        for p in range(begins[i], ends[i]):
+            m = before[p]
+            if owner[p] < 0 and m >= 0 and mark[m] == number and kept[m] < room[m]:
+                owner[p] = m
+                kept[m] += 1
+                given += 1
+    return given
+
+
+def fill(owner: Ints, begins: Ints, ends: Ints, members: Ints, kept: Ints, room: Ints, free: int) -> None:
+    """Give the `free` partitions to members with room, in runs, as Kafka does: a member then has few topics
+    and its record is small. owner: in and out; rooms suffice."""
+    at = -1
+    m = 0
+    left = 0
+    for i in range(len(begins)):
+        p = begins[i]
+        end = ends[i]
+        while free > 0 and p < end:
+            if owner[p] >= 0:
+                p = run_end(owner, p, end)
+                continue
+            while left == 0:
+                at += 1
+                m = members[at]
+                left = room[m] - kept[m]
+            q = run_end(owner, p, min(p + left, end))
+            for k in range(p, q):
+                owner[k] = m
+            left -= q - p
+            free -= q - p
+            p = q
+
+
+def ranges(owner: Ints, begins: Ints, count: int, members: Ints, sizes: Ints) -> None:
+    """Give topics of `count` partitions each to the members in ranges; the first have one more where it does
+    not divide. begins: where a topic's partitions begin. owner: i4[P], out. sizes: i4[M], how many partitions
+    each has, in and out."""
+    quota = count // len(members)
+    extra = count - quota * len(members)
+    begin = begins[0]
+    p = begin
+    for j in range(min(count, len(members))):
+        m = members[j]
+        size = quota
+        if j < extra:
+            size += 1
+        for k in range(p, p + size):
+            owner[k] = m
+        p += size
+        sizes[m] += size * len(begins)
+    for i in range(1, len(begins)):
+        owner[begins[i] : begins[i] + count] = owner[begin : begin + count]
+
+
+def common_racks(rack: Ints, begins: Ints, common: Ints) -> None:
+    """Of topics with as many partitions as `common` (out) is long: the rack of each partition if that is the
+    same in all of them, or -1. rack: i4[P]."""
+    for k in range(len(common)):
+        common[k] = rack[begins[0] + k]
+    for i in range(1, len(begins)):
+        for k in range(len(common)):
+            if rack[begins[i] + k] != common[k]:
+                common[k] = -1
+
+
+def match_racks(
+    owner: Ints,
+    begins: Ints,
+    ends: Ints,
+    members: Ints,
+    rack: Ints,
+    member_rack: Ints,
+    kept: Ints,
+    room: Ints,
+    cursor: Ints,
+) -> int:
+    """Give partitions to members of their rack, as far as everybody goes on having as many.
+
+    owner: in and out, complete. rack: i4[P], member_rack: i4[M], a number below R, or -1. kept, room: i4[M],
+    out. cursor: i4[R], scratch. Who has a partition of its own rack keeps it. Every other partition becomes
+    loose (owner -2 - m); a loose one goes to the first member of its rack that has room because of loose
+    ones of its own. No more can match, with everybody's count as it is. Returns the number of loose
+    partitions that are left.
+    """
+    for m in members:
+        kept[m] = 0
+        room[m] = 0
+    for r in range(len(cursor)):
+        cursor[r] = 0
+    loose = 0
+    for i in range(len(begins)):
+        for p in range(begins[i], ends[i]):
+            m = owner[p]
+            room[m] += 1
+            if rack[p] >= 0 and rack[p] == member_rack[m]:
                 kept[m] += 1
             else:
-                owner[p] = -1
-    m = 0
-    for p in range(partitions):
-        if owner[p] >= 0:
-            continue
-        while kept[m] >= cap[m]:
-            m = m + 1 if m + 1 < members else 0
-        owner[p] = m
-        kept[m] += 1
-
-
-def fill_topic(owner: Int32s, load: Int32s, subscribers: Int32s) -> None:
-    """Give the free partitions of one topic to its least loaded subscribers.
-
-    owner: i4[partitions of the topic], in and out. load: i4[M], partitions a member has of all topics, in
-    and out. subscribers: i4[S], ascending, not empty.
-    """
-    partitions = len(owner)
-    p = 0
-    while p < partitions and owner[p] >= 0:
-        p += 1
-    while p < partitions:
-        low = load[subscribers[0]]
-        for s in subscribers:
-            low = min(low, load[s])
-        for s in subscribers:
-            if load[s] != low:
+                owner[p] = -2 - m
+                loose += 1
+    for i in range(len(begins)):
+        for p in range(begins[i], ends[i]):
+            r = rack[p]
+            if owner[p] >= 0 or r < 0:
                 continue
-            owner[p] = s
-            load[s] += 1
-            while p < partitions and owner[p] >= 0:
-                p += 1
-            if p == partitions:
-                break
+            at = cursor[r]
+            while at < len(members) and (
+                member_rack[members[at]] != r or kept[members[at]] >= room[members[at]]
+            ):
+                at += 1
+            cursor[r] = at
+            if at < len(members):
+                owner[p] = members[at]
+                kept[members[at]] += 1
+                loose -= 1
+    return loose
 
 
-def level_topic(owner: Int32s, before: Int32s, load: Int32s, subscribers: Int32s) -> int:
-    """Move partitions of one topic from its most loaded owners to its least loaded subscribers, one each.
-
-    owner: i4[partitions of the topic], in and out, none free. before: i4, who had the partition in the
-    assignment to stick to: what has moved already is moved again first. load, subscribers: as in
-    `fill_topic`. Returns the number of moves; 0 means that no single move of this topic's partitions
-    makes the group more even. Each move brings two loads that differ by two or more nearer, so repeated
-    calls come to an end.
-    """
-    low = load[subscribers[0]]
-    for s in subscribers:
-        low = min(low, load[s])
-    high = low
-    for m in owner:
-        high = max(high, load[m])
-    if high <= low + 1:
-        return 0
-    moves = 0
-    r = 0
+def settle_loose(
+    owner: Ints, before: Ints, begins: Ints, ends: Ints, members: Ints, kept: Ints, room: Ints
+) -> None:
+    """After `match_racks`: a loose partition goes back to who had it before, then to who had it a moment ago,
+    while there is room; the rest, whose owners gave their room to matches, in order to who has room."""
     for sticky in range(2):
-        for p in range(len(owner)):
-            giver = owner[p]
-            if load[giver] != high or (before[p] == giver) != (sticky == 1):
-                continue
-            while r < len(subscribers) and load[subscribers[r]] != low:
-                r += 1
-            if r == len(subscribers):
-                return moves
-            owner[p] = subscribers[r]
-            load[giver] -= 1
-            load[subscribers[r]] += 1
-            moves += 1
-    return moves
+        for i in range(len(begins)):
+            for p in range(begins[i], ends[i]):
+                m = -2 - owner[p]
+                if m >= 0 and (sticky == 1 or before[p] == m) and kept[m] < room[m]:
+                    owner[p] = m
+                    kept[m] += 1
+    at = 0
+    for i in range(len(begins)):
+        for p in range(begins[i], ends[i]):
+            if owner[p] < 0:
+                while kept[members[at]] >= room[members[at]]:
+                    at += 1
+                owner[p] = members[at]
+                kept[members[at]] += 1
 
 
-COMPILED_FROM = 20_000
-"""Elements (partitions, members, subscriptions of one group) from which a kernel is compiled: below, plain
-Python takes less than numba's import."""
+def compare(owner: Ints, before: Ints, changed: Ints) -> None:
+    """Find who has others than before. owner, before: i4[P]. changed: i4[M], in and out, gets 1 for those."""
+    for p in range(len(owner)):
+        if owner[p] != before[p]:
+            changed[owner[p]] = 1
+            if before[p] >= 0:
+                changed[before[p]] = 1
 
-_compiled: dict[Any, Any] = {}
+
+def add_up(sizes: Ints, begins: Ints, ends: Ints) -> None:
+    """sizes: i4[M], how many partitions each has. begins: i4[M + 1], out, where a member's partitions begin
+    among those of all members. ends: i4[M], out, where its segments do: see `sort_by_member`."""
+    total = 0
+    for m in range(len(sizes)):
+        begins[m] = total
+        ends[m] = 2 * total
+        total += sizes[m]
+    begins[len(sizes)] = total
 
 
-def run(kernel: Any, elements: int, *arguments: Any) -> Any:
-    """Call a kernel, compiled if `elements` is at least COMPILED_FROM.
+def sort_by_member(
+    owner: Ints, starts: Ints, at: Ints, last: Ints, ends: Ints, segments: Ints, numbers: Ints
+) -> None:
+    """A counting sort, by member, topic, and number within it, with a segment for each topic of a member.
 
-    numba's on-disk cache lies beside this file or where NUMBA_CACHE_DIR says (whoever starts the process
-    sets it); where it cannot be written, the kernel is compiled for this process alone.
+    owner: i4[P], complete. starts: i4[T + 1], where a topic's partitions begin. at: i4[M], where a member's
+    numbers begin, in and out. last: i4[M] of -1, scratch. segments: i4[2P], out: from twice where its numbers
+    begin, for each topic of the member the topic and where in `numbers` it begins. ends: i4[M], in where a
+    member's segments begin, out where they end. numbers: i4[P], out, partitions' numbers within their topics.
     """
-    if elements < COMPILED_FROM:
-        return kernel(*arguments)
-    try:
-        return _compile(kernel, cache=True)(*arguments)
-    except (OSError, RuntimeError):
-        # The compiler writes its cache before the first call runs: nothing has been changed yet.
-        _compiled.pop(kernel, None)
-        return _compile(kernel, cache=False)(*arguments)
+    for t in range(len(starts) - 1):
+        mine = owner[starts[t] : starts[t + 1]]
+        p = 0
+        while p < len(mine):
+            m = mine[p]
+            # It is never below 0, but a compiler that knows is twice as fast: so it is with `max` below.
+            i = max(at[m], 0)
+            if last[m] != t:
+                last[m] = t
+                segments[ends[m]] = t
+                segments[ends[m] + 1] = i
+                ends[m] += 2
+            q = run_end(mine, p, len(mine))
+            for k in range(q - p):
+                numbers[i + k] = p + k
+            at[m] = i + q - p
+            p = q
 
 
-def _compile(kernel: Any, *, cache: bool) -> Any:
-    compiled = _compiled.get(kernel)
-    if compiled is None:
-        import numba
-
-        compiled = _compiled[kernel] = numba.njit(cache=cache, nogil=True)(kernel)
-    return compiled
-
-
-def warm() -> None:
-    """Compile every kernel, or load it from the on-disk cache: for a worker thread, ahead of big groups."""
-    run(share_evenly, COMPILED_FROM, _int32s(0), _int32s(0), _int32s(0))
-    run(fill_topic, COMPILED_FROM, _int32s(-1), _int32s(0), _int32s(0))
-    run(level_topic, COMPILED_FROM, _int32s(0), _int32s(0), _int32s(1), _int32s(0))
-
-
-def _int32s(value: int) -> Int32s:
-    return np.array([value], dtype=np.int32)
+def sort_ranges(
+    topics: Ints, count: int, members: Ints, begins: Ints, ends: Ints, segments: Ints, numbers: Ints
+) -> None:
+    """What `sort_by_member` makes of `ranges`, if the members have nothing but these topics of `count`
+    partitions each: without looking anything up, and a member's all at once."""
+    quota = max(count // len(members), 0)
+    extra = count - quota * len(members)
+    first = 0
+    for j in range(min(count, len(members))):
+        m = members[j]
+        size = quota
+        if j < extra:
+            size += 1
+        i = max(begins[m], 0)
+        for k in range(len(topics)):
+            at = i + k * size
+            segments[2 * (i + k)] = topics[k]
+            segments[2 * (i + k) + 1] = at
+            for number in range(size):
+                numbers[at + number] = first + number
+        ends[m] = 2 * (i + len(topics))
+        first += size

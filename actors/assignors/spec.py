@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from struct import unpack
 from typing import NamedTuple
 
 TopicPartitions = tuple[tuple[bytes, bytes], ...]
@@ -16,6 +18,12 @@ class MemberSpec(NamedTuple):
     """Subscribed topics that exist. Members with equal subscriptions should share one object."""
     target: TopicPartitions
     """What the member was to have so far: the assignment to keep as much of as possible."""
+    rack_id: str | None = None
+
+    @property
+    def target_partitions(self) -> dict[bytes, tuple[int, ...]]:
+        """`target` unpacked: topic id -> partitions."""
+        return {topic_id: unpack(f">{len(numbers) // 4}i", numbers) for topic_id, numbers in self.target}
 
 
 class AssignmentSpec(NamedTuple):
@@ -26,5 +34,11 @@ class AssignmentSpec(NamedTuple):
 
 Assignment = dict[str, TopicPartitions]
 """By member id; every member of the spec has an entry."""
-Assignor = Callable[[AssignmentSpec], Assignment]
-"""Pure and deterministic: depends on the spec's content, not on the order of its members."""
+OWN_NAMES = ("uniform", "range", "uniform-rack", "range-rack")
+"""The assignors that come with this package: Kafka's two, which do not look at racks, and two that do."""
+ENTRY_POINTS = "groupd.assignors"
+
+
+def is_assignor(entry: str) -> bool:
+    """Whether an entry of `group.consumer.assignors` has a form that can be looked up."""
+    return entry in OWN_NAMES or all(entry.partition(":")) or entry in entry_points(group=ENTRY_POINTS).names

@@ -7,13 +7,17 @@ span partitions are split and merged by `actors.api.groups` (W17).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from functools import partial
+from itertools import chain
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record, Reply, Request, Result
-from actors.coordinator import classic, consumer, offsets
+from actors.contract import NOTHING, Record, Reply, Request, Result
+from actors.coordinator import classic, consumer, simple_groups
 from actors.coordinator.area import Area
+from actors.coordinator.offsets_delete import delete_all
+from actors.coordinator.slices import begun, sliced
 from actors.coordinator.state import ShardState
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
@@ -56,7 +60,7 @@ def _described_classic(state: ShardState, group_id: str, api_version: int) -> De
         reason = f"Group {group_id} is not a classic group."
     elif group_id in state.classic:
         return classic.describe(state, group_id)
-    elif offsets.is_simple_group(state, group_id):
+    elif simple_groups.exists(state, group_id):
         return DescribedClassicGroup(NO_ERROR, group_id, "Empty")
     else:
         reason = f"Group {group_id} not found."
@@ -71,18 +75,26 @@ def _described_classic(state: ShardState, group_id: str, api_version: int) -> De
 def consumer_group_describe(state: ShardState, request: Request, now_ms: int) -> Result:
     """ConsumerGroupDescribe. Kafka's Admin falls back to DescribeGroups on GROUP_ID_NOT_FOUND (A12)."""
     body: ConsumerGroupDescribeRequest = request.body
-    described = tuple(_described_consumer(state, group_id) for group_id in body.group_ids)
-    return Result(
-        (), (Reply(request.token, ConsumerGroupDescribeResponse(described), _only(body.group_ids)),)
-    )
+    members = sum(state.consumer[each].size for each in body.group_ids if each in state.consumer)
+    return begun(_described_consumers(state, request), members)
 
 
-def _described_consumer(state: ShardState, group_id: str) -> DescribedConsumerGroup:
+def _described_consumers(state: ShardState, request: Request) -> Iterator[Result]:
+    """Each group as it is when its turn comes."""
+    body: ConsumerGroupDescribeRequest = request.body
+    described = []
+    for group_id in body.group_ids:
+        described.append((yield from _described_consumer(state, group_id)))
+    answer = ConsumerGroupDescribeResponse(tuple(described))
+    yield Result((), (Reply(request.token, answer, _only(body.group_ids)),))
+
+
+def _described_consumer(state: ShardState, group_id: str) -> Generator[Result, None, DescribedConsumerGroup]:
     if not group_id:
         return DescribedConsumerGroup(ErrorCode.invalid_group_id, group_id)
     if group_id in state.consumer:
-        return consumer.describe(state, group_id)
-    exists = group_id in state.classic or offsets.is_simple_group(state, group_id)
+        return (yield from consumer.described(state, group_id))
+    exists = group_id in state.classic or simple_groups.exists(state, group_id)
     reason = f"Group {group_id} is not a consumer group." if exists else f"Group {group_id} not found."
     return DescribedConsumerGroup(ErrorCode.group_id_not_found, group_id, reason)
 
@@ -92,28 +104,41 @@ def _described_consumer(state: ShardState, group_id: str) -> DescribedConsumerGr
 
 def list_groups(state: ShardState, request: Request, now_ms: int) -> Result:
     """ListGroups. Filters ignore case; a word that names no state or type matches nothing (W9)."""
+    return begun(_listed(state, request), len(state.classic) + len(state.consumer) + len(state.offsets))
+
+
+def _listed(state: ShardState, request: Request) -> Iterator[Result]:
+    """The groups that are there as it begins, each as it is when its turn comes."""
     body: ListGroupsRequest = request.body
     states = _folded(body.states_filter)
     types = _folded(body.types_filter)
-    groups = tuple(
-        group
-        for group in _all_groups(state)
-        if (not states or group.group_state.lower() in states)
-        and (not types or group.group_type.lower() in types)
-    )
-    return Result((), (Reply(request.token, ListGroupsResponse(NO_ERROR, groups)),))
+    groups: list[ListedGroup] = []
+    every_id = chain(state.classic, state.consumer, *simple_groups.places(state))
+    for group_ids in sliced(dict.fromkeys(every_id)):
+        groups += (
+            group
+            for group in map(partial(_listed_group, state), group_ids)
+            if group is not None
+            and (not states or group.group_state.lower() in states)
+            and (not types or group.group_type.lower() in types)
+        )
+        yield NOTHING
+    yield Result((), (Reply(request.token, ListGroupsResponse(NO_ERROR, tuple(groups))),))
 
 
 def _folded(words: Iterable[str]) -> frozenset[str]:
     return frozenset(word.lower() for word in words)
 
 
-def _all_groups(state: ShardState) -> Iterator[ListedGroup]:
-    yield from classic.listed(state)
-    yield from consumer.listed(state)
-    for group_id in state.offsets:
-        if offsets.is_simple_group(state, group_id):
-            yield ListedGroup(group_id, "", "Empty", "Classic")
+def _listed_group(state: ShardState, group_id: str) -> ListedGroup | None:
+    """None if it has gone."""
+    if group_id in state.classic:
+        return classic.listed(state.classic[group_id])
+    if group_id in state.consumer:
+        return consumer.listed(state.consumer[group_id])
+    if simple_groups.exists(state, group_id):
+        return ListedGroup(group_id, "", "Empty", "classic")
+    return None
 
 
 # DeleteGroups.
@@ -130,15 +155,16 @@ def delete_groups(state: ShardState, request: Request, now_ms: int) -> Result:
     results = []
     for group_id in groups:
         try:
-            records += _deleted(state, group_id)
+            records += delete_group(state, group_id, now_ms)
             results.append((group_id, NO_ERROR))
         except GroupError as error:
             results.append((group_id, error.error_code))
     return Result(records, (Reply(request.token, DeleteGroupsResponse(tuple(results)), _only(groups)),))
 
 
-def _deleted(state: ShardState, group_id: str) -> list[Record]:
-    """The group's tombstones. Raises GroupError if it is not there or not empty (O13)."""
+def delete_group(state: ShardState, group_id: str, now_ms: int) -> list[Record]:
+    """Tombstones for all of a group, or the record that has its many offsets go by and by; its volatile half
+    is gone already. Raises GroupError if it is not there or not empty (O13)."""
     group_records: list[Record] = []
     if group_id in state.consumer:
         group_records = consumer.delete_records(state, group_id)
@@ -146,9 +172,10 @@ def _deleted(state: ShardState, group_id: str) -> list[Record]:
     elif group_id in state.classic:
         group_records = classic.delete_records(state, group_id)
         classic.forget(state, group_id)
-    elif group_id not in state.offsets:
+    elif not simple_groups.exists(state, group_id):
         raise GroupError(ErrorCode.group_id_not_found)
-    return offsets.delete_all(state, group_id) + group_records
+    state.simple_groups.pop(group_id, None)
+    return delete_all(state, group_id, now_ms) + group_records
 
 
 AREA = Area(

@@ -35,4 +35,4 @@ class Area:
     records: Callable[[ShardState], Iterator[Record]] = _no_records
     """Every live record of the area's kinds."""
     on_elected: Callable[[ShardState, int], Result] = _nothing_on_elected
-    """Build volatile state, arm timers; no replies."""
+    """Build volatile state, arm timers; no replies. As `work` if that takes long."""

@@ -21,7 +21,6 @@ from actors.coordinator.classic_group import (
     STABLE,
     SYNC_TIMER,
     ClassicGroup,
-    Step,
 )
 from actors.coordinator.classic_join import join_group
 from actors.coordinator.classic_leave import leave_group
@@ -29,13 +28,16 @@ from actors.coordinator.classic_rebalance import (
     Cause,
     Turn,
     arm_session,
+    forget,
     on_join_timer,
     on_session_timer,
     on_sync_timer,
     prepare_rebalance,
 )
 from actors.coordinator.classic_session import heartbeat, sync_group, validate_commit
+from actors.coordinator.migration.repair import is_consumer_group
 from actors.coordinator.records import CLASSIC_MEMBER, GROUP_METADATA
+from actors.coordinator.slices import SLICE_MAX, begun, group_members
 from actors.coordinator.state import ShardState
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
@@ -58,7 +60,7 @@ __all__ = (
     "validate_commit",
 )
 
-GROUP_TYPE = "Classic"
+GROUP_TYPE = "classic"
 
 
 def describe(state: ShardState, group_id: str) -> DescribedClassicGroup:
@@ -87,9 +89,8 @@ def describe(state: ShardState, group_id: str) -> DescribedClassicGroup:
     )
 
 
-def listed(state: ShardState) -> Iterator[ListedGroup]:
-    for group in state.classic.values():
-        yield ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+def listed(group: ClassicGroup) -> ListedGroup:
+    return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
 
 
 def is_empty(state: ShardState, group_id: str) -> bool:
@@ -107,20 +108,6 @@ def delete_records(state: ShardState, group_id: str) -> list[Record]:
     return classic_store.tombstones(state, group_id)
 
 
-def forget(state: ShardState, group_id: str) -> None:
-    """Drop the live group and its timers, once its tombstones are on their way. Nothing may be parked."""
-    group = state.classic.pop(group_id, None)
-    if group is None:
-        return
-    assert not group.parked_joins, group.story(Step.DELETED)
-    for key in (group.join_key, group.sync_key, *group.pending_joins.values()):
-        state.timers.cancel(key)
-    for member in group.members.values():
-        assert member.sync_token is None, group.story(Step.DELETED)
-        state.timers.cancel(member.session_key)
-    group.move(Step.DELETED, group.current_state_timestamp_ms)
-
-
 def subscribed_topics(state: ShardState, group_id: str) -> frozenset[str] | None:
     """The topics that members of a "consumer" group subscribed to, as of the last completed join phase; None
     if they are unknown, which is to be taken for all topics (O12, O14). Raises GROUP_ID_NOT_FOUND."""
@@ -136,16 +123,29 @@ def _live(state: ShardState, group_id: str) -> ClassicGroup:
 
 
 def _on_elected(state: ShardState, now_ms: int) -> Result:
-    """C26: groups come up as last stored, with full sessions; one that is too big now rebalances."""
-    turn = Turn(state, now_ms)
+    """C26: groups come up as last stored, with full sessions. One that is too big now rebalances, and so does
+    one that was a consumer group and has not rebalanced since (G7)."""
+    return begun(_rebuilt(state, now_ms), group_members(state))
+
+
+def _rebuilt(state: ShardState, now_ms: int) -> Iterator[Result]:
+    turn, done = Turn(state, now_ms), 0
     size_max = state.settings.group_max_size
     for group_id, stored in state.stored_classic.items():
+        if is_consumer_group(state, group_id):
+            continue
         group = state.classic[group_id] = classic_store.rebuild(group_id, stored, now_ms)
         for member in group.members.values():
             arm_session(turn, member)
         if len(group.members) > size_max:
             prepare_rebalance(turn, group, Cause("the group is larger than it may be"))
-    return turn.result()
+        elif group.members and stored.metadata is not None and stored.metadata.leader is None:
+            prepare_rebalance(turn, group, Cause("the group became a classic one"))
+        done += 1 + len(group.members)
+        if done > SLICE_MAX:
+            yield turn.result()
+            turn, done = Turn(state, now_ms), 0
+    yield turn.result()
 
 
 AREA = Area(

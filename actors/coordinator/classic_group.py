@@ -9,11 +9,14 @@ a Dead group, and C2's and C17's COORDINATOR_NOT_AVAILABLE for one has no case h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Token
+from actors.contract import Request, Token
+from actors.coordinator.alike import alike
+from actors.coordinator.batching import Storm
 from actors.coordinator.classic_protocols import (
     CONSUMER_PROTOCOL_TYPE,
     Protocols,
@@ -22,8 +25,12 @@ from actors.coordinator.classic_protocols import (
     winner,
 )
 from actors.coordinator.records import ClassicMemberValue, GroupMetadataValue
+from actors.coordinator.sparse import NONE, put
 from actors.protocol.errors import GroupError
+from actors.protocol.messages import JoinGroupRequest
 
+MEMBER_ID_REQUIRED_VERSION = 4
+"""Of JoinGroup (KIP-394)."""
 SESSION_TIMER = "classic-session"
 """(kind, group id, member id); a pending member id has one too."""
 JOIN_TIMER = "classic-join"
@@ -84,8 +91,6 @@ class ClassicMember:
         "join_token",
         "member_id",
         "protocols",
-        "read_metadata",
-        "read_topics",
         "rebalance_timeout_ms",
         "session_key",
         "session_timeout_ms",
@@ -102,13 +107,27 @@ class ClassicMember:
         self.protocols: Protocols = value.protocols
         self.assignment = value.assignment
         self.is_new = False
-        """C12: its first join is still parked, so a timeout may remove it in spite of that."""
+        """C12: its first join is still parked, so a timeout may remove it in spite of that. It is in no
+        generation yet, though the group may be Stable (`batching`)."""
         self.join_token: Token | None = None
         self.sync_token: Token | None = None
         self.session_key = (SESSION_TIMER, group_id, member_id)
         """Built once: the steady heartbeat schedules with it."""
-        self.read_metadata: bytes | None = None
-        self.read_topics: frozenset[str] | None = None
+
+    @classmethod
+    def joining(cls, request: Request, member_id: str, other: ClassicMember | None = None) -> ClassicMember:
+        """As its JoinGroup says; what another member of the group has too is kept once."""
+        body: JoinGroupRequest = request.body
+        value = ClassicMemberValue(
+            body.group_instance_id,
+            request.client_id,
+            request.client_host,
+            body.rebalance_timeout_ms,
+            body.session_timeout_ms,
+            body.protocols,
+            assignment=b"",
+        )
+        return cls(body.group_id, member_id, alike(value, None if other is None else other.value()))
 
     def value(self) -> ClassicMemberValue:
         return ClassicMemberValue(
@@ -128,14 +147,6 @@ class ClassicMember:
                 return metadata
         return b""
 
-    def topics(self, protocol_name: str | None) -> frozenset[str] | None:
-        """The topics of its subscription, None if unreadable; read once per subscription."""
-        metadata = self.metadata(protocol_name)
-        if metadata != self.read_metadata:
-            self.read_metadata = metadata
-            self.read_topics = subscribed_topics(metadata)
-        return self.read_topics
-
     def is_waited_for(self) -> bool:
         """C12: a parked join or sync counts as a heartbeat, but not a new member's."""
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
@@ -145,15 +156,20 @@ class ClassicGroup:
     """One group as it is now. Its members are in the order in which they came."""
 
     __slots__ = (
+        "_storm",
+        "changes",
         "current_state_timestamp_ms",
         "generation",
         "group_id",
         "initial_delay_ms",
         "initial_remaining_ms",
-        "join_key",
+        "join_deadline_ms",
+        "last_newcomer_ms",
+        "last_protocols",
         "leader",
         "members",
         "new_member_added",
+        "newcomers",
         "parked_joins",
         "pending_joins",
         "pending_syncs",
@@ -165,7 +181,6 @@ class ClassicGroup:
         "static_members",
         "subscribed_topics",
         "supported",
-        "sync_key",
     )
 
     def __init__(self, group_id: str, now_ms: int) -> None:
@@ -177,13 +192,15 @@ class ClassicGroup:
         self.protocol_name: str | None = None
         self.leader: str | None = None
         self.members: dict[str, ClassicMember] = {}
-        self.static_members: dict[str, str] = {}
+        self.static_members: Mapping[str, str] = NONE
         """group instance id -> member id."""
         self.pending_joins: dict[str, tuple[str, str, str]] = {}
         """C7: member ids handed out with MEMBER_ID_REQUIRED -> their session timers' keys."""
         self.pending_syncs: dict[str, None] = {}
         """C16: who has not synced since the join phase completed, in order."""
         self.parked_joins = 0
+        self.last_protocols: Protocols = ()
+        """Of the last member that rejoined: most likely the next one's too."""
         self.supported: dict[str, int] = {}
         """protocol name -> how many members offer it."""
         self.subscribed_topics: frozenset[str] | None = None
@@ -192,10 +209,31 @@ class ClassicGroup:
         self.initial_remaining_ms = 0
         self.new_member_added = False
         """C10: somebody came during the initial delay, which therefore may be extended."""
+        self.newcomers = 0
+        """Who came during this join phase, and when the last of them did."""
+        self.last_newcomer_ms = now_ms
+        self.join_deadline_ms = now_ms
+        """C11: when this join phase is over for those who have not rejoined."""
         self.rebalance_began_ms = now_ms
         self.current_state_timestamp_ms = now_ms
-        self.join_key = (JOIN_TIMER, group_id)
-        self.sync_key = (SYNC_TIMER, group_id)
+        self._storm: Storm | None = None
+        self.changes = 0
+        """Joins and leaves of a Stable group that wait for its next rebalance, which `join_key` begins."""
+
+    @property
+    def storm(self) -> Storm:
+        if self._storm is None:
+            self._storm = Storm()
+        return self._storm
+
+    @property
+    def join_key(self) -> tuple[str, str]:
+        """Made when it is needed, as `sync_key`: most groups wait for nobody."""
+        return JOIN_TIMER, self.group_id
+
+    @property
+    def sync_key(self) -> tuple[str, str]:
+        return SYNC_TIMER, self.group_id
 
     def move(self, step: Step, now_ms: int) -> None:
         assert (self.state, step) in TRANSITIONS, self.story(step)
@@ -226,7 +264,7 @@ class ClassicGroup:
         assert member.member_id not in self.members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members
-            self.static_members[member.group_instance_id] = member.member_id
+            self.static_members = put(self.static_members, member.group_instance_id, member.member_id)
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
@@ -240,7 +278,7 @@ class ClassicGroup:
         del self.members[member.member_id]
         self._count(member.protocols, -1)
         if member.group_instance_id is not None:
-            self.static_members.pop(member.group_instance_id, None)
+            self.static_members = put(self.static_members, member.group_instance_id, None)
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
         self.pending_syncs.pop(member.member_id, None)
@@ -258,8 +296,11 @@ class ClassicGroup:
             self.pending_syncs[new.member_id] = None
 
     def update(self, member: ClassicMember, protocols: Protocols) -> None:
+        """The member has joined again."""
         self._count(member.protocols, -1)
-        member.protocols = protocols
+        if protocols != self.last_protocols:
+            self.last_protocols = protocols
+        member.protocols = self.last_protocols
         self._count(protocols, 1)
 
     def park_join(self, member: ClassicMember, token: Token) -> None:
@@ -288,6 +329,16 @@ class ClassicGroup:
         if member is None:
             raise GroupError(ErrorCode.unknown_member_id)
         return member
+
+    @property
+    def last_member(self) -> ClassicMember | None:
+        """Who came last."""
+        return self.members[next(reversed(self.members))] if self.members else None
+
+    @property
+    def is_settled(self) -> bool:
+        """Stable, with a member that works in this generation and would be disturbed by the next."""
+        return self.state is STABLE and any(not member.is_new for member in self.members.values())
 
     @property
     def all_joined(self) -> bool:
@@ -338,13 +389,14 @@ class ClassicGroup:
     def _subscribed_topics(self) -> frozenset[str] | None:
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return None
-        topics: set[str] = set()
-        for member in self.members.values():
-            of_member = member.topics(self.protocol_name)
+        topics: frozenset[str] = frozenset()
+        # Most members subscribe to the same: each subscription is read once, and what is read is kept once.
+        for metadata in {member.metadata(self.protocol_name) for member in self.members.values()}:
+            of_member = subscribed_topics(metadata)
             if of_member is None:
                 return None
-            topics |= of_member
-        return frozenset(topics)
+            topics = of_member if topics <= of_member else topics | of_member
+        return topics
 
     def _count(self, protocols: Protocols, change: int) -> None:
         supported = self.supported

@@ -9,9 +9,11 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Record, Reply, Request, Result
+from actors.coordinator import consumer_views
 from actors.coordinator.classic_group import (
     COMPLETING_REBALANCE,
     EMPTY,
+    MEMBER_ID_REQUIRED_VERSION,
     PREPARING_REBALANCE,
     SESSION_TIMER,
     STABLE,
@@ -26,19 +28,19 @@ from actors.coordinator.classic_rebalance import (
     joined,
     maybe_complete_join,
     member_list,
+    members_changed,
     prepare_rebalance,
     rebalance_or_complete,
     remove_member,
 )
 from actors.coordinator.classic_store import generation_records
-from actors.coordinator.records import GROUP_METADATA, ClassicMemberValue, GroupMetadataKey
+from actors.coordinator.migration import classic_members
+from actors.coordinator.records import GROUP_METADATA, GroupMetadataKey
 from actors.coordinator.state import ShardState
-from actors.limits import CLASSIC_PENDING_MEMBERS_MAX
+from actors.limits import CLASSIC_PENDING_MEMBERS_MAX, MEMBER_NAME_CHARACTERS_MAX
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import NO_ERROR, JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
 
-MEMBER_ID_REQUIRED_VERSION = 4
-"""KIP-394."""
 SKIP_ASSIGNMENT_VERSION = 9
 """KIP-814."""
 
@@ -56,10 +58,13 @@ def join_group(state: ShardState, request: Request, now_ms: int) -> Result:
     shortest_ms, longest_ms = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not shortest_ms <= body.session_timeout_ms <= longest_ms:
         raise GroupError(ErrorCode.invalid_session_timeout)
-    turn = Turn(state, now_ms)
     group = state.classic.get(body.group_id)
+    converts = body.group_id in state.consumer
+    if converts and not consumer_views.is_empty(state, body.group_id):
+        return classic_members.join_group(state, request, now_ms)
+    turn = Turn(state, now_ms)
     if group is None:
-        _join_absent_group(turn, request)
+        _join_absent_group(turn, request, converts)
     elif not _accepts(turn, group, body.member_id):
         _turn_away(turn, group, request)
     elif not group.supports(body.protocol_type, body.protocols):
@@ -71,32 +76,23 @@ def join_group(state: ShardState, request: Request, now_ms: int) -> Result:
     return turn.result()
 
 
-def _join_absent_group(turn: Turn, request: Request) -> None:
-    """C3: only a member without an id makes a group. C28: an empty consumer group gives way to it.
-
-    Unlike Kafka, a join that is refused leaves no empty group behind.
-    """
-    # Imported here: consumer groups know of classic ones, and the two modules would need each other.
-    from actors.coordinator import consumer
-
+def _join_absent_group(turn: Turn, request: Request, converts: bool) -> None:
+    """C3: only a member without an id makes a group, even if it is then refused for its protocols. C28: an
+    empty consumer group gives way to it."""
     body: JoinGroupRequest = request.body
     state = turn.state
-    converts = body.group_id in state.consumer
-    if converts and not consumer.is_empty(state, body.group_id):
-        # Errors of a consumer group carry member id "" (section 11).
-        _refuse_without_id(turn, request, ErrorCode.inconsistent_group_protocol)
-        return
     if body.member_id != "":
         raise GroupError(ErrorCode.unknown_member_id)
     group = ClassicGroup(body.group_id, turn.now_ms)
-    if not group.supports(body.protocol_type, body.protocols):
-        raise GroupError(ErrorCode.inconsistent_group_protocol)
     if converts:
-        turn.records += consumer.delete_records(state, body.group_id)
-        consumer.forget(state, body.group_id)
+        turn.records += consumer_views.delete_records(state, body.group_id)
+        consumer_views.forget(state, body.group_id)
     state.classic[body.group_id] = group
     turn.records.append(Record(GroupMetadataKey(GROUP_METADATA, body.group_id), group.metadata_value()))
-    _join_as_new(turn, group, request)
+    if group.supports(body.protocol_type, body.protocols):
+        _join_as_new(turn, group, request)
+    else:
+        _refuse_without_id(turn, request, ErrorCode.inconsistent_group_protocol)
 
 
 def _accepts(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
@@ -132,11 +128,13 @@ def _join_as_new(turn: Turn, group: ClassicGroup, request: Request) -> None:
     """A client without member id gets one: `{client id or instance id}-{UUID}` (C7, E3, E4)."""
     body: JoinGroupRequest = request.body
     instance_id = body.group_instance_id
-    member_id = f"{request.client_id if instance_id is None else instance_id}-{turn.state.new_id()}"
+    name = request.client_id if instance_id is None else instance_id
+    member_id = f"{name[:MEMBER_NAME_CHARACTERS_MAX]}-{turn.state.new_id()}"
     if instance_id is not None:
         mapped = group.static_members.get(instance_id)
         if mapped is not None:
-            _replace_static_member(turn, group, request, _made_member(request, member_id))
+            new = ClassicMember.joining(request, member_id, group.last_member)
+            _replace_static_member(turn, group, request, new)
             return
     elif request.api_version >= MEMBER_ID_REQUIRED_VERSION:
         _hand_out_id(turn, group, request, member_id)
@@ -158,26 +156,14 @@ def _hand_out_id(turn: Turn, group: ClassicGroup, request: Request, member_id: s
     turn.answer(request.token, answer, group.group_id)
 
 
-def _made_member(request: Request, member_id: str) -> ClassicMember:
-    body: JoinGroupRequest = request.body
-    value = ClassicMemberValue(
-        body.group_instance_id,
-        request.client_id,
-        request.client_host,
-        body.rebalance_timeout_ms,
-        body.session_timeout_ms,
-        body.protocols,
-        assignment=b"",
-    )
-    return ClassicMember(body.group_id, member_id, value)
-
-
 def _add_member(turn: Turn, group: ClassicGroup, request: Request, member_id: str) -> None:
     body: JoinGroupRequest = request.body
-    member = _made_member(request, member_id)
+    member = ClassicMember.joining(request, member_id, group.last_member)
     member.is_new = True
-    if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
-        group.new_member_added = True
+    if group.state is PREPARING_REBALANCE:
+        group.newcomers += 1
+        group.last_newcomer_ms = turn.now_ms
+        group.new_member_added |= group.previous_state is EMPTY
     if not group.members:
         group.protocol_type = body.protocol_type
     group.add(member)
@@ -186,7 +172,7 @@ def _add_member(turn: Turn, group: ClassicGroup, request: Request, member_id: st
     # noticed by this timer.
     timeout_ms = turn.state.settings.classic_new_member_join_timeout_ms
     turn.state.timers.schedule(member.session_key, turn.now_ms + timeout_ms)
-    rebalance_or_complete(turn, group, Cause("new member", member_id, body.reason))
+    members_changed(turn, group, Cause("new member", member_id, body.reason))
 
 
 def _join_as_known(turn: Turn, group: ClassicGroup, request: Request) -> None:
@@ -202,7 +188,7 @@ def _join_as_known(turn: Turn, group: ClassicGroup, request: Request) -> None:
         return
     member = group.find(member_id, body.group_instance_id)
     same = member.protocols == body.protocols
-    if group.state is PREPARING_REBALANCE:
+    if group.state is PREPARING_REBALANCE or member.is_new:
         _rejoin(turn, group, request, "member rejoined")
     elif same and (group.state is COMPLETING_REBALANCE or member_id != group.leader):
         # It missed the answer of this generation, or comes without need: nobody else is disturbed.
@@ -224,7 +210,8 @@ def _rejoin(turn: Turn, group: ClassicGroup, request: Request, what: str) -> Non
     superseded = JoinGroupResponse(ErrorCode.rebalance_in_progress, member_id=member.member_id)
     turn.answer(group.take_join(member), superseded, group.group_id)
     group.park_join(member, request.token)
-    rebalance_or_complete(turn, group, Cause(what, member.member_id, body.reason))
+    if not (member.is_new and group.is_settled):
+        rebalance_or_complete(turn, group, Cause(what, member.member_id, body.reason))
 
 
 def _replace_static_member(turn: Turn, group: ClassicGroup, request: Request, new: ClassicMember) -> None:
@@ -237,7 +224,7 @@ def _replace_static_member(turn: Turn, group: ClassicGroup, request: Request, ne
     group.replace(old, new)
     arm_session(turn, new)
     cause = Cause("static member restarted", new.member_id, request.body.reason)
-    if group.state is STABLE and group.select_protocol() == group.protocol_name:
+    if group.state is STABLE and not old.is_new and group.select_protocol() == group.protocol_name:
         turn.records += generation_records(turn.state, group)
         answer = _restarted(group, new, leader_before, request.api_version)
         turn.replies.append(Reply(request.token, answer, group.group_id))

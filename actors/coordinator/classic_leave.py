@@ -10,9 +10,10 @@ from actors.coordinator.classic_rebalance import (
     Cause,
     Turn,
     drop_pending,
-    rebalance_or_complete,
+    members_changed,
     remove_member,
 )
+from actors.coordinator.migration import classic_members
 from actors.coordinator.state import ShardState
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
@@ -29,6 +30,8 @@ def leave_group(state: ShardState, request: Request, now_ms: int) -> Result:
     body: LeaveGroupRequest = request.body
     if body.group_id == "":
         raise GroupError(ErrorCode.invalid_group_id)
+    if body.group_id in state.consumer:
+        return classic_members.leave_group(state, request, now_ms)
     turn = Turn(state, now_ms)
     group = state.classic.get(body.group_id)
     left = []
@@ -37,7 +40,7 @@ def leave_group(state: ShardState, request: Request, now_ms: int) -> Result:
         left.append(LeftMember(leaving.member_id, leaving.group_instance_id, error))
     gone = [member for member in left if member.error_code is NO_ERROR]
     if group is not None and gone and group.state is not EMPTY:
-        rebalance_or_complete(turn, group, _cause(body, gone))
+        members_changed(turn, group, _cause(body, gone))
     turn.answer(request.token, LeaveGroupResponse(NO_ERROR, tuple(left)), body.group_id)
     return turn.result()
 

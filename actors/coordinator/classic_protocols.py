@@ -8,27 +8,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
-from kio.schema.consumer_protocol_subscription.v0 import ConsumerProtocolSubscription
-from kio.serial import entity_reader
-from kio.serial.errors import DecodeError
+from actors.protocol.consumer_protocol import read_subscribed_topics
+from actors.protocol.errors import MalformedRequest
+from actors.protocol.java_hash import java_hash
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) in a member's order of preference."""
 
-_VERSION_BYTES = 2
+KEPT_BYTES_MAX = 1_024
+KEPT_MAX = 256
+"""Subscriptions of that size and so many are kept as read, for groups of one application subscribe alike."""
 _HASH_TABLE_SIZE = 16
 _HASH_TABLE_LOAD = 0.75
-
-_read_subscription = entity_reader(ConsumerProtocolSubscription)
 
 
 def offered_names(protocols: Protocols) -> tuple[str, ...]:
     """The names that count for a member. One that it lists twice drops out (features.md section 11, C15)."""
     names = [name for name, _ in protocols]
-    if len(set(names)) == len(names):
+    if len(names) == 1 or len(set(names)) == len(names):
         return tuple(names)
     times = Counter(names)
     return tuple(name for name in names if times[name] == 1)
@@ -47,11 +48,8 @@ def winner(votes: Iterable[str]) -> str:
 
 
 def _bucket(name: str, size: int) -> int:
-    """Where a java.util.HashMap keeps a string: hashCode over UTF-16 units, the high half mixed in."""
-    code = 0
-    units = name.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(units), 2):
-        code = (code * 31 + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    """Where a java.util.HashMap keeps a string: hashCode, the high half mixed in."""
+    code = java_hash(name) & 0xFFFFFFFF
     return (code ^ code >> 16) & (size - 1)
 
 
@@ -61,8 +59,16 @@ def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
     Read as version 0, which is the prefix of all later ones, as Kafka does; so a client newer than this
     code is understood. Bytes on which Kafka's join phase hangs (section 11, C29) are merely unknown here.
     """
+    return _read(metadata) if len(metadata) > KEPT_BYTES_MAX else _kept(metadata)
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _kept(metadata: bytes) -> frozenset[str] | None:
+    return _read(metadata)
+
+
+def _read(metadata: bytes) -> frozenset[str] | None:
     try:
-        subscription, _ = _read_subscription(metadata, _VERSION_BYTES)
-    except DecodeError:
+        return frozenset(read_subscribed_topics(metadata))
+    except MalformedRequest:
         return None
-    return frozenset(subscription.topics)

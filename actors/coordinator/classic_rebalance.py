@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.contract import NOTHING, Record, Reply, Result, Token
+from actors.coordinator.batching import ALONE_MS, PAUSE_MS_MAX, pause_ms
 from actors.coordinator.classic_group import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -20,7 +21,7 @@ from actors.coordinator.classic_group import (
     Step,
 )
 from actors.coordinator.classic_store import generation_records
-from actors.coordinator.events import MemberRemoved, RebalanceBegan, RebalanceEnded
+from actors.coordinator.events import MemberRemoved, RebalanceBegan, RebalanceDelayed, RebalanceEnded
 from actors.coordinator.state import ShardState
 from actors.protocol.messages import NO_ERROR, JoinGroupResponse, SyncGroupResponse
 
@@ -95,6 +96,51 @@ def rebalance_or_complete(turn: Turn, group: ClassicGroup, cause: Cause) -> None
         prepare_rebalance(turn, group, cause)
 
 
+def members_changed(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+    """Somebody came or went: rebalance, or, in a storm of such changes, let the settled members work on until
+    more have come or gone (`batching`). Newcomers have their joins parked meanwhile."""
+    if group.state is not STABLE:
+        rebalance_or_complete(turn, group, cause)
+        return
+    group.changes += 1
+    delay_ms = _delay_ms(turn, group, cause)
+    if delay_ms <= 0:
+        _rebalance_for_changes(turn, group, cause)
+        return
+    timers = turn.state.timers
+    timers.schedule(group.join_key, turn.now_ms + delay_ms)
+    if not group.pending_syncs:
+        timers.cancel(group.sync_key)
+
+
+def _delay_ms(turn: Turn, group: ClassicGroup, cause: Cause) -> int:
+    """How long the Stable group waits for more changes, from now on. The clients of newcomers wait for their
+    rebalance timeout; half of it is left to the join phase."""
+    last = group.last_member
+    if last is None or not group.is_settled:
+        return 0
+    due_ms = turn.state.timers.deadline_ms(group.join_key)
+    if due_ms is not None:
+        # All others were looked at when the wait began; who came since is the last.
+        return min(due_ms - turn.now_ms, last.rebalance_timeout_ms // 2)
+    shortest_ms = min(member.rebalance_timeout_ms for member in group.members.values())
+    longest_ms = min(turn.state.settings.group_rebalance_batch_max_ms, shortest_ms // 2)
+    delay_ms = group.storm.delay_ms(turn.now_ms, longest_ms, calm_ms=longest_ms)
+    if delay_ms > 0:
+        turn.events.append(RebalanceDelayed(*_named(group, cause), delay_ms, turn.now_ms))
+    return delay_ms
+
+
+def _rebalance_for_changes(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+    group.storm.rebalances += 1
+    prepare_rebalance(turn, group, cause)
+
+
+def _named(group: ClassicGroup, cause: Cause) -> tuple[str, int, str, str | None, str | None]:
+    """How the events of a rebalance that is about to come begin."""
+    return group.group_id, group.generation, cause.what, cause.member_id, cut(cause.reason)
+
+
 def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
     timers = turn.state.timers
     if group.state is COMPLETING_REBALANCE:
@@ -105,22 +151,32 @@ def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
     timers.cancel(group.sync_key)
     initial = group.state is EMPTY
     group.move(Step.REBALANCE, turn.now_ms)
-    turn.events.append(
-        RebalanceBegan(
-            group.group_id, group.generation, cause.what, cause.member_id, cut(cause.reason), turn.now_ms
-        )
-    )
-    delay_ms = turn.state.settings.group_initial_rebalance_delay_ms
-    if initial and delay_ms > 0:
+    group.changes = group.newcomers = 0
+    turn.events.append(RebalanceBegan(*_named(group, cause), turn.now_ms))
+    delay_ms = turn.state.settings.group_initial_rebalance_delay_ms if initial else 0
+    group.initial_delay_ms = delay_ms
+    if delay_ms > 0:
         group.new_member_added = False
-        group.initial_delay_ms = delay_ms
         group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         timers.schedule(group.join_key, turn.now_ms + delay_ms)
-    elif initial or group.all_joined:
-        # Without an initial delay nobody is waited for, pending members included (section 11, C8).
+        return
+    wait_ms = _first_wait_ms(turn, group) if initial else group.rebalance_timeout_ms
+    if (initial and wait_ms == 0) or not group.members:
+        # Nobody is waited for when only pending members are left: the longest rebalance timeout of no member
+        # is 0 (C11).
         complete_join(turn, group)
-    else:
-        timers.schedule(group.join_key, turn.now_ms + group.rebalance_timeout_ms)
+        return
+    group.join_deadline_ms = turn.now_ms + wait_ms
+    timers.schedule(group.join_key, group.join_deadline_ms)
+    maybe_complete_join(turn, group)
+
+
+def _first_wait_ms(turn: Turn, group: ClassicGroup) -> int:
+    """How long the first rebalance of a group without an initial delay waits at most for those who join
+    together with its first member: who is left behind waits for that member's next heartbeat, seconds later.
+    (Kafka waits for nobody: section 11, C8.)"""
+    group.last_newcomer_ms = turn.now_ms
+    return min(PAUSE_MS_MAX, turn.state.settings.group_rebalance_batch_max_ms, group.rebalance_timeout_ms)
 
 
 def _send_back_syncs(turn: Turn, group: ClassicGroup) -> None:
@@ -134,10 +190,24 @@ def _send_back_syncs(turn: Turn, group: ClassicGroup) -> None:
 
 
 def maybe_complete_join(turn: Turn, group: ClassicGroup) -> None:
-    """Complete the join phase if nobody is missing. Never the initial one: its delay runs to the end, so
+    """Complete the join phase if nobody is missing. Never during an initial delay: it runs to the end, so
     that a group that starts up needs one rebalance (C10)."""
-    if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.all_joined:
+    if group.state is not PREPARING_REBALANCE or group.initial_delay_ms > 0 or not group.all_joined:
+        return
+    over_ms = min(_newcomers_over_ms(turn, group), group.join_deadline_ms)
+    if over_ms > turn.now_ms:
+        turn.state.timers.schedule(group.join_key, over_ms)
+    else:
         complete_join(turn, group)
+
+
+def _newcomers_over_ms(turn: Turn, group: ClassicGroup) -> int:
+    """When a join phase that misses nobody may be completed: when the flow of newcomers has dried up."""
+    during_ms = group.last_newcomer_ms - group.current_state_timestamp_ms
+    pause = pause_ms(group.newcomers, during_ms)
+    if group.previous_state is EMPTY:
+        pause = max(pause, ALONE_MS)
+    return group.last_newcomer_ms + min(pause, turn.state.settings.group_rebalance_batch_max_ms)
 
 
 def complete_join(turn: Turn, group: ClassicGroup) -> None:
@@ -153,7 +223,8 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
         remove_member(turn, group, member, Cause("did not rejoin in time"))
     if not group.elect_joined_leader() and group.members:
         # Only absent static members: their session timers decide.
-        timers.schedule(group.join_key, turn.now_ms + group.rebalance_timeout_ms)
+        group.join_deadline_ms = turn.now_ms + group.rebalance_timeout_ms
+        timers.schedule(group.join_key, group.join_deadline_ms)
         return
     group.generation += 1
     group.pending_syncs.clear()
@@ -180,6 +251,7 @@ def _begin_sync_phase(turn: Turn, group: ClassicGroup) -> None:
 
 def end_rebalance(turn: Turn, group: ClassicGroup) -> None:
     """The group is Stable or Empty: this generation is worth keeping."""
+    group.storm.ended_ms = turn.now_ms
     turn.records += generation_records(turn.state, group)
     turn.events.append(
         RebalanceEnded(
@@ -218,16 +290,34 @@ def _report_removed(turn: Turn, group: ClassicGroup, member_id: str, cause: Caus
     turn.events.append(MemberRemoved(group.group_id, member_id, cause.what, cut(cause.reason), turn.now_ms))
 
 
+def forget(state: ShardState, group_id: str) -> None:
+    """Drop the live group and its timers, once its tombstones are on their way. Nothing may be parked."""
+    group = state.classic.pop(group_id, None)
+    if group is None:
+        return
+    assert not group.parked_joins, group.story(Step.DELETED)
+    for key in (group.join_key, group.sync_key, *group.pending_joins.values()):
+        state.timers.cancel(key)
+    for member in group.members.values():
+        assert member.sync_token is None, group.story(Step.DELETED)
+        state.timers.cancel(member.session_key)
+    group.move(Step.DELETED, group.current_state_timestamp_ms)
+
+
 # Timers.
 
 
 def on_join_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
-    """The join phase has lasted long enough; the initial one is extended for newcomers (C10)."""
+    """The join phase has lasted long enough; the initial one is extended for newcomers (C10). Or a Stable
+    group has waited long enough for more joins and leaves."""
     group = state.classic.get(str(key[1]))
-    if group is None or group.state is not PREPARING_REBALANCE:
+    if group is None or group.state not in (PREPARING_REBALANCE, STABLE):
         return NOTHING
     turn = Turn(state, now_ms)
-    initial = group.previous_state is EMPTY
+    if group.state is STABLE:
+        _rebalance_for_changes(turn, group, Cause(f"{group.changes} joins and leaves, taken together"))
+        return turn.result()
+    initial = group.initial_delay_ms > 0
     if initial and group.new_member_added and group.initial_remaining_ms > 0:
         elapsed_ms = group.initial_delay_ms
         group.new_member_added = False
@@ -236,8 +326,12 @@ def on_join_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Re
         )
         group.initial_remaining_ms = max(group.initial_remaining_ms - elapsed_ms, 0)
         state.timers.schedule(group.join_key, now_ms + group.initial_delay_ms)
-    else:
+    elif initial or now_ms >= group.join_deadline_ms:
         complete_join(turn, group)
+    else:
+        # It waited for newcomers; one of them may still be on its way with the member id it was given.
+        state.timers.schedule(group.join_key, group.join_deadline_ms)
+        maybe_complete_join(turn, group)
     return turn.result()
 
 
@@ -270,5 +364,5 @@ def on_session_timer(state: ShardState, key: tuple[object, ...], now_ms: int) ->
         return NOTHING
     what = "waited too long for its first generation" if member.is_new else "session timed out"
     remove_member(turn, group, member, Cause(what))
-    rebalance_or_complete(turn, group, Cause("member: " + what, member_id))
+    members_changed(turn, group, Cause("member: " + what, member_id))
     return turn.result()

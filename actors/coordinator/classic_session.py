@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Reply, Request, Result
+from actors.contract import Request, Result, answered
 from actors.coordinator.classic_group import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -17,6 +15,7 @@ from actors.coordinator.classic_group import (
     Step,
 )
 from actors.coordinator.classic_rebalance import Turn, arm_session, end_rebalance
+from actors.coordinator.migration import classic_members
 from actors.coordinator.state import ShardState
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
@@ -31,8 +30,6 @@ from actors.protocol.messages import (
 PROTOCOL_MANDATORY_VERSION = 5
 """KIP-559: from here on SyncGroup names protocol type and protocol."""
 
-_new: Any = tuple.__new__
-"""Half the price of calling a NamedTuple's class; for the hottest path alone."""
 _ALIVE = HeartbeatResponse(NO_ERROR)
 _REJOIN = HeartbeatResponse(ErrorCode.rebalance_in_progress)
 
@@ -43,19 +40,19 @@ def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
     The hottest path of all: in a steady group two lookups, one comparison, one timer store.
     """
     body: HeartbeatRequest = request.body
-    group_id = body.group_id
+    group_id, generation_id, member_id, group_instance_id = body
     group = state.classic.get(group_id)
     if group is None:
+        if group_id in state.consumer:
+            return classic_members.heartbeat(state, request, now_ms)
         raise _absent(group_id)
-    member = group.members.get(body.member_id)
-    if member is None or body.group_instance_id is not None:
-        member = group.find(body.member_id, body.group_instance_id)
-    if body.generation_id != group.generation:
+    member = group.members.get(member_id)
+    if member is None or group_instance_id is not None:
+        member = group.find(member_id, group_instance_id)
+    if generation_id != group.generation:
         raise GroupError(ErrorCode.illegal_generation)
     state.timers.schedule(member.session_key, now_ms + member.session_timeout_ms)
-    answer = _REJOIN if group.state is PREPARING_REBALANCE else _ALIVE
-    result: Result = _new(Result, ((), (_new(Reply, (request[0], answer, group_id)),), ()))
-    return result
+    return answered(request[0], _REJOIN if group.state is PREPARING_REBALANCE else _ALIVE, group_id)
 
 
 def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -70,6 +67,8 @@ def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
         raise GroupError(ErrorCode.inconsistent_group_protocol)
     group = state.classic.get(body.group_id)
     if group is None:
+        if body.group_id in state.consumer:
+            return classic_members.sync_group(state, request, now_ms)
         raise _absent(body.group_id)
     member = group.find(body.member_id, body.group_instance_id)
     if body.generation_id != group.generation:
@@ -140,5 +139,5 @@ def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
 
 
 def _absent(group_id: str) -> GroupError:
-    """C17, C20: no such group, or one whose members speak another protocol; W2: or no group id at all."""
+    """C17, C20: no such group; W2: or no group id at all."""
     return GroupError(ErrorCode.invalid_group_id if group_id == "" else ErrorCode.unknown_member_id)

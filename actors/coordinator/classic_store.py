@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from actors.contract import Key, Record, Value
+from actors.coordinator.alike import alike
 from actors.coordinator.classic_group import EMPTY, STABLE, ClassicGroup, ClassicMember
 from actors.coordinator.records import (
     CLASSIC_MEMBER,
@@ -48,7 +49,8 @@ def apply_member(state: ShardState, key: Key, value: Value | None) -> Value | No
     if stored is None:
         stored = state.stored_classic[group_id] = StoredClassicGroup()
     replaced = stored.members.get(member_id)
-    stored.members[member_id] = cast(ClassicMemberValue, value)
+    other = stored.members[next(reversed(stored.members))] if stored.members else None
+    stored.members[member_id] = alike(cast(ClassicMemberValue, value), other)
     return replaced
 
 
@@ -66,7 +68,8 @@ def all_records(state: ShardState) -> Iterator[Record]:
 
 
 def generation_records(state: ShardState, group: ClassicGroup) -> list[Record]:
-    """What makes the stored group equal to the live one; only what differs.
+    """What makes the stored group equal to the live one; only what differs, and without members that are in
+    no generation yet.
 
     The metadata comes last, for a huge group's records may be split over two Raft entries and only the
     first may survive its leader: then the old generation number stands, no member has it any more, and all
@@ -80,6 +83,9 @@ def generation_records(state: ShardState, group: ClassicGroup) -> list[Record]:
         if member_id not in group.members
     ]
     for member_id, member in group.members.items():
+        if member.is_new:
+            # It waits for the next generation beside a Stable group.
+            continue
         value = member.value()
         if stored.members.get(member_id) != value:
             records.append(Record(ClassicMemberKey(CLASSIC_MEMBER, group_id, member_id), value))

@@ -8,8 +8,10 @@ fetch checks and the describe views are in `consumer_views`.
 
 from __future__ import annotations
 
-from actors.contract import NOTHING, Record, Reply, Request, Result
-from actors.coordinator import consumer_apply, regex
+from collections.abc import Iterator
+
+from actors.contract import NOTHING, Record, Reply, Request, Result, answered
+from actors.coordinator import consumer_apply, group_settings, regex
 from actors.coordinator.area import Area
 from actors.coordinator.consumer_events import (
     CAUSE_MEMBER_JOINED,
@@ -17,23 +19,40 @@ from actors.coordinator.consumer_events import (
     CAUSE_SUBSCRIPTION_CHANGED,
     EpochBumped,
 )
+from actors.coordinator.consumer_forming import FORMING_TIMER, may_wait, next_joins, wait
 from actors.coordinator.consumer_leave import drop_timers, leave, rebalance_over, session_over
-from actors.coordinator.consumer_members import find_member, find_or_create_group, refuse_if_full
+from actors.coordinator.consumer_members import (
+    find_group,
+    find_member,
+    find_or_create_group,
+    refuse_if_full,
+    speak_as,
+    unknown_member,
+)
 from actors.coordinator.consumer_metadata import metadata_hash, subscribed_topic_ids, topic_ids
+from actors.coordinator.consumer_regexes import (
+    other_subscriptions,
+    resolve,
+    subscribed_names,
+    update_regexes,
+)
 from actors.coordinator.consumer_request import validate
 from actors.coordinator.consumer_state import (
+    FIRST_EPOCH,
     REBALANCE_TIMER,
+    REGEX_TIMER,
     SESSION_TIMER,
     STABLE,
     UNRELEASED_PARTITIONS,
     UNREVOKED_PARTITIONS,
     ConsumerGroup,
-    Subscription,
+    ConsumerMember,
 )
 from actors.coordinator.consumer_turn import NEW_MEMBER, Turn
 from actors.coordinator.consumer_views import (
     delete_records,
     describe,
+    described,
     forget,
     is_empty,
     listed,
@@ -41,23 +60,26 @@ from actors.coordinator.consumer_views import (
     validate_commit,
     validate_fetch,
 )
+from actors.coordinator.migration.repair import is_consumer_group
+from actors.coordinator.migration.upgrade import take_over
 from actors.coordinator.partitions import EMPTY
 from actors.coordinator.reconcile import Goal, reconcile
 from actors.coordinator.records import (
     CONSUMER_GROUP_METADATA,
     CONSUMER_MEMBER_METADATA,
     CURRENT_MEMBER_ASSIGNMENT,
-    REGULAR_EXPRESSION,
     ConsumerGroupKey,
     ConsumerGroupValue,
     ConsumerMemberKey,
     ConsumerMemberValue,
-    RegularExpressionKey,
-    RegularExpressionValue,
 )
+from actors.coordinator.refusals import refusal
+from actors.coordinator.settled import is_as_checked
+from actors.coordinator.slices import at_once, begun, group_members, sliced
 from actors.coordinator.state import ShardState
 from actors.coordinator.target import update_target
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT
+from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
     NO_ERROR,
     ConsumerGroupHeartbeatRequest,
@@ -68,6 +90,7 @@ __all__ = [
     "AREA",
     "delete_records",
     "describe",
+    "described",
     "forget",
     "is_empty",
     "listed",
@@ -76,13 +99,12 @@ __all__ = [
     "validate_fetch",
 ]
 
+_new_tuple = tuple.__new__
 _NOTHING_NEW = ConsumerGroupHeartbeatRequest("", "", 0)[4:]
 """The fields after the instance id of a heartbeat that repeats nothing (A5)."""
 WAITING_HEARTBEAT_INTERVAL_MS = 1_000
 """Told to a member that waits for partitions, to that one alone. Never less: librdkafka takes the interval
 as the time-out of its next heartbeat."""
-FIRST_EPOCH = 1
-"""Of a group whose first member brings no subscription (section 11, M2 and M5)."""
 
 
 def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -100,17 +122,24 @@ def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
     refuse_if_full(group, body.member_id, state.settings.group_consumer_max_size)
     turn = Turn(state, request, group, now_ms)
     find_member(turn)
+    if may_wait(turn):
+        return _join_and_wait(turn)
+    settle(turn)
+    return _answer(turn)
+
+
+def settle(turn: Turn) -> None:
+    """Decide what the request makes of the member and of the group. Raises GroupError: 128, -1, 110."""
     _update_member(turn)
     _update_epoch(turn)
     update_target(turn)
     _reconcile(turn)
-    return _answer(turn)
 
 
 def _steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: int) -> Result | None:
     """The answer if nothing has changed on either side, else None. Writes nothing. The hottest path of a
     consumer group: tuples are taken apart at once, which is cheaper than field by field."""
-    token, _, _, client_id, client_host, body = request
+    token, _, _, client_id, client_host, body, _ = request
     group_id, member_id, epoch, instance_id = body[:4]
     member = group.members.get(member_id)
     if member is None or body[4:] != _NOTHING_NEW:
@@ -120,31 +149,30 @@ def _steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: i
         return None
     if not (current[0] == epoch == group.group_epoch == group.assignment_epoch and current[2] == STABLE):
         return None
-    known_instance_id, _, known_client_id, known_client_host = metadata[:4]
     if (
-        client_host != known_client_host
-        or client_id != known_client_id
-        or (instance_id is not None and instance_id != known_instance_id)
-        or group.checked_image_version != state.image.version
+        client_host != metadata.client_host
+        or client_id != metadata.client_id
         or epoch <= 0
+        or not is_as_checked(state, group, metadata, instance_id)
     ):
         return None
-    settings = state.settings
-    state.timers.schedule(member.session_key, now_ms + settings.group_consumer_session_timeout_ms)
-    interval_ms = settings.group_consumer_heartbeat_interval_ms
-    answer = member.steady_answer
-    if answer is None or answer.member_epoch != epoch or answer.heartbeat_interval_ms != interval_ms:
-        answer = ConsumerGroupHeartbeatResponse(NO_ERROR, None, member_id, epoch, interval_ms)
-        member.steady_answer = answer
-    return Result((), (Reply(token, answer, group_id),))
+    session_timeout_ms, interval_ms, _ = group.settings
+    if interval_ms < state.interval_floor_ms:
+        interval_ms = group_settings.told_interval_ms(state, group.settings)
+    state.timers.schedule(member.session_key, now_ms + session_timeout_ms)
+    # Made anew: that takes 0.1 us, and the kept ones of all members would weigh 100 bytes each.
+    answer: ConsumerGroupHeartbeatResponse = _new_tuple(
+        ConsumerGroupHeartbeatResponse, (NO_ERROR, None, member_id, epoch, interval_ms, None)
+    )
+    return answered(token, answer, group_id)
 
 
 def _update_member(turn: Turn) -> None:
     """M5, first half: the member's record, and the regexes' (M24)."""
     body, old = turn.body, turn.metadata
     names = body.subscribed_topic_names
-    if body.subscribed_topic_regex is not None:
-        regex.check(body.subscribed_topic_regex)
+    if body.subscribed_topic_regex:
+        regex.compiled(body.subscribed_topic_regex)
     turn.metadata = ConsumerMemberValue(
         old.instance_id if body.instance_id is None else body.instance_id,
         old.rack_id if body.rack_id is None else body.rack_id,
@@ -154,48 +182,13 @@ def _update_member(turn: Turn) -> None:
         old.subscribed_topic_regex if body.subscribed_topic_regex is None else body.subscribed_topic_regex,
         old.rebalance_timeout_ms if body.rebalance_timeout_ms == -1 else body.rebalance_timeout_ms,
         old.server_assignor if body.server_assignor is None else body.server_assignor,
+        turn.classic,
     )
     if turn.stored is None or turn.metadata != turn.stored.metadata:
         key = ConsumerMemberKey(CONSUMER_MEMBER_METADATA, turn.group.group_id, turn.member_id)
         turn.records.append(Record(key, turn.metadata))
-    _update_regexes(turn)
+    update_regexes(turn)
     turn.topic_ids = _topic_ids(turn)
-
-
-def _update_regexes(turn: Turn) -> None:
-    """Resolve what is new, and everything once the image is new; drop what nobody has any more."""
-    group, image = turn.group, turn.state.image
-    wanted = {s.key[1] for s in _other_subscriptions(turn)} | {turn.metadata.subscribed_topic_regex}
-    wanted.discard(regex.NONE)
-    if not wanted and not group.regexes:
-        return
-    fresh = group.checked_image_version == image.version
-    topics: dict[str, tuple[str, ...]] = {}
-    for pattern in sorted(wanted):
-        known = group.regexes.get(pattern)
-        if known is not None and (fresh or known.image_version == image.version):
-            topics[pattern] = known.topics
-            continue
-        topics[pattern] = regex.matching(pattern, image.topics)
-        if known is None or known.topics != topics[pattern]:
-            value = RegularExpressionValue(topics[pattern], image.version, turn.now_ms)
-            turn.records.append(_regex_record(group, pattern, value))
-    for pattern in sorted(group.regexes.keys() - wanted):
-        turn.records.append(_regex_record(group, pattern, None))
-    turn.regex_topics = topics
-
-
-def _regex_record(group: ConsumerGroup, pattern: str, value: RegularExpressionValue | None) -> Record:
-    return Record(RegularExpressionKey(REGULAR_EXPRESSION, group.group_id, pattern), value)
-
-
-def _other_subscriptions(turn: Turn) -> list[Subscription]:
-    """The group's subscriptions without those that only this member (or the one it replaces) had."""
-    old = turn.previous.subscribed_topic_names, turn.previous.subscribed_topic_regex
-    known = turn.previous is not NEW_MEMBER
-    return [
-        s for key, s in turn.group.subscriptions.items() if not (known and key == old and s.member_count == 1)
-    ]
 
 
 def _topic_ids(turn: Turn) -> frozenset[bytes]:
@@ -208,16 +201,16 @@ def _topic_ids(turn: Turn) -> frozenset[bytes]:
 
 def _update_epoch(turn: Turn) -> None:
     """M5, second half, and M6: who joins with a subscription, changes it, or finds its topics changed,
-    raises the group epoch. An assignor's name alone does not (section 11)."""
+    raises the group epoch. An assignor's name alone does not (section 11), nor does a regex that is not
+    resolved yet, whatever the one before it matched: its resolution will, once (M24)."""
     group, image = turn.group, turn.state.image
     key = turn.metadata.subscribed_topic_names, turn.metadata.subscribed_topic_regex
-    topics_may_differ = (
-        group.checked_image_version != image.version
-        or key not in group.subscriptions
-        or (turn.subscription_changed and turn.previous is not NEW_MEMBER)
+    changed = turn.names_changed or turn.regex_resolved
+    topics_may_differ = group.checked_image_version != image.version or (
+        changed and (key not in group.subscriptions or turn.previous is not NEW_MEMBER)
     )
     cause = None
-    if turn.subscription_changed:
+    if changed:
         cause = CAUSE_MEMBER_JOINED if turn.previous is NEW_MEMBER else CAUSE_SUBSCRIPTION_CHANGED
     if topics_may_differ:
         computed = metadata_hash(_subscribed_names(turn), image)
@@ -234,14 +227,13 @@ def _update_epoch(turn: Turn) -> None:
 
 
 def _subscribed_names(turn: Turn) -> set[str]:
-    others = _other_subscriptions(turn)
+    others = other_subscriptions(turn)
     if len(others) == len(turn.group.subscriptions):
-        names = set(turn.group.topic_counts)
+        names = subscribed_names(turn.group, turn.regex_topics)
     else:
         names = {name for subscription in others for name in subscription.key[0]}
+        names.update(*turn.regex_topics.values())
     names.update(turn.metadata.subscribed_topic_names)
-    for topics in turn.regex_topics.values():
-        names.update(topics)
     return names
 
 
@@ -255,16 +247,50 @@ def _reconcile(turn: Turn) -> None:
     key = ConsumerMemberKey(CURRENT_MEMBER_ASSIGNMENT, group_id, turn.member_id)
     turn.records.append(Record(key, turn.current))
     timer = (REBALANCE_TIMER, group_id, turn.member_id)
-    if turn.current.state == UNREVOKED_PARTITIONS:
+    # A member that speaks the classic protocol has join and sync timers instead (G3).
+    if turn.current.state == UNREVOKED_PARTITIONS and turn.classic is None:
         turn.state.timers.schedule(timer, turn.now_ms + turn.metadata.rebalance_timeout_ms)
-        turn.group.rebalance_epochs[turn.member_id] = turn.current.member_epoch
+        turn.group.start_revoking(turn.member_id, turn.current.member_epoch)
     else:
         turn.state.timers.cancel(timer)
-        turn.group.rebalance_epochs.pop(turn.member_id, None)
+        turn.group.stop_revoking(turn.member_id)
+
+
+def _join_and_wait(turn: Turn) -> Result:
+    """The member is in the group; what it is given it hears when the group has formed."""
+    _update_member(turn)
+    _update_epoch(turn)
+    settings = group_settings.note_checked(turn.state, turn.group)
+    session_key = (SESSION_TIMER, turn.group.group_id, turn.member_id)
+    turn.state.timers.schedule(session_key, turn.now_ms + settings.session_timeout_ms)
+    wait(turn)
+    return Result(turn.records, (), turn.events)
+
+
+def _formed(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
+    """Answer some of those who waited."""
+    joins = next_joins(state, str(key[1]), now_ms)
+    return at_once(_answer_join(state, request, now_ms) for request in joins)
+
+
+def _answer_join(state: ShardState, request: Request, now_ms: int) -> Result:
+    body: ConsumerGroupHeartbeatRequest = request.body
+    try:
+        group = find_group(state, body.group_id)
+        member = group.member(body.member_id)
+        if member is None:  # it has left meanwhile
+            raise unknown_member(body.group_id, body.member_id)
+        turn = Turn(state, request, group, now_ms)
+        speak_as(turn, member)
+        settle(turn)
+    except GroupError as error:
+        refused = refusal(request, error.error_code, error.message)
+        return Result(replies=(Reply(request.token, refused, body.group_id),))
+    return _answer(turn)
 
 
 def _answer(turn: Turn) -> Result:
-    state, group, body, settings = turn.state, turn.group, turn.body, turn.state.settings
+    state, group, body = turn.state, turn.group, turn.body
     assigned = turn.current.assigned
     before = None if turn.stored is None else turn.stored.current
     # M18. A first answer of a member id always names the assignment: its epoch was 0.
@@ -274,61 +300,76 @@ def _answer(turn: Turn) -> Result:
         and body.topic_partitions is not None
     )
     told = body.member_epoch == 0 or full or before is None or before.assigned != assigned
-    interval_ms = settings.group_consumer_heartbeat_interval_ms
+    settings = group_settings.note_checked(state, group)
+    interval_ms = group_settings.told_interval_ms(state, settings)
     if _waits(turn):
         interval_ms = min(interval_ms, WAITING_HEARTBEAT_INTERVAL_MS)
     answer = ConsumerGroupHeartbeatResponse(
         NO_ERROR, None, turn.member_id, turn.current.member_epoch, interval_ms, assigned if told else None
     )
-    _convert_classic(state, group, turn.records)
+    conversion, sent_back = take_over(state, group, turn.now_ms)
     if turn.replaced_id is not None:
         drop_timers(state, group, turn.replaced_id)
-    group.checked_image_version = state.image.version
     session_key = (SESSION_TIMER, group.group_id, turn.member_id)
-    state.timers.schedule(session_key, turn.now_ms + settings.group_consumer_session_timeout_ms)
+    state.timers.schedule(session_key, turn.now_ms + settings.session_timeout_ms)
     reply = Reply(turn.request.token, answer, group.group_id)
-    return Result(turn.records, (reply,), turn.events)
+    return Result([*conversion, *turn.records], (*sent_back, reply), turn.events)
 
 
 def _waits(turn: Turn) -> bool:
-    """Whether the member waits for partitions that others still hold, or, as a newcomer, for the next
-    target (design: adaptive interval)."""
+    """Whether the member waits for partitions that others still hold, for what its regex matches, or, as a
+    newcomer, for the next target (design: adaptive interval)."""
     if turn.current.state == UNRELEASED_PARTITIONS:
+        return True
+    pattern = turn.metadata.subscribed_topic_regex
+    if pattern and pattern not in turn.regex_topics:
         return True
     newcomer = not turn.current.assigned and bool(turn.topic_ids)
     return newcomer and turn.assignment_epoch < turn.group_epoch
 
 
-def _convert_classic(state: ShardState, group: ConsumerGroup, records: list[Record]) -> None:
-    """An empty classic group of this id gives way (C28, M27); it was found empty before."""
-    if group.group_id not in state.classic:
-        return
-    # Both areas convert the other's empty groups; importing late breaks the circle.
-    from actors.coordinator import classic
-
-    records[:0] = classic.delete_records(state, group.group_id)
-    classic.forget(state, group.group_id)
-
-
 def _on_elected(state: ShardState, now_ms: int) -> Result:
     """M26: session timers for all, rebalance timers for those that have to revoke. Topic metadata is
     checked at each group's first heartbeat (A21)."""
-    session_ms = state.settings.group_consumer_session_timeout_ms
-    for group in state.consumer.values():
-        for member_id, member in group.members.items():
-            if member.metadata is None:
-                continue
-            state.timers.schedule(member.session_key, now_ms + session_ms)
-            if member.current is not None and member.current.state == UNREVOKED_PARTITIONS:
-                group.rebalance_epochs[member_id] = member.current.member_epoch
-                state.timers.schedule(member.rebalance_key, now_ms + member.metadata.rebalance_timeout_ms)
-    return NOTHING
+    return begun(_armed(state, now_ms), group_members(state))
+
+
+def _armed(state: ShardState, now_ms: int) -> Iterator[Result]:
+    members = (
+        (group, member_id, member)
+        for group_id, group in state.consumer.items()
+        if is_consumer_group(state, group_id)
+        for member_id, member in group.members.items()
+    )
+    for some in sliced(members):
+        for group, member_id, member in some:
+            _arm(state, group, member_id, member, now_ms)
+        yield NOTHING
+
+
+def _arm(
+    state: ShardState, group: ConsumerGroup, member_id: str, member: ConsumerMember, now_ms: int
+) -> None:
+    if member.metadata is None:
+        return
+    classic = member.metadata.classic
+    timeout_ms = classic[0] if classic else group_settings.of(state, group.group_id).session_timeout_ms
+    state.timers.schedule(member.session_key, now_ms + timeout_ms)
+    current = member.current
+    if classic is None and current is not None and current.state == UNREVOKED_PARTITIONS:
+        group.start_revoking(member_id, current.member_epoch)
+        state.timers.schedule(member.rebalance_key, now_ms + member.metadata.rebalance_timeout_ms)
 
 
 AREA = Area(
     handlers={CONSUMER_GROUP_HEARTBEAT: heartbeat},
     appliers=consumer_apply.APPLIERS,
-    timers={SESSION_TIMER: session_over, REBALANCE_TIMER: rebalance_over},
+    timers={
+        SESSION_TIMER: session_over,
+        REBALANCE_TIMER: rebalance_over,
+        REGEX_TIMER: resolve,
+        FORMING_TIMER: _formed,
+    },
     records=consumer_apply.records,
     on_elected=_on_elected,
 )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 CAUSE_MEMBER_JOINED = "member joined"
 CAUSE_SUBSCRIPTION_CHANGED = "subscription changed"
 CAUSE_METADATA_CHANGED = "topic metadata changed"
+CAUSE_REGEX_RESOLVED = "regular expression resolved"
 CAUSE_MEMBER_LEFT = "member left"
 CAUSE_SESSION_TIMEOUT = "session timeout"
 CAUSE_REBALANCE_TIMEOUT = "rebalance timeout"
@@ -33,6 +34,16 @@ class MemberFenced(NamedTuple):
     member_id: str
     member_epoch: int
     cause: str
+    now_ms: int
+
+
+class AssignmentDelayed(NamedTuple):
+    """The group epoch rose, and members keep the target they have for a while (M8)."""
+
+    group_id: str
+    group_epoch: int
+    interval_ms: int
+    """Between two targets: as configured, or longer in a storm of joins and leaves (`batching`)."""
     now_ms: int
 
 

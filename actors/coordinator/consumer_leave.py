@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from actors.contract import NOTHING, Record, Reply, Request, Result
-from actors.coordinator import partitions
+from actors.coordinator import assignment_epochs
+from actors.coordinator.classic_rebalance import Cause, prepare_rebalance
+from actors.coordinator.classic_rebalance import Turn as ClassicTurn
 from actors.coordinator.consumer_events import (
     CAUSE_MEMBER_LEFT,
     CAUSE_REBALANCE_TIMEOUT,
@@ -11,22 +16,22 @@ from actors.coordinator.consumer_events import (
     EpochBumped,
     MemberFenced,
 )
-from actors.coordinator.consumer_members import find_group, find_static, unknown_member
+from actors.coordinator.consumer_members import find_group, find_static, member_tombstones, unknown_member
 from actors.coordinator.consumer_metadata import metadata_hash, regex_topics_of
 from actors.coordinator.consumer_state import (
     LEAVE_STATIC_EPOCH,
     NOT_JOINED,
-    STABLE,
     UNREVOKED_PARTITIONS,
     ConsumerGroup,
     ConsumerMember,
+    Subscription,
 )
+from actors.coordinator.migration import timers as migration_timers
+from actors.coordinator.migration.downgrade import classic_twin, is_due, take_over
 from actors.coordinator.records import (
     CONSUMER_GROUP_METADATA,
-    CONSUMER_MEMBER_METADATA,
     CURRENT_MEMBER_ASSIGNMENT,
     REGULAR_EXPRESSION,
-    TARGET_ASSIGNMENT_MEMBER,
     ConsumerGroupKey,
     ConsumerGroupValue,
     ConsumerMemberKey,
@@ -54,7 +59,7 @@ def leave(state: ShardState, request: Request, now_ms: int) -> Result:
     if body.member_epoch == LEAVE_STATIC_EPOCH:
         result = _leave_for_a_while(state, group, body.member_id, member)
     else:
-        result = remove_member(state, group, body.member_id, CAUSE_MEMBER_LEFT, now_ms)
+        result = remove_members(state, group, (body.member_id,), CAUSE_MEMBER_LEFT, now_ms)
     answer = ConsumerGroupHeartbeatResponse(
         NO_ERROR, member_id=body.member_id, member_epoch=body.member_epoch
     )
@@ -67,44 +72,58 @@ def _leave_for_a_while(
     """M20: the member keeps target and assignment until its session ends. Kafka leaves it in the state it
     was in (KAFKA-20641); with nothing left to revoke it is STABLE."""
     state.timers.cancel(member.rebalance_key)
-    group.rebalance_epochs.pop(member_id, None)
+    group.stop_revoking(member_id)
     current = member.current or NOT_JOINED
-    left = current._replace(
-        member_epoch=LEAVE_STATIC_EPOCH, state=STABLE, pending_revocation=partitions.EMPTY
-    )
+    left = assignment_epochs.reset(assignment_epochs.released(current, LEAVE_STATIC_EPOCH))
     key = ConsumerMemberKey(CURRENT_MEMBER_ASSIGNMENT, group.group_id, member_id)
     return Result(records=[Record(key, left)])
 
 
-def remove_member(state: ShardState, group: ConsumerGroup, member_id: str, cause: str, now_ms: int) -> Result:
-    """Tombstones in Kafka's order (8, 7, 5), then the bumped epoch (M19)."""
-    member = group.members[member_id]
-    drop_timers(state, group, member_id)
+def remove_members(
+    state: ShardState, group: ConsumerGroup, gone: Sequence[str], cause: str, now_ms: int
+) -> Result:
+    """Tombstones in Kafka's order (8, 7, 5), then the bumped epoch (M19); or, if only members of the classic
+    protocol stay, a classic group that rebalances (G7). The members `gone` are in the group, none twice."""
+    fenced = [
+        MemberFenced(group.group_id, i, (group.members[i].current or NOT_JOINED).member_epoch, cause, now_ms)
+        for i in gone
+    ]
+    if is_due(state, group, gone):
+        result = _downgrade(state, group, gone, now_ms)
+        return result._replace(events=[*fenced, *result.events])
     epoch = group.group_epoch + 1
-    records = member_tombstones(group.group_id, member_id)
-    sole = member.subscription is not None and member.subscription.member_count == 1
-    kept_hash = 0 if group.metadata is None else group.metadata.metadata_hash
-    if sole:
-        gone = _regex_only_of(group, member)
-        if gone is not None:
-            records.append(Record(RegularExpressionKey(REGULAR_EXPRESSION, group.group_id, gone), None))
-        kept_hash = metadata_hash(_remaining_names(group, member, gone), state.image)
-    records.append(
-        Record(
-            ConsumerGroupKey(CONSUMER_GROUP_METADATA, group.group_id), ConsumerGroupValue(epoch, kept_hash)
-        )
-    )
-    fenced_epoch = (member.current or NOT_JOINED).member_epoch
-    events = (
-        MemberFenced(group.group_id, member_id, fenced_epoch, cause, now_ms),
-        EpochBumped(group.group_id, epoch, cause, member_id, now_ms),
-    )
-    return Result(records=records, events=events)
+    records = []
+    for member_id in gone:
+        drop_timers(state, group, member_id)
+        records += member_tombstones(group.group_id, member_id)
+    stay = _subscriptions_without(group, gone)
+    kept_hash = group.metadata_hash
+    if len(stay) < len(group.subscriptions):
+        regexes = {subscription.key[1] for subscription in stay}
+        for regex in sorted(group.regexes.keys() - regexes):
+            records.append(Record(RegularExpressionKey(REGULAR_EXPRESSION, group.group_id, regex), None))
+        names = {name for subscription in stay for name in subscription.key[0]}
+        names.update(*(topics for regex, topics in regex_topics_of(group).items() if regex in regexes))
+        kept_hash = metadata_hash(names, state.image)
+    key = ConsumerGroupKey(CONSUMER_GROUP_METADATA, group.group_id)
+    records.append(Record(key, ConsumerGroupValue(epoch, kept_hash)))
+    return Result(records, (), [*fenced, EpochBumped(group.group_id, epoch, cause, gone[0], now_ms)])
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    kinds = (CURRENT_MEMBER_ASSIGNMENT, TARGET_ASSIGNMENT_MEMBER, CONSUMER_MEMBER_METADATA)
-    return [Record(ConsumerMemberKey(kind, group_id, member_id), None) for kind in kinds]
+def _downgrade(state: ShardState, group: ConsumerGroup, gone: Sequence[str], now_ms: int) -> Result:
+    turn = ClassicTurn(state, now_ms)
+    live = classic_twin(turn, group, gone)
+    for member_id in list(group.members):
+        drop_timers(state, group, member_id)
+    take_over(turn, group, live, rebalances=True)
+    prepare_rebalance(turn, live, Cause("the group became a classic one", gone[0]))
+    return turn.result()
+
+
+def _subscriptions_without(group: ConsumerGroup, gone: Sequence[str]) -> list[Subscription]:
+    """Those that a member has who stays."""
+    leaving = Counter(s.key for s in (group.members[i].subscription for i in gone) if s is not None)
+    return [s for key, s in group.subscriptions.items() if s.member_count > leaving[key]]
 
 
 def drop_timers(state: ShardState, group: ConsumerGroup, member_id: str) -> None:
@@ -112,25 +131,8 @@ def drop_timers(state: ShardState, group: ConsumerGroup, member_id: str) -> None
     if member is not None:
         state.timers.cancel(member.session_key)
         state.timers.cancel(member.rebalance_key)
-    group.rebalance_epochs.pop(member_id, None)
-
-
-def _regex_only_of(group: ConsumerGroup, member: ConsumerMember) -> str | None:
-    """The member's regex, if no other member has it."""
-    assert member.subscription is not None
-    regex = member.subscription.key[1]
-    others = any(s.key[1] == regex for s in group.subscriptions.values() if s is not member.subscription)
-    return regex if regex and not others else None
-
-
-def _remaining_names(group: ConsumerGroup, member: ConsumerMember, gone_regex: str | None) -> set[str]:
-    assert member.subscription is not None
-    counts = group.topic_counts
-    names = set(counts).difference(n for n in member.subscription.key[0] if counts[n] == 1)
-    for regex, topics in regex_topics_of(group).items():
-        if regex != gone_regex:
-            names.update(topics)
-    return names
+    migration_timers.cancel(state, group.group_id, member_id)
+    group.stop_revoking(member_id)
 
 
 def session_over(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
@@ -138,7 +140,7 @@ def session_over(state: ShardState, key: tuple[object, ...], now_ms: int) -> Res
     group, member_id = state.consumer.get(str(key[1])), str(key[2])
     if group is None or group.member(member_id) is None:
         return NOTHING
-    return remove_member(state, group, member_id, CAUSE_SESSION_TIMEOUT, now_ms)
+    return remove_members(state, group, (member_id,), CAUSE_SESSION_TIMEOUT, now_ms)
 
 
 def rebalance_over(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
@@ -147,7 +149,7 @@ def rebalance_over(state: ShardState, key: tuple[object, ...], now_ms: int) -> R
     member = None if group is None else group.member(member_id)
     if group is None or member is None or member.current is None:
         return NOTHING
-    epoch = group.rebalance_epochs.pop(member_id, None)
+    epoch = group.stop_revoking(member_id)
     if member.current.state != UNREVOKED_PARTITIONS or member.current.member_epoch != epoch:
         return NOTHING
-    return remove_member(state, group, member_id, CAUSE_REBALANCE_TIMEOUT, now_ms)
+    return remove_members(state, group, (member_id,), CAUSE_REBALANCE_TIMEOUT, now_ms)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Record
-from actors.coordinator import partitions
+from actors.coordinator import assignment_epochs, classic_group, partitions
 from actors.coordinator.consumer_state import (
     LEAVE_STATIC_EPOCH,
     NOT_JOINED,
-    STABLE,
     ConsumerGroup,
     ConsumerMember,
 )
 from actors.coordinator.consumer_turn import Turn
+from actors.coordinator.migration.upgrade import upgraded
 from actors.coordinator.records import (
     CONSUMER_MEMBER_METADATA,
     CURRENT_MEMBER_ASSIGNMENT,
@@ -36,16 +36,16 @@ def find_group(state: ShardState, group_id: str) -> ConsumerGroup:
 
 
 def find_or_create_group(state: ShardState, body: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
-    """A group that does not exist yet is not in `state`: it will be once its records are applied."""
+    """A group that does not exist yet, or is a classic one, is not in `state`: it will be once its records
+    are applied. Raises GroupError(group_id_not_found), also if a classic group may not be upgraded (G2)."""
     group = state.consumer.get(body.group_id)
     if group is not None:
         return group
     if body.member_epoch != 0:
         raise group_not_found(body.group_id)
-    if body.group_id in state.classic and not _classic_is_empty(state, body.group_id):
-        raise GroupError(
-            ErrorCode.group_id_not_found, f"Group {body.group_id} is not a consumer group and has members."
-        )
+    live = state.classic.get(body.group_id)
+    if live is not None and live.state is not classic_group.EMPTY:
+        return upgraded(state, live)
     return ConsumerGroup(body.group_id)
 
 
@@ -67,16 +67,16 @@ def find_member(turn: Turn) -> None:
         member = turn.group.member(turn.member_id)
         if member is not None:
             _check_epoch(member, body)
-            _speak_as(turn, member)
+            speak_as(turn, member)
         elif body.member_epoch != 0:
             raise unknown_member(body.group_id, turn.member_id)
         return
     if body.member_epoch != 0:
         member = find_static(turn.group, body.instance_id, turn.member_id)
         _check_epoch(member, body)
-        _speak_as(turn, member)
+        speak_as(turn, member)
         return
-    _join_static(turn, body.instance_id)
+    join_static(turn, body.instance_id)
 
 
 def find_static(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
@@ -95,26 +95,28 @@ def find_static(group: ConsumerGroup, instance_id: str, member_id: str) -> Consu
     return group.members[static_id]
 
 
-def _join_static(turn: Turn, instance_id: str) -> None:
+def join_static(turn: Turn, instance_id: str) -> None:
+    """M21, G7: between two members of the consumer protocol the first must have left; one that speaks the
+    classic protocol, or is followed by one that does, is replaced at once. Raises UNRELEASED_INSTANCE_ID."""
     group = turn.group
     static_id = group.static_member_id(instance_id)
     if static_id is None:
         member = group.member(turn.member_id)
         if member is not None:
-            _speak_as(turn, member)
+            speak_as(turn, member)
         return
     member = group.members[static_id]
     current = member.current or NOT_JOINED
-    if current.member_epoch != LEAVE_STATIC_EPOCH:
+    assert member.metadata is not None
+    both_new = turn.classic is None and member.metadata.classic is None
+    if both_new and current.member_epoch != LEAVE_STATIC_EPOCH:
         raise GroupError(
             ErrorCode.unreleased_instance_id,
             f"Static member {turn.member_id} with instance id {instance_id} cannot join the group because the"
             f" instance id is owned by member {static_id}.",
         )
-    _speak_as(turn, member)
-    turn.current = current._replace(
-        member_epoch=0, previous_member_epoch=0, state=STABLE, pending_revocation=partitions.EMPTY
-    )
+    speak_as(turn, member)
+    turn.current = assignment_epochs.released(current, 0)._replace(previous_member_epoch=0)
     if static_id != turn.member_id:
         _replace_static(turn, static_id)
 
@@ -124,14 +126,20 @@ def _replace_static(turn: Turn, static_id: str) -> None:
     group_id = turn.group.group_id
     turn.replaced_id = static_id
     turn.stored = None
-    for kind in (CURRENT_MEMBER_ASSIGNMENT, TARGET_ASSIGNMENT_MEMBER, CONSUMER_MEMBER_METADATA):
-        turn.records.append(Record(ConsumerMemberKey(kind, group_id, static_id), None))
+    turn.records += member_tombstones(group_id, static_id)
     if turn.target is not None:
         key = ConsumerMemberKey(TARGET_ASSIGNMENT_MEMBER, group_id, turn.member_id)
         turn.records.append(Record(key, TargetMemberValue(turn.target)))
 
 
-def _speak_as(turn: Turn, member: ConsumerMember) -> None:
+def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+    """All that is kept of a member, in Kafka's order: 8, 7, 5."""
+    kinds = (CURRENT_MEMBER_ASSIGNMENT, TARGET_ASSIGNMENT_MEMBER, CONSUMER_MEMBER_METADATA)
+    return [Record(ConsumerMemberKey(kind, group_id, member_id), None) for kind in kinds]
+
+
+def speak_as(turn: Turn, member: ConsumerMember) -> None:
+    """The request is the member's own."""
     assert member.metadata is not None
     turn.stored = member
     turn.previous = member.metadata
@@ -148,20 +156,13 @@ def _check_epoch(member: ConsumerMember, body: ConsumerGroupHeartbeatRequest) ->
     if sent == 0 or sent == current.member_epoch:
         return
     if sent > current.member_epoch:
-        raise _fenced("larger", sent, current.member_epoch)
+        raise _fenced("greater", sent, current.member_epoch)
     if sent != current.previous_member_epoch or not _owns_only(body.topic_partitions, current.assigned):
         raise _fenced("smaller", sent, current.member_epoch)
 
 
 def _owns_only(owned: TopicPartitions | None, assigned: TopicPartitions) -> bool:
     return owned is not None and partitions.contains(assigned, owned)
-
-
-def _classic_is_empty(state: ShardState, group_id: str) -> bool:
-    # Both areas convert the other's empty groups; importing late breaks the circle.
-    from actors.coordinator import classic
-
-    return classic.is_empty(state, group_id)
 
 
 def _fenced(relation: str, sent: int, known: int) -> GroupError:

@@ -7,14 +7,19 @@ name and partition count of every subscribed topic that exists, and is the same 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 
-from actors.coordinator.consumer_state import ConsumerGroup, Subscription
+from actors.coordinator.consumer_state import NO_TOPICS_HASH, ConsumerGroup, Subscription
 from actors.metadata.image import MetadataImage
+
+KEPT_TOPICS_MAX = 32
+KEPT_MAX = 1_024
+"""Sets of so few topics, and so many of them, are kept once for all groups: small groups have few topics, and
+those of one application have the same."""
 
 RegexTopics = Mapping[str, tuple[str, ...]]
 """Topic names by regex."""
-NO_TOPICS_HASH = 0
 
 
 def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:
@@ -35,7 +40,13 @@ def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:
 
 def topic_ids(names: Iterable[str], image: MetadataImage) -> frozenset[bytes]:
     topics = image.topics
-    return frozenset(topics[name].topic_id for name in names if name in topics)
+    found = tuple(topics[name].topic_id for name in names if name in topics)
+    return frozenset(found) if len(found) > KEPT_TOPICS_MAX else _kept(found)
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _kept(found: tuple[bytes, ...]) -> frozenset[bytes]:
+    return frozenset(found)
 
 
 def subscribed_topic_ids(

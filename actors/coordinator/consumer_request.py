@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.coordinator.consumer_state import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from actors.coordinator.settings import GroupSettings
+from actors.coordinator.target import assignor_names
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest
 
@@ -28,12 +29,12 @@ def validate(body: ConsumerGroupHeartbeatRequest, api_version: int, settings: Gr
     elif epoch == LEAVE_STATIC_EPOCH and body.instance_id is None:
         raise _invalid("InstanceId can't be null.")
     elif epoch < LEAVE_STATIC_EPOCH:
-        raise _invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
-    if body.server_assignor is not None and body.server_assignor not in settings.group_consumer_assignors:
+        raise _invalid("MemberEpoch is invalid.")
+    if body.server_assignor is not None and body.server_assignor not in assignor_names(settings):
         raise GroupError(
             ErrorCode.unsupported_assignor,
             f"ServerAssignor {body.server_assignor} is not supported. Supported assignors: "
-            f"{', '.join(settings.group_consumer_assignors)}.",
+            f"{', '.join(assignor_names(settings))}.",
         )
 
 

@@ -3,15 +3,21 @@
 Only the appliers of `consumer_apply` call the `set_...` methods. Each is total, gives back the value it
 replaced, and keeps the derived indexes exact, so that putting the replaced values back newest first
 restores the group: who holds a partition (M12), subscriptions and their topics (M6, M10), assignor votes
-(M7), static instances (M21), members settled per epoch (M23).
+(M7), static instances (M21), settled members (M23).
+
+Most groups are small, idle and plain: what few of them need is `NONE` in the others (`sparse`), and who holds
+what is counted only while it matters.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
+from actors.coordinator.alike import alike, alike_topics
+from actors.coordinator.batching import Storm
 from actors.coordinator.partitions import EMPTY, unpack
 from actors.coordinator.records import (
     ConsumerGroupValue,
@@ -22,9 +28,10 @@ from actors.coordinator.records import (
     TargetMetadataValue,
     TopicPartitions,
 )
-from actors.protocol.messages import ConsumerGroupHeartbeatResponse
+from actors.coordinator.sparse import NONE, count, put
 
-_K = TypeVar("_K")
+if TYPE_CHECKING:
+    from actors.coordinator.target_arrays import TargetArrays
 
 STABLE = 0
 UNREVOKED_PARTITIONS = 1
@@ -35,14 +42,29 @@ LEAVE_STATIC_EPOCH = -2
 
 SESSION_TIMER = "consumer-session"
 REBALANCE_TIMER = "consumer-rebalance"
+REGEX_TIMER = "consumer-regex"
 
 NOT_JOINED = CurrentAssignmentValue(0, 0, STABLE, EMPTY, EMPTY)
 """The current assignment of a member that has no record of one."""
+FIRST_EPOCH = 1
+"""Of a group whose first member brings no subscription (section 11, M2 and M5)."""
 NO_IMAGE_VERSION = -1
+NO_TOPICS_HASH = 0
 
 PARTITION_NUMBER_MAX = 1_000_000
 """Holders of partitions beyond are not counted: no topic is that wide, and a record must not make the
 counter's array arbitrarily large."""
+
+
+class EffectiveGroupSettings(NamedTuple):
+    """What is in force for one group (A19)."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
+NO_SETTINGS = EffectiveGroupSettings(0, 0, 0)
 
 
 class Subscription:
@@ -63,9 +85,7 @@ class ConsumerMember:
     __slots__ = (
         "current",
         "metadata",
-        "rebalance_key",
         "session_key",
-        "steady_answer",
         "subscription",
         "target",
     )
@@ -76,9 +96,11 @@ class ConsumerMember:
         self.target: TopicPartitions | None = None
         self.subscription: Subscription | None = None
         self.session_key = (SESSION_TIMER, group_id, member_id)
-        self.rebalance_key = (REBALANCE_TIMER, group_id, member_id)
-        self.steady_answer: ConsumerGroupHeartbeatResponse | None = None
-        """Volatile: the last answer to a steady heartbeat, most often also the next."""
+
+    @property
+    def rebalance_key(self) -> tuple[str, str, str]:
+        """Made when it is needed, which is seldom."""
+        return (REBALANCE_TIMER, *self.session_key[1:])
 
 
 class Holders:
@@ -108,19 +130,25 @@ class ConsumerGroup:
     """One KIP-848 group. See the module's docstring for who may change it."""
 
     __slots__ = (
+        "_holders",
+        "_storm",
         "assignment_epoch",
         "checked_image_version",
         "group_epoch",
         "group_id",
-        "holders",
+        "last_target",
+        "last_value",
         "members",
         "metadata",
         "rebalance_epochs",
+        "regex_counts",
         "regexes",
-        "settled",
+        "settings",
+        "settled_count",
         "size",
         "static_ids",
         "subscriptions",
+        "target_arrays",
         "target_metadata",
         "topic_counts",
         "votes",
@@ -131,7 +159,7 @@ class ConsumerGroup:
         self.metadata: ConsumerGroupValue | None = None
         self.target_metadata: TargetMetadataValue | None = None
         self.members: dict[str, ConsumerMember] = {}
-        self.regexes: dict[str, RegularExpressionValue] = {}
+        self.regexes: Mapping[str, RegularExpressionValue] = NONE
 
         # Derived from the above, inside apply.
         self.group_epoch = 0
@@ -139,28 +167,75 @@ class ConsumerGroup:
         self.size = 0
         """Members that have metadata."""
         self.subscriptions: dict[tuple[tuple[str, ...], str], Subscription] = {}
-        self.topic_counts: dict[str, int] = {}
-        """Distinct subscriptions that name the topic."""
-        self.static_ids: dict[str, tuple[str, ...]] = {}
+        self.topic_counts: Mapping[str, int] = NONE
+        """Distinct subscriptions that name the topic; not counted while there is only one."""
+        self.static_ids: Mapping[str, tuple[str, ...]] = NONE
         """Member ids by instance id, sorted; one save in the middle of a replacement."""
-        self.votes: dict[str, int] = {}
-        self.settled: dict[int, int] = {}
-        """Members that are STABLE, by member epoch."""
-        self.holders: dict[bytes, Holders] = {}
+        self.regex_counts: Mapping[str, int] = NONE
+        """Distinct subscriptions that have the regex."""
+        self.votes: Mapping[str, int] = NONE
+        self.settled_count = 0
+        """Members that are STABLE at the assignment epoch."""
+        self._holders: dict[bytes, Holders] | None = None
+        """None: not counted. They are from when somebody asks until all members are settled."""
+
+        self.last_value: ConsumerMemberValue | None = None
+        """Of the member that was written last: most likely the next one's is `alike`."""
+        self.last_target: TopicPartitions = EMPTY
 
         # Volatile.
         self.checked_image_version = NO_IMAGE_VERSION
         """Image version against which metadata hash and regexes were last checked (M6, A21)."""
-        self.rebalance_epochs: dict[str, int] = {}
+        self.rebalance_epochs: Mapping[str, int] = NONE
         """Member epoch for which the rebalance timer runs (M16)."""
+        self.settings = NO_SETTINGS
+        """What was in force at `checked_image_version`."""
+        self.target_arrays: TargetArrays | None = None
+        """The members as the assignors take them, once a target of a big group was computed here."""
+        self._storm: Storm | None = None
 
     def drop_volatile(self) -> None:
+        self._storm = None
+        self._holders = None
         self.checked_image_version = NO_IMAGE_VERSION
-        self.rebalance_epochs.clear()
+        self.rebalance_epochs = NONE
+        self.target_arrays = None
         for subscription in self.subscriptions.values():
             subscription.resolved = None
-        for member in self.members.values():
-            member.steady_answer = None
+
+    @property
+    def topic_names(self) -> Iterable[str]:
+        """That members name in their subscriptions; each once."""
+        if len(self.subscriptions) == 1:
+            return dict.fromkeys(next(iter(self.subscriptions))[0])
+        return self.topic_counts
+
+    @property
+    def storm(self) -> Storm:
+        """Of new targets: each ends as it begins."""
+        if self._storm is None:
+            self._storm = Storm()
+        return self._storm
+
+    @property
+    def holders(self) -> Mapping[bytes, Holders]:
+        """By topic id, how many members hold each partition."""
+        if self._holders is None:
+            self._holders = {}
+            for member in self.members.values():
+                self._hold(self._holders, member.current or NOT_JOINED, 1)
+        return self._holders
+
+    def start_revoking(self, member_id: str, member_epoch: int) -> None:
+        """The member's rebalance timer starts to run (M16)."""
+        self.rebalance_epochs = put(self.rebalance_epochs, member_id, member_epoch)
+
+    def stop_revoking(self, member_id: str) -> int | None:
+        """Returns the epoch for which the member's rebalance timer ran, None if it did not."""
+        epoch = self.rebalance_epochs.get(member_id)
+        if epoch is not None:
+            self.rebalance_epochs = put(self.rebalance_epochs, member_id, None)
+        return epoch
 
     @property
     def blank(self) -> bool:
@@ -174,9 +249,14 @@ class ConsumerGroup:
             return "Empty"
         if self.group_epoch > self.assignment_epoch:
             return "Assigning"
-        if self.settled.get(self.assignment_epoch, 0) < self.size:
+        if self.settled_count < self.size:
             return "Reconciling"
         return "Stable"
+
+    @property
+    def metadata_hash(self) -> int:
+        """Of the subscribed topics when the group epoch was last looked at (M6)."""
+        return NO_TOPICS_HASH if self.metadata is None else self.metadata.metadata_hash
 
     def member(self, member_id: str) -> ConsumerMember | None:
         found = self.members.get(member_id)
@@ -200,18 +280,25 @@ class ConsumerGroup:
 
     def set_target_metadata(self, value: TargetMetadataValue | None) -> TargetMetadataValue | None:
         replaced, self.target_metadata = self.target_metadata, value
-        self.assignment_epoch = 0 if value is None else value.assignment_epoch
+        epoch = 0 if value is None else value.assignment_epoch
+        if epoch != self.assignment_epoch:
+            self.assignment_epoch, self.settled_count = epoch, 0
+            for member in self.members.values():
+                self._settle(member, 1)
         return replaced
 
     def set_regex(self, regex: str, value: RegularExpressionValue | None) -> RegularExpressionValue | None:
-        replaced = self.regexes.pop(regex, None)
-        if value is not None:
-            self.regexes[regex] = value
+        replaced = self.regexes.get(regex)
+        # At the end, if it is there already.
+        self.regexes = put(put(self.regexes, regex, None), regex, value)
         return replaced
 
     def set_member(self, member_id: str, value: ConsumerMemberValue | None) -> ConsumerMemberValue | None:
         member = self._slot(member_id)
+        self._note_changed(member_id)
         replaced = member.metadata
+        if value is not None:
+            value = self.last_value = alike(value, self.last_value)
         self._settle(member, -1)
         if replaced is not None:
             self._unlink(member_id, member, replaced)
@@ -224,8 +311,14 @@ class ConsumerGroup:
 
     def set_target(self, member_id: str, value: TargetMemberValue | None) -> TargetMemberValue | None:
         member = self._slot(member_id)
+        self._note_changed(member_id)
         replaced = None if member.target is None else TargetMemberValue(member.target)
-        member.target = None if value is None else value.topic_partitions
+        if value is None:
+            member.target = None
+        else:
+            member.target = self.last_target = alike_topics(value.topic_partitions, self.last_target)
+        if member.current is not None and member.current.assigned == member.target:
+            member.target = member.current.assigned
         self._drop_if_blank(member_id, member)
         return replaced
 
@@ -236,13 +329,22 @@ class ConsumerGroup:
         replaced = member.current
         self._settle(member, -1)
         old, new = replaced or NOT_JOINED, value or NOT_JOINED
-        if old.assigned != new.assigned or old.pending_revocation != new.pending_revocation:
-            self._hold(old, -1)
-            self._hold(new, 1)
+        if self._holders is not None and old[3:5] != new[3:5]:
+            self._hold(self._holders, old, -1)
+            self._hold(self._holders, new, 1)
+        if value is not None and value.assigned == member.target:
+            # Of a settled member, and kept once.
+            value = value._replace(assigned=member.target)
         member.current = value
         self._settle(member, 1)
+        if self.settled_count == self.size and self.assignment_epoch == self.group_epoch:
+            self._holders = None
         self._drop_if_blank(member_id, member)
         return replaced
+
+    def _note_changed(self, member_id: str) -> None:
+        if self.target_arrays is not None and not self.target_arrays.note(member_id):
+            self.target_arrays = None
 
     def _slot(self, member_id: str) -> ConsumerMember:
         member = self.members.get(member_id)
@@ -256,17 +358,23 @@ class ConsumerGroup:
 
     def _settle(self, member: ConsumerMember, change: int) -> None:
         current = member.current
-        if member.metadata is not None and current is not None and current.state == STABLE:
-            _count(self.settled, current.member_epoch, change)
+        if (
+            member.metadata is not None
+            and current is not None
+            and current.state == STABLE
+            and current.member_epoch == self.assignment_epoch
+        ):
+            self.settled_count += change
 
-    def _hold(self, value: CurrentAssignmentValue, change: int) -> None:
+    @staticmethod
+    def _hold(by_topic: dict[bytes, Holders], value: CurrentAssignmentValue, change: int) -> None:
         for topic_id, packed in chain(value.assigned, value.pending_revocation):
-            holders = self.holders.get(topic_id)
+            holders = by_topic.get(topic_id)
             if holders is None:
-                holders = self.holders[topic_id] = Holders()
+                holders = by_topic[topic_id] = Holders()
             holders.add(packed, change)
             if holders.total == 0:
-                del self.holders[topic_id]
+                del by_topic[topic_id]
 
     def _link(self, member_id: str, member: ConsumerMember, value: ConsumerMemberValue) -> None:
         self.size += 1
@@ -274,15 +382,19 @@ class ConsumerGroup:
         subscription = self.subscriptions.get(key)
         if subscription is None:
             subscription = self.subscriptions[key] = Subscription(key)
-            for name in key[0]:
-                _count(self.topic_counts, name, 1)
+            if len(self.subscriptions) == 2:
+                self._count_topics(next(iter(self.subscriptions)), 1)
+            if len(self.subscriptions) >= 2:
+                self._count_topics(key, 1)
+            if key[1]:
+                self.regex_counts = count(self.regex_counts, key[1], 1)
         subscription.member_count += 1
         member.subscription = subscription
         if value.server_assignor is not None:
-            _count(self.votes, value.server_assignor, 1)
+            self.votes = count(self.votes, value.server_assignor, 1)
         if value.instance_id is not None:
             ids = self.static_ids.get(value.instance_id, ())
-            self.static_ids[value.instance_id] = tuple(sorted({*ids, member_id}))
+            self.static_ids = put(self.static_ids, value.instance_id, tuple(sorted({*ids, member_id})))
 
     def _unlink(self, member_id: str, member: ConsumerMember, value: ConsumerMemberValue) -> None:
         self.size -= 1
@@ -292,21 +404,18 @@ class ConsumerGroup:
         member.subscription = None
         if subscription.member_count == 0:
             del self.subscriptions[subscription.key]
-            for name in subscription.key[0]:
-                _count(self.topic_counts, name, -1)
+            if self.subscriptions:
+                self._count_topics(subscription.key, -1)
+            if len(self.subscriptions) == 1:
+                self.topic_counts = NONE
+            if subscription.key[1]:
+                self.regex_counts = count(self.regex_counts, subscription.key[1], -1)
         if value.server_assignor is not None:
-            _count(self.votes, value.server_assignor, -1)
+            self.votes = count(self.votes, value.server_assignor, -1)
         if value.instance_id is not None:
             ids = tuple(i for i in self.static_ids.get(value.instance_id, ()) if i != member_id)
-            if ids:
-                self.static_ids[value.instance_id] = ids
-            else:
-                self.static_ids.pop(value.instance_id, None)
+            self.static_ids = put(self.static_ids, value.instance_id, ids or None)
 
-
-def _count(counts: dict[_K, int], key: _K, change: int) -> None:
-    number = counts.get(key, 0) + change
-    if number:
-        counts[key] = number
-    else:
-        counts.pop(key, None)
+    def _count_topics(self, key: tuple[tuple[str, ...], str], change: int) -> None:
+        for name in key[0]:
+            self.topic_counts = count(self.topic_counts, name, change)

@@ -24,6 +24,7 @@ class Turn:
     __slots__ = (
         "assignment_epoch",
         "body",
+        "classic",
         "current",
         "events",
         "group",
@@ -34,6 +35,7 @@ class Turn:
         "now_ms",
         "previous",
         "records",
+        "regex_resolved",
         "regex_topics",
         "replaced_id",
         "request",
@@ -53,9 +55,13 @@ class Turn:
         self.events: list[Any] = []
         self.group_epoch = group.group_epoch
         self.assignment_epoch = group.assignment_epoch
-        self.metadata_hash = 0 if group.metadata is None else group.metadata.metadata_hash
+        self.metadata_hash = group.metadata_hash
         self.regex_topics: RegexTopics = regex_topics_of(group) if group.regexes else {}
+        self.regex_resolved = False
+        """The member's new regex is one that is resolved already, or it has none any more (M5)."""
         self.member_id = self.body.member_id
+        self.classic: tuple[int, tuple[tuple[str, bytes], ...]] | None = None
+        """What a member that speaks the classic protocol joins with (G3); None: it heartbeats."""
         self.replaced_id: str | None = None
         """The static member id whose place this member takes (M21)."""
         self.previous: ConsumerMemberValue = NEW_MEMBER
@@ -66,6 +72,10 @@ class Turn:
         self.current: CurrentAssignmentValue = NOT_JOINED
         self.target: TopicPartitions | None = None
         self.topic_ids: frozenset[bytes] = frozenset()
+
+    @property
+    def names_changed(self) -> bool:
+        return self.metadata.subscribed_topic_names != self.previous.subscribed_topic_names
 
     @property
     def subscription_changed(self) -> bool:

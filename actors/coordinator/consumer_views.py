@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record, Request
+from actors.contract import NOTHING, Record, Request, Result
+from actors.coordinator.assignment_epochs import of_topic
 from actors.coordinator.consumer_leave import drop_timers
 from actors.coordinator.consumer_members import find_group, unknown_member
+from actors.coordinator.consumer_metadata import regex_topics_of
+from actors.coordinator.consumer_regexes import forget_regexes, subscribed_names
 from actors.coordinator.consumer_state import NOT_JOINED, ConsumerGroup, ConsumerMember
-from actors.coordinator.partitions import EMPTY
+from actors.coordinator.partitions import EMPTY, union
 from actors.coordinator.records import (
     CONSUMER_GROUP_METADATA,
     CONSUMER_MEMBER_METADATA,
@@ -20,9 +23,12 @@ from actors.coordinator.records import (
     TARGET_ASSIGNMENT_METADATA,
     ConsumerGroupKey,
     ConsumerMemberKey,
+    ConsumerMemberValue,
+    CurrentAssignmentValue,
     RegularExpressionKey,
     TopicPartitions,
 )
+from actors.coordinator.slices import sliced, whole
 from actors.coordinator.state import ShardState
 from actors.coordinator.target import preferred_assignor
 from actors.metadata.image import MetadataImage
@@ -44,7 +50,8 @@ _CLASSIC_MEMBER = 0
 
 def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
     """O1, O6 for a group that is in `state.consumer`. Raises GroupError: 25 unknown member, 35 a member of
-    the consumer protocol below version 9, 113 an epoch that is not the member's."""
+    the consumer protocol below version 9, 113 (22 for a classic member) an epoch newer than the member's, or
+    older than its hold of one of the partitions."""
     body: OffsetCommitRequest = request.body
     group = find_group(state, body.group_id)
     epoch = body.generation_id_or_member_epoch
@@ -61,7 +68,10 @@ def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
             f"OffsetCommit version {MEMBER_EPOCH_VERSION} or above must be used by members using the modern"
             " group protocol",
         )
-    _check_epoch(member, epoch)
+    if epoch < (member.current or NOT_JOINED).member_epoch:
+        _check_assignment_epochs(state, member, body)
+    else:
+        _check_epoch(member, epoch)
 
 
 def validate_fetch(state: ShardState, group_id: str, member_id: str | None, member_epoch: int) -> None:
@@ -82,32 +92,66 @@ def _check_epoch(member: ConsumerMember, sent: int) -> None:
     known = (member.current or NOT_JOINED).member_epoch
     if sent == known:
         return
+    raise _stale(member, f"Expected member epoch {known} but was {sent}.")
+
+
+def _check_assignment_epochs(state: ShardState, member: ConsumerMember, body: OffsetCommitRequest) -> None:
+    """KIP-1251: an older epoch may commit what the member has had since then or longer, assigned or still to
+    be revoked. One partition that it has not refuses the whole request (section 11, O6)."""
+    current = member.current or NOT_JOINED
+    sent = body.generation_id_or_member_epoch
+    for topic, rows in body.topics:
+        image = state.image.topics.get(topic)
+        held = {} if image is None else of_topic(current, image.topic_id)
+        for partition, *_ in rows:
+            place, since = f"{topic}-{partition}", held.get(partition)
+            if since is None:
+                raise _stale(member, f"Partition {place} is not assigned or pending revocation for member.")
+            if sent < since:
+                raise _stale(member, f"Epoch {sent} is older than assignment epoch {since} for {place}.")
+
+
+def _stale(member: ConsumerMember, message: str) -> GroupError:
     assert member.metadata is not None
     code = ErrorCode.stale_member_epoch if member.metadata.classic is None else ErrorCode.illegal_generation
-    raise GroupError(code, f"Expected member epoch {known} but was {sent}.")
+    return GroupError(code, message)
 
 
 def describe(state: ShardState, group_id: str) -> DescribedConsumerGroup:
     """A12, M23. Raises GroupError(group_id_not_found)."""
-    group = find_group(state, group_id)
-    return DescribedConsumerGroup(
+    return whole(described(state, group_id))
+
+
+def described(state: ShardState, group_id: str) -> Generator[Result, None, DescribedConsumerGroup]:
+    """The same in slices: the group as it was at the first."""
+    group, image = find_group(state, group_id), state.image
+    empty = DescribedConsumerGroup(
         error_code=NO_ERROR,
         group_id=group_id,
         group_state=group.state_name,
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=preferred_assignor(group.votes, state.settings),
-        members=tuple(
-            _describe_member(member_id, member, state.image)
-            for member_id, member in group.members.items()
-            if member.metadata is not None
-        ),
+        members=(),
     )
+    seen = [
+        (member_id, member.metadata, member.current or NOT_JOINED, member.target or EMPTY)
+        for member_id, member in group.members.items()
+        if member.metadata is not None
+    ]
+    members: list[DescribedConsumerMember] = []
+    for some in sliced(seen):
+        members += [_describe_member(each, image) for each in some]
+        yield NOTHING
+    return empty._replace(members=tuple(members))
 
 
-def _describe_member(member_id: str, member: ConsumerMember, image: MetadataImage) -> DescribedConsumerMember:
-    metadata, current = member.metadata, member.current or NOT_JOINED
-    assert metadata is not None
+_Seen = tuple[str, ConsumerMemberValue, CurrentAssignmentValue, TopicPartitions]
+"""A member's id, metadata, assignment and target."""
+
+
+def _describe_member(seen: _Seen, image: MetadataImage) -> DescribedConsumerMember:
+    member_id, metadata, current, target = seen
     return DescribedConsumerMember(
         member_id=member_id,
         instance_id=metadata.instance_id,
@@ -116,9 +160,10 @@ def _describe_member(member_id: str, member: ConsumerMember, image: MetadataImag
         client_id=metadata.client_id,
         client_host=metadata.client_host,
         subscribed_topic_names=metadata.subscribed_topic_names,
-        subscribed_topic_regex=metadata.subscribed_topic_regex or None,
-        assignment=_named(current.assigned, image),
-        target_assignment=_named(member.target or EMPTY, image),
+        subscribed_topic_regex=metadata.subscribed_topic_regex,
+        # What it has still to give up is its own until it has (as Kafka shows it).
+        assignment=_named(union(current.assigned, current.pending_revocation), image),
+        target_assignment=_named(target, image),
         member_type=_CONSUMER_MEMBER if metadata.classic is None else _CLASSIC_MEMBER,
     )
 
@@ -133,9 +178,8 @@ def _named(assignment: TopicPartitions, image: MetadataImage) -> tuple[Described
     )
 
 
-def listed(state: ShardState) -> Iterator[ListedGroup]:
-    for group_id, group in state.consumer.items():
-        yield ListedGroup(group_id, "consumer", group.state_name, "Consumer")
+def listed(group: ConsumerGroup) -> ListedGroup:
+    return ListedGroup(group.group_id, "consumer", group.state_name, "consumer")
 
 
 def is_empty(state: ShardState, group_id: str) -> bool:
@@ -149,10 +193,7 @@ def subscribed_topics(state: ShardState, group_id: str) -> frozenset[str]:
     group = state.consumer.get(group_id)
     if group is None:
         return frozenset()
-    names = set(group.topic_counts)
-    for resolved in group.regexes.values():
-        names.update(resolved.topics)
-    return frozenset(names)
+    return frozenset(subscribed_names(group, regex_topics_of(group)))
 
 
 def delete_records(state: ShardState, group_id: str) -> list[Record]:
@@ -179,5 +220,6 @@ def forget(state: ShardState, group_id: str) -> None:
     """Drop the timers of a group that is being deleted."""
     group = state.consumer.get(group_id)
     if group is not None:
+        forget_regexes(state, group_id)
         for member_id in list(group.members):
             drop_timers(state, group, member_id)

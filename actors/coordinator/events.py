@@ -22,6 +22,21 @@ class RebalanceBegan(NamedTuple):
     now_ms: int
 
 
+class RebalanceDelayed(NamedTuple):
+    """A classic group stays Stable for a while and waits for more joins and leaves (`batching`)."""
+
+    group_id: str
+    generation: int
+    cause: str
+    """Of the first of them."""
+    member_id: str | None
+    reason: str | None
+    """As of RebalanceBegan."""
+    delay_ms: int
+    """At most: another cause of a rebalance takes this one along."""
+    now_ms: int
+
+
 class RebalanceEnded(NamedTuple):
     """A classic group became Stable (its leader synced) or Empty (`members` is 0)."""
 

@@ -1,131 +1,210 @@
-"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete (the O rows).
+"""Committed offsets: OffsetCommit and OffsetFetch (the O rows).
 
-An offset is one OFFSET_COMMIT record. A group that has offsets and is neither a classic nor a consumer
-group is a *simple* group (O1): that is derived, nothing else is stored for it. Who may commit or fetch is
-decided where the members are known, in `classic` and `consumer`. A fetch answers from the state as it is;
-the host holds the answer back until the group's uncommitted commits are committed (O10, R2).
+Who may commit or fetch is decided where the members are known, in `classic` and `consumer`; a group without
+any is one of `simple_groups`. A fetch answers from the state as it is; the host holds the answer back until
+the group's uncommitted commits are committed (O10, R2). How offsets are kept is in `offsets_store`, how they
+go in `offsets_delete` and `offsets_expiry`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import NOTHING, Key, Record, Reply, Request, Result, Value
-from actors.coordinator import classic, consumer
+from actors.contract import Record, Reply, Request, Result
+from actors.coordinator import classic, consumer, offsets_delete, offsets_store, simple_groups
 from actors.coordinator.area import Area
-from actors.coordinator.records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
-from actors.coordinator.refusals import refusal, refused_fetch
-from actors.coordinator.state import ShardState
-from actors.limits import DELETED_TOPICS_REMEMBERED_MAX
+from actors.coordinator.offsets_delete import NO_TOPIC_ID, partition_count
+from actors.coordinator.offsets_reading import (
+    FETCHED_AT_ONCE_MAX,
+    Committed,
+    in_slices,
+    offsets_asked,
+)
+from actors.coordinator.records import (
+    NO_EXPIRY,
+    OFFSET_BATCH,
+    OFFSET_COMMIT,
+    OffsetBatchKey,
+    OffsetBatchValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from actors.coordinator.refusals import refusal
+from actors.coordinator.state import Position, ShardState
+from actors.coordinator.transactions.offsets import pending_of
 from actors.metadata.image import MetadataImage
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
     NO_ERROR,
+    CommittedRow,
     FetchedGroup,
     FetchedOffset,
+    FetchedRow,
     OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
     OffsetFetchGroup,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from actors.snapshot_build import live_items
+from actors.protocol.offset_refusals import refused_fetch
+from actors.protocol.requests import TOPIC_IDS_SINCE
 
+MANY = 4
+"""Partitions from which on each step is cheaper for all of them at once."""
 GROUP_ID_NOT_FOUND_VERSION = 9
 """The first OffsetCommit version that knows GROUP_ID_NOT_FOUND (O2)."""
-NO_EXPIRY = -1
-NO_TOPIC_ID = bytes(16)
-_new = tuple.__new__
-"""Makes a NamedTuple in a third of the time its own constructor takes; a commit makes three a partition."""
-
-
-def is_simple_group(state: ShardState, group_id: str) -> bool:
-    """Whether the group consists of offsets alone (O1)."""
-    return group_id in state.offsets and group_id not in state.consumer and group_id not in state.classic
+_Topic = TypeVar("_Topic", str, bytes)
+_Error = tuple[int, ErrorCode]
+"""(partition, its error)"""
+_Written = tuple[list[Record], tuple[tuple[str, tuple[_Error, ...]], ...], int]
+"""(records, answer, number of offsets)"""
+_new: Any = tuple.__new__
+"""Makes a NamedTuple in a third of the time its own constructor takes."""
 
 
 # OffsetCommit.
 
 
 def commit(state: ShardState, request: Request, now_ms: int) -> Result:
-    """OffsetCommit. A topic or partition that does not exist gets error 3, the rest is committed (W12)."""
+    """OffsetCommit. A topic or partition that does not exist gets error 3 (or 100), the rest is committed
+    (W12)."""
     body: OffsetCommitRequest = request.body
-    topic_images = state.image.topics
-    for topic, partitions in body.topics:
-        topic_image = topic_images.get(topic)
-        count = 0 if topic_image is None else len(topic_image.partition_leaders)
-        for partition in partitions:
-            if not 0 <= partition[0] < count:
-                return _commit_what_exists(state, request, now_ms)
+    if body.topic_ids is not None:
+        return _commit_by_id(state, request, now_ms)
     if not body.topics:
         return _committed(request, ())
-    return _commit_all(state, request, now_ms)
+    written = _written(state, body, now_ms)
+    if written is None:
+        return _commit_what_exists(state, request, now_ms)
+    _validate_commit(state, request, now_ms)
+    records, topics, count = written
+    state.offset_counts["commits"] += count
+    answer = _new(OffsetCommitResponse, (topics, None))
+    return Result(records, (_new(Reply, (request.token, answer, body.group_id)),))
+
+
+def _commit_by_id(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Version 10 names topics by id: the same by name, and error 100 for ids that stand for no topic."""
+    body: OffsetCommitRequest = request.body
+    image = state.image
+    wrong: dict[bytes, list[_Error]] = {}
+    named = []
+    for topic_id, (_, partitions) in zip(body.topic_ids or (), body.topics, strict=True):
+        topic_image = image.topics_by_id.get(topic_id)
+        if topic_image is not None:
+            named.append((topic_image.name, partitions))
+        else:
+            unknown = ((row[0], ErrorCode.unknown_topic_id) for row in partitions)
+            wrong.setdefault(topic_id, []).extend(unknown)
+    by_name = request._replace(body=body._replace(topics=tuple(named), topic_ids=None))
+    records, answered = _attempt(state, by_name, now_ms)
+    topics = _merged(wrong, tuple((image.topics[name].topic_id, errors) for name, errors in answered))
+    answer = OffsetCommitResponse(
+        tuple(("", errors) for _, errors in topics), tuple(topic_id for topic_id, _ in topics)
+    )
+    return Result(tuple(records), (Reply(request.token, answer, body.group_id),))
 
 
 def _commit_what_exists(state: ShardState, request: Request, now_ms: int) -> Result:
-    # Kafka's request handler sorts out unknown partitions before the coordinator sees the request, so they
-    # have their error even if the group refuses the rest.
+    """Error 3 for the rest. A topic of which nothing is asked is left out, unless it is unknown."""
     body: OffsetCommitRequest = request.body
+    wrong: dict[str, list[_Error]] = {}
     topics = []
-    for topic, partitions in body.topics:
-        count = _partition_count(state.image, topic)
-        known = tuple(partition for partition in partitions if 0 <= partition.partition < count)
+    for topic, rows in body.topics:
+        count = partition_count(state.image, topic)
+        known = tuple(row for row in rows if 0 <= row[0] < count)
         if known:
             topics.append((topic, known))
+        if not count or len(known) < len(rows):
+            wrong.setdefault(topic, []).extend(
+                (row[0], ErrorCode.unknown_topic_or_partition) for row in rows if not 0 <= row[0] < count
+            )
     records: Collection[Record] = ()
-    answer = OffsetCommitResponse(())
+    answered: tuple[tuple[str, tuple[_Error, ...]], ...] = ()
     if topics:
         known_request = request._replace(body=body._replace(topics=tuple(topics)))
-        try:
-            result = _commit_all(state, known_request, now_ms)
-            records, answer = result.records, result.replies[0].body
-        except GroupError as error:
-            answer = refusal(known_request, error.error_code)
-    errors = {(topic, partition): error for topic, errors in answer.topics for partition, error in errors}
-    unknown = ErrorCode.unknown_topic_or_partition
-    result = _committed(
-        request,
-        tuple(
-            (topic, tuple((p.partition, errors.get((topic, p.partition), unknown)) for p in partitions))
-            for topic, partitions in body.topics
-        ),
-    )
-    return result._replace(records=tuple(records))
+        records, answered = _attempt(state, known_request, now_ms)
+    return _committed(request, _merged(wrong, answered))._replace(records=tuple(records))
 
 
-def _commit_all(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Commit a request whose partitions all exist. Raises GroupError if the group refuses it."""
-    body: OffsetCommitRequest = request.body
-    group_id = body.group_id
-    _validate_commit(state, request, now_ms)
-    metadata_max = state.settings.offset_metadata_max_bytes
+def _attempt(
+    state: ShardState, request: Request, now_ms: int
+) -> tuple[Collection[Record], tuple[tuple[str, tuple[_Error, ...]], ...]]:
+    """A commit of what exists of a request. If the group refuses it, the rest still has its own errors: Kafka
+    sorts that out before the coordinator sees the request."""
+    try:
+        result = commit(state, request, now_ms)
+        records, answer = result.records, result.replies[0].body
+    except GroupError as error:
+        records, answer = (), refusal(request, error.error_code)
+    return records, answer.topics
+
+
+def _merged(
+    wrong: dict[_Topic, list[_Error]], answered: tuple[tuple[_Topic, tuple[_Error, ...]], ...]
+) -> tuple[tuple[_Topic, tuple[_Error, ...]], ...]:
+    """One entry a topic, errors first; what the group answered as it is if nothing was wrong."""
+    if not wrong:
+        return answered
+    for topic, errors in answered:
+        wrong.setdefault(topic, []).extend(errors)
+    return tuple((topic, tuple(errors)) for topic, errors in wrong.items())
+
+
+def _written(state: ShardState, body: OffsetCommitRequest, now_ms: int) -> _Written | None:
+    """What a request commits if its group lets it; None if it names what does not exist, or a topic without
+    partitions."""
+    topic_images = state.image.topics
     # O5: a retention named by the commit itself wins over the tier's.
     retention_ms = body.retention_time_ms
     expire_timestamp_ms = NO_EXPIRY if retention_ms == -1 else now_ms + retention_ms
     records: list[Record] = []
-    topics = []
-    for topic, partitions in body.topics:
-        topic_id = state.image.topics[topic].topic_id
-        errors = []
-        for partition, offset, leader_epoch, text in partitions:
-            metadata = text or ""
-            if metadata and _is_longer(metadata, metadata_max):
-                errors.append((partition, ErrorCode.offset_metadata_too_large))
-                continue
-            key = _new(OffsetCommitKey, (OFFSET_COMMIT, group_id, topic, partition))
-            value = _new(
-                OffsetCommitValue, (offset, leader_epoch, metadata, now_ms, expire_timestamp_ms, topic_id)
-            )
-            records.append(_new(Record, (key, value)))
-            errors.append((partition, NO_ERROR))
-        topics.append((topic, tuple(errors)))
-    reply = Reply(request.token, OffsetCommitResponse(tuple(topics)), group_id)
-    return Result(records, (reply,))
+    topics: list[tuple[str, tuple[_Error, ...]]] = []
+    count = 0
+    for topic, rows in body.topics:
+        topic_image = topic_images.get(topic)
+        if topic_image is None or not rows:
+            return None
+        partitions, offsets, leader_epochs, texts = zip(*rows, strict=True)
+        if min(partitions) < 0 or max(partitions) >= len(topic_image.partition_leaders):
+            return None
+        times = (now_ms, expire_timestamp_ms, topic_image.topic_id)
+        if len(rows) == 1 or any(texts):
+            each, errors = _written_one_by_one(state, body.group_id, (topic, rows), times)
+            records += each
+            topics.append((topic, errors))
+            count += len(each)
+            continue
+        key = _new(OffsetBatchKey, (OFFSET_BATCH, body.group_id, topic))
+        value = _new(OffsetBatchValue, (partitions, offsets, leader_epochs, *times))
+        records.append(_new(Record, (key, value)))
+        topics.append((topic, tuple(zip(partitions, repeat(NO_ERROR)))))
+        count += len(rows)
+    return records, tuple(topics), count
+
+
+def _written_one_by_one(
+    state: ShardState, group_id: str, of_topic: tuple[str, tuple[CommittedRow, ...]], times: tuple[Any, ...]
+) -> tuple[list[Record], tuple[_Error, ...]]:
+    """A record for each partition whose metadata is not too long. `times`: the last fields of the values."""
+    metadata_max = state.settings.offset_metadata_max_bytes
+    records: list[Record] = []
+    errors: list[_Error] = []
+    topic, rows = of_topic
+    for partition, offset, leader_epoch, text in rows:
+        if text and is_longer(text, metadata_max):
+            errors.append((partition, ErrorCode.offset_metadata_too_large))
+            continue
+        key = _new(OffsetCommitKey, (OFFSET_COMMIT, group_id, topic, partition))
+        value = _new(OffsetCommitValue, (offset, leader_epoch, text or "", *times))
+        records.append(_new(Record, (key, value)))
+        errors.append((partition, NO_ERROR))
+    return records, tuple(errors)
 
 
 def _validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
@@ -138,7 +217,7 @@ def _validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
         classic.validate_commit(state, request, now_ms)
     elif body.generation_id_or_member_epoch < 0:
         return
-    elif group_id in state.offsets:
+    elif simple_groups.exists(state, group_id):
         # A simple group is an empty group: it has no generation and no member that could name one.
         raise GroupError(ErrorCode.unknown_member_id)
     elif request.api_version >= GROUP_ID_NOT_FOUND_VERSION:
@@ -147,7 +226,7 @@ def _validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
         raise GroupError(ErrorCode.illegal_generation)
 
 
-def _is_longer(metadata: str, characters_max: int) -> bool:
+def is_longer(metadata: str, characters_max: int) -> bool:
     """Compared in UTF-16 units, as Java counts a string's length, whatever the setting's name says (O4)."""
     if len(metadata) > characters_max:
         return True
@@ -160,194 +239,132 @@ def _committed(request: Request, topics: tuple[tuple[str, tuple[tuple[int, Error
     return Result((), (Reply(request.token, OffsetCommitResponse(topics), request.body.group_id),))
 
 
-def _partition_count(image: MetadataImage, topic: str) -> int:
-    topic_image = image.topics.get(topic)
-    return 0 if topic_image is None else topic_image.partition_count
-
-
 # OffsetFetch.
 
 
 def fetch(state: ShardState, request: Request, now_ms: int) -> Result:
     """OffsetFetch of one or more groups; each group has its own error."""
     body: OffsetFetchRequest = request.body
-    groups = tuple(_fetch_group(state, group, request.api_version) for group in body.groups)
+    if offsets_asked(state, body) > FETCHED_AT_ONCE_MAX:
+        return Result(work=in_slices(state, request, _refused, _fetch_named))
+    groups = tuple(
+        _fetch_group(state, group, request.api_version, body.require_stable) for group in body.groups
+    )
     group_id = body.groups[0].group_id if len(body.groups) == 1 else None
     return Result((), (Reply(request.token, OffsetFetchResponse(groups), group_id),))
 
 
-def _fetch_group(state: ShardState, group: OffsetFetchGroup, api_version: int) -> FetchedGroup:
+def _fetch_group(
+    state: ShardState, group: OffsetFetchGroup, api_version: int, require_stable: bool
+) -> FetchedGroup:
+    refused = _refused(state, group, api_version)
+    if refused is not None:
+        return refused
     group_id = group.group_id
-    if group_id in state.consumer:
-        # Section 11, O11: on a classic group nobody looks at the member id or the epoch.
+    committed = state.offsets.get(group_id, {})
+    unstable = pending_of(state, group_id) if require_stable else ()
+    if group.topics is None:
+        group = _all_named(state.image, group_id, committed, api_version)
+    return _fetch_named(state.image, group, committed, unstable)
+
+
+def _refused(state: ShardState, group: OffsetFetchGroup, api_version: int) -> FetchedGroup | None:
+    """Section 11, O11: on a classic group nobody looks at the member id or the epoch."""
+    if group.group_id in state.consumer:
         try:
-            consumer.validate_fetch(state, group_id, group.member_id, group.member_epoch)
+            consumer.validate_fetch(state, group.group_id, group.member_id, group.member_epoch)
         except GroupError as error:
             return refused_fetch(group, error.error_code, api_version)
-    offsets = state.offsets.get(group_id, {})
-    if group.topics is None:
-        return FetchedGroup(group_id, _all_topics(offsets))
-    topics = tuple(
-        (topic, tuple(_fetched(offsets.get((topic, partition)), partition) for partition in partitions))
-        for topic, partitions in group.topics
-    )
-    return FetchedGroup(group_id, topics)
+    return None
 
 
-def _all_topics(
-    offsets: Mapping[tuple[str, int], OffsetCommitValue],
-) -> tuple[tuple[str, tuple[FetchedOffset, ...]], ...]:
-    """Every committed offset, sorted, so that equal states give equal answers."""
-    topics: dict[str, list[FetchedOffset]] = {}
-    for topic, partition in sorted(offsets):
-        topics.setdefault(topic, []).append(_fetched(offsets[topic, partition], partition))
-    return tuple((topic, tuple(fetched)) for topic, fetched in topics.items())
+def _fetch_named(
+    image: MetadataImage, group: OffsetFetchGroup, committed: Committed, unstable: Collection[Position]
+) -> FetchedGroup:
+    """Of a group whose topics are named, by name or id."""
+    offsets = _Offsets(committed, unstable)
+    if group.topic_ids is not None:
+        return _fetch_by_id(image, group, offsets)
+    topics = tuple((topic, offsets.rows(topic, partitions)) for topic, partitions in group.topics or ())
+    return FetchedGroup(group.group_id, topics)
 
 
-def _fetched(committed: OffsetCommitValue | None, partition: int) -> FetchedOffset:
-    """O9: what was never committed is offset -1, epoch -1, "" and no error."""
-    if committed is None:
-        return FetchedOffset(partition)
-    return FetchedOffset(partition, committed.offset, committed.leader_epoch, committed.metadata)
-
-
-# OffsetDelete.
-
-
-def delete(state: ShardState, request: Request, now_ms: int) -> Result:
-    """OffsetDelete: tombstones for the named offsets of topics that the group does not use (O12)."""
-    body: OffsetDeleteRequest = request.body
-    counts = {topic: _partition_count(state.image, topic) for topic, _ in body.topics}
-    subscribed: Collection[str] = ()
-    if any(0 <= partition < counts[topic] for topic, partitions in body.topics for partition in partitions):
-        # As with a commit: the coordinator is asked only if a partition exists.
-        subscribed = _topics_in_use(state, body.group_id, counts)
-    offsets = state.offsets.get(body.group_id, {})
-    records: list[Record] = []
+def _fetch_by_id(image: MetadataImage, group: OffsetFetchGroup, offsets: _Offsets) -> FetchedGroup:
+    """Version 10. An offset of an earlier topic of that name is none of this topic's (O9)."""
     topics = []
-    for topic, partitions in body.topics:
-        errors = []
-        for partition in partitions:
-            error = NO_ERROR
-            if not 0 <= partition < counts[topic]:
-                error = ErrorCode.unknown_topic_or_partition
-            elif topic in subscribed:
-                error = ErrorCode.group_subscribed_to_topic
-            elif (topic, partition) in offsets:
-                records.append(_tombstone(body.group_id, topic, partition))
-            errors.append((partition, error))
-        topics.append((topic, tuple(errors)))
-    answer = OffsetDeleteResponse(NO_ERROR, tuple(topics))
-    return Result(records, (Reply(request.token, answer, body.group_id),))
+    for topic_id, (_, partitions) in zip(group.topic_ids or (), group.topics or (), strict=True):
+        topic_image = image.topics_by_id.get(topic_id)
+        if topic_image is None:
+            unknown = ErrorCode.unknown_topic_id
+            rows: tuple[FetchedRow, ...] = tuple(
+                FetchedOffset(partition, error_code=unknown) for partition in partitions
+            )
+        else:
+            rows = offsets.rows(topic_image.name, partitions, topic_id)
+        topics.append(("", rows))
+    return FetchedGroup(group.group_id, tuple(topics), topic_ids=group.topic_ids)
 
 
-def _topics_in_use(state: ShardState, group_id: str, topics: Collection[str]) -> Collection[str]:
-    """Those of `topics` that the group is subscribed to. Raises GroupError if it takes no deletion at all."""
-    if not group_id:
-        raise GroupError(ErrorCode.invalid_group_id)
-    subscribed: Collection[str] | None
-    if group_id in state.consumer:
-        subscribed = consumer.subscribed_topics(state, group_id)
-    elif group_id in state.classic:
-        if classic.is_empty(state, group_id):
-            return ()
-        if classic.describe(state, group_id).protocol_type != "consumer":
-            raise GroupError(ErrorCode.non_empty_group)
-        subscribed = classic.subscribed_topics(state, group_id)
-    elif group_id in state.offsets:
-        return ()
-    else:
-        raise GroupError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
-    return topics if subscribed is None else subscribed
+def _all_named(
+    image: MetadataImage, group_id: str, positions: Iterable[Position], api_version: int
+) -> OffsetFetchGroup:
+    """Every committed offset, sorted, so that equal states give equal answers."""
+    partitions: dict[str, list[int]] = {}
+    for topic, partition in sorted(positions):
+        partitions.setdefault(topic, []).append(partition)
+    if api_version >= TOPIC_IDS_SINCE:
+        # There is no way to name a topic that is gone.
+        ids = {
+            image.topics[topic].topic_id: partitions[topic] for topic in partitions if topic in image.topics
+        }
+        named = tuple(("", tuple(of_topic)) for of_topic in ids.values())
+        return OffsetFetchGroup(group_id, named, topic_ids=tuple(ids))
+    return OffsetFetchGroup(group_id, tuple((topic, tuple(each)) for topic, each in partitions.items()))
 
 
-def _tombstone(group_id: str, topic: str, partition: int) -> Record:
-    return Record(OffsetCommitKey(OFFSET_COMMIT, group_id, topic, partition), None)
+class _Offsets(NamedTuple):
+    """What a fetch may see of one group."""
+
+    committed: Committed
+    unstable: Collection[Position]
+    """O10: offsets of open transactions, if the fetch wants to know of them."""
+
+    def rows(
+        self, topic: str, partitions: Sequence[int], topic_id: bytes = NO_TOPIC_ID
+    ) -> tuple[FetchedRow, ...]:
+        """All at once if there are some, and nothing but offsets to be told."""
+        if not self.unstable and len(partitions) >= MANY:
+            found = tuple(map(self.committed.get, zip(repeat(topic), partitions)))
+            if all(found):
+                offsets, leader_epochs, texts, _, _, ids = zip(*found, strict=True)
+                if topic_id == NO_TOPIC_ID or ids.count(topic_id) == len(ids):
+                    return tuple(zip(partitions, offsets, leader_epochs, texts, repeat(NO_ERROR)))
+        return tuple(self.fetched(topic, partition, topic_id) for partition in partitions)
+
+    def fetched(self, topic: str, partition: int, topic_id: bytes = NO_TOPIC_ID) -> FetchedOffset:
+        """O9: what was never committed is offset -1, epoch -1, "" and no error."""
+        position = (topic, partition)
+        if self.unstable and position in self.unstable:
+            return FetchedOffset(partition, error_code=ErrorCode.unstable_offset_commit)
+        committed = self.committed.get(position)
+        if committed is None or _differ(committed.topic_id, topic_id):
+            return FetchedOffset(partition)
+        return FetchedOffset(partition, committed.offset, committed.leader_epoch, committed.metadata)
 
 
-def delete_all(state: ShardState, group_id: str) -> list[Record]:
-    """Tombstones for every offset of a group that is being deleted (O13)."""
-    return [_tombstone(group_id, topic, partition) for topic, partition in state.offsets.get(group_id, ())]
-
-
-# Deleted topics.
-
-
-def forget_deleted_topics(
-    state: ShardState, old_image: MetadataImage, new_image: MetadataImage
-) -> list[Record]:
-    """Tombstones for the offsets of topics that were deleted between two images, in all groups (O16).
-
-    Called on leaders and followers; only a leader may write the records. What was seen deleted is kept, so
-    that a follower makes up for a leader that fell before its tombstones were committed. Topic ids never
-    come back, so an id that was here and is not is deleted for good, whatever has its name by then.
-    """
-    deleted = old_image.topics_by_id.keys() - new_image.topics_by_id.keys()
-    if not deleted:
-        return []
-    names = {topic_id: old_image.topics_by_id[topic_id].name for topic_id in sorted(deleted)}
-    seen = state.topics_seen_deleted
-    seen.update(names)
-    for topic_id in list(seen)[: max(len(seen) - DELETED_TOPICS_REMEMBERED_MAX, 0)]:
-        del seen[topic_id]
-    return _forget(state, names, names.values())
-
-
-def _forget(state: ShardState, deleted: Mapping[bytes, str], gone: Collection[str]) -> list[Record]:
-    """Tombstones by topic id; by name alone if a commit's topic id was not known and the name is `gone`."""
-    names = frozenset(deleted.values())
-    without_id = frozenset(gone)
-    return [
-        _tombstone(group_id, topic, partition)
-        for group_id, offsets in state.offsets.items()
-        for (topic, partition), committed in offsets.items()
-        if topic in names
-        and (committed.topic_id in deleted or (committed.topic_id == NO_TOPIC_ID and topic in without_id))
-    ]
-
-
-def _on_elected(state: ShardState, now_ms: int) -> Result:
-    seen = state.topics_seen_deleted
-    if not seen:
-        return NOTHING
-    return Result(_forget(state, seen, set(seen.values()) - state.image.topics.keys()))
-
-
-# State.
-
-
-def _apply(state: ShardState, key: Key, value: Value | None) -> Value | None:
-    _, group_id, topic, partition = key
-    offsets = state.offsets.get(group_id)
-    if value is None:
-        if offsets is None:
-            return None
-        replaced = offsets.pop((topic, partition), None)
-        if not offsets:
-            del state.offsets[group_id]
-        return replaced
-    assert isinstance(value, OffsetCommitValue)
-    if offsets is None:
-        offsets = state.offsets[group_id] = {}
-    position = (topic, partition)
-    replaced = offsets.get(position)
-    offsets[position] = value
-    return replaced
-
-
-def _records(state: ShardState) -> Iterator[Record]:
-    for group_id, offsets in live_items(state.offsets, list(state.offsets)):
-        for (topic, partition), committed in live_items(offsets, list(offsets)):
-            yield Record(OffsetCommitKey(OFFSET_COMMIT, group_id, topic, partition), committed)
+def _differ(topic_id: bytes, other: bytes) -> bool:
+    """Whether these are ids of two topics, both known."""
+    return topic_id != other and topic_id != NO_TOPIC_ID and other != NO_TOPIC_ID
 
 
 AREA = Area(
     handlers={
         api_keys.OFFSET_COMMIT: commit,
         api_keys.OFFSET_FETCH: fetch,
-        api_keys.OFFSET_DELETE: delete,
+        api_keys.OFFSET_DELETE: offsets_delete.delete,
     },
-    appliers={OFFSET_COMMIT: _apply},
-    records=_records,
-    on_elected=_on_elected,
+    appliers=offsets_store.APPLIERS,
+    timers=offsets_delete.TIMERS,
+    records=offsets_store.records,
+    on_elected=offsets_delete.on_elected,
 )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator import partitions
+from actors.coordinator import assignment_epochs, partitions
 from actors.coordinator.consumer_state import (
     STABLE,
     UNRELEASED_PARTITIONS,
@@ -57,7 +57,7 @@ def reconcile(
             "The consumer group member is in a unknown state. The member must abandon all its partitions"
             " and rejoin.",
         )
-    return _advance(current._replace(member_epoch=goal.epoch), goal, owned, group)
+    return _advance(assignment_epochs.at_epoch(current, goal.epoch), goal, owned, group)
 
 
 def _advance(
@@ -133,7 +133,11 @@ def _moved(
     pending_revocation: TopicPartitions,
 ) -> CurrentAssignmentValue:
     """The previous epoch becomes the present one even where the epoch stays, as in Kafka: a late request
-    of an older epoch must not count as the acknowledgement of this revocation. A step that changes
-    nothing else is no step."""
-    moved = CurrentAssignmentValue(epoch, current.member_epoch, state, assigned, pending_revocation)
-    return current if moved == current._replace(previous_member_epoch=current.member_epoch) else moved
+    of an older epoch must not count as the acknowledgement of this revocation, nor be taken for the retry of
+    a member that has been heard at its present epoch while it waits (M4)."""
+    moved = assignment_epochs.carried(
+        current,
+        CurrentAssignmentValue(epoch, current.member_epoch, state, assigned, pending_revocation),
+        epoch,
+    )
+    return current if moved == current else moved

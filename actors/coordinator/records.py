@@ -20,6 +20,22 @@ CURRENT_MEMBER_ASSIGNMENT = 8
 REGULAR_EXPRESSION = 16
 CLASSIC_MEMBER = 102
 """Ours: one member of a classic group (Kafka keeps them all inside GROUP_METADATA)."""
+PENDING_TXN_OFFSET = 103
+"""Ours: an offset of an open transaction (in Kafka a transactional OFFSET_COMMIT record, O7)."""
+TRANSACTION = 104
+"""Ours: one transactional id (in Kafka a record of `__transaction_state`)."""
+PRODUCER_ID_BLOCK = 105
+"""Ours: how many producer ids this offsets partition has given out."""
+PRODUCER_MARKER = 106
+"""Ours: the last marker of a producer (in Kafka part of the log's producer state)."""
+OFFSET_BATCH = 108
+"""Ours: what one request commits of one topic, in the place of an OFFSET_COMMIT for each partition. It only
+travels through the log: it is written as those, and a snapshot has those."""
+DYING_GROUP = 107
+"""Ours: a group that is deleted and has more offsets than go at once."""
+
+NO_EXPIRY = -1
+"""In place of the time at which a committed offset expires (O5)."""
 
 TopicPartitions = tuple[tuple[bytes, bytes], ...]
 """An assignment: pairs (topic id, partitions), sorted by topic id, no topic twice and none empty.
@@ -42,9 +58,36 @@ class OffsetCommitValue(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int
-    """-1 unless the commit itself named a retention (O5)."""
+    """NO_EXPIRY unless the commit itself named a retention (O5)."""
     topic_id: bytes
     """16 bytes; zeros if the topic's id was not known."""
+
+
+class DyingGroupKey(NamedTuple):
+    kind: int
+    group_id: str
+
+
+class DyingGroupValue(NamedTuple):
+    deleted_at_ms: int
+
+
+class OffsetBatchKey(NamedTuple):
+    kind: int
+    group_id: str
+    topic: str
+
+
+class OffsetBatchValue(NamedTuple):
+    """Committed offsets without metadata: the n-th of each of the first three belong together. If a partition
+    is named twice, the last one counts."""
+
+    partitions: tuple[int, ...]
+    offsets: tuple[int, ...]
+    leader_epochs: tuple[int, ...]
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+    topic_id: bytes
 
 
 class GroupMetadataKey(NamedTuple):
@@ -115,7 +158,7 @@ class ConsumerMemberValue(NamedTuple):
     """"" for none."""
     rebalance_timeout_ms: int
     server_assignor: str | None
-    classic: tuple[object, ...] | None = None
+    classic: tuple[int, tuple[tuple[str, bytes], ...]] | None = None
     """(session_timeout_ms, protocols) of a member that speaks the classic protocol (G3), else None."""
 
 
@@ -130,6 +173,10 @@ class CurrentAssignmentValue(NamedTuple):
     """STABLE 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2, as Kafka numbers them."""
     assigned: TopicPartitions
     pending_revocation: TopicPartitions
+    assignment_epochs: tuple[bytes, ...] = ()
+    """Since which epoch the member has each partition (KIP-1251): one packed int32 array for each topic of
+    `assigned` and then each of `pending_revocation`, with one epoch for all of the topic's partitions if
+    they are equal. (): all have `member_epoch`."""
 
 
 class RegularExpressionKey(NamedTuple):
@@ -144,8 +191,84 @@ class RegularExpressionValue(NamedTuple):
     timestamp_ms: int
 
 
+class PendingTxnOffsetKey(NamedTuple):
+    kind: int
+    group_id: str
+    topic: str
+    partition: int
+    producer_id: int
+
+
+class PendingTxnOffsetValue(NamedTuple):
+    """An offset that becomes the committed one when its transaction commits, unless a newer one is there."""
+
+    producer_epoch: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    topic_id: bytes
+    """16 bytes; zeros if the topic's id was not known."""
+    sequence: int
+    """Rises with each pending offset of the partition: which of two transactions wrote later."""
+    replaces: tuple[int, int] | None
+    """Offset and commit_timestamp_ms of the committed offset that this one is newer than; None: there is
+    none. Any other one, by the time the transaction commits, is newer than this (compaction safety, O7)."""
+
+
+class TransactionKey(NamedTuple):
+    kind: int
+    transactional_id: str
+
+
+class TransactionValue(NamedTuple):
+    """A transactional id's producer and its transaction (Kafka's TransactionMetadata)."""
+
+    producer_id: int
+    last_producer_id: int
+    """The one before, whose retried InitProducerId is still answered; -1 for none."""
+    producer_epoch: int
+    last_producer_epoch: int
+    txn_timeout_ms: int
+    state: int
+    """As Kafka numbers them, see `transactions.states`."""
+    partitions: tuple[tuple[str, tuple[int, ...]], ...]
+    """(topic, ascending partitions), sorted by topic; groups' offsets are in `__consumer_offsets`."""
+    start_ms: int
+    """-1: no transaction was begun yet."""
+    last_update_ms: int
+
+
+class ProducerIdBlockKey(NamedTuple):
+    kind: int
+    transactional_id: str
+    """Always "": the block belongs to the offsets partition."""
+
+
+class ProducerIdBlockValue(NamedTuple):
+    partition: int
+    """The offsets partition, which is in the high bits of every id it gives out."""
+    given_out: int
+
+
+class ProducerMarkerKey(NamedTuple):
+    kind: int
+    group_id: str
+    """Always "": a marker ends a producer's transaction for all groups of the offsets partition."""
+    producer_id: int
+
+
+class ProducerMarkerValue(NamedTuple):
+    """What a late marker or commit of a zombie is held against."""
+
+    producer_epoch: int
+    coordinator_epoch: int
+    timestamp_ms: int
+
+
 RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]]] = {
     OFFSET_COMMIT: (OffsetCommitKey, OffsetCommitValue),
+    OFFSET_BATCH: (OffsetBatchKey, OffsetBatchValue),
     GROUP_METADATA: (GroupMetadataKey, GroupMetadataValue),
     CONSUMER_GROUP_METADATA: (ConsumerGroupKey, ConsumerGroupValue),
     CONSUMER_MEMBER_METADATA: (ConsumerMemberKey, ConsumerMemberValue),
@@ -154,5 +277,10 @@ RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]
     CURRENT_MEMBER_ASSIGNMENT: (ConsumerMemberKey, CurrentAssignmentValue),
     REGULAR_EXPRESSION: (RegularExpressionKey, RegularExpressionValue),
     CLASSIC_MEMBER: (ClassicMemberKey, ClassicMemberValue),
+    PENDING_TXN_OFFSET: (PendingTxnOffsetKey, PendingTxnOffsetValue),
+    TRANSACTION: (TransactionKey, TransactionValue),
+    PRODUCER_ID_BLOCK: (ProducerIdBlockKey, ProducerIdBlockValue),
+    PRODUCER_MARKER: (ProducerMarkerKey, ProducerMarkerValue),
+    DYING_GROUP: (DyingGroupKey, DyingGroupValue),
 }
 """kind -> (key class, value class): how a record that travelled as plain tuples gets its names back."""

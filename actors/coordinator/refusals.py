@@ -13,7 +13,9 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Request
+from actors.coordinator.assignment_jobs import ASSIGNED, AssignedResponse
 from actors.coordinator.restore import RESTORE, RestoreResponse
+from actors.coordinator.transactions import refusals as transaction_refusals
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     NO_ERROR,
@@ -26,8 +28,6 @@ from actors.protocol.messages import (
     DescribedConsumerGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
-    FetchedGroup,
-    FetchedOffset,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -36,11 +36,11 @@ from actors.protocol.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetDeleteResponse,
-    OffsetFetchGroup,
     OffsetFetchRequest,
     OffsetFetchResponse,
     SyncGroupResponse,
 )
+from actors.protocol.offset_refusals import refused_commit, refused_fetch
 
 _AS_COORDINATOR_ERROR = {
     ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
@@ -59,7 +59,6 @@ _WRITE_FAILED = frozenset(
         ErrorCode.coordinator_not_available,
     }
 )
-_FETCH_ERROR_ON_PARTITIONS_VERSION = 1
 
 Refusal = Callable[[Request, ErrorCode, str | None], Any]
 
@@ -71,17 +70,6 @@ def refusal(request: Request, error_code: int, message: str | None = None) -> An
     """
     error = ErrorCode(error_code)
     return _BY_API_KEY[request.api_key](request, _AS_COORDINATOR_ERROR.get(error, error), message)
-
-
-def refused_fetch(group: OffsetFetchGroup, error: ErrorCode, api_version: int) -> FetchedGroup:
-    """One group of an OffsetFetch answer, refused. Version 1 says it on each partition (W6, KAFKA-19246)."""
-    if api_version > _FETCH_ERROR_ON_PARTITIONS_VERSION:
-        return FetchedGroup(group.group_id, (), error)
-    topics = tuple(
-        (topic, tuple(FetchedOffset(partition, error_code=error) for partition in partitions))
-        for topic, partitions in group.topics or ()
-    )
-    return FetchedGroup(group.group_id, topics, error)
 
 
 def _join_group(request: Request, error: ErrorCode, message: str | None) -> JoinGroupResponse:
@@ -106,12 +94,7 @@ def _leave_group(request: Request, error: ErrorCode, message: str | None) -> Lea
 
 def _offset_commit(request: Request, error: ErrorCode, message: str | None) -> OffsetCommitResponse:
     body: OffsetCommitRequest = request.body
-    return OffsetCommitResponse(
-        tuple(
-            (topic, tuple((partition.partition, error) for partition in partitions))
-            for topic, partitions in body.topics
-        )
-    )
+    return OffsetCommitResponse(refused_commit(body.topics, error), body.topic_ids)
 
 
 def _offset_fetch(request: Request, error: ErrorCode, message: str | None) -> OffsetFetchResponse:
@@ -165,6 +148,10 @@ def _restore(request: Request, error: ErrorCode, message: str | None) -> Restore
     return RestoreResponse(error, message)
 
 
+def _assigned(request: Request, error: ErrorCode, message: str | None) -> AssignedResponse:
+    return AssignedResponse(False)
+
+
 _BY_API_KEY: dict[int, Refusal] = {
     api_keys.JOIN_GROUP: _join_group,
     api_keys.SYNC_GROUP: _sync_group,
@@ -179,5 +166,8 @@ _BY_API_KEY: dict[int, Refusal] = {
     api_keys.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
     api_keys.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
     RESTORE: _restore,
+    ASSIGNED: _assigned,
+    **transaction_refusals.BY_API_KEY,
 }
-assert set(_BY_API_KEY) == api_keys.GROUP_APIS | {RESTORE}
+_INSIDE = {RESTORE, ASSIGNED, *transaction_refusals.BY_API_KEY}
+assert set(_BY_API_KEY) == api_keys.COORDINATOR_APIS | _INSIDE

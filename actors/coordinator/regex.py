@@ -1,14 +1,12 @@
-"""Regular expressions of subscriptions (M24): checked on receipt, matched against whole topic names.
-
-Kafka promises the syntax of RE2, so what Python's `re` knows beyond it (look-around, back-references,
-possessive and atomic groups) is refused here with the same error a broker gives.
+"""Regular expressions of subscriptions (M24, A17): RE2's syntax, checked on receipt, matched against whole
+topic names. Matching takes time in proportion to the name's length, whatever the pattern is.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Callable
 
+import re2
 from kio.schema.errors import ErrorCode
 
 from actors.protocol.errors import GroupError
@@ -16,41 +14,35 @@ from actors.protocol.errors import GroupError
 NONE = ""
 """The regex of a member that has none; it matches nothing."""
 
-_NOT_RE2 = re.compile(
-    r"""
-    \\[1-9]              # a back-reference
-    | \(\?(?:[=!>(#]|<[=!]|P=)   # look-around, atomic group, condition, comment, named back-reference
-    | (?:[*+?]|\{\d+(?:,\d*)?\})\+     # a possessive quantifier
-    """,
-    re.VERBOSE,
-)
-_ESCAPED_OR_CLASS = re.compile(r"\\[^1-9]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+Matches = Callable[[str], object]
+"""Given a topic's name, something true if the regex matches all of it."""
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
 
 
-def check(regex: str) -> re.Pattern[str] | None:
-    """The compiled pattern; None for "". Raises GroupError(invalid_regular_expression) with the reason."""
-    if regex == NONE:
-        return None
-    plain = _ESCAPED_OR_CLASS.sub("_", regex)
-    foreign = _NOT_RE2.search(plain)
-    if foreign is not None:
-        raise _invalid(regex, f"`{foreign.group()}` is not supported")
+def compiled(regex: str) -> Matches:
+    """Raises GroupError(invalid_regular_expression) with the reason."""
     try:
-        return re.compile(regex)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise _invalid(regex, str(error)) from error
+        pattern = re2.compile(regex, _OPTIONS)
+    except re2.error as error:
+        raise _invalid(regex, error.args[0].decode(errors="replace")) from None
+    except UnicodeEncodeError:
+        raise _invalid(regex, "it is no UTF-8") from None
+    matches: Matches = pattern.fullmatch
+    return matches
 
 
-def matching(regex: str, topics: Iterable[str]) -> tuple[str, ...]:
-    """The names of `topics` that `regex` matches in full, sorted. A stored regex that no longer compiles
-    matches nothing: it was checked when it came in."""
+def matches_of(regex: str) -> Matches:
+    """The same for a regex that was checked when it came in; what no longer compiles matches nothing."""
     try:
-        pattern = check(regex)
+        return compiled(regex)
     except GroupError:
-        return ()
-    if pattern is None:
-        return ()
-    return tuple(sorted(topic for topic in topics if pattern.fullmatch(topic)))
+        return _never
+
+
+def _never(topic: str) -> bool:
+    return False
 
 
 def _invalid(regex: str, reason: str) -> GroupError:

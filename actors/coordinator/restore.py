@@ -33,7 +33,7 @@ OF_MEMBERS = frozenset(RECORD_TYPES) - {
     CONSUMER_GROUP_METADATA,
     TARGET_ASSIGNMENT_METADATA,
 }
-"""Kinds of records that go with the members."""
+"""Kinds of records that go with the members, were of a moment, or are in logs alone."""
 
 
 class RestoreRequest(NamedTuple):
@@ -112,7 +112,7 @@ def _is_in_use(state: ShardState, key: Key) -> bool:
     live, group = state.classic.get(group_id), state.consumer.get(group_id)
     if live is not None and (live.members or live.pending_joins or group_id not in state.stored_classic):
         return True
-    if group is not None and group.members:
+    if (group is not None and group.members) or group_id in state.dying:
         return True
     return kind != OFFSET_COMMIT and (group if kind == GROUP_METADATA else live) is not None
 

@@ -1,4 +1,4 @@
-"""What one shard knows, in two halves that never mix (design.md section 4).
+"""What one shard knows, in two halves that never mix.
 
 Replicated: written by `apply` alone, the same on every replica, rebuilt from records.
 Volatile: only on the leader, dropped when it falls, built from the replicated half when it is elected.
@@ -6,18 +6,42 @@ Volatile: only on the leader, dropped when it falls, built from the replicated h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from actors.coordinator.records import GroupMetadataValue, OffsetCommitValue
+from actors.contract import Token
+from actors.coordinator.records import (
+    DyingGroupValue,
+    GroupMetadataValue,
+    OffsetCommitValue,
+    PendingTxnOffsetValue,
+)
 from actors.coordinator.settings import GroupSettings
 from actors.coordinator.timers import Timers
 from actors.metadata.image import MetadataImage
+from actors.security.gate import Gate
 
 if TYPE_CHECKING:
+    from actors.coordinator.assignment_jobs import Job
     from actors.coordinator.classic import ClassicGroup
+    from actors.coordinator.consumer_forming import Forming
+    from actors.coordinator.consumer_regexes import Asker, Resolution
     from actors.coordinator.consumer_state import ConsumerGroup
-    from actors.coordinator.records import ClassicMemberValue
+    from actors.coordinator.offsets_delete import Sweep
+    from actors.coordinator.offsets_reading import Reading
+    from actors.coordinator.offsets_walk import Stop
+    from actors.coordinator.records import (
+        ClassicMemberValue,
+        ProducerIdBlockValue,
+        ProducerMarkerValue,
+        TransactionValue,
+    )
+    from actors.coordinator.transactions.offset_commit import UnverifiedCommit
+
+
+Position = tuple[str, int]
+"""A topic's name and a partition of it: what a group has one committed offset of."""
+PendingOffsets = dict[str, dict[Position, dict[int, PendingTxnOffsetValue]]]
 
 
 class StoredClassicGroup:
@@ -33,27 +57,78 @@ class StoredClassicGroup:
 class ShardState:
     """The state of one offsets partition's coordinators."""
 
-    def __init__(self, settings: GroupSettings, new_id: Callable[[], str], image: MetadataImage) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        new_id: Callable[[], str],
+        image: MetadataImage,
+        gate: Gate | None = None,
+    ) -> None:
         self.settings = settings
         self.new_id = new_id
         """Source of UUID strings for member ids; injected, so that simulations repeat."""
         self.image = image
+        self.gate = Gate() if gate is None else gate
+        """What clients may see, as of the newest image; its owner keeps it up to date."""
+        self.new_topics_version = image.version
+        """Version of the newest image that brought new topics, as far as this process knows (M24)."""
         self.topics_seen_deleted: dict[bytes, str] = {}
         """Topic id -> name, oldest first: what images of this process's time stopped naming (O16)."""
 
         # Replicated.
         self.stored_classic: dict[str, StoredClassicGroup] = {}
         self.consumer: dict[str, ConsumerGroup] = {}
-        self.offsets: dict[str, dict[tuple[str, int], OffsetCommitValue]] = {}
+        self.consumer_members = 0
+        """Of all consumer groups."""
+        self.interval_floor_ms = 0
+        """KIP-848: no member is told a shorter interval, as far as its group's bounds allow; follows from the
+        number of members (`group_settings`)."""
+        self.offsets: dict[str, dict[Position, OffsetCommitValue]] = {}
+        self.dying: dict[str, DyingGroupValue] = {}
+        """Groups that are not there any more, and still have offsets (`dying_groups`)."""
+        self.pending_offsets: PendingOffsets = {}
+        """Group id -> (topic, partition) -> producer id -> an offset of its open transaction (O7)."""
+        self.open_producers: dict[int, dict[tuple[str, str, int], None]] = {}
+        """Producer id -> (group id, topic, partition) of its pending offsets."""
+        self.producer_markers: dict[int, ProducerMarkerValue] = {}
+        self.transactions: dict[str, TransactionValue] = {}
+        self.producer_ids: ProducerIdBlockValue | None = None
 
         # Volatile.
         self.timers = Timers()
+        self.unverified: dict[Token, UnverifiedCommit] = {}
+        """Commits of offsets that wait for the word of their transaction's coordinator (KIP-890)."""
         self.classic: dict[str, ClassicGroup] = {}
         """Live classic groups: members that are joining, parked requests, state and generation of now."""
+        self.simple_groups: dict[str, None] = {}
+        """Simple groups that may have no offset any more, and exist until the next check of retention."""
+        self.regex_askers: dict[str, Asker] = {}
+        """Group id -> who last asked what the group's regexes match (M24)."""
+        self.regex_resolutions: dict[str, Resolution] = {}
+        """Group id -> the resolution that is under way."""
+        self.assignment_jobs: dict[str, Job] = {}
+        """Group id -> what a plug-in was last asked to assign."""
+        self.forming: dict[str, Forming] = {}
+        """Group id -> the joins of a consumer group that wait for more of them."""
+        self.readings: list[Reading] = []
+        """Of offsets, under way: to be told of every change."""
+        self.sweep: Sweep | None = None
+        self.retention_walk: Iterator[Stop] | None = None
+        self.offset_counts = {"commits": 0, "expirations": 0, "deletions": 0}
+        """For metrics: since this process began, while it led."""
 
     def drop_volatile(self) -> None:
         """Forget what only a leader knows (C27); the host has already answered whoever was parked."""
         self.timers = Timers()
+        self.unverified = {}
         self.classic = {}
+        self.simple_groups = {}
+        self.regex_askers = {}
+        self.regex_resolutions = {}
+        self.assignment_jobs = {}
+        self.forming = {}
+        self.readings = []
+        self.sweep = None
+        self.retention_walk = None
         for group in self.consumer.values():
             group.drop_volatile()

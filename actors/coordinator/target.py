@@ -3,75 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from kio.schema.errors import ErrorCode
 
-from actors.assignors.registry import ASSIGNORS
-from actors.assignors.spec import AssignmentSpec, MemberSpec
-from actors.contract import Record
-from actors.coordinator import partitions
-from actors.coordinator.consumer_events import AssignmentComputed
-from actors.coordinator.consumer_metadata import subscribed_topic_ids
+from actors.assignors.registry import AssignorError, PlugIn, named
+from actors.coordinator import group_settings
+from actors.coordinator.assignment_jobs import ask, target_records
+from actors.coordinator.consumer_events import AssignmentComputed, AssignmentDelayed
 from actors.coordinator.consumer_state import ConsumerGroup
 from actors.coordinator.consumer_turn import Turn
-from actors.coordinator.records import (
-    TARGET_ASSIGNMENT_MEMBER,
-    TARGET_ASSIGNMENT_METADATA,
-    ConsumerGroupKey,
-    ConsumerMemberKey,
-    TargetMemberValue,
-    TargetMetadataValue,
-    TopicPartitions,
-)
 from actors.coordinator.settings import GroupSettings
+from actors.coordinator.state import ShardState
+from actors.coordinator.target_arrays import group_of, partition_racks
 from actors.protocol.errors import GroupError
 
 
 def update_target(turn: Turn) -> None:
     """Compute a new target if the group epoch is ahead and the assignment interval is over (M8).
 
-    Until then members keep the old target: joins and leaves in between are taken together. Raises
-    GroupError(unknown_server_error) if the assignor fails (M9).
+    Until then members keep the old target: joins and leaves in between are taken together. So they do while a
+    plug-in computes it. Raises GroupError(unknown_server_error) if no plug-in can be had.
     """
-    if turn.assignment_epoch >= turn.group_epoch or not _is_due(turn):
+    if turn.assignment_epoch >= turn.group_epoch:
         return
-    assignor = preferred_assignor(_votes(turn), turn.state.settings)
-    try:
-        assignment = ASSIGNORS[assignor](_spec(turn))
-    except (KeyError, ValueError, IndexError) as error:
-        raise GroupError(
-            ErrorCode.unknown_server_error, f"Failed to compute a new target assignment: {error!r}"
-        ) from error
-    group_id, changed = turn.group.group_id, 0
-    for member_id, target in assignment.items():
-        if target != _target_so_far(turn, member_id):
-            changed += 1
-            key = ConsumerMemberKey(TARGET_ASSIGNMENT_MEMBER, group_id, member_id)
-            turn.records.append(Record(key, TargetMemberValue(target)))
-    key_of_all = ConsumerGroupKey(TARGET_ASSIGNMENT_METADATA, group_id)
-    turn.records.append(Record(key_of_all, TargetMetadataValue(turn.group_epoch, turn.now_ms)))
+    if not is_interval_over(turn.state, turn.group, turn.now_ms):
+        if turn.group_epoch > turn.group.group_epoch:
+            interval_ms = assignment_interval_ms(turn.state, turn.group, turn.now_ms)
+            group_id = turn.group.group_id
+            turn.events.append(AssignmentDelayed(group_id, turn.group_epoch, interval_ms, turn.now_ms))
+        return
+    settings = turn.state.settings
+    name = preferred_assignor(_votes(turn), settings)
+    assignor = named(settings.group_consumer_assignors)[name]
+    if isinstance(assignor, PlugIn):
+        ask(turn, name)
+        return
+    group = group_of(turn)
+    racks_of = partial(partition_racks, turn.state.image) if assignor.by_rack else None
+    changes = assignor.assign(group, racks_of).changes()
+    group_id = turn.group.group_id
+    turn.records += target_records(group_id, changes, turn.group_epoch, turn.now_ms)
+    turn.group.storm.rebalanced(turn.now_ms)
     turn.assignment_epoch = turn.group_epoch
-    turn.target = assignment[turn.member_id]
+    turn.target = changes.get(turn.member_id, turn.target)
+    members = len(group.slots)
     turn.events.append(
-        AssignmentComputed(group_id, turn.group_epoch, assignor, len(assignment), changed, turn.now_ms)
+        AssignmentComputed(group_id, turn.group_epoch, name, members, len(changes), turn.now_ms)
     )
 
 
 def preferred_assignor(votes: Mapping[str, int], settings: GroupSettings) -> str:
     """M7: the name most members ask for, the first configured one if none does; of equals the one
     configured first."""
-    names = settings.group_consumer_assignors
+    names = assignor_names(settings)
     return max(names, key=lambda name: (votes.get(name, 0), -names.index(name)))
 
 
-def _is_due(turn: Turn) -> bool:
-    last = turn.group.target_metadata
-    interval_ms = turn.state.settings.group_consumer_assignment_interval_ms
-    if last is None or interval_ms <= 0:
+def assignor_names(settings: GroupSettings) -> tuple[str, ...]:
+    """What members may ask for, the default first (A22). Raises GroupError(unknown_server_error) if a plug-in
+    cannot be had on this node."""
+    try:
+        return tuple(named(settings.group_consumer_assignors))
+    except AssignorError as error:
+        raise GroupError(ErrorCode.unknown_server_error, str(error)) from error
+
+
+def is_interval_over(state: ShardState, group: ConsumerGroup, now_ms: int) -> bool:
+    """Whether a new target may be computed (M8)."""
+    last = group.target_metadata
+    if last is None:
         return True
-    since_ms = turn.now_ms - last.assignment_timestamp_ms
+    interval_ms = assignment_interval_ms(state, group, now_ms)
+    since_ms = now_ms - last.assignment_timestamp_ms
     # A leader whose clock is behind its predecessor's must not wait for it to catch up.
     return since_ms >= interval_ms or since_ms < 0
+
+
+def assignment_interval_ms(state: ShardState, group: ConsumerGroup, now_ms: int) -> int:
+    """The least time between two targets: as configured, and longer in a storm of changes (`batching`),
+    though never above the upper bound of what may be configured. 0 stays 0."""
+    settings = state.settings
+    configured_ms = group_settings.of(state, group.group_id).assignment_interval_ms
+    if configured_ms <= 0:
+        return 0
+    longest_ms = min(
+        settings.group_rebalance_batch_max_ms, settings.group_consumer_max_assignment_interval_ms
+    )
+    # A change that has waited for the longest time of all is not yet the first after a calm.
+    return max(configured_ms, group.storm.delay_ms(now_ms, longest_ms, calm_ms=2 * longest_ms))
 
 
 def _votes(turn: Turn) -> Mapping[str, int]:
@@ -84,43 +104,3 @@ def _votes(turn: Turn) -> Mapping[str, int]:
     if new is not None:
         votes[new] = votes.get(new, 0) + 1
     return votes
-
-
-def _target_so_far(turn: Turn, member_id: str) -> TopicPartitions | None:
-    if member_id == turn.member_id:
-        return turn.target
-    return turn.group.members[member_id].target
-
-
-def _spec(turn: Turn) -> AssignmentSpec:
-    image = turn.state.image
-    subject = MemberSpec(
-        turn.member_id, turn.metadata.instance_id, turn.topic_ids, turn.target or partitions.EMPTY
-    )
-    members = [subject, *_others(turn.group, turn)]
-    topic_ids = frozenset().union(*{member.topic_ids for member in members})
-    counts = {topic_id: image.topics_by_id[topic_id].partition_count for topic_id in topic_ids}
-    return AssignmentSpec(tuple(members), counts)
-
-
-def _others(group: ConsumerGroup, turn: Turn) -> list[MemberSpec]:
-    image, regex_topics = turn.state.image, turn.regex_topics
-    topic_ids = {
-        key: subscribed_topic_ids(subscription, regex_topics, image)
-        for key, subscription in group.subscriptions.items()
-    }
-    others: list[MemberSpec] = []
-    for member_id, member in group.members.items():
-        metadata = member.metadata
-        if metadata is None or member_id in (turn.member_id, turn.replaced_id):
-            continue
-        assert member.subscription is not None
-        others.append(
-            MemberSpec(
-                member_id,
-                metadata.instance_id,
-                topic_ids[member.subscription.key],
-                member.target or partitions.EMPTY,
-            )
-        )
-    return others

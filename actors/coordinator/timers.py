@@ -1,4 +1,4 @@
-"""One coarse timer wheel per shard (design.md section 6).
+"""One coarse timer wheel per shard.
 
 A heartbeat only moves a deadline in a dict; the key is looked at again when the slot it was filed under
 comes due, and filed anew if its deadline has moved on. So n heartbeats of a member cost n dict stores and
@@ -14,13 +14,22 @@ SLOT_MS = 16
 """Timers fire up to this much late."""
 
 
+class _Numbers(dict[Hashable, int]):
+    """By key. A plain dict of plain values leaves the garbage collector's lists in a full collection and
+    comes back as a young object with the next key, so that collections would go through all timers again and
+    again instead of leaving them out (`actors.collector`). One of another class stays where it is."""
+
+    __slots__ = ()
+
+
 class Timers:
     """Deadlines by key. A key has one deadline; scheduling it again replaces it."""
 
     def __init__(self) -> None:
-        self._deadlines: dict[Hashable, int] = {}
-        self._filed: dict[Hashable, int] = {}
-        self._slots: dict[int, list[Hashable]] = {}
+        self._deadlines = _Numbers()
+        self._filed = _Numbers()
+        self._slots: dict[int, tuple[int, list[Hashable]]] = {}
+        """With its number, so that all keys filed there share one int."""
         self._order: list[int] = []
 
     def __len__(self) -> int:
@@ -52,7 +61,7 @@ class Timers:
         """Take one key whose deadline is over, or None. Keys of one slot come newest first."""
         while self._order and self._order[0] * SLOT_MS <= now_ms:
             slot = self._order[0]
-            keys = self._slots[slot]
+            _, keys = self._slots[slot]
             while keys:
                 key = keys.pop()
                 if self._filed.get(key) != slot:
@@ -71,10 +80,9 @@ class Timers:
         return None
 
     def _file(self, key: Hashable, slot: int) -> None:
-        self._filed[key] = slot
-        keys = self._slots.get(slot)
-        if keys is None:
-            self._slots[slot] = [key]
+        filed = self._slots.get(slot)
+        if filed is None:
+            filed = self._slots[slot] = slot, []
             heapq.heappush(self._order, slot)
-        else:
-            keys.append(key)
+        self._filed[key], keys = filed
+        keys.append(key)

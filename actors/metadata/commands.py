@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, cast
 
 import msgpack
 
+from actors.security.acl import Acl, AclFilter
 from actors.spec import Copies, Copy
 
 FORMAT = 1
-"""Stands before every packed command and result (design.md section 11); any other is refused."""
+"""Stands before every packed command and result; any other is refused."""
 
 NO_TOPIC_ID = bytes(16)
 
@@ -118,6 +119,27 @@ class AlterTopicConfigsResult(NamedTuple):
     topics: tuple[TopicOutcome, ...]
 
 
+class GroupConfigChange(NamedTuple):
+    group_id: str
+    changes: tuple[tuple[str, int, str | None], ...]
+    """(config name, SET, DELETE, APPEND or SUBTRACT, value)"""
+
+
+class AlterGroupConfigs(NamedTuple):
+    groups: tuple[GroupConfigChange, ...]
+    validate_only: bool = False
+
+
+class GroupOutcome(NamedTuple):
+    group_id: str
+    error_code: int = 0
+    error_message: str | None = None
+
+
+class AlterGroupConfigsResult(NamedTuple):
+    groups: tuple[GroupOutcome, ...]
+
+
 class AllocateProducerIds(NamedTuple):
     node_id: int
     """Who asks; every answer is a new block."""
@@ -213,6 +235,64 @@ class ForgetReplica(NamedTuple):
     replica_id: int
 
 
+class CreateAcls(NamedTuple):
+    acls: tuple[Acl, ...]
+
+
+class DeleteAcls(NamedTuple):
+    filters: tuple[AclFilter, ...]
+
+
+class DeletedAcls(NamedTuple):
+    """What one filter of DeleteAcls has removed."""
+
+    acls: tuple[Acl, ...] = ()
+    error_code: int = 0
+    error_message: str | None = None
+
+
+class DeleteAclsResult(NamedTuple):
+    filters: tuple[DeletedAcls, ...]
+
+
+class NewCredential(NamedTuple):
+    """What a password was made into, which itself goes nowhere (KIP-554)."""
+
+    user: str
+    mechanism: int
+    """As on the wire; see `actors.security.scram`."""
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+
+class CredentialToDelete(NamedTuple):
+    user: str
+    mechanism: int
+
+
+class AlterCredentials(NamedTuple):
+    deletions: tuple[CredentialToDelete, ...]
+    upsertions: tuple[NewCredential, ...]
+
+    @property
+    def changes(self) -> list[CredentialToDelete | NewCredential]:
+        return [*self.deletions, *self.upsertions]
+
+
+class AlteredUser(NamedTuple):
+    user: str
+    error_code: int = 0
+    error_message: str | None = None
+
+
+class AlterCredentialsResult(NamedTuple):
+    """One entry for each user that the command names, however often."""
+
+    users: tuple[AlteredUser, ...]
+
+
 class Outcome(NamedTuple):
     """The answer to RegisterNode, SetNodeAlive, ReportLeader, ReportController, RestoreTopics, SeedPlacement,
     PlaceGroup and ForgetReplica, and to any command that is refused as a whole (this replica does not
@@ -222,11 +302,16 @@ class Outcome(NamedTuple):
     error_message: str | None = None
 
 
+class CreateAclsResult(NamedTuple):
+    acls: tuple[Outcome, ...]
+
+
 Command = (
     CreateTopics
     | DeleteTopics
     | CreatePartitions
     | AlterTopicConfigs
+    | AlterGroupConfigs
     | AllocateProducerIds
     | RegisterNode
     | SetNodeAlive
@@ -236,14 +321,21 @@ Command = (
     | SeedPlacement
     | PlaceGroup
     | ForgetReplica
+    | CreateAcls
+    | DeleteAcls
+    | AlterCredentials
 )
 CommandResult = (
     CreateTopicsResult
     | DeleteTopicsResult
     | CreatePartitionsResult
     | AlterTopicConfigsResult
+    | AlterGroupConfigsResult
     | ProducerIdBlock
     | Outcome
+    | CreateAclsResult
+    | DeleteAclsResult
+    | AlterCredentialsResult
 )
 
 
@@ -264,6 +356,7 @@ _SHAPES = {
         _Shape(DeleteTopics, (TopicToDelete,)),
         _Shape(CreatePartitions, (MorePartitions,)),
         _Shape(AlterTopicConfigs, (TopicConfigChange,)),
+        _Shape(AlterGroupConfigs, (GroupConfigChange,)),
         _Shape(AllocateProducerIds),
         _Shape(RegisterNode),
         _Shape(SetNodeAlive),
@@ -277,8 +370,15 @@ _SHAPES = {
         _Shape(DeleteTopicsResult, (DeletedTopic,)),
         _Shape(CreatePartitionsResult, (TopicOutcome,)),
         _Shape(AlterTopicConfigsResult, (TopicOutcome,)),
+        _Shape(AlterGroupConfigsResult, (GroupOutcome,)),
         _Shape(ProducerIdBlock),
         _Shape(Outcome),
+        _Shape(CreateAcls, (Acl,)),
+        _Shape(DeleteAcls, (AclFilter,)),
+        _Shape(AlterCredentials, (CredentialToDelete, NewCredential)),
+        _Shape(CreateAclsResult, (Outcome,)),
+        _Shape(DeleteAclsResult, (DeletedAcls,)),
+        _Shape(AlterCredentialsResult, (AlteredUser,)),
     )
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Record
@@ -26,12 +28,11 @@ def alter_topic_configs(
 ) -> tuple[list[Record], AlterTopicConfigsResult]:
     records: list[Record] = []
     outcomes: list[TopicOutcome] = []
-    seen: set[str] = set()
+    times = Counter(change.topic for change in command.topics)
     for change in command.topics:
         try:
-            if change.topic in seen:
+            if times[change.topic] > 1:
                 raise GroupError(ErrorCode.invalid_request, "Each resource must appear at most once.")
-            seen.add(change.topic)
             value = _altered(state, change)
         except GroupError as error:
             outcomes.append(TopicOutcome(change.topic, error.error_code, error.message))

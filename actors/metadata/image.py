@@ -6,7 +6,10 @@ change, so a receiver keeps the newest and drops the rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from actors.security.acl import Acl
 
 TopicId = bytes
 """16 bytes, a topic's UUID as it stands on the wire."""
@@ -38,13 +41,28 @@ class TopicImage(NamedTuple):
         return len(self.partition_leaders)
 
 
+class ScramCredential(NamedTuple):
+    """What recognizes a user's password (RFC 5802); the password cannot be had from it."""
+
+    user: str
+    mechanism: str
+    """"SCRAM-SHA-256" or "SCRAM-SHA-512"."""
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
 class MetadataImage:
     """Everything that Metadata, FindCoordinator and the coordinators need to know, at one version."""
 
     __slots__ = (
+        "acls",
         "cluster_id",
         "controller_node_id",
         "controllers",
+        "credentials",
+        "group_configs",
         "nodes",
         "offsets_leaders",
         "topics",
@@ -62,6 +80,9 @@ class MetadataImage:
         topics: tuple[TopicImage, ...] = (),
         offsets_leaders: tuple[int, ...] = (),
         controllers: tuple[int, ...] = (),
+        group_configs: Mapping[str, Mapping[str, str]] | None = None,
+        acls: tuple[Acl, ...] = (),
+        credentials: tuple[ScramCredential, ...] = (),
     ) -> None:
         self.version = version
         self.cluster_id = cluster_id
@@ -74,3 +95,7 @@ class MetadataImage:
         length is the number of offsets partitions. Brokers overlay fresher news from their own replicas."""
         self.controllers = controllers
         """Numbers of the controller's replicas, the leaving ones too; () before they are known."""
+        self.group_configs: Mapping[str, Mapping[str, str]] = group_configs or {}
+        """Group id -> its own configs, as they were set (A19)."""
+        self.acls = acls
+        self.credentials = {(each.user, each.mechanism): each for each in credentials}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from actors.security.acl import Acl
 from actors.spec import Copies, Copy
 
 IMAGE_VERSION = 201
@@ -17,6 +18,9 @@ NODE = 204
 OFFSETS_LEADER = 205
 TOPIC = 206
 GROUP_PLACEMENT = 207
+GROUP_CONFIG = 208
+ACL = 209
+SCRAM_CREDENTIAL = 210
 
 
 class SingletonKey(NamedTuple):
@@ -79,6 +83,17 @@ class TopicValue(NamedTuple):
     """Overrides only, sorted by name."""
 
 
+class GroupConfigKey(NamedTuple):
+    kind: int
+    topic: str
+    group_id: str
+
+
+class GroupConfigValue(NamedTuple):
+    configs: tuple[tuple[str, str], ...]
+    """The group's own, sorted by name; never empty (A19)."""
+
+
 class GroupPlacementKey(NamedTuple):
     kind: int
     topic: str
@@ -99,3 +114,29 @@ class GroupPlacementValue(NamedTuple):
         """Out of plain tuples."""
         copies, next_replica_id, leaving = cls(*value)  # type: ignore[arg-type]
         return cls(tuple(Copy(*each) for each in copies), next_replica_id, tuple(Copy(*c) for c in leaving))
+
+
+class AclKey(NamedTuple):
+    """An access control entry; its value is empty, for the key says it all."""
+
+    kind: int
+    topic: str
+    acl: Acl
+
+
+class AclValue(NamedTuple):
+    """Nothing more is known of an entry."""
+
+
+class ScramCredentialKey(NamedTuple):
+    kind: int
+    topic: str
+    user: str
+    mechanism: str
+
+
+class ScramCredentialValue(NamedTuple):
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int

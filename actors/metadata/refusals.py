@@ -6,19 +6,30 @@ from typing import assert_never
 
 from actors.metadata.commands import (
     AllocateProducerIds,
+    AlterCredentials,
+    AlterCredentialsResult,
+    AlteredUser,
+    AlterGroupConfigs,
+    AlterGroupConfigsResult,
     AlterTopicConfigs,
     AlterTopicConfigsResult,
     Command,
     CommandResult,
+    CreateAcls,
+    CreateAclsResult,
     CreatedTopic,
     CreatePartitions,
     CreatePartitionsResult,
     CreateTopics,
     CreateTopicsResult,
+    DeleteAcls,
+    DeleteAclsResult,
+    DeletedAcls,
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsResult,
     ForgetReplica,
+    GroupOutcome,
     Outcome,
     PlaceGroup,
     ProducerIdBlock,
@@ -52,10 +63,21 @@ def refused(command: Command, error_code: int, message: str | None = None) -> Co
             return AlterTopicConfigsResult(
                 tuple(TopicOutcome(change.topic, error_code, message) for change in command.topics)
             )
+        case AlterGroupConfigs():
+            return AlterGroupConfigsResult(
+                tuple(GroupOutcome(change.group_id, error_code, message) for change in command.groups)
+            )
         case AllocateProducerIds():
             return ProducerIdBlock(error_code)
         case RegisterNode() | SetNodeAlive() | ReportLeader() | ReportController() | RestoreTopics():
             return Outcome(error_code, message)
         case SeedPlacement() | PlaceGroup() | ForgetReplica():
             return Outcome(error_code, message)
+        case CreateAcls():
+            return CreateAclsResult(tuple(Outcome(error_code, message) for _ in command.acls))
+        case DeleteAcls():
+            return DeleteAclsResult(tuple(DeletedAcls((), error_code, message) for _ in command.filters))
+        case AlterCredentials():
+            users = dict.fromkeys(change.user for change in command.changes)
+            return AlterCredentialsResult(tuple(AlteredUser(user, error_code, message) for user in users))
     assert_never(command)

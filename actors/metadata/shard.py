@@ -1,24 +1,30 @@
 """The metadata shard: the controller's replicated state behind the `Shard` contract.
 
-This file only dispatches. The rules live in `topics`, `configs`, `nodes` and `replicas`; each takes the
-state and a command and returns the records and the answer. Nothing here is volatile and nothing is timed:
-whether a node is alive is judged by the controller's actor, which knows a clock.
+This file only dispatches. The rules live in `topics`, `configs`, `group_configs`, `acls`, `credentials`,
+`nodes` and `replicas`; each takes the state and a command and returns the records and the answer. Nothing
+here is volatile and nothing is timed: whether a node is alive is judged by the controller's actor, which
+knows a clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, assert_never
 
 from actors.contract import NOTHING, Key, Record, Reply, Request, Result, Value
-from actors.metadata import configs, nodes, replicas, topics
+from actors.coordinator.settings import GroupSettings
+from actors.metadata import acls, configs, credentials, group_configs, nodes, replicas, topics
 from actors.metadata.commands import (
     AllocateProducerIds,
+    AlterCredentials,
+    AlterGroupConfigs,
     AlterTopicConfigs,
     Command,
     CommandResult,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     ForgetReplica,
     Outcome,
@@ -32,14 +38,21 @@ from actors.metadata.commands import (
 )
 from actors.metadata.image import MetadataImage
 from actors.metadata.records import (
+    ACL,
     CONTROLLER,
+    GROUP_CONFIG,
     GROUP_PLACEMENT,
     IMAGE_VERSION,
     NODE,
     OFFSETS_LEADER,
     PRODUCER_IDS,
+    SCRAM_CREDENTIAL,
     TOPIC,
+    AclKey,
+    AclValue,
     ControllerValue,
+    GroupConfigKey,
+    GroupConfigValue,
     GroupPlacementKey,
     GroupPlacementValue,
     ImageVersionValue,
@@ -48,6 +61,8 @@ from actors.metadata.records import (
     OffsetsLeaderKey,
     OffsetsLeaderValue,
     ProducerIdsValue,
+    ScramCredentialKey,
+    ScramCredentialValue,
     SingletonKey,
     TopicKey,
     TopicValue,
@@ -64,6 +79,9 @@ RECORD_TYPES = {
     OFFSETS_LEADER: (OffsetsLeaderKey, OffsetsLeaderValue),
     TOPIC: (TopicKey, TopicValue),
     GROUP_PLACEMENT: (GroupPlacementKey, GroupPlacementValue),
+    ACL: (AclKey, AclValue),
+    SCRAM_CREDENTIAL: (ScramCredentialKey, ScramCredentialValue),
+    GROUP_CONFIG: (GroupConfigKey, GroupConfigValue),
 }
 """(key class, value class) by kind."""
 
@@ -81,9 +99,14 @@ class MetadataShard:
         offsets_partitions: int,
         settings: BrokerSettings,
         new_id: Callable[[], bytes],
+        group_settings: GroupSettings | None = None,
     ) -> None:
         self.state = MetadataState(
-            settings, new_id, cluster_id=cluster_id, offsets_partitions=offsets_partitions
+            settings,
+            new_id,
+            cluster_id=cluster_id,
+            offsets_partitions=offsets_partitions,
+            group_settings=group_settings or GroupSettings(),
         )
 
     def image(self) -> MetadataImage:
@@ -108,6 +131,9 @@ class MetadataShard:
 
     def apply(self, key: Key, value: Value | None) -> Value | None:
         return self.state.apply(key, value)
+
+    def singles(self, key: Key, replaced: Value | None) -> Iterable[tuple[Key, Value | None]]:
+        return ((key, replaced),)
 
     def records(self) -> Iterator[Record]:
         return self.state.records()
@@ -137,6 +163,8 @@ def _decide(state: MetadataState, command: Command) -> tuple[list[Record], Comma
             return topics.create_partitions(state, command)
         case AlterTopicConfigs():
             return configs.alter_topic_configs(state, command)
+        case AlterGroupConfigs():
+            return group_configs.alter_group_configs(state, command)
         case AllocateProducerIds():
             return nodes.allocate_producer_ids(state, command)
         case RegisterNode():
@@ -155,4 +183,10 @@ def _decide(state: MetadataState, command: Command) -> tuple[list[Record], Comma
             return replicas.place_group(state, command)
         case ForgetReplica():
             return replicas.forget_replica(state, command)
+        case CreateAcls():
+            return acls.create_acls(state, command)
+        case DeleteAcls():
+            return acls.delete_acls(state, command)
+        case AlterCredentials():
+            return credentials.alter_credentials(state, command)
     assert_never(command)

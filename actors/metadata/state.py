@@ -6,17 +6,25 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from actors.contract import Key, Record, Value
-from actors.metadata.image import NO_NODE, MetadataImage, NodeImage, TopicImage
+from actors.coordinator.settings import GroupSettings
+from actors.metadata.image import NO_NODE, MetadataImage, NodeImage, ScramCredential, TopicImage
 from actors.metadata.names import collision_name
 from actors.metadata.records import (
+    ACL,
     CONTROLLER,
+    GROUP_CONFIG,
     GROUP_PLACEMENT,
     IMAGE_VERSION,
     NODE,
     OFFSETS_LEADER,
     PRODUCER_IDS,
+    SCRAM_CREDENTIAL,
     TOPIC,
+    AclKey,
+    AclValue,
     ControllerValue,
+    GroupConfigKey,
+    GroupConfigValue,
     GroupPlacementKey,
     GroupPlacementValue,
     ImageVersionValue,
@@ -25,10 +33,13 @@ from actors.metadata.records import (
     OffsetsLeaderKey,
     OffsetsLeaderValue,
     ProducerIdsValue,
+    ScramCredentialKey,
+    ScramCredentialValue,
     SingletonKey,
     TopicKey,
     TopicValue,
 )
+from actors.security.acl import Acl
 from actors.snapshot_build import live_items
 from actors.spec import CONTROLLER_GROUP, BrokerSettings
 
@@ -46,8 +57,11 @@ class MetadataState:
         *,
         cluster_id: str,
         offsets_partitions: int,
+        group_settings: GroupSettings,
     ) -> None:
         self.settings = settings
+        self.group_settings = group_settings
+        """They bound what a group's own configs may be (A19)."""
         self.new_topic_id = new_topic_id
         self.cluster_id = cluster_id
         self.offsets_partitions = offsets_partitions
@@ -59,6 +73,11 @@ class MetadataState:
         self.topics: dict[str, TopicValue] = {}
         self.placements: dict[str, GroupPlacementValue] = {}
         """By group."""
+        self.group_configs: dict[str, GroupConfigValue] = {}
+        """By group id; of groups that may not exist."""
+        self.acls: dict[Acl, AclValue] = {}
+        self.credentials: dict[tuple[str, str], ScramCredentialValue] = {}
+        """By user and mechanism."""
 
         # Derived from the above by `apply`.
         self.topic_names: dict[bytes, str] = {}
@@ -107,6 +126,13 @@ class MetadataState:
             yield Record(TopicKey(TOPIC, name), topic)
         for group, placed in live_items(self.placements, sorted(self.placements)):
             yield Record(GroupPlacementKey(GROUP_PLACEMENT, "", group), placed)
+        for group_id, configured in live_items(self.group_configs, sorted(self.group_configs)):
+            yield Record(GroupConfigKey(GROUP_CONFIG, "", group_id), configured)
+
+        for acl, nothing in live_items(self.acls, sorted(self.acls)):
+            yield Record(AclKey(ACL, "", acl), nothing)
+        for user, credential in live_items(self.credentials, sorted(self.credentials)):
+            yield Record(ScramCredentialKey(SCRAM_CREDENTIAL, "", *user), credential)
 
     def image(self) -> MetadataImage:
         """Built once for each change of state."""
@@ -125,8 +151,17 @@ class MetadataState:
                     for partition in range(self.offsets_partitions)
                 ),
                 controllers=self._controllers(),
+                acls=tuple(sorted(self.acls)),
+                credentials=self._credentials(),
+                group_configs={group_id: dict(own.configs) for group_id, own in self.group_configs.items()},
             )
         return self._image
+
+    def _credentials(self) -> tuple[ScramCredential, ...]:
+        return tuple(
+            ScramCredential(user, mechanism, *self.credentials[user, mechanism])
+            for user, mechanism in sorted(self.credentials)
+        )
 
     def _controllers(self) -> tuple[int, ...]:
         placed = self.placements.get(CONTROLLER_GROUP)
@@ -144,6 +179,16 @@ class MetadataState:
 
     def apply_placement(self, key: Key, value: Value | None) -> Value | None:
         return _put(self.placements, key[2], None if value is None else GroupPlacementValue.of(value))
+
+    def apply_group_config(self, key: Key, value: Value | None) -> Value | None:
+        return _put(self.group_configs, key[2], None if value is None else GroupConfigValue(*value))
+
+    def apply_acl(self, key: Key, value: Value | None) -> Value | None:
+        return _put(self.acls, Acl(*key[2]), None if value is None else AclValue())
+
+    def apply_credential(self, key: Key, value: Value | None) -> Value | None:
+        credential = None if value is None else ScramCredentialValue(*value)
+        return _put(self.credentials, (key[2], key[3]), credential)
 
     def apply_topic(self, key: Key, value: Value | None) -> Value | None:
         name: str = key[1]
@@ -191,4 +236,7 @@ _APPLIERS: dict[int, Callable[[MetadataState, Key, Value | None], Value | None]]
     OFFSETS_LEADER: MetadataState.apply_offsets_leader,
     TOPIC: MetadataState.apply_topic,
     GROUP_PLACEMENT: MetadataState.apply_placement,
+    GROUP_CONFIG: MetadataState.apply_group_config,
+    ACL: MetadataState.apply_acl,
+    SCRAM_CREDENTIAL: MetadataState.apply_credential,
 }

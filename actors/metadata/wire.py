@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import msgpack
 
 from actors.metadata.commands import Unreadable
-from actors.metadata.image import MetadataImage, NodeImage, TopicImage
+from actors.metadata.image import MetadataImage, NodeImage, ScramCredential, TopicImage
+from actors.security.acl import Acl
 
-FORMAT = 2
-"""Stands before every packed image (design.md section 11); any other is refused."""
+FORMAT = 3
+"""Stands before every packed image."""
+READABLE = (2, FORMAT)
+_ABSENT: list[Any] = [{}, (), ()]
+"""What stands for the fields that an older release does not write."""
 
 
 def pack_image(image: MetadataImage) -> bytes:
@@ -23,6 +27,9 @@ def pack_image(image: MetadataImage) -> bytes:
         tuple(image.topics.values()),
         image.offsets_leaders,
         image.controllers,
+        image.group_configs,
+        image.acls,
+        tuple(image.credentials.values()),
     )
     return cast(bytes, msgpack.packb(fields))
 
@@ -31,9 +38,10 @@ def unpack_image(packed: bytes) -> MetadataImage:
     """Raises Unreadable."""
     try:
         format_version, *fields = msgpack.unpackb(packed, use_list=False)
-        if format_version != FORMAT:
-            raise Unreadable(f"image of format version {format_version}; this release reads {FORMAT}")
-        version, cluster_id, controller_node_id, nodes, topics, offsets_leaders, controllers = fields
+        if format_version not in READABLE:
+            raise Unreadable(f"image of format version {format_version}; this release reads {READABLE}")
+        version, cluster_id, controller_node_id, nodes, topics, offsets_leaders, controllers, *later = fields
+        group_configs, acls, credentials = list(later) + _ABSENT[len(later) :]
         return MetadataImage(
             version=version,
             cluster_id=cluster_id,
@@ -42,6 +50,9 @@ def unpack_image(packed: bytes) -> MetadataImage:
             topics=tuple(TopicImage(*topic) for topic in topics),
             offsets_leaders=offsets_leaders,
             controllers=controllers,
+            group_configs=group_configs,
+            acls=tuple(Acl(*acl) for acl in acls),
+            credentials=tuple(ScramCredential(*credential) for credential in credentials),
         )
     except Unreadable:
         raise

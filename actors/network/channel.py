@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 Answer = Callable[[bytes | None], None]
 """Takes the answer of a relayed frame, once; None: there is none, the client's connection is to be closed."""
 
-READ_BYTES: Final = 256 * 1024
+READ_BYTES: Final = 64 * 1024
 BUFFERS_PER_SEND: Final = 64
 _SOCKET_BYTES = array.array("i", [0]).itemsize
 

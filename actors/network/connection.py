@@ -24,6 +24,7 @@ from actors.limits import (
     CONNECTION_BUFFER_BYTES_MAX,
     FIRST_FRAME_BYTES_MAX,
     FRAMES_PER_TURN_MAX,
+    QUEUED_BYTES_MAX,
     WRITE_BUFFER_BYTES_MAX,
 )
 from actors.network.frames import (
@@ -64,7 +65,7 @@ class Service(Protocol):
         `connection.release`; an answer returned besides still goes out first."""
 
     def on_more(self, connection: Connection) -> None:
-        """Bytes came in while an answer is outstanding: a held answer should be given now (hold.md)."""
+        """Bytes came in while an answer is outstanding: a held answer should be given now."""
 
     def on_closed(self, connection: Connection) -> None:
         """The connection is gone. Called exactly once, and never for a connection that was released."""
@@ -79,6 +80,7 @@ class Connection(asyncio.Protocol):
         "_early_answer",
         "_frames",
         "_on_frame",
+        "_pace",
         "_quiet_sweeps",
         "_read_paused",
         "_released",
@@ -90,7 +92,9 @@ class Connection(asyncio.Protocol):
         "_write",
         "_write_paused",
         "active",
+        "holding",
         "identity",
+        "sasl",
         "session",
     )
 
@@ -105,9 +109,14 @@ class Connection(asyncio.Protocol):
         self.identity = identity
         self.session: Any = None
         """The service's own; the connection does not look at it."""
+        self.sasl: Any = None
+        """The service's too: an authentication under way."""
+        self.holding: Any = None
+        """The service's too: what it knows of a client whose heartbeats it may hold."""
         self.active = True
         """A frame was served since the last sweep."""
         self._table = table
+        self._pace = table.pace
         self._service = service
         self._on_frame = service.on_frame
         frame_bytes_max = table.limits.frame_bytes_max
@@ -176,6 +185,11 @@ class Connection(asyncio.Protocol):
         self._depart()
 
     @property
+    def has_more(self) -> bool:
+        """More has been read than the frame that is with the service."""
+        return bool(self._frames)
+
+    @property
     def closed(self) -> bool:
         return self._state == _CLOSED
 
@@ -192,11 +206,14 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         # The hot path: one whole frame in one read, answered at once. Everything else is in `_take`.
+        pace = self._pace
         if (
             not self._state
             and _CHUNK_BYTES_MIN <= len(data) <= self._chunk_bytes_max
             and length_of(data)[0] == len(data) - 4
+            and (pace.frames_left or pace.may_go_on())
         ):
+            pace.frames_left -= 1
             self._state = _RUNNING
             self.active = True
             try:
@@ -255,6 +272,14 @@ class Connection(asyncio.Protocol):
             if self._transport is not None:
                 self._transport.abort()
 
+    # What the pace calls.
+
+    def take_turn(self) -> None:
+        """Serve what waits here, for as long as `Pace.frames_left` says."""
+        self._turn_scheduled = False
+        if self._state == _PARTIAL:
+            self._run()
+
     # The rest is how.
 
     def _take(self, data: bytes) -> None:
@@ -263,6 +288,8 @@ class Connection(asyncio.Protocol):
                 self._frames.feed(data)
             return
         self._frames.feed(data)
+        if self._state == _READY:
+            self._state = _PARTIAL
         if self._state == _WAITING:
             try:
                 self._service.on_more(self)
@@ -278,12 +305,17 @@ class Connection(asyncio.Protocol):
         """A turn: serve buffered frames until one has to wait, then write all their answers at once."""
         answers: list[bytes] = []
         unwritten_bytes = 0
+        pace = self._pace
         for _ in range(FRAMES_PER_TURN_MAX):
             if self._write_paused:
+                break
+            if not pace.frames_left and not pace.may_go_on():
+                self._schedule_turn()
                 break
             frame = self._next_frame()
             if frame is None:
                 break
+            pace.frames_left -= 1
             answer = self._serve(frame)
             if answer:
                 answers.append(answer)
@@ -367,19 +399,16 @@ class Connection(asyncio.Protocol):
     def _schedule_turn(self) -> None:
         if self._frames and not self._turn_scheduled:
             self._turn_scheduled = True
-            self._table.loop.call_soon(self._scheduled_turn)
-
-    def _scheduled_turn(self) -> None:
-        self._turn_scheduled = False
-        if self._state == _PARTIAL:
-            self._run()
+            self._pace.wait(self)
 
     def _pace_reading(self) -> None:
         """Read on unless that would only pile up bytes; an incomplete frame needs its rest, however big."""
         if self._transport is None or self._state >= _CLOSING:
             return
-        held_up = self._state == _WAITING or self._turn_scheduled
-        pause = self._write_paused or (held_up and len(self._frames) > CONNECTION_BUFFER_BYTES_MAX)
+        pause = self._write_paused
+        if not pause and (self._turn_scheduled or self._state == _WAITING):
+            bound = QUEUED_BYTES_MAX if self._turn_scheduled else CONNECTION_BUFFER_BYTES_MAX
+            pause = len(self._frames) > bound
         if pause != self._read_paused:
             self._read_paused = pause
             if pause:

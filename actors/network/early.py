@@ -15,13 +15,14 @@ from typing import Any, NamedTuple, Protocol
 
 from actors.limits import FIRST_FRAME_BYTES_MAX, FRAMES_PER_TURN_MAX
 from actors.network.connection import Service
-from actors.network.frames import BadFrame, FrameBuffer, with_length
+from actors.network.frames import FRAME_BYTES_MIN, BadFrame, FrameBuffer, with_length
 from actors.network.identity import ClientIdentity
 from actors.network.table import ConnectionTable
 
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 64 * 1024
+DISMISSAL_DELAY_S = 0.1
 
 
 class Keep(NamedTuple):
@@ -39,7 +40,16 @@ class HandOver(NamedTuple):
     """Serves the connection here if `give` could not."""
 
 
-Decision = bytes | Keep | HandOver
+class Dismiss(NamedTuple):
+    """The client may not come in: it is answered and closed, after a while, so that it cannot try again at
+    once (`connection.failed.authentication.delay.ms`)."""
+
+    answer: bytes
+    reason: str
+    """For the log."""
+
+
+Decision = bytes | Keep | HandOver | Dismiss
 """bytes: the whole answer, length included, b"" for none; the next frame is decided again."""
 Decide = Callable[["EarlyConnection", bytes], Decision]
 
@@ -99,6 +109,10 @@ class EarlyConnection:
         self._frames.feed(buffered)
         self._owner.loop.call_soon(self._next_turn)
 
+    def take_bare_tokens(self, bare: bool) -> None:
+        """Frames of any length, down to none at all, may come: SASL tokens without a Kafka header."""
+        self._frames.frame_bytes_min = 0 if bare else FRAME_BYTES_MIN
+
     def close(self, reason: str | None = None) -> None:
         """Close; with a reason one line of the log names it and the peer. Called while a frame is being
         decided, the answer returned for it still goes out first."""
@@ -157,17 +171,33 @@ class EarlyConnection:
             self.close()
             return False
         if isinstance(decision, bytes):
-            if not self.proven:
-                self.proven = True
-                self._frames.frame_bytes_max = self._owner.table.limits.frame_bytes_max
-                self._owner.proved(self)
-            self.deadline_s = self._owner.loop.time() + self._owner.table.limits.idle_ms_max / 1000
+            if self.identity.principal:
+                self._prove()
             self._send(decision)
             return False
+        if isinstance(decision, Dismiss):
+            self._owner.loop.remove_reader(self._sock.fileno())
+            self._owner.loop.call_later(DISMISSAL_DELAY_S, self._dismiss, decision)
+            return True
         if self._closed:
             return False
         self._leave(decision, with_length(frame) + self._frames.drain())
         return True
+
+    def _prove(self) -> None:
+        """A request was answered, and the client is one that is let in."""
+        if not self.proven:
+            self.proven = True
+            self._frames.frame_bytes_max = self._owner.table.limits.frame_bytes_max
+            self._owner.proved(self)
+        self.deadline_s = self._owner.loop.time() + self._owner.table.limits.idle_ms_max / 1000
+
+    def _dismiss(self, decision: Dismiss) -> None:
+        if self._closed:
+            return
+        self._in_turn = False
+        self._send(decision.answer)
+        self.close(decision.reason)
 
     def _leave(self, decision: Keep | HandOver, buffered: bytes) -> None:
         self._stop()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from actors.spec import PLAINTEXT
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""Whoever comes through a listener that asks nobody who he is."""
 
 
 class ClientIdentity(NamedTuple):
-    """What the tier knows of a client, apart from its requests. Only str, so that msgpack carries it."""
+    """What the tier knows of a client, apart from its requests. Only str and int: msgpack carries it."""
 
     client_host: str
     """As Kafka shows it in describe: "/1.2.3.4" (Java's `InetAddress.toString`)."""
@@ -16,8 +21,11 @@ class ClientIdentity(NamedTuple):
     software_name: str = ""
     """From ApiVersions v3 and later (KIP-511); the service sets it."""
     software_version: str = ""
-    principal: str = "User:ANONYMOUS"
-    listener: str = "PLAINTEXT"
+    principal: str = ANONYMOUS
+    """ "": not authenticated yet, on a listener that wants it."""
+    listener: str = PLAINTEXT
+    session_expires_ms: int = 0
+    """By the machine's monotonic clock: until when the authentication holds (KIP-368); 0: for ever."""
 
     @property
     def address(self) -> str:
@@ -25,15 +33,26 @@ class ClientIdentity(NamedTuple):
         return self.client_host[1:]
 
 
-def identity_of(address: tuple[Any, ...], listener: str = "PLAINTEXT") -> ClientIdentity:
+def identity_of(address: tuple[Any, ...], listener: str = PLAINTEXT) -> ClientIdentity:
     """The identity of a client just accepted from `address`, as `socket.accept` gave it."""
-    host, port = str(address[0]), int(address[1])
+    host, peer = _in_java(str(address[0]), int(address[1]))
+    principal = ANONYMOUS if listener == PLAINTEXT else ""
+    return ClientIdentity(f"/{host}", peer, principal=principal, listener=listener)
+
+
+def _in_java(host: str, port: int) -> tuple[str, str]:
+    """(the address as Java writes it, the same with the port)."""
     if ":" not in host:
-        return ClientIdentity(f"/{host}", f"{host}:{port}", listener=listener)
+        return host, f"{host}:{port}"
     parsed = ipaddress.IPv6Address(host.partition("%")[0])
     if parsed.ipv4_mapped is not None:
         # Java shows an IPv4 client of a dual-stack listener by its IPv4 address.
-        return ClientIdentity(f"/{parsed.ipv4_mapped}", f"{parsed.ipv4_mapped}:{port}", listener=listener)
+        return str(parsed.ipv4_mapped), f"{parsed.ipv4_mapped}:{port}"
     # Java writes all eight groups, without leading zeros and without "::".
     groups = ":".join(f"{int(group, 16):x}" for group in parsed.exploded.split(":"))
-    return ClientIdentity(f"/{groups}", f"[{groups}]:{port}", listener=listener)
+    return groups, f"[{groups}]:{port}"
+
+
+TIER = ClientIdentity("/", "the tier", software_name="groupd", principal="Tier:groupd", listener="TIER")
+"""Who asks when a replica or a broker of the tier does. Clients are given their identity by the broker that
+accepts them: none can have this one."""

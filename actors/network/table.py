@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from actors.limits import FIRST_FRAME_MS_MAX, FRAME_BYTES_MAX, UNPROVEN_CONNECTI
 from actors.network.connection import Connection, Service
 from actors.network.frames import FRAME_BYTES_MIN
 from actors.network.identity import ClientIdentity
+from actors.network.pace import Pace
 from actors.spec import BrokerSettings
 
 logger = logging.getLogger(__name__)
@@ -114,9 +116,12 @@ class ConnectionTable:
         loop: asyncio.AbstractEventLoop,
         limits: ConnectionLimits,
         on_gone: Callable[[ClientIdentity], None] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.loop = loop
         self.limits = limits
+        self.pace = Pace(loop, clock)
         self._on_gone = on_gone
         self._connections: set[Connection] = set()
         self._attaching: set[asyncio.Task[None]] = set()

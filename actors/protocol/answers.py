@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from struct import unpack
 from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
-from actors.protocol import api_keys
+from actors.protocol import api_keys, transaction_codec
 from actors.protocol.entities import build, nested, response_class
 from actors.protocol.messages import (
     ConsumerGroupDescribeResponse,
     DeleteGroupsResponse,
+    DescribedConsumerMember,
     DescribedTopicPartitions,
     DescribeGroupsResponse,
     LeaveGroupResponse,
@@ -22,6 +24,25 @@ from actors.protocol.messages import (
 
 LEFT_MEMBERS_SINCE: Final = 3
 _ZERO_ID: Final = bytes(16)
+
+
+class Built:
+    """The entities of many rows, each made when it is written and forgotten then: 100,000 of them that go at
+    once would hold up everybody."""
+
+    def __init__(self, rows: Sequence[Any], entity_of: Callable[[Any], Any]) -> None:
+        self._rows = rows
+        self._entity_of = entity_of
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._entity_of, self._rows)
+
+
+def _plain(entity_class: Any, row: Any) -> Any:
+    return build(entity_class, **row._asdict())
 
 
 def _leave_group(api_version: int, body: LeaveGroupResponse) -> Any:
@@ -58,14 +79,14 @@ def _describe_groups(api_version: int, body: DescribeGroupsResponse) -> Any:
     member_class = nested(api_keys.DESCRIBE_GROUPS, api_version, "DescribedGroupMember")
     groups = []
     for group in body.groups:
-        members = tuple(build(member_class, **member._asdict()) for member in group.members)
+        members = Built(group.members, partial(_plain, member_class))
         groups.append(build(group_class, **(group._asdict() | {"members": members})))
     return build(response_class(api_keys.DESCRIBE_GROUPS, api_version), groups=tuple(groups))
 
 
 def _list_groups(api_version: int, body: ListGroupsResponse) -> Any:
     group_class = nested(api_keys.LIST_GROUPS, api_version, "ListedGroup")
-    groups = tuple(build(group_class, **group._asdict()) for group in body.groups)
+    groups = Built(body.groups, partial(_plain, group_class))
     top = response_class(api_keys.LIST_GROUPS, api_version)
     return build(top, error_code=body.error_code, groups=groups)
 
@@ -94,18 +115,20 @@ def _assignment(api_version: int, topics: tuple[DescribedTopicPartitions, ...]) 
     )
 
 
+def _consumer_member(api_version: int, member_class: Any, member: DescribedConsumerMember) -> Any:
+    fields = member._asdict()
+    fields["assignment"] = _assignment(api_version, member.assignment)
+    fields["target_assignment"] = _assignment(api_version, member.target_assignment)
+    return build(member_class, **fields)
+
+
 def _consumer_describe(api_version: int, body: ConsumerGroupDescribeResponse) -> Any:
     group_class = nested(api_keys.CONSUMER_GROUP_DESCRIBE, api_version, "DescribedGroup")
     member_class = nested(api_keys.CONSUMER_GROUP_DESCRIBE, api_version, "Member")
     groups = []
     for group in body.groups:
-        members = []
-        for member in group.members:
-            fields = member._asdict()
-            fields["assignment"] = _assignment(api_version, member.assignment)
-            fields["target_assignment"] = _assignment(api_version, member.target_assignment)
-            members.append(build(member_class, **fields))
-        groups.append(build(group_class, **(group._asdict() | {"members": tuple(members)})))
+        members = Built(group.members, partial(_consumer_member, api_version, member_class))
+        groups.append(build(group_class, **(group._asdict() | {"members": members})))
     return build(response_class(api_keys.CONSUMER_GROUP_DESCRIBE, api_version), groups=tuple(groups))
 
 
@@ -117,5 +140,6 @@ TO_ENTITY: Final[Mapping[int, Callable[[int, Any], Any]]] = MappingProxyType(
         api_keys.LIST_GROUPS: _list_groups,
         api_keys.DELETE_GROUPS: _delete_groups,
         api_keys.CONSUMER_GROUP_DESCRIBE: _consumer_describe,
+        **transaction_codec.TO_ENTITY,
     }
 )

@@ -9,36 +9,57 @@ from __future__ import annotations
 import re
 import struct
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
 from actors.protocol import api_keys
-from actors.protocol.entities import decode_entity
+from actors.protocol.entities import build, decode_entity, nested, response_class
+from actors.protocol.entity_writing import entity_writer
 from actors.protocol.headers import Header
 from actors.protocol.versions import VERSIONS, is_flexible, is_supported
-from actors.protocol.wire import compact_count, legacy_count
 
-THROTTLE_SINCE: Final = 1
+FEATURES_SINCE: Final = 3
+GROUP_VERSION: Final = "group.version"
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What Kafka accepts as the name and version of a client's software."""
 _HEAD: Final = struct.Struct(">ii")
-_ERROR: Final = struct.Struct(">h")
-_API: Final = struct.Struct(">hhh")
 
 
 @cache
 def _body(api_version: int, error_code: ErrorCode, keys: tuple[int, ...]) -> bytes:
-    flexible = is_flexible(api_keys.API_VERSIONS, api_version)
-    tags = b"\0" if flexible else b""
-    pieces = [_ERROR.pack(error_code), (compact_count if flexible else legacy_count)(len(keys))]
-    for api_key in keys:
-        api = VERSIONS[api_key]
-        pieces.append(_API.pack(api_key, api.min_version, api.max_version) + tags)
-    if api_version >= THROTTLE_SINCE:
-        pieces.append(bytes(4))
-    # No tags: no supported and no finalized features, which leaves the features' epoch at -1.
-    return b"".join(pieces) + tags
+    cls = response_class(api_keys.API_VERSIONS, api_version)
+    row = nested(api_keys.API_VERSIONS, api_version, "ApiVersion")
+    rows = tuple(
+        build(
+            row,
+            api_key=api_key,
+            min_version=VERSIONS[api_key].min_version,
+            max_version=VERSIONS[api_key].max_version,
+        )
+        for api_key in keys
+    )
+    features = _features(api_version) if error_code is ErrorCode.none else {}
+    pieces: list[bytes] = []
+    entity_writer(cls)(pieces.append, build(cls, error_code=error_code, api_keys=rows, **features))
+    return b"".join(pieces)
+
+
+def _features(api_version: int) -> dict[str, Any]:
+    """group.version 1: clients may use the consumer protocol (A25). Its lowest level is 0, which version 3
+    cannot say: there Kafka leaves it out of what is supported."""
+    if api_version < FEATURES_SINCE:
+        return {}
+    supported = nested(api_keys.API_VERSIONS, api_version, "SupportedFeatureKey")
+    finalized = nested(api_keys.API_VERSIONS, api_version, "FinalizedFeatureKey")
+    can = (
+        (supported(name=GROUP_VERSION, min_version=0, max_version=1),) if api_version > FEATURES_SINCE else ()
+    )
+    return {
+        "supported_features": can,
+        "finalized_features_epoch": 0,
+        "finalized_features": (finalized(name=GROUP_VERSION, min_version_level=1, max_version_level=1),),
+    }
 
 
 def client_software(header: Header, frame: bytes, body_offset: int) -> tuple[str, str]:

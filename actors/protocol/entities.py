@@ -19,10 +19,12 @@ from actors.protocol import entity_reading, entity_writing
 from actors.protocol.entity_schema import NO_TIME, field_names
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.headers import Header
-from actors.protocol.versions import VERSIONS, has_flexible_response_header, is_supported
+from actors.protocol.versions import VERSIONS, has_flexible_response_header, is_flexible, is_supported
 from actors.protocol.wire import CUT_SHORT
 
 Kind = Literal["request", "response"]
+ERROR_MESSAGE_CHARACTERS_MAX: Final = 8_000
+"""A string has at most 32,767 bytes; messages repeat names that have as many."""
 _SUFFIX: Final = {"request": "Request", "response": "Response"}
 
 
@@ -60,12 +62,15 @@ def build(entity_class: Any, **fields: Any) -> Any:
     """An entity of the class from those `fields` that its version has, so that one call serves all versions.
 
     `throttle_time` may be left out: the tier never throttles. Any other field that the class has and that
-    has no default must be given (TypeError).
+    has no default must be given (TypeError). An error message is cut to what every version has room for.
     """
     names = field_names(entity_class)
     known = {name: value for name, value in fields.items() if name in names}
     if "throttle_time" in names:
         known.setdefault("throttle_time", NO_TIME)
+    message = known.get("error_message")
+    if message is not None:
+        known["error_message"] = message[:ERROR_MESSAGE_CHARACTERS_MAX]
     return entity_class(**known)
 
 
@@ -84,6 +89,45 @@ def decode_entity(header: Header, frame: bytes, body_offset: int) -> Any:
         entity, _ = read(frame, body_offset)
     except CUT_SHORT as error:
         raise MalformedRequest("a frame that ends inside its body") from error
+    return entity
+
+
+@cache
+def _request_writer(api_key: int, api_version: int) -> entity_writing.Writer:
+    return entity_writing.entity_writer(request_class(api_key, api_version))
+
+
+def encode_request(header: Header, entity: Any) -> bytes:
+    """The whole frame of a request that one node makes of another, length prefix included."""
+    client_id = (header.client_id or "").encode()
+    pieces = [
+        b"",
+        header.api_key.to_bytes(2, "big"),
+        header.api_version.to_bytes(2, "big"),
+        header.correlation_id.to_bytes(4, "big", signed=True),
+        len(client_id).to_bytes(2, "big"),
+        client_id,
+    ]
+    if is_flexible(header.api_key, header.api_version):
+        pieces.append(b"\0")
+    _request_writer(header.api_key, header.api_version)(pieces.append, entity)
+    pieces[0] = sum(map(len, pieces)).to_bytes(4, "big")
+    return b"".join(pieces)
+
+
+@cache
+def _response_reader(api_key: int, api_version: int) -> Callable[[bytes, int], tuple[Any, int]]:
+    return entity_reading.entity_reader(response_class(api_key, api_version))
+
+
+def decode_response(header: Header, frame: bytes) -> Any:
+    """The answer (a frame with its length prefix) to the request of this header, as kio's entity. Raises
+    MalformedRequest."""
+    body_offset = 8 + has_flexible_response_header(header.api_key, header.api_version)
+    try:
+        entity, _ = _response_reader(header.api_key, header.api_version)(frame, body_offset)
+    except CUT_SHORT as error:
+        raise MalformedRequest("an answer that ends inside its body") from error
     return entity
 
 

@@ -1,4 +1,4 @@
-"""The requests that arrive all the time, read by hand: heartbeats and commits.
+"""The requests that arrive all the time, read by hand: heartbeats, and what all readers share.
 
 Each function reads the common shape only and raises one of `UNUSUAL` on anything else: a string of more than
 126 bytes in a compact form, a tag, a null where none may stand, text that is no UTF-8, a frame cut short.
@@ -16,12 +16,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from actors.coordinator.records import TopicPartitions
-from actors.protocol.messages import (
-    CommittedPartition,
-    ConsumerGroupHeartbeatRequest,
-    HeartbeatRequest,
-    OffsetCommitRequest,
-)
+from actors.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
 from actors.protocol.wire import read_uvarint
 
 
@@ -31,23 +26,12 @@ class Unusual(ValueError):
 
 UNUSUAL: Final = (ValueError, IndexError, struct.error)
 """ValueError covers Unusual and UnicodeDecodeError."""
-INSTANCE_ID_SINCE: Final = 3
-COMMIT_RETENTION_UNTIL: Final = 4
-COMMIT_LEADER_EPOCH_SINCE: Final = 6
-COMMIT_INSTANCE_ID_SINCE: Final = 7
-RETENTION_COMMON_MS_MAX: Final = 2**46
-"""Two thousand years. What lies beyond is capped by the schema's way, so that no sum leaves int64."""
 REGEX_SINCE: Final = 1
 
 _new = tuple.__new__
 """Makes a NamedTuple from all its fields in half the time of a call of its class."""
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
-_INT64: Final = struct.Struct(">q")
-_COMMIT_FLEXIBLE: Final = struct.Struct(">iqiBB")
-"""Partition, offset, leader epoch, compact length of the metadata, first byte behind that."""
-_COMMIT_EPOCH: Final = struct.Struct(">iqih")
-_COMMIT_PLAIN: Final = struct.Struct(">iqh")
 _ID_BYTES: Final = 16
 _STEADY_TAIL: Final = (
     b"\0\0\xff\xff\xff\xff\0\0\0\0",
@@ -56,7 +40,7 @@ _STEADY_TAIL: Final = (
 """All that follows the epoch in a ConsumerGroupHeartbeat without news, by version."""
 
 
-def _compact(frame: bytes, at: int) -> tuple[str, int]:
+def read_compact(frame: bytes, at: int) -> tuple[str, int]:
     size = frame[at]
     if not 0 < size < 0x80:
         raise Unusual
@@ -64,7 +48,7 @@ def _compact(frame: bytes, at: int) -> tuple[str, int]:
     return frame[at + 1 : end].decode(), end
 
 
-def _compact_nullable(frame: bytes, at: int) -> tuple[str | None, int]:
+def read_compact_nullable(frame: bytes, at: int) -> tuple[str | None, int]:
     size = frame[at]
     if size > 0x7F:
         raise Unusual
@@ -74,7 +58,7 @@ def _compact_nullable(frame: bytes, at: int) -> tuple[str | None, int]:
     return frame[at + 1 : end].decode(), end
 
 
-def _legacy(frame: bytes, at: int) -> tuple[str, int]:
+def read_legacy(frame: bytes, at: int) -> tuple[str, int]:
     length = _INT16.unpack_from(frame, at)[0]
     end = at + 2 + length
     if length < 0 or end > len(frame):
@@ -82,7 +66,7 @@ def _legacy(frame: bytes, at: int) -> tuple[str, int]:
     return frame[at + 2 : end].decode(), end
 
 
-def _legacy_nullable(frame: bytes, at: int) -> tuple[str | None, int]:
+def read_legacy_nullable(frame: bytes, at: int) -> tuple[str | None, int]:
     length = _INT16.unpack_from(frame, at)[0]
     if length < 0:
         return None, at + 2
@@ -92,14 +76,14 @@ def _legacy_nullable(frame: bytes, at: int) -> tuple[str | None, int]:
     return frame[at + 2 : end].decode(), end
 
 
-def _compact_count(frame: bytes, at: int) -> tuple[int, int]:
+def read_compact_count(frame: bytes, at: int) -> tuple[int, int]:
     size, at = read_uvarint(frame, at)
     if size == 0:
         raise Unusual
     return size - 1, at
 
 
-def _legacy_count(frame: bytes, at: int) -> tuple[int, int]:
+def read_legacy_count(frame: bytes, at: int) -> tuple[int, int]:
     count = _INT32.unpack_from(frame, at)[0]
     if count < 0:
         raise Unusual
@@ -141,21 +125,21 @@ def heartbeat_flexible(frame: bytes, at: int) -> HeartbeatRequest:
 
 def heartbeat_static(frame: bytes, at: int) -> HeartbeatRequest:
     """Heartbeat 3: an instance id, no tags yet."""
-    group_id, at = _legacy(frame, at)
+    group_id, at = read_legacy(frame, at)
     generation_id = _INT32.unpack_from(frame, at)[0]
-    member_id, at = _legacy(frame, at + 4)
-    return HeartbeatRequest(group_id, generation_id, member_id, _legacy_nullable(frame, at)[0])
+    member_id, at = read_legacy(frame, at + 4)
+    return HeartbeatRequest(group_id, generation_id, member_id, read_legacy_nullable(frame, at)[0])
 
 
 def heartbeat_plain(frame: bytes, at: int) -> HeartbeatRequest:
     """Heartbeat 0 to 2."""
-    group_id, at = _legacy(frame, at)
+    group_id, at = read_legacy(frame, at)
     generation_id = _INT32.unpack_from(frame, at)[0]
-    return HeartbeatRequest(group_id, generation_id, _legacy(frame, at + 4)[0], None)
+    return HeartbeatRequest(group_id, generation_id, read_legacy(frame, at + 4)[0], None)
 
 
-def _int32s(frame: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    count, at = _compact_count(frame, at)
+def read_int32s(frame: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    count, at = read_compact_count(frame, at)
     end = at + 4 * count
     if end > len(frame):
         raise Unusual
@@ -184,7 +168,7 @@ def _owned_topics(frame: bytes, at: int) -> tuple[TopicPartitions | None, int]:
     owned = []
     for _ in range(size - 1):
         topic_id = frame[at : at + _ID_BYTES]
-        partitions, at = _int32s(frame, at + _ID_BYTES)
+        partitions, at = read_int32s(frame, at + _ID_BYTES)
         if frame[at]:
             raise Unusual
         at += 1
@@ -198,7 +182,7 @@ def _subscribed_names(frame: bytes, at: int) -> tuple[tuple[str, ...] | None, in
         return None, at
     names = []
     for _ in range(size - 1):
-        name, at = _compact(frame, at)
+        name, at = read_compact(frame, at)
         names.append(name)
     return tuple(names), at
 
@@ -216,14 +200,14 @@ def _consumer_heartbeat(frame: bytes, at: int, api_version: int) -> ConsumerGrou
     at = epoch_at + 4
     if frame.startswith(_STEADY_TAIL[api_version], at):
         return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch)
-    instance_id, at = _compact_nullable(frame, at)
-    rack_id, at = _compact_nullable(frame, at)
+    instance_id, at = read_compact_nullable(frame, at)
+    rack_id, at = read_compact_nullable(frame, at)
     rebalance_timeout_ms = _INT32.unpack_from(frame, at)[0]
     names, at = _subscribed_names(frame, at + 4)
     regex = None
     if api_version >= REGEX_SINCE:
-        regex, at = _compact_nullable(frame, at)
-    assignor, at = _compact_nullable(frame, at)
+        regex, at = read_compact_nullable(frame, at)
+    assignor, at = read_compact_nullable(frame, at)
     owned, at = _owned_topics(frame, at)
     if frame[at]:
         raise Unusual
@@ -247,111 +231,3 @@ def consumer_heartbeat_v0(frame: bytes, at: int) -> ConsumerGroupHeartbeatReques
 
 def consumer_heartbeat_v1(frame: bytes, at: int) -> ConsumerGroupHeartbeatRequest:
     return _consumer_heartbeat(frame, at, 1)
-
-
-def _commit_partitions_flexible(frame: bytes, at: int) -> tuple[tuple[CommittedPartition, ...], int]:
-    count, at = _compact_count(frame, at)
-    unpack_from = _COMMIT_FLEXIBLE.unpack_from
-    partitions = []
-    for _ in range(count):
-        partition, offset, leader_epoch, size, tags = unpack_from(frame, at)
-        metadata: str | None = ""
-        if size == 1:
-            at += 18
-        elif size == 0:
-            metadata = None
-            at += 18
-        else:
-            metadata, tags_at = _compact(frame, at + 16)
-            tags = frame[tags_at]
-            at = tags_at + 1
-        if tags:
-            raise Unusual
-        partitions.append(_new(CommittedPartition, (partition, offset, leader_epoch, metadata)))
-    return tuple(partitions), at
-
-
-def offset_commit_flexible(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 8 and 9."""
-    group_id, at = _compact(frame, at)
-    epoch = _INT32.unpack_from(frame, at)[0]
-    member_id, at = _compact(frame, at + 4)
-    instance_id, at = _compact_nullable(frame, at)
-    topic_count, at = _compact_count(frame, at)
-    topics = []
-    for _ in range(topic_count):
-        name, at = _compact(frame, at)
-        partitions, at = _commit_partitions_flexible(frame, at)
-        if frame[at]:
-            raise Unusual
-        at += 1
-        topics.append((name, partitions))
-    if frame[at]:
-        raise Unusual
-    return OffsetCommitRequest(group_id, epoch, member_id, instance_id, -1, tuple(topics))
-
-
-def _commit_partitions_legacy(
-    frame: bytes, at: int, with_leader_epoch: bool
-) -> tuple[tuple[CommittedPartition, ...], int]:
-    count, at = _legacy_count(frame, at)
-    layout = _COMMIT_EPOCH if with_leader_epoch else _COMMIT_PLAIN
-    unpack_from, fixed_bytes = layout.unpack_from, layout.size
-    leader_epoch = -1
-    partitions = []
-    for _ in range(count):
-        if with_leader_epoch:
-            partition, offset, leader_epoch, length = unpack_from(frame, at)
-        else:
-            partition, offset, length = unpack_from(frame, at)
-        at += fixed_bytes
-        metadata = "" if length == 0 else None
-        if length > 0:
-            metadata = frame[at : at + length].decode()
-            at += length
-            if at > len(frame):
-                raise Unusual
-        partitions.append(_new(CommittedPartition, (partition, offset, leader_epoch, metadata)))
-    return tuple(partitions), at
-
-
-def _offset_commit_legacy(frame: bytes, at: int, api_version: int) -> OffsetCommitRequest:
-    group_id, at = _legacy(frame, at)
-    epoch = _INT32.unpack_from(frame, at)[0]
-    member_id, at = _legacy(frame, at + 4)
-    instance_id = None
-    retention_time_ms = -1
-    if api_version >= COMMIT_INSTANCE_ID_SINCE:
-        instance_id, at = _legacy_nullable(frame, at)
-    elif api_version <= COMMIT_RETENTION_UNTIL:
-        retention_time_ms = _INT64.unpack_from(frame, at)[0]
-        if not -1 <= retention_time_ms <= RETENTION_COMMON_MS_MAX:
-            raise Unusual
-        at += 8
-    topic_count, at = _legacy_count(frame, at)
-    topics = []
-    for _ in range(topic_count):
-        name, at = _legacy(frame, at)
-        partitions, at = _commit_partitions_legacy(frame, at, api_version >= COMMIT_LEADER_EPOCH_SINCE)
-        topics.append((name, partitions))
-    return OffsetCommitRequest(group_id, epoch, member_id, instance_id, retention_time_ms, tuple(topics))
-
-
-def offset_commit_retention(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 2 to 4."""
-    return _offset_commit_legacy(frame, at, COMMIT_RETENTION_UNTIL)
-
-
-def offset_commit_plain(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 5."""
-    return _offset_commit_legacy(frame, at, COMMIT_RETENTION_UNTIL + 1)
-
-
-def offset_commit_leader_epoch(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 6."""
-    return _offset_commit_legacy(frame, at, COMMIT_LEADER_EPOCH_SINCE)
-
-
-def offset_commit_static(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 7."""
-    return _offset_commit_legacy(frame, at, COMMIT_INSTANCE_ID_SINCE)

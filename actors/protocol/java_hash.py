@@ -8,6 +8,11 @@ from sys import byteorder
 from typing import Final
 
 GROUPS_CACHED_MAX: Final = 65_536
+LONG: Final = 256
+"""Characters of a group id, which may have 32,767: so many of those would be gigabytes."""
+LONG_CACHED_CHARACTERS_MAX: Final = 4 * 1024 * 1024
+"""Of all long ones together. Beyond it everything is forgotten: looking at each id's length before the cache
+does would cost every request a call."""
 _NATIVE_UTF16: Final = "utf-16-le" if byteorder == "little" else "utf-16-be"
 
 
@@ -19,12 +24,31 @@ def java_hash(text: str) -> int:
     return total - 0x1_0000_0000 if total >= 0x8000_0000 else total
 
 
+class _LongGroupIds:
+    """What they take of the cache."""
+
+    characters = 0
+
+
+_long_cached = _LongGroupIds()
+
+
 @lru_cache(maxsize=GROUPS_CACHED_MAX)
 def partition_for(group_id: str, partitions: int) -> int:
     """The offsets partition of a group: `Utils.abs(groupId.hashCode()) % partitions` (W1).
 
     `Utils.abs` is the true absolute value, except that Integer.MIN_VALUE, which has none, becomes 0.
     """
+    if len(group_id) > LONG:
+        _make_room(len(group_id))
     assert partitions > 0
     code = java_hash(group_id)
     return 0 if code == -0x8000_0000 else abs(code) % partitions
+
+
+def _make_room(characters: int) -> None:
+    """A long group id is going to be cached."""
+    if _long_cached.characters + characters > LONG_CACHED_CHARACTERS_MAX:
+        partition_for.cache_clear()
+        _long_cached.characters = 0
+    _long_cached.characters += characters

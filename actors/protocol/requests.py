@@ -12,10 +12,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from actors.coordinator.records import TopicPartitions
-from actors.protocol import api_keys
+from actors.protocol import api_keys, transaction_codec
 from actors.protocol.hot_requests import packed_topics
 from actors.protocol.messages import (
-    CommittedPartition,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
@@ -32,10 +31,13 @@ from actors.protocol.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from actors.protocol.transaction_codec import committed_partition
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _UNSET: Final = timedelta(milliseconds=-1)
 _ZERO_ID: Final = bytes(16)
+TOPIC_IDS_SINCE: Final = 10
+"""The first version of OffsetCommit and OffsetFetch with topic ids in the place of names."""
 
 
 def _ms(time: timedelta) -> int:
@@ -86,15 +88,6 @@ def _leave_group(entity: Any) -> LeaveGroupRequest:
     )
 
 
-def _committed(partition: Any) -> CommittedPartition:
-    return CommittedPartition(
-        partition.partition_index,
-        partition.committed_offset,
-        getattr(partition, "committed_leader_epoch", -1),
-        partition.committed_metadata,
-    )
-
-
 def _offset_commit(entity: Any) -> OffsetCommitRequest:
     return OffsetCommitRequest(
         group_id=entity.group_id,
@@ -102,17 +95,31 @@ def _offset_commit(entity: Any) -> OffsetCommitRequest:
         member_id=entity.member_id,
         group_instance_id=getattr(entity, "group_instance_id", None),
         retention_time_ms=_ms(getattr(entity, "retention_time", _UNSET)),
-        topics=tuple((topic.name, tuple(map(_committed, topic.partitions))) for topic in entity.topics),
+        topics=tuple(
+            (getattr(topic, "name", ""), tuple(map(committed_partition, topic.partitions)))
+            for topic in entity.topics
+        ),
+        topic_ids=_topic_ids(entity),
     )
+
+
+def _topic_ids(entity: Any) -> tuple[bytes, ...] | None:
+    """What stands in the place of names in OffsetCommit and OffsetFetch from version 10 on (KIP-848)."""
+    if entity.__version__ < TOPIC_IDS_SINCE or entity.topics is None:
+        return None
+    return tuple(_id_bytes(topic.topic_id) for topic in entity.topics)
 
 
 def _fetch_group(entity: Any) -> OffsetFetchGroup:
     topics = entity.topics
     return OffsetFetchGroup(
         group_id=entity.group_id,
-        topics=None if topics is None else tuple((topic.name, topic.partition_indexes) for topic in topics),
+        topics=None
+        if topics is None
+        else tuple((getattr(topic, "name", ""), topic.partition_indexes) for topic in topics),
         member_id=getattr(entity, "member_id", None),
         member_epoch=getattr(entity, "member_epoch", -1),
+        topic_ids=_topic_ids(entity),
     )
 
 
@@ -187,5 +194,6 @@ TO_REQUEST: Final[Mapping[int, Callable[[Any], GroupRequest]]] = MappingProxyTyp
         api_keys.DELETE_GROUPS: _delete_groups,
         api_keys.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
         api_keys.CONSUMER_GROUP_DESCRIBE: _consumer_describe,
+        **transaction_codec.TO_REQUEST,
     }
 )

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
+from actors.protocol.transaction_messages import NO_PRODUCER_ID
 from actors.topics.errors import LogError
 
 HEADER_BYTES = 61
@@ -36,7 +37,9 @@ _LOG_APPEND_TIME_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
 ZSTD = 4
-NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+_CONTROL_KEY = struct.Struct(">hh")
+_CONTROL_VALUE = struct.Struct(">hi")
 assert _HEADER.size == HEADER_BYTES
 
 
@@ -56,6 +59,10 @@ class BatchHeader(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL_BIT)
 
     @property
     def compression(self) -> int:
@@ -118,8 +125,8 @@ def _check_contents(header: BatchHeader, zstd_allowed: bool) -> None:
         raise LogError(ErrorCode.invalid_record, f"{header.record_count} records do not fit this batch")
     if header.attributes & _CONTROL_BIT:
         raise LogError(ErrorCode.invalid_record, "Clients are not allowed to write control records")
-    if header.attributes & _TRANSACTIONAL_BIT:
-        raise LogError(ErrorCode.invalid_txn_state, "There are no transactions here.")
+    if header.is_transactional and header.producer_id == NO_PRODUCER_ID:
+        raise LogError(ErrorCode.invalid_record, "A transactional record batch without a producer id")
     if header.compression > ZSTD:
         raise LogError(ErrorCode.corrupt_message, f"Unknown compression type {header.compression}.")
     if header.compression == ZSTD and not zstd_allowed:
@@ -143,6 +150,34 @@ def placed(records: bytes, base_offset: int, leader_epoch: int, log_append_time_
         _ATTRIBUTES.pack_into(batch, _CRC_FROM, attributes | _LOG_APPEND_TIME_BIT)
         _MAX_TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, log_append_time_ms)
         _CRC.pack_into(batch, _CRC_FROM - _CRC.size, crc32c(memoryview(batch)[_CRC_FROM:]))
+    return bytes(batch)
+
+
+def transactional_producer(records: bytes | None) -> tuple[int, int] | None:
+    """Producer id and epoch of a transactional batch; None for any other, damaged ones too."""
+    if records is None or len(records) < HEADER_BYTES or records[_MAGIC_AT] != MAGIC:
+        return None
+    header = read_header(records)
+    return (header.producer_id, header.producer_epoch) if header.is_transactional else None
+
+
+def end_marker(
+    producer: tuple[int, int], committed: bool, coordinator_epoch: int, timestamp_ms: int
+) -> bytes:
+    """A control batch that ends a transaction of `producer`, to be `placed`; org.apache.kafka
+    EndTransactionMarker and ControlRecordType."""
+    key, value = _CONTROL_KEY.pack(0, int(committed)), _CONTROL_VALUE.pack(0, coordinator_epoch)
+    body = b"\0\0\0" + bytes((2 * len(key),)) + key + bytes((2 * len(value),)) + value + b"\0"
+    record = bytes((2 * len(body),)) + body
+    attributes = _TRANSACTIONAL_BIT | _CONTROL_BIT
+    length = HEADER_BYTES - _LENGTH_FROM + len(record)
+    batch = bytearray(
+        _HEADER.pack(
+            0, length, 0, MAGIC, 0, attributes, 0, timestamp_ms, timestamp_ms, *producer, NO_SEQUENCE, 1
+        )
+        + record
+    )
+    _CRC.pack_into(batch, _CRC_FROM - _CRC.size, crc32c(memoryview(batch)[_CRC_FROM:]))
     return bytes(batch)
 
 

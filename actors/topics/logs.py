@@ -7,6 +7,7 @@ from actors.metadata.topic_configs import entries
 from actors.spec import BrokerSettings
 from actors.topics.floor import FloorFile, FloorStore, OffsetsFloor
 from actors.topics.partition_log import Appended, LogSettings, PartitionLog
+from actors.topics.transactions import Marker
 from actors.topics.waiting import AppendWaiters, PartitionKey
 
 LOGS_BYTES_MAX = 1024 * 1024 * 1024
@@ -69,17 +70,27 @@ class TopicLogs:
         now_ms: int,
         *,
         zstd_allowed: bool = True,
+        guard: object = None,
     ) -> Appended:
         """Append and wake whoever waits for it. Raises LogError, OSError (nothing was appended)."""
         log = self.log(topic, partition)
         before = log.size_bytes
-        appended = log.append(records, now_ms, zstd_allowed=zstd_allowed)
+        appended = log.append(records, now_ms, zstd_allowed=zstd_allowed, guard=guard)
         self._bytes += log.size_bytes - before
         if self._bytes > self._bytes_max:
             self._shrink(but=log)
         if appended.size_bytes:
             self.waiters.appended((topic.topic_id, partition), appended.size_bytes)
         return appended
+
+    def end_transaction(self, topic: TopicImage, partition: int, marker: Marker, now_ms: int) -> None:
+        """Append a marker and wake whoever waits: what he waits for may be readable now. Raises LogError,
+        OSError (nothing was appended)."""
+        log = self.log(topic, partition)
+        before = log.size_bytes
+        log.end_transaction(marker, now_ms)
+        self._bytes += log.size_bytes - before
+        self.waiters.interrupt((topic.topic_id, partition))
 
     def delete_records(self, topic: TopicImage, partition: int, before_offset: int) -> int:
         """The log's new start. Raises LogError."""

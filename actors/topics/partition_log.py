@@ -1,7 +1,7 @@
 """One partition's log: whole record batches in memory, oldest dropped first.
 
 Offsets only rise. Nothing is replicated, nothing is compacted, and what is dropped is gone: this is enough
-to run real producers and consumers against the tier, and no message store (design.md section 2).
+to run real producers and consumers against the tier, and no message store.
 """
 
 from __future__ import annotations
@@ -12,9 +12,19 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.topics.batch import NO_PRODUCER_ID, check_produced, first_since, newest, placed
+from actors.protocol.transaction_messages import NO_PRODUCER_ID
+from actors.topics.batch import (
+    BatchHeader,
+    check_produced,
+    end_marker,
+    first_since,
+    newest,
+    placed,
+    read_header,
+)
 from actors.topics.errors import LogError
 from actors.topics.producers import Producers
+from actors.topics.transactions import LogTransactions, Marker
 
 LEADER_EPOCH = 0
 """A log ends with its leader, so none has a second epoch."""
@@ -64,13 +74,16 @@ class PartitionLog:
         self.size_bytes = 0
         self._reserve = reserve
         self._producers = Producers()
+        self.transactions = LogTransactions()
         self._batches: list[_Batch] = []
         self._base_offsets: list[int] = []
         self._first = 0
         """Index of the first batch that is not dropped; those before it are removed now and then."""
 
-    def append(self, records: bytes | None, now_ms: int, *, zstd_allowed: bool = True) -> Appended:
-        """Append what a Produce request brings for this partition.
+    def append(
+        self, records: bytes | None, now_ms: int, *, zstd_allowed: bool = True, guard: object = None
+    ) -> Appended:
+        """Append what a Produce request brings for this partition. `guard`: see `transactions`.
 
         Raises LogError, or what `reserve` raises, having changed nothing.
         """
@@ -81,6 +94,37 @@ class PartitionLog:
             before = self._producers.check(header)
             if before is not None:
                 return Appended(before.base_offset, before.log_append_time_ms, 0)
+            producer = (header.producer_id, header.producer_epoch)
+            self.transactions.check(*producer, transactional=header.is_transactional, guard=guard)
+        appended = self._placed(records, header, now_ms)
+        if idempotent:
+            self._producers.appended(header, appended.base_offset, appended.log_append_time_ms)
+            if header.is_transactional:
+                self.transactions.appended(*producer, appended.base_offset)
+        self.expire(now_ms)
+        return appended
+
+    def end_transaction(self, marker: Marker, now_ms: int) -> Appended:
+        """Append a COMMIT or ABORT marker, whether or not the producer has an open transaction here.
+
+        Raises LogError for a late one, or what `reserve` raises, having changed nothing.
+        """
+        self.transactions.check_marker(marker)
+        producer = (marker.producer_id, marker.producer_epoch)
+        batch = end_marker(producer, marker.committed, marker.coordinator_epoch, now_ms)
+        appended = self._placed(batch, read_header(batch), now_ms)
+        self._producers.fence(*producer)
+        self.transactions.ended(marker, appended.base_offset)
+        self._start_at(self.transactions.must_drop_before)
+        self.expire(now_ms)
+        return appended
+
+    @property
+    def stable_offset(self) -> int:
+        """Consumers of committed records read up to here (KIP-98)."""
+        return max(self.transactions.stable_offset(self.end_offset), self.log_start_offset)
+
+    def _placed(self, records: bytes, header: BatchHeader, now_ms: int) -> Appended:
         base_offset = self.end_offset
         last_offset = base_offset + header.last_offset_delta
         self._reserve(last_offset + 1)
@@ -91,13 +135,17 @@ class PartitionLog:
         self._base_offsets.append(base_offset)
         self.end_offset = last_offset + 1
         self.size_bytes += len(data)
-        if idempotent:
-            self._producers.appended(header, base_offset, append_time_ms)
-        self.expire(now_ms)
         return Appended(base_offset, append_time_ms, len(data))
 
     def read(self, offset: int, bytes_max: int, *, at_least_one: bool = True) -> bytes:
-        """Whole batches from the one that holds `offset` on, b"" at the log's end.
+        """Whole batches from the one that holds `offset` on, b"" at the log's end; see `read_before`."""
+        return self.read_before(self.end_offset, offset, bytes_max, at_least_one=at_least_one)[0]
+
+    def read_before(
+        self, before_offset: int, offset: int, bytes_max: int, *, at_least_one: bool = True
+    ) -> tuple[bytes, int]:
+        """Whole batches from the one that holds `offset` on, none that reaches `before_offset`, and the
+        offset behind them.
 
         `at_least_one`: the first batch is given even if it is larger than `bytes_max`, so that a consumer
         never stands still before a big record (KIP-74). Raises LogError with OFFSET_OUT_OF_RANGE.
@@ -107,14 +155,16 @@ class PartitionLog:
         index = self._index(offset)
         pieces: list[bytes] = []
         left = bytes_max
-        while index < len(self._batches):
+        next_offset = offset
+        while index < len(self._batches) and self._batches[index].last_offset < before_offset:
             data = self._batches[index].data
             if len(data) > left and (pieces or not at_least_one):
                 break
             pieces.append(data)
             left -= len(data)
+            next_offset = self._batches[index].last_offset + 1
             index += 1
-        return b"".join(pieces)
+        return b"".join(pieces), next_offset
 
     def offset_for_time(self, timestamp_ms: int) -> FoundOffset | None:
         """The first record whose timestamp is at least `timestamp_ms`; in a compressed batch, its first."""
@@ -171,6 +221,7 @@ class PartitionLog:
             self.size_bytes -= len(self._batches[self._first].data)
             self._batches[self._first] = _DROPPED
             self._first += 1
+        self.transactions.truncate(self.log_start_offset)
         # Removing from a list's front moves all that follows, so it waits until half of the list is gone.
         if self._first >= _COMPACT_AT and self._first * 2 >= len(self._batches):
             del self._batches[: self._first], self._base_offsets[: self._first]

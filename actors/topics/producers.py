@@ -1,6 +1,6 @@
 """What idempotent producers have appended to one partition: duplicates are told, gaps are refused.
 
-The rules are org.apache.kafka ProducerAppendInfo's and ProducerStateEntry's, without transactions. The
+The rules are org.apache.kafka ProducerAppendInfo's and ProducerStateEntry's; `transactions` has the rest. The
 state is lost with the broker, as the log is; an unknown producer may then begin with any sequence.
 """
 
@@ -67,8 +67,8 @@ class Producers:
                 f"Epoch of producer {header.producer_id} is {header.producer_epoch}, "
                 f"which is smaller than the last seen epoch {producer.epoch}",
             )
-        newer = header.producer_epoch > producer.epoch
-        expected = 0 if newer else _add(producer.batches[-1].last_sequence, 1)
+        first_batch = header.producer_epoch > producer.epoch or not producer.batches
+        expected = 0 if first_batch else _add(producer.batches[-1].last_sequence, 1)
         if first != expected:
             raise LogError(
                 ErrorCode.out_of_order_sequence_number,
@@ -86,6 +86,12 @@ class Producers:
         self._producers.move_to_end(header.producer_id)
         if len(self._producers) > PRODUCERS_MAX:
             self._producers.popitem(last=False)
+
+    def fence(self, producer_id: int, producer_epoch: int) -> None:
+        """A marker of this epoch: older ones may not append any more."""
+        producer = self._producers.get(producer_id)
+        if producer is not None and producer.epoch < producer_epoch:
+            self._producers[producer_id] = _Producer(producer_epoch)
 
 
 def _add(sequence: int, increment: int) -> int:

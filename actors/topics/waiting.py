@@ -1,4 +1,4 @@
-"""Fetches that wait for records: woken by appends, never by polling (clients.md section 1.4).
+"""Fetches that wait for records: woken by appends, never by polling.
 
 A waiter says how many bytes it lacks; every append to one of its partitions takes from that, and the one
 that takes the last of it wakes it. There are at most as many waiters as connections, because a connection

@@ -12,10 +12,42 @@ from importlib.metadata import entry_points
 
 import typer
 
-from cluster.cli import backup, config, demo, down, groups, journal, leaders, replicas, status, topics, up
+from cluster.cli import (
+    acls,
+    backup,
+    config,
+    demo,
+    down,
+    groups,
+    journal,
+    leaders,
+    metrics,
+    offsets,
+    replicas,
+    status,
+    topics,
+    up,
+    users,
+)
 from cluster.cli.common import examples, unwrap_help
 
-MODULES = (up, demo, status, down, topics, groups, leaders, replicas, backup, journal, config)
+MODULES = (
+    up,
+    demo,
+    status,
+    down,
+    topics,
+    groups,
+    offsets,
+    users,
+    acls,
+    leaders,
+    replicas,
+    backup,
+    journal,
+    metrics,
+    config,
+)
 ENTRY_POINT_GROUP = "groupd.commands"
 
 app = typer.Typer(

@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -53,6 +53,23 @@ def errors() -> Iterator[None]:
         fail(str(error))
     except KeyboardInterrupt:
         fail("interrupted", 130)
+
+
+def assignments(option: str, texts: Iterable[str] | None) -> dict[str, str]:
+    """What NAME=VALUE of an option that may be repeated says. Raises TierError."""
+    parsed = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise TierError(f"{option} {text}: NAME=VALUE is expected")
+        parsed[name] = value
+    return parsed
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line each row, never wrapped: a pipe reads them as well as a person does."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def print_json(value: Any) -> None:

@@ -33,6 +33,7 @@ def summary(tier: TierFile, data_dir: Path, statuses: Mapping[str, Status]) -> d
                 "port": node.port,
                 "rack": node.rack,
                 **{key: status.get(key) for key in ("pid", "connections", "topics", "image_version")},
+                "metrics_port": status.get("metrics_port"),
                 "problem": _problem(status),
             }
         )

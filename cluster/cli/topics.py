@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from cluster import tier_file
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     BootstrapOption,
     DataDirOption,
     JsonOption,
+    assignments,
     console,
     errors,
     examples,
     print_json,
 )
+from cluster.cli.kafka import CommandConfigOption, reached
 
 if TYPE_CHECKING:
     from cluster.kafka_admin import KafkaAdmin
@@ -35,13 +36,12 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands, name="topics")
 
 
-def admin_for(bootstrap: str | None, data_dir: Path) -> KafkaAdmin:
+def admin_for(bootstrap: str | None, command_config: Path | None, data_dir: Path) -> KafkaAdmin:
     """An admin client for the named Kafka, or for the tier of a data directory. Raises TierError."""
     from cluster.kafka_admin import KafkaAdmin  # librdkafka takes a moment to load
 
-    if bootstrap is None:
-        bootstrap = tier_file.require_running(data_dir)[1].bootstrap
-    return KafkaAdmin(bootstrap)
+    properties = reached(bootstrap, command_config, data_dir)
+    return KafkaAdmin(properties.bootstrap, properties.librdkafka())
 
 
 @commands.command(
@@ -57,14 +57,15 @@ def create(
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create a topic."""
     with errors():
-        from cluster.kafka_admin import parse_configs
-
-        configs = parse_configs(config or [])
-        admin_for(bootstrap, data_dir).create_topic(name, partitions, replication_factor, configs)
+        configs = assignments("--config", config)
+        admin_for(bootstrap, command_config, data_dir).create_topic(
+            name, partitions, replication_factor, configs
+        )
     if as_json:
         print_json({"created": name})
     else:
@@ -76,11 +77,12 @@ def list_(
     internal: Annotated[bool, typer.Option("--internal", help="With Kafka's own topics.")] = False,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List topics with their partitions."""
     with errors():
-        topics = admin_for(bootstrap, data_dir).list_topics()
+        topics = admin_for(bootstrap, command_config, data_dir).list_topics()
     topics = [topic for topic in topics if internal or not topic["internal"]]
     if as_json:
         print_json(topics)
@@ -99,11 +101,12 @@ def delete(
     names: Annotated[list[str], typer.Argument(help="The topics.")],
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete topics, with everything in them and all offsets committed for them."""
     with errors():
-        admin_for(bootstrap, data_dir).delete_topics(names)
+        admin_for(bootstrap, command_config, data_dir).delete_topics(names)
     if as_json:
         print_json({"deleted": names})
     else:

@@ -12,15 +12,13 @@ import pytest
 
 from actors import state_source
 from actors.contract import Request
-from actors.coordinator.records import OFFSET_COMMIT, RECORD_TYPES
+from actors.coordinator.records import OFFSET_COMMIT
 from actors.coordinator.restore import RESTORE, RestoreRequest
-from actors.coordinator.settings import GroupSettings
-from actors.coordinator.shard import CoordinatorShard
-from actors.metadata.image import MetadataImage
-from actors.replica import RecordType
 from actors.replica_host import ReplicaHost
 from actors.spec import NodeSpec, TierSpec, copies
 from actors.state_source import PIECE_BYTES_MAX, StateSource
+from tests.coordinator.shards import new_shard
+from tests.replica.alone import TYPES
 
 RECORDS = 5_000
 DEADLINE_S = 10.0
@@ -44,8 +42,8 @@ class Source(StateSource):
             spec,
             "partition-0",
             0,
-            new_shard=lambda: CoordinatorShard(GroupSettings(), lambda: "id", MetadataImage()),
-            record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
+            new_shard=new_shard,
+            record_types=TYPES,
             release=lambda _, answer: self.answers.append(answer),
             on_events=lambda _: None,
             on_turn=lambda: None,

@@ -15,6 +15,7 @@ from kio.serial import entity_reader, entity_writer
 from actors.api.broker_apis import BrokerApis
 from actors.metadata.commands import Command, CommandResult, ReportLeader
 from actors.protocol import codec
+from actors.protocol.api_keys import DESCRIBE_CONFIGS
 from actors.protocol.headers import Header
 from actors.protocol.versions import VERSIONS
 from actors.spec import BrokerSettings
@@ -84,6 +85,30 @@ class Broker:
         if answer is None:
             return None
         return read_answer(api_key, version, codec.encode_entity(api_key, version, CORRELATION_ID, answer))
+
+
+async def describe_configs(
+    broker: Broker, version: int, kind: int, name: str, keys: tuple[str, ...] | None = None
+) -> Any:
+    """The result of the one resource; `keys` None: all of its configs."""
+    resource = part(
+        DESCRIBE_CONFIGS,
+        version,
+        "DescribeConfigsResource",
+        resource_type=kind,
+        resource_name=name,
+        configuration_keys=keys,
+    )
+    answer = await broker.ask(
+        DESCRIBE_CONFIGS,
+        version,
+        resources=(resource,),
+        include_synonyms=True,
+        include_documentation=True,
+    )
+    (result,) = answer.results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
 
 
 def read_answer(api_key: int, version: int, frame: bytes) -> Any:

@@ -12,10 +12,11 @@ from kio.schema.errors import ErrorCode
 from actors.metadata.commands import CreateTopics, NewTopic
 from actors.metadata.topic_configs import TOPIC_CONFIGS
 from actors.protocol.api_keys import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
-from tests.api.brokers import Broker, brokers, part, versions
+from tests.api.brokers import brokers, describe_configs, part, versions
 
 TOPIC = 2
 BROKER = 4
+CLIENT_METRICS = 16
 GROUP = 32
 
 
@@ -23,38 +24,15 @@ def run(story: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(story, 20))
 
 
-async def describe(
-    broker: Broker, version: int, kind: int, name: str, keys: tuple[str, ...] | None = None
-) -> Any:
-    resource = part(
-        DESCRIBE_CONFIGS,
-        version,
-        "DescribeConfigsResource",
-        resource_type=kind,
-        resource_name=name,
-        configuration_keys=keys,
-    )
-    answer = await broker.ask(
-        DESCRIBE_CONFIGS,
-        version,
-        resources=(resource,),
-        include_synonyms=True,
-        include_documentation=True,
-    )
-    (result,) = answer.results
-    assert (result.resource_type, result.resource_name) == (kind, name)
-    return result
-
-
 @pytest.mark.parametrize("version", versions(DESCRIBE_CONFIGS))
 def test_a_topics_configs_show_value_source_and_what_lies_beneath(version: int) -> None:
     async def story() -> None:
         controller, (one, *_) = brokers()
         controller.decide(CreateTopics((NewTopic("t", configs=(("retention.ms", "9"),)),)))
-        everything = await describe(one, version, TOPIC, "t")
+        everything = await describe_configs(one, version, TOPIC, "t")
         assert {config.name for config in everything.configs} == set(TOPIC_CONFIGS)
-        assert (await describe(one, version, TOPIC, "t", ())).configs == everything.configs
-        (config,) = (await describe(one, version, TOPIC, "t", ("retention.ms", "nope"))).configs
+        assert (await describe_configs(one, version, TOPIC, "t", ())).configs == everything.configs
+        (config,) = (await describe_configs(one, version, TOPIC, "t", ("retention.ms", "nope"))).configs
         assert (config.value, config.config_source, config.read_only) == ("9", 1, False)
         assert [(s.name, s.value, s.source) for s in config.synonyms] == [
             ("retention.ms", "9", 1),
@@ -71,12 +49,12 @@ def test_a_topics_configs_show_value_source_and_what_lies_beneath(version: int) 
 def test_a_brokers_settings_are_shown_read_only_by_that_broker(version: int) -> None:
     async def story() -> None:
         _, (one, *_) = brokers()
-        result = await describe(one, version, BROKER, "1")
+        result = await describe_configs(one, version, BROKER, "1")
         shown = {config.name: config.value for config in result.configs}
         assert (shown["num.partitions"], shown["auto.create.topics.enable"]) == ("3", "true")
         assert shown["broker.id"] == "1"
         assert all(config.read_only for config in result.configs)
-        assert (await describe(one, version, BROKER, "")).configs == ()
+        assert (await describe_configs(one, version, BROKER, "")).configs == ()
 
     run(story())
 
@@ -88,13 +66,14 @@ def test_a_brokers_settings_are_shown_read_only_by_that_broker(version: int) -> 
         (TOPIC, "no good", ErrorCode.invalid_topic_exception),
         (BROKER, "2", ErrorCode.invalid_request),
         (BROKER, "x", ErrorCode.invalid_request),
-        (GROUP, "g", ErrorCode.invalid_request),
+        (GROUP, "", ErrorCode.invalid_request),
+        (CLIENT_METRICS, "m", ErrorCode.invalid_request),
     ],
 )
 def test_what_has_no_configs_here_is_refused_in_words(kind: int, name: str, code: ErrorCode) -> None:
     async def story() -> None:
         _, (one, *_) = brokers()
-        result = await describe(one, 4, kind, name)
+        result = await describe_configs(one, 4, kind, name)
         assert (result.error_code, result.configs) == (code, ())
         assert result.error_message
 
@@ -131,7 +110,7 @@ def test_topic_configs_change_and_other_resources_are_refused_in_their_place(ver
             resources=(
                 resource(BROKER, "1", "5"),
                 resource(TOPIC, "t", "5"),
-                resource(GROUP, "g", "5"),
+                resource(CLIENT_METRICS, "g", "5"),
                 resource(TOPIC, "u", "x"),
             ),
             validate_only=False,

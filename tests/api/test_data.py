@@ -81,8 +81,6 @@ def test_where_a_record_may_not_go_is_told_by_code() -> None:
         assert (await produce(one, 9, good, partition=-1)).error_code == unknown
         assert (await produce(one, 9, good, topic="none")).error_code == unknown
         assert (await produce(one, 9, good, acks=2)).error_code == ErrorCode.invalid_required_acks
-        transactional = await produce(one, 9, good, transactional_id="tx")
-        assert transactional.error_code == ErrorCode.transactional_id_authorization_failed
         assert (await produce(one, 9, None)).error_code == ErrorCode.invalid_record
 
     run(story())
@@ -181,11 +179,11 @@ def test_records_are_deleted_up_to_an_offset(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(api_keys.INIT_PRODUCER_ID))
 def test_producer_ids_are_never_given_twice_in_the_tier(version: int) -> None:
-    async def init(broker: Broker, transactional_id: str | None = None) -> tuple[int, int, int]:
+    async def init(broker: Broker) -> tuple[int, int, int]:
         answer = await broker.ask(
             api_keys.INIT_PRODUCER_ID,
             version,
-            transactional_id=transactional_id,
+            transactional_id=None,
             transaction_timeout=timedelta(seconds=1),
         )
         return answer.error_code, answer.producer_id, answer.producer_epoch
@@ -196,9 +194,6 @@ def test_producer_ids_are_never_given_twice_in_the_tier(version: int) -> None:
         assert {(error, epoch) for error, _, epoch in answers} == {(0, 0)}
         assert len({producer_id for _, producer_id, _ in answers}) == 3_000
         assert len(controller.submitted) == 4
-        refused = ErrorCode.transactional_id_authorization_failed
-        assert await init(one, "tx") == (refused, -1, -1)
-        assert await init(one, "") == (ErrorCode.invalid_request, -1, -1)
         controller.failure = TimeoutError()
         left = [await init(one) for _ in range(501)]
         assert [error for error, _, _ in left] == [0] * 500 + [ErrorCode.coordinator_load_in_progress]

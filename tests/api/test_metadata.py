@@ -228,12 +228,11 @@ def test_fresher_news_of_leaders_counts_over_the_image() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_transactions_and_share_groups_are_refused_for_good(version: int) -> None:
+def test_transactions_have_coordinators_and_share_groups_have_none(version: int) -> None:
     async def story() -> None:
         _, (one, *_) = brokers()
-        assert (await find(one, version, "t", 1)).error_code == (
-            ErrorCode.transactional_id_authorization_failed
-        )
+        of_transaction, of_group = await find(one, version, "t", 1), await find(one, version, "t", 0)
+        assert (of_transaction.error_code, of_transaction.node_id) == (ErrorCode.none, of_group.node_id)
         for key_type in (2, 9):
             assert (await find(one, version, "t", key_type)).error_code == ErrorCode.invalid_request
 

@@ -21,8 +21,12 @@ PURE = (
     "actors/coordinator",
     "actors/metadata",
     "actors/assignors",
+    "actors/security",
+    "actors/held_heartbeats.py",
     "actors/replica.py",
     "actors/snapshot_build.py",
+    "storage/history/calls.py",
+    "storage/history/judge",
     "cluster/placement.py",
     "cluster/repair.py",
 )

@@ -20,6 +20,7 @@ BUILT_IN = {
     "config",
     "topics",
     "groups",
+    "offsets",
     "leaders",
     "replicas",
     "journal",

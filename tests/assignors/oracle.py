@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable, Mapping
 
+from actors.assignors.arrays import GroupArrays
+from actors.assignors.lists import GroupLists
+from actors.assignors.registry import OWN
 from actors.assignors.spec import Assignment, AssignmentSpec, MemberSpec
 from actors.coordinator import partitions
 
 Partition = tuple[bytes, int]
+Racks = Mapping[Partition, str | None]
 
 
 def tid(number: int) -> bytes:
@@ -19,7 +24,8 @@ def member(name: str, topics: list[int], target: list[tuple[int, int]] = (), **m
     lists: dict[bytes, list[int]] = {}
     for topic, number in target:
         lists.setdefault(tid(topic), []).append(number)
-    return MemberSpec(name, more.get("instance"), frozenset(map(tid, topics)), partitions.from_lists(lists))
+    target = partitions.from_lists(lists)
+    return MemberSpec(name, more.get("instance"), frozenset(map(tid, topics)), target, more.get("rack"))
 
 
 def spec_of(members: list[MemberSpec], counts: list[int]) -> AssignmentSpec:
@@ -27,6 +33,20 @@ def spec_of(members: list[MemberSpec], counts: list[int]) -> AssignmentSpec:
     return AssignmentSpec(
         tuple(members), {tid(t): number for t, number in enumerate(counts) if tid(t) in named}
     )
+
+
+def assigned(name: str, spec: AssignmentSpec, racks: Racks | None = None) -> Assignment:
+    """What the assignor of that name gives everybody, whichever way the group is kept."""
+    by_lists, by_arrays = (
+        OWN[name].assign(group, racks_of(spec, racks or {})).assignment()
+        for group in (GroupLists.of(spec), GroupArrays.of(spec))
+    )
+    assert by_lists == by_arrays
+    return by_lists
+
+
+def racks_of(spec: AssignmentSpec, racks: Racks) -> Callable[[bytes], list[str | None]]:
+    return lambda topic: [racks.get((topic, p)) for p in range(spec.partition_counts[topic])]
 
 
 def with_targets(spec: AssignmentSpec, assignment: Assignment) -> AssignmentSpec:
@@ -41,7 +61,7 @@ def pairs(target: partitions.TopicPartitions) -> list[Partition]:
 
 def ordered(spec: AssignmentSpec) -> list[MemberSpec]:
     having = [one for one in spec.members if one.topic_ids]
-    return sorted(having, key=lambda one: (one.instance_id or one.member_id, one.member_id))
+    return sorted(having, key=lambda one: (one.instance_id is None, one.instance_id or "", one.member_id))
 
 
 def present_owners(spec: AssignmentSpec) -> dict[Partition, str]:
@@ -53,61 +73,111 @@ def present_owners(spec: AssignmentSpec) -> dict[Partition, str]:
     return owners
 
 
-def share(slots: list[object], present: dict[object, str], names: list[str]) -> dict[object, str]:
-    """Each slot to a member: keep up to the quota, the first who have more keep one more, fill the rest."""
-    quota, extra = divmod(len(slots), len(names))
-    had = Counter(present[slot] for slot in slots if slot in present)
-    room = dict.fromkeys(names, quota)
-    for want_more in (True, False):
-        for name in names:
-            if extra and room[name] == quota and (had[name] > quota or not want_more):
-                room[name] += 1
-                extra -= 1
-    owners: dict[object, str] = {}
-    for slot in slots:
-        name = present.get(slot)
-        if name is not None and room[name]:
-            owners[slot] = name
-            room[name] -= 1
-    position = 0
-    for slot in slots:
-        if slot not in owners:
-            while not room[names[position]]:
-                position = (position + 1) % len(names)
-            owners[slot] = names[position]
-            room[names[position]] -= 1
-    return owners
-
-
-def collect(spec: AssignmentSpec, owners: dict[object, str]) -> Assignment:
+def collect(spec: AssignmentSpec, owners: dict[Partition, str]) -> Assignment:
     lists: dict[str, dict[bytes, list[int]]] = {one.member_id: {} for one in spec.members}
     for (topic, p), name in owners.items():
         lists[name].setdefault(topic, []).append(p)
     return {name: partitions.from_lists(topics) for name, topics in lists.items()}
 
 
-def uniform_twin(spec: AssignmentSpec) -> Assignment:
-    """For homogeneous groups."""
-    slots = [
-        (topic, p) for topic in sorted(spec.partition_counts) for p in range(spec.partition_counts[topic])
+def topic_sets(spec: AssignmentSpec) -> list[tuple[list[str], list[bytes]]]:
+    """Topics that have the same subscribers, and those, in the order in which uniform fills them."""
+    sets: dict[tuple[str, ...], list[bytes]] = {}
+    for topic in sorted(topic for topic, count in spec.partition_counts.items() if count):
+        names = tuple(one.member_id for one in ordered(spec) if topic in one.topic_ids)
+        sets.setdefault(names, []).append(topic)
+    weight = {names: sum(map(spec.partition_counts.__getitem__, topics)) for names, topics in sets.items()}
+    first = sorted(sets, key=lambda names: sets[names][0])
+    return [
+        (list(names), sets[names])
+        for names in sorted(first, key=lambda names: (-weight[names] / len(names), len(names)))
     ]
-    names = [one.member_id for one in ordered(spec)]
-    owners = share(list(slots), dict(present_owners(spec)), names) if slots else {}
+
+
+def fair_rooms(names: list[str], base: Counter[str], kept: Counter[str], slots: int) -> Counter[str]:
+    """One after the other to who has least; who then is above the others keeps that if it had it."""
+    rooms: Counter[str] = Counter()
+    for _ in range(slots):
+        rooms[min(names, key=lambda name: base[name] + rooms[name])] += 1
+    level = min(base[name] + rooms[name] for name in names)
+    extra = 0
+    for name in names:
+        if rooms[name] and base[name] + rooms[name] > level:
+            rooms[name] -= 1
+            extra += 1
+    for wants in (True, False):
+        for name in names:
+            if extra and base[name] + rooms[name] == level and (kept[name] > rooms[name]) == wants:
+                rooms[name] += 1
+                extra -= 1
+    return rooms
+
+
+def uniform_twin(spec: AssignmentSpec) -> Assignment:
+    """What is free first, then set of topics after set of topics, until nothing moves any more."""
+    before = present_owners(spec)
+    owners = dict(before)
+    for names, topics in topic_sets(spec) if len(topic_sets(spec)) > 1 else ():
+        slots = [(topic, p) for topic in topics for p in range(spec.partition_counts[topic])]
+        free = [slot for slot in slots if slot not in owners]
+        given = fair_rooms(names, Counter(owners.values()), Counter(), len(free))
+        owners.update(zip(free, (name for name in names for _ in range(given[name])), strict=True))
+    moved = True
+    rounds = 0
+    while moved and rounds < 100:
+        moved = False
+        for names, topics in topic_sets(spec):
+            slots = [(topic, p) for topic in topics for p in range(spec.partition_counts[topic])]
+            kept = Counter(owners[slot] for slot in slots if slot in owners)
+            load = Counter(owners.values())
+            rooms = fair_rooms(names, Counter({n: load[n] - kept[n] for n in names}), kept, len(slots))
+            if rooms == +kept:
+                continue
+            moved = True
+            refill(slots, owners, before, rooms, names)
+        rounds += 1
     return collect(spec, owners)
 
 
+def refill(
+    slots: list[Partition],
+    owners: dict[Partition, str],
+    before: dict[Partition, str],
+    rooms: Counter[str],
+    names: list[str],
+) -> None:
+    """Everybody keeps up to the room, rather what it had before; the rest goes back, and then in order."""
+    room, free = Counter(rooms), []
+    for sticky in (True, False):
+        for slot in slots:
+            name = owners.get(slot)
+            if name is None:
+                free += [slot] if sticky else []
+            elif (before.get(slot) == name) == sticky:
+                if room[name]:
+                    room[name] -= 1
+                else:
+                    free.append(slot)
+    for slot in free:
+        owners.pop(slot, None)
+    for slot in sorted(free):
+        name = before.get(slot)
+        if name in names and room[name]:
+            owners[slot] = name
+            room[name] -= 1
+            free.remove(slot)
+    rooms_left = (name for name in names for _ in range(room[name]))
+    owners.update(zip(sorted(free), rooms_left, strict=True))
+
+
 def range_twin(spec: AssignmentSpec) -> Assignment:
-    present, owners = present_owners(spec), {}
-    alike: dict[tuple[int, tuple[str, ...]], list[bytes]] = {}
-    for topic in sorted(spec.partition_counts):
-        names = tuple(one.member_id for one in ordered(spec) if topic in one.topic_ids)
-        alike.setdefault((spec.partition_counts[topic], names), []).append(topic)
-    for (count, names), topics in alike.items():
-        assigned = [sum((topic, p) in present for p in range(count)) for topic in topics]
-        lead = topics[assigned.index(max(assigned))]
-        slots = {p: present[lead, p] for p in range(count) if (lead, p) in present}
-        shared = share(list(range(count)), dict(slots), list(names))
-        owners.update({(topic, p): shared[p] for topic in topics for p in range(count)})
+    owners: dict[Partition, str] = {}
+    for topic, count in spec.partition_counts.items():
+        names = [one.member_id for one in ordered(spec) if topic in one.topic_ids]
+        numbers = iter(range(count))
+        for place, name in enumerate(names):
+            for _ in range(count // len(names) + (place < count % len(names))):
+                owners[topic, next(numbers)] = name
     return collect(spec, owners)
 
 
@@ -145,6 +215,28 @@ def fewest_moves(spec: AssignmentSpec) -> int:
     quota, extra = divmod(sum(spec.partition_counts.values()), len(names))
     over = sorted((owned[name] - quota for name in names if owned[name] > quota), reverse=True)
     return sum(over) - min(extra, len(over))
+
+
+def matches(spec: AssignmentSpec, assignment: Assignment, racks: Racks) -> int:
+    """Partitions that are with a member of their rack."""
+    rack = {one.member_id: one.rack_id for one in spec.members}
+    owners = {pair: name for name, target in assignment.items() for pair in pairs(target)}
+    return sum(rack[name] is not None and rack[name] == racks.get(pair) for pair, name in owners.items())
+
+
+def most_matches(spec: AssignmentSpec, assignment: Assignment, racks: Racks) -> int:
+    """As many as there can be while everybody has as many partitions of each set of topics as now: every
+    member of a rack can take every partition of it."""
+    rack = {one.member_id: one.rack_id for one in spec.members}
+    most = 0
+    for _, topics in topic_sets(spec):
+        room: Counter[str | None] = Counter()
+        for name, target in assignment.items():
+            room[rack[name]] += sum(topic in topics for topic, _ in pairs(target))
+        slots = [(topic, p) for topic in topics for p in range(spec.partition_counts[topic])]
+        there = Counter(racks.get(slot) for slot in slots)
+        most += sum(min(room[each], there[each]) for each in there if each is not None)
+    return most
 
 
 def random_spec(rng: random.Random, *, alike: bool, members: int = 8, counts_max: int = 12) -> AssignmentSpec:

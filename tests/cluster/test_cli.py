@@ -22,6 +22,14 @@ COMMANDS = (
     ["topics", "delete"],
     ["groups", "list"],
     ["groups", "describe"],
+    ["groups", "delete"],
+    ["groups", "delete-offsets"],
+    ["groups", "reset-offsets"],
+    ["groups", "remove-members"],
+    ["groups", "configs"],
+    ["groups", "validate-regex"],
+    ["offsets", "export"],
+    ["offsets", "import"],
 )
 
 

@@ -51,11 +51,12 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
         ({"nodes": "three"}, "nodes = 'three' (flag): a whole number from 1 to 99"),
         ({"journal.sync": "sometimes"}, "journal.sync = 'sometimes' (flag): batch or off"),
         ({"auto.create.topics.enable": "perhaps"}, "true or false"),
-        ({"group.consumer.assignors": "uniform,sticky"}, "a list of uniform or range"),
+        ({"group.consumer.assignors": "uniform,sticky"}, "a list of uniform, range, uniform-rack"),
         (
             {"group.consumer.session.timeout.ms": "1000"},
             "45000 (group.consumer.min.session.timeout.ms) to 60000",
         ),
+        ({"group.heartbeat.hold.clients": "kgo:848"}, "hold.clients = 'kgo:848' (flag): names of client"),
         ({"group.min.session.timeout.ms": "1800000"}, "less than group.max.session.timeout.ms"),
         ({"raft.heartbeat.ms": "300"}, "a third of raft.election.timeout.min.ms"),
         ({"raft.tls.certificate": "/dev/null"}, "TLS needs raft.tls.key and raft.tls.ca too"),

@@ -37,9 +37,12 @@ from actors.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from tests.coordinator.shards import new_shard, numbered
 
 START_MS = 1_700_000_000_000
 RANGE = (("range", b""),)
+AT_ONCE = GroupSettings(group_rebalance_batch_max_ms=0)
+"""Nobody waits for others who may come."""
 
 
 def topic_id(number: int) -> bytes:
@@ -61,14 +64,14 @@ class Driver:
     def __init__(
         self, image: MetadataImage | None = None, settings: GroupSettings | None = None, **topics: int
     ) -> None:
-        self.settings = settings or GroupSettings()
+        self.settings = settings or AT_ONCE
         self.image = image or image_of(1, **topics)
         self.now_ms = START_MS
         self.replies: dict[Token, Any] = {}
         self.events: list[Any] = []
         self.last = Result()
         """What the last decision asked for."""
-        self._ids = count(1)
+        self._new_id = numbered("00000000-0000-0000-0000-{:012}")
         self._tokens = count(1)
         self.committed: dict[Key, Value] = {}
         """Every live record when `commit` was last called."""
@@ -160,9 +163,7 @@ class Driver:
         assert dict(self.restored().records()) == self.records()
 
     def _new_shard(self) -> CoordinatorShard:
-        return CoordinatorShard(
-            self.settings, lambda: f"00000000-0000-0000-0000-{next(self._ids):012}", self.image
-        )
+        return new_shard(self.settings, self.image, new_id=self._new_id)
 
     def _take(self, result: Result) -> None:
         self.last = result
@@ -201,7 +202,7 @@ class Driver:
         """All committed offsets of a group, by OffsetFetch."""
         fetched = self.fetch_group(OffsetFetchGroup(group_id, None))
         assert fetched.error_code == 0
-        return {(topic, p.partition): p.offset for topic, partitions in fetched.topics for p in partitions}
+        return {(topic, row[0]): row[1] for topic, rows in fetched.topics for row in rows}
 
     def delete_offsets(self, group_id: str, topic: str = "t", *partitions: int) -> Any:
         body = OffsetDeleteRequest(group_id, ((topic, partitions),))

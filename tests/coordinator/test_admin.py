@@ -43,8 +43,8 @@ def test_a_simple_group_is_described_and_listed_as_an_empty_classic_group(tier: 
         tier.commit_offsets(group_id)
         assert tier.describe(group_id) == DescribedClassicGroup(NO_ERROR, group_id, "Empty")
     assert tier.list_groups() == [
-        ListedGroup("", "", "Empty", "Classic"),
-        ListedGroup("g", "", "Empty", "Classic"),
+        ListedGroup("", "", "Empty", "classic"),
+        ListedGroup("g", "", "Empty", "classic"),
     ]
 
 

@@ -178,7 +178,7 @@ def test_a_consumer_group_in_the_admin_apis(tier: Driver) -> None:
     )
     assert (tier.describe("c", 5).error_code, tier.describe("c", 5).group_state) == (0, "Dead")
     [listed] = tier.list_groups(types=("consumer",))
-    assert (listed.group_id, listed.protocol_type, listed.group_type) == ("c", "consumer", "Consumer")
+    assert (listed.group_id, listed.protocol_type, listed.group_type) == ("c", "consumer", "consumer")
     assert tier.list_groups(types=("classic",)) == []
     assert tier.delete_groups("c") == {"c": 68}
     assert tier.delete_offsets("c", "t", 0).topics == (("t", ((0, 86),)),)

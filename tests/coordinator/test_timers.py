@@ -1,4 +1,4 @@
-"""The coarse timer wheel: nothing fires early, nothing is lost, moving a deadline is cheap."""
+"""The coarse timer wheel (R1): nothing fires early, nothing is lost, moving a deadline is cheap."""
 
 from __future__ import annotations
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from actors.metadata.commands import (
     SET,
     AllocateProducerIds,
+    AlterGroupConfigs,
+    AlterGroupConfigsResult,
     AlterTopicConfigs,
     AlterTopicConfigsResult,
     CreatedTopic,
@@ -23,7 +25,9 @@ from actors.metadata.commands import (
     DeleteTopics,
     DeleteTopicsResult,
     ForgetReplica,
+    GroupConfigChange,
     GroupCopies,
+    GroupOutcome,
     MorePartitions,
     NewTopic,
     Outcome,
@@ -52,6 +56,7 @@ COMMANDS: tuple[Any, ...] = (
     DeleteTopics((TopicToDelete("a"), TopicToDelete(None, b"\1" * 16))),
     CreatePartitions((MorePartitions("a", 4, ((1,), (2,))), MorePartitions("b", 2)), False),
     AlterTopicConfigs((TopicConfigChange("a", (("retention.ms", SET, "1"),)),), True),
+    AlterGroupConfigs((GroupConfigChange("g", (("consumer.session.timeout.ms", SET, "50000"),)),), True),
     AllocateProducerIds(1),
     RegisterNode(1, "h", 9092, "rack"),
     SetNodeAlive(1, False),
@@ -66,6 +71,7 @@ RESULTS: tuple[Any, ...] = (
     DeleteTopicsResult((DeletedTopic("a", b"\1" * 16), DeletedTopic(None, b"\2" * 16, 100, "no"))),
     CreatePartitionsResult((TopicOutcome("a", 37, "words"),)),
     AlterTopicConfigsResult((TopicOutcome("a"),)),
+    AlterGroupConfigsResult((GroupOutcome("g", 40, "words"),)),
     ProducerIdBlock(0, 1_000, 1_000),
     Outcome(16, None),
 )
@@ -84,9 +90,10 @@ def test_a_message_comes_back_with_its_classes(message: Any) -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
 def test_a_refusal_of_any_command_travels_and_names_each_entry(command: Any) -> None:
     result = unpack(pack(refused(command, 41, "words")))
-    entries = result.topics if hasattr(result, "topics") else (result,)
+    entries = getattr(result, "topics", None) or getattr(result, "groups", None) or (result,)
     assert [entry.error_code for entry in entries] == [41] * len(entries)
-    assert len(entries) == (len(command.topics) if hasattr(command, "topics") else 1)
+    asked = getattr(command, "topics", None) or (command.groups if hasattr(result, "groups") else (command,))
+    assert len(entries) == len(asked)
 
 
 def test_an_image_comes_back_equal() -> None:
@@ -95,6 +102,8 @@ def test_an_image_comes_back_equal() -> None:
     host.submit(SetNodeAlive(2, False))
     host.submit(ReportLeader(1, 3, 7))
     host.submit(SeedPlacement((GroupCopies("controller", copies((1, 3))),)))
+    changes = (("consumer.session.timeout.ms", SET, "50000"),)
+    host.submit(AlterGroupConfigs((GroupConfigChange("g", changes),)))
     image = host.shard.image()
     back = unpack_image(pack_image(image))
     for field in MetadataImage.__slots__:

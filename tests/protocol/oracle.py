@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import repeat
 from typing import Any
 from uuid import UUID
 
@@ -45,15 +46,21 @@ def _consumer_heartbeat(v: int, body: Any) -> Any:
     )
 
 
+def _with_ids(body: Any) -> Any:
+    return zip(body.topic_ids or repeat(bytes(16)), body.topics, strict=False)
+
+
 def _offset_commit(v: int, body: Any) -> Any:
     topic_class = nested(k.OFFSET_COMMIT, v, "OffsetCommitResponseTopic")
     partition_class = nested(k.OFFSET_COMMIT, v, "OffsetCommitResponsePartition")
     topics = tuple(
-        topic_class(
+        build(
+            topic_class,
             name=name,
+            topic_id=_id(topic_id),
             partitions=tuple(partition_class(partition_index=p, error_code=e) for p, e in partitions),
         )
-        for name, partitions in body.topics
+        for topic_id, (name, partitions) in _with_ids(body)
     )
     return build(response_class(k.OFFSET_COMMIT, v), topics=topics)
 
@@ -63,8 +70,10 @@ def _fetched(v: int, group: Any) -> Any:
     topic_class = nested(k.OFFSET_FETCH, v, "OffsetFetchResponseTopic" + plural)
     partition_class = nested(k.OFFSET_FETCH, v, "OffsetFetchResponsePartition" + plural)
     return tuple(
-        topic_class(
+        build(
+            topic_class,
             name=name,
+            topic_id=_id(topic_id),
             partitions=tuple(
                 build(
                     partition_class,
@@ -77,7 +86,7 @@ def _fetched(v: int, group: Any) -> Any:
                 for fetched in partitions
             ),
         )
-        for name, partitions in group.topics
+        for topic_id, (name, partitions) in _with_ids(group)
     )
 
 

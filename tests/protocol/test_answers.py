@@ -88,7 +88,12 @@ def _fetched(rng: random.Random) -> FetchedGroup:
         (random_text(rng), tuple(one() for _ in range(rng.choice((0, 1, 10, 130)))))
         for _ in range(rng.randrange(3))
     )
-    return FetchedGroup(random_text(rng), topics, _error(rng))
+    return FetchedGroup(random_text(rng), topics, _error(rng), _ids(rng, topics))
+
+
+def _ids(rng: random.Random, topics: Any) -> tuple[bytes, ...]:
+    """Some zero; versions below 10 have no place for them."""
+    return tuple(rng.choice((bytes(16), rng.randbytes(16))) for _ in topics)
 
 
 def _random_answer(rng: random.Random, api_key: int, api_version: int) -> Any:
@@ -105,7 +110,8 @@ def _random_answer(rng: random.Random, api_key: int, api_version: int) -> Any:
                 _assignment(rng),
             )
         case api_keys.OFFSET_COMMIT:
-            return OffsetCommitResponse(_committed(rng))
+            topics = _committed(rng)
+            return OffsetCommitResponse(topics, _ids(rng, topics))
         case api_keys.OFFSET_FETCH:
             groups = rng.randrange(4) if api_version >= 8 else 1
             return OffsetFetchResponse(tuple(_fetched(rng) for _ in range(groups)))

@@ -32,8 +32,22 @@ def _read(answer: bytes, api_version: int) -> Any:
     return entity
 
 
+def _features(api_version: int) -> dict[str, Any]:
+    if api_version < 3:
+        return {}
+    finalized = nested(V, api_version, "FinalizedFeatureKey")
+    supported = nested(V, api_version, "SupportedFeatureKey")
+    can = supported(name="group.version", min_version=0, max_version=1)
+    return {
+        "supported_features": (can,) if api_version == 4 else (),
+        "finalized_features_epoch": 0,
+        "finalized_features": (finalized(name="group.version", min_version_level=1, max_version_level=1),),
+    }
+
+
 @pytest.mark.parametrize("api_version", range(5))
-def test_the_answer_is_the_whole_table_and_no_features(api_version: int) -> None:
+def test_the_answer_is_the_whole_table_and_the_group_version(api_version: int) -> None:
+    """A25: version 4 can say that level 0 is supported too, version 3 cannot."""
     api_class = nested(V, api_version, "ApiVersion")
     expected = build(
         response_class(V, api_version),
@@ -42,6 +56,7 @@ def test_the_answer_is_the_whole_table_and_no_features(api_version: int) -> None
             build(api_class, api_key=api_key, min_version=api.min_version, max_version=api.max_version)
             for api_key, api in VERSIONS.items()
         ),
+        **_features(api_version),
     )
     answer = api_versions_answer(*opened(_request(api_version)))
     assert _read(answer, api_version) == expected

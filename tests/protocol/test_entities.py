@@ -100,6 +100,21 @@ def test_a_field_that_a_version_lacks_is_dropped_and_throttle_time_is_zero() -> 
         assert hasattr(entity, "coordinators") is (api_version >= 4)
 
 
+def test_an_error_message_about_the_longest_name_fits_every_version() -> None:
+    """A name has up to 32,767 bytes, and so has the message that repeats it."""
+    for api_version in (1, 4):
+        error = build(
+            nested(api_keys.DESCRIBE_CONFIGS, api_version, "DescribeConfigsResult"),
+            error_code=3,
+            error_message=f"Topic {'é' * 16_383} is not there.",
+            resource_type=2,
+            resource_name="é" * 16_383,
+            configs=(),
+        )
+        answer = build(response_class(api_keys.DESCRIBE_CONFIGS, api_version), results=(error,))
+        assert b"Topic" in encode_entity(api_keys.DESCRIBE_CONFIGS, api_version, 1, answer)
+
+
 def test_a_required_field_that_is_missing_is_our_bug() -> None:
     with pytest.raises(TypeError):
         build(nested(api_keys.METADATA, 12, "MetadataResponseBroker"), node_id=1, host="h")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from actors.protocol.java_hash import java_hash, partition_for
+from actors.protocol.java_hash import LONG_CACHED_CHARACTERS_MAX, java_hash, partition_for
 
 JAVA_VALUES = [
     ("", 0),
@@ -48,3 +48,11 @@ def test_w1_a_negative_hash_goes_by_its_absolute_value() -> None:
 
 def test_w1_a_lone_surrogate_has_a_partition_too() -> None:
     assert partition_for("\ud800", 50) == 0xD800 % 50
+
+
+def test_group_ids_as_long_as_kafka_allows_do_not_stay_in_memory() -> None:
+    longest = 32_767
+    for number in range(3 * LONG_CACHED_CHARACTERS_MAX // longest):
+        group_id = f"{number}".rjust(longest, "g")
+        assert partition_for(group_id, 50) == abs(java_hash(group_id)) % 50
+    assert partition_for.cache_info().currsize <= LONG_CACHED_CHARACTERS_MAX // longest

@@ -53,8 +53,15 @@ def test_every_group_request_is_the_neutral_form_of_what_kio_wrote(api_key: int,
         assert decode(*opened(frame + b"\xff")) == TO_REQUEST[api_key](entity)
 
 
-def test_hot_requests_are_all_versions_of_heartbeats_and_commits() -> None:
-    hot = {api_keys.HEARTBEAT, api_keys.CONSUMER_GROUP_HEARTBEAT, api_keys.OFFSET_COMMIT}
+def test_hot_requests_are_all_versions_of_heartbeats_offsets_and_rebalances() -> None:
+    hot = {
+        api_keys.HEARTBEAT,
+        api_keys.CONSUMER_GROUP_HEARTBEAT,
+        api_keys.OFFSET_COMMIT,
+        api_keys.OFFSET_FETCH,
+        api_keys.JOIN_GROUP,
+        api_keys.SYNC_GROUP,
+    }
     assert {key for key in GROUP_VERSIONS if key[0] in hot} == set(HOT_VERSIONS)
 
 
@@ -127,7 +134,7 @@ def test_w6_offset_fetch_below_8_is_a_batch_of_one_group() -> None:
     assert _decoded(api_keys.OFFSET_FETCH, 9, groups=(group,)) == asked
 
 
-@pytest.mark.parametrize("api_version", range(2, 10))
+@pytest.mark.parametrize("api_version", range(2, 11))
 def test_o5_offset_commit_of_each_version(api_version: int) -> None:
     partition = build(
         nested(api_keys.OFFSET_COMMIT, api_version, "OffsetCommitRequestPartition", "request"),
@@ -139,6 +146,7 @@ def test_o5_offset_commit_of_each_version(api_version: int) -> None:
     topic = build(
         nested(api_keys.OFFSET_COMMIT, api_version, "OffsetCommitRequestTopic", "request"),
         name="t",
+        topic_id=UUID(int=7),
         partitions=(partition,),
     )
     decoded = _decoded(
@@ -158,8 +166,22 @@ def test_o5_offset_commit_of_each_version(api_version: int) -> None:
         member_id="m",
         group_instance_id="i" if api_version >= 7 else None,
         retention_time_ms=99 if api_version <= 4 else -1,
-        topics=(("t", (CommittedPartition(3, 2**40, epoch, None),)),),
+        topics=(("t" if api_version < 10 else "", (CommittedPartition(3, 2**40, epoch, None),)),),
+        topic_ids=None if api_version < 10 else (UUID(int=7).bytes,),
     )
+
+
+def test_o9_offset_fetch_10_names_topics_by_id() -> None:
+    """A null id reads as zeros; all topics of a group need no ids."""
+    topic_class = nested(api_keys.OFFSET_FETCH, 10, "OffsetFetchRequestTopics", "request")
+    group_class = nested(api_keys.OFFSET_FETCH, 10, "OffsetFetchRequestGroup", "request")
+    topics = tuple(
+        build(topic_class, topic_id=topic_id, partition_indexes=(1,)) for topic_id in (UUID(int=7), None)
+    )
+    groups = (build(group_class, group_id="g", topics=topics), build(group_class, group_id="h", topics=None))
+    some = OffsetFetchGroup("g", (("", (1,)), ("", (1,))), topic_ids=(UUID(int=7).bytes, bytes(16)))
+    every = OffsetFetchGroup("h", None)
+    assert _decoded(api_keys.OFFSET_FETCH, 10, groups=groups) == OffsetFetchRequest((some, every))
 
 
 @pytest.mark.parametrize("api_version", [0, 1])

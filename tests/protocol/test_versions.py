@@ -42,15 +42,12 @@ def test_w16_consumers_of_kip_848_find_what_they_look_for() -> None:
     needed = {
         api_keys.CONSUMER_GROUP_HEARTBEAT: 1,
         api_keys.CONSUMER_GROUP_DESCRIBE: 0,
-        api_keys.OFFSET_COMMIT: 9,
-        api_keys.OFFSET_FETCH: 9,
+        api_keys.OFFSET_COMMIT: 10,
+        api_keys.OFFSET_FETCH: 10,
         api_keys.METADATA: 12,
         api_keys.PRODUCE: 3,
     }
     assert all(is_supported(api_key, api_version) for api_key, api_version in needed.items())
-    # Listing version 10 would oblige the tier to map topic ids in commits.
-    assert not is_supported(api_keys.OFFSET_COMMIT, 10)
-    assert not is_supported(api_keys.OFFSET_FETCH, 10)
 
 
 @pytest.mark.parametrize(("api_key", "api_version"), [(12, 5), (12, -1), (999, 0), (-1, 0), (0, 2)])

@@ -6,13 +6,11 @@ itself is tested with the real one, in the storage tests.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
 from actors.contract import Request, Token
-from actors.coordinator.records import RECORD_TYPES
-from actors.coordinator.settings import GroupSettings
 from actors.coordinator.shard import CoordinatorShard
 from actors.metadata.image import MetadataImage
 from actors.protocol import api_keys
@@ -24,10 +22,10 @@ from actors.protocol.messages import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
-from actors.replica import NotLeader, RecordType, Replica
+from actors.replica import NotLeader, Replica
 from tests.coordinator.driver import START_MS, image_of
-
-TYPES = {kind: RecordType(key, value) for kind, (key, value) in RECORD_TYPES.items()}
+from tests.coordinator.shards import new_shard, numbered
+from tests.replica.alone import new_replica
 
 
 class Log:
@@ -70,18 +68,14 @@ class Cluster:
         self.answers: dict[Token, Any] = {}
         self.events: list[Any] = []
         self._tokens = count(1)
-        self._ids = count(1)
+        self._new_id = numbered()
         self.replicas = [self._new_replica(node) for node in range(size)]
         self.set_image(image or image_of(1, t=4))
 
-    def _new_shard(self) -> CoordinatorShard:
-        return CoordinatorShard(GroupSettings(), lambda: f"id-{next(self._ids)}", MetadataImage())
-
     def _new_replica(self, node: int) -> Replica:
-        replica = Replica(
-            new_shard=self._new_shard,
-            record_types=TYPES,
-            release=self._release,
+        replica = new_replica(
+            lambda: new_shard(new_id=self._new_id),
+            self._release,
             clock_ms=lambda: self.now_ms,
             on_events=self._on_events,
         )
@@ -138,9 +132,20 @@ class Cluster:
             self.leader.flush()
             self.commit()
 
+    def end_long_works(self) -> None:
+        """Slice by slice."""
+        while self.leader.next_deadline_ms == 0:
+            self.leader.run_timers(self.now_ms)
+
     def set_image(self, image: MetadataImage) -> None:
         for replica in self.replicas:
             replica.on_metadata(image, self.now_ms)
+
+    def pass_time(self, by_ms: int) -> None:
+        """And let the timers fire that are due then."""
+        self.now_ms += by_ms
+        for replica in self.replicas:
+            replica.run_timers(self.now_ms)
 
     # What clients do.
 
@@ -158,6 +163,11 @@ class Cluster:
         body = OffsetCommitRequest(group_id, -1, "", None, -1, topics)
         return self.send(api_keys.OFFSET_COMMIT, body)
 
+    def send_commits(self, group_id: str, offset: int, partitions: Iterable[int]) -> Token:
+        """The same offset for each of them, without metadata."""
+        topics = (("t", tuple(CommittedPartition(partition, offset, -1, "") for partition in partitions)),)
+        return self.send(api_keys.OFFSET_COMMIT, OffsetCommitRequest(group_id, -1, "", None, -1, topics))
+
     def send_fetch(self, *group_ids: str, node: int | None = None) -> Token:
         body = OffsetFetchRequest(tuple(OffsetFetchGroup(g, (("t", (0, 1, 2, 3)),)) for g in group_ids))
         return self.send(api_keys.OFFSET_FETCH, body, node=node)
@@ -172,10 +182,12 @@ class Cluster:
     def fetched(self, token: Token) -> list[int]:
         """The offsets of partitions 0 to 3 in the answer to a fetch of one group."""
         [group] = self.answers[token].groups
-        return [p.offset for _, partitions in group.topics for p in partitions]
+        return [row[1] for _, rows in group.topics for row in rows]
 
     def commit_error(self, token: Token) -> int:
-        [(_, [(_, error)])] = self.answers[token].topics
+        """The same for each partition."""
+        [(_, errors)] = self.answers[token].topics
+        [error] = {error for _, error in errors}
         return int(error)
 
     # What must hold.

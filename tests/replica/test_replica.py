@@ -8,7 +8,8 @@ import msgpack
 import pytest
 
 from actors.contract import Record, Token
-from actors.coordinator.records import OffsetCommitValue
+from actors.coordinator.records import OFFSET_COMMIT, OffsetCommitValue
+from actors.coordinator.timers import SLOT_MS
 from actors.limits import (
     MIB,
     RAFT_BATCH_BYTES_MAX,
@@ -24,7 +25,7 @@ from actors.protocol.messages import (
     OffsetCommitRequest,
 )
 from storage.core import RaftConfig
-from tests.coordinator.driver import image_of
+from tests.coordinator.driver import START_MS, image_of
 from tests.replica.cluster import Cluster, snapshot_of
 
 NOTHING_COMMITTED = [-1, -1, -1, -1]
@@ -180,6 +181,7 @@ def test_a_big_iteration_makes_several_entries(cluster: Cluster) -> None:
     cluster.flush_and_commit()
     assert len(cluster.entries) - before >= 2
     assert max(len(command) for _, command in cluster.entries) < RAFT_BATCH_BYTES_MAX + 5_000
+    cluster.end_long_works()
     assert all(cluster.commit_error(token) == 0 for token in tokens)
     cluster.check_equal()
 
@@ -204,6 +206,7 @@ def test_the_records_of_one_decision_survive_together_or_not_at_all() -> None:
     assert len(sizes) == 2
     assert RAFT_ENTRY_BYTES_MAX - 3 * MIB < sizes[0] <= RAFT_ENTRY_BYTES_MAX == RaftConfig().entry_bytes_max
     cluster.commit(before + 1)
+    cluster.end_long_works()
     assert {*small, big} <= cluster.answers.keys()
     assert later not in cluster.answers
     cluster.commit()
@@ -262,9 +265,7 @@ def test_timers_fire_on_the_leader_alone_and_bring_members_to_a_new_leader(clust
     cluster.flush_and_commit()
     join = cluster.send_join("g", cluster.answers[token].member_id)
     cluster.flush_and_commit()
-    cluster.now_ms += 10_000
-    for replica in cluster.replicas:
-        replica.run_timers(cluster.now_ms)
+    cluster.pass_time(10_000)
     assert [replica.next_deadline_ms for replica in cluster.replicas[1:]] == [None, None]
     cluster.flush_and_commit()
     assert cluster.answers[join].error_code == 0
@@ -277,6 +278,7 @@ def test_the_leader_alone_writes_what_a_deleted_topic_leaves(cluster: Cluster) -
     cluster.flush_and_commit()
     before = len(cluster.entries)
     cluster.set_image(MetadataImage(version=2))
+    cluster.pass_time(SLOT_MS)
     cluster.flush_and_commit()
     assert len(cluster.entries) == before + 1
     assert [list(replica.shard.records()) for replica in cluster.replicas] == [[], [], []]
@@ -304,3 +306,13 @@ def test_unknown_records_are_skipped_and_unknown_formats_are_not(cluster: Cluste
     assert list(cluster.leader.shard.records()) == []
     with pytest.raises(ValueError, match="format version 99"):
         cluster.leader.apply(len(cluster.entries) + 1, cluster.term, pack((99, cluster.term)))
+
+
+def test_what_version_1_wrote_is_read(cluster: Cluster) -> None:
+    """Entries and snapshots: an offset for each partition, and no batches yet."""
+    pack = msgpack.packb
+    record = pack(((OFFSET_COMMIT, "g", "t", 1), (7, -1, "", START_MS, -1, bytes(16))))
+    cluster.entries.append((cluster.term, pack((1, cluster.term)) + record))
+    cluster.commit()
+    assert offsets(cluster.leader.shard.records()) == [7]
+    assert offsets(cluster.shard_of(pack((1, 0)) + record).records()) == [7]

@@ -10,6 +10,7 @@ import pytest
 
 from actors.contract import Record, Token
 from actors.coordinator.records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from actors.coordinator.timers import SLOT_MS
 from actors.metadata.image import MetadataImage
 from actors.metadata.records import (
     IMAGE_VERSION,
@@ -27,8 +28,9 @@ from actors.protocol.messages import (
     OffsetDeleteRequest,
     SyncGroupRequest,
 )
-from actors.replica import RecordType, Replica
+from actors.replica import FORMAT_VERSION, RecordType, Replica
 from actors.snapshot_build import BYTES_PER_STEP_MAX, RECORDS_PER_STEP_MAX, SnapshotBuild
+from tests.coordinator.batches import one_by_one
 from tests.coordinator.consumer.driver import snapshot as consumer_groups
 from tests.metadata.driver import new_shard
 from tests.replica.cluster import Cluster, snapshot_of
@@ -45,9 +47,9 @@ def replayed(entries: list[tuple[int, bytes]]) -> State:
     for term, command in entries:
         unpacker = msgpack.Unpacker(use_list=False)
         unpacker.feed(command)
-        if unpacker.unpack() != (1, term):
+        if unpacker.unpack() != (FORMAT_VERSION, term):
             continue
-        for key, value in unpacker:
+        for key, value in one_by_one(unpacker):
             state.pop(key, None)
             if value is not None:
                 state[key] = value
@@ -57,7 +59,7 @@ def replayed(entries: list[tuple[int, bytes]]) -> State:
 def records_of(data: bytes) -> list[tuple[Any, Any]]:
     unpacker = msgpack.Unpacker(use_list=False)
     unpacker.feed(data)
-    assert unpacker.unpack() == (1, 0)
+    assert unpacker.unpack() == (FORMAT_VERSION, 0)
     return list(unpacker)
 
 
@@ -302,5 +304,6 @@ def test_the_state_may_change_between_any_two_records(cluster: Cluster) -> None:
     records = cluster.leader.shard.records()
     next(records)
     cluster.set_image(MetadataImage(version=2))
+    cluster.pass_time(SLOT_MS)
     cluster.flush_and_commit()
     assert list(records) == []

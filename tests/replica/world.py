@@ -7,11 +7,14 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from actors.contract import Token
+from actors.coordinator.timers import SLOT_MS
 from actors.protocol import api_keys
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest
 from tests.replica.cluster import Cluster, snapshot_of
 
 GROUPS = ("a", "b", "c")
+TURNS = 4
+"""Of timers and slices, until nothing is left to be done: a group that forms answers its joins in two."""
 
 
 class World:
@@ -22,7 +25,7 @@ class World:
         self.cluster = Cluster()
         self.cluster.elect(0)
         self.offset = 0
-        self.commits: dict[Token, tuple[str, int, int]] = {}
+        self.commits: dict[Token, tuple[str, tuple[int, ...], int]] = {}
         self.fetches: dict[Token, tuple[str, list[int]]] = {}
         self.acknowledged: defaultdict[str, list[int]] = defaultdict(lambda: [-1] * 4)
         self.sent: list[Token] = []
@@ -49,9 +52,10 @@ class World:
 
     def commit_offset(self) -> None:
         self.offset += 1
-        group_id, partition = self.chance.choice(GROUPS), self.chance.randrange(4)
-        token = self.cluster.send_commit(group_id, self.offset, partition)
-        self.commits[token] = (group_id, partition, self.offset)
+        group_id, last = self.chance.choice(GROUPS), self.chance.randrange(4)
+        partitions = (last,) if self.offset % 3 else tuple(range(last + 1))
+        token = self.cluster.send_commits(group_id, self.offset, partitions)
+        self.commits[token] = (group_id, partitions, self.offset)
         self.sent.append(token)
 
     def fetch(self) -> None:
@@ -114,12 +118,13 @@ class World:
     def learn(self) -> None:
         answers = self.cluster.answers
         for token in [token for token in self.commits if token in answers]:
-            group_id, partition, offset = self.commits.pop(token)
+            group_id, partitions, offset = self.commits.pop(token)
             error = self.cluster.commit_error(token)
             assert error in {0, 16}
             if error == 0:
                 known = self.acknowledged[group_id]
-                known[partition] = max(known[partition], offset)
+                for partition in partitions:
+                    known[partition] = max(known[partition], offset)
         for token in [token for token in self.fetches if token in answers]:
             group_id, known = self.fetches.pop(token)
             if answers[token].groups[0].error_code == 16:
@@ -131,8 +136,10 @@ class World:
         cluster = self.cluster
         cluster.log.lease = True
         cluster.now_ms += 400_000
-        cluster.leader.run_timers(cluster.now_ms)
-        cluster.flush_and_commit()
+        for _ in range(TURNS):
+            cluster.now_ms += SLOT_MS
+            cluster.leader.run_timers(cluster.now_ms)
+            cluster.flush_and_commit()
         self.learn()
         assert not self.commits
         assert not self.fetches

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from actors.contract import Request
+from tests.simulation import testimony
 from tests.simulation.checkers import Violation
 from tests.simulation.histories import Histories
 
@@ -45,6 +46,8 @@ class Asked:
         "arrived_at",
         "client",
         "floors",
+        "heard",
+        "heard_at",
         "is_abandoned",
         "is_answered",
         "process",
@@ -60,6 +63,9 @@ class Asked:
         """What answers must not fall behind, as of the sending; see Histories."""
         self.sent_at = process.world.now
         self.arrived_at = 0.0
+        self.heard: Any = None
+        """The answer that its client took, and when; None: it never came, or not in time."""
+        self.heard_at = 0.0
         self.is_answered = False
         self.is_abandoned = False
         """The client waits no longer and has closed the connection: it will not see the answer."""
@@ -110,7 +116,19 @@ class Answers:
         if asked.is_abandoned and getattr(body, "assignment", None) is not None:
             self.missed.add(asked.client.name)
         if world.reaches(process):
-            world.after(world.chance.uniform(0.0001, 0.002), lambda: asked.client.answered(asked, body))
+            world.after(world.chance.uniform(0.0001, 0.002), lambda: self._hear(asked, body))
+
+    def _hear(self, asked: Asked, body: Any) -> None:
+        if not asked.is_abandoned:
+            asked.heard, asked.heard_at = body, self._world.now
+        asked.client.answered(asked, body)
+
+    def forgotten(self, process: Process, token: int) -> None:
+        """The replica will not answer: nobody is there to take it."""
+        asked = self._open[process].pop(token)
+        if not asked.is_abandoned:
+            raise Violation(f"answers: {process.name} forgets request {token}, whose client waits")
+        asked.is_answered = True
 
     def fallen(self, process: Process) -> None:
         """No longer leading, it has to refuse all who wait."""
@@ -131,6 +149,10 @@ class Answers:
             asked.is_answered = True
             if not power_lost:
                 self.lost(asked)
+
+    def judge(self) -> None:
+        """What the clients saw, all of it together. Raises Violation."""
+        testimony.check(self._asked.values(), self._world.now)
 
     def overdue(self) -> None:
         """Nobody waits for ever, once the process runs again."""

@@ -6,6 +6,7 @@ state            replicas are equal at equal index, snapshots are exactly the co
 votes            one vote per (term, identity)
 amnesia          who lost its directory is somebody else, and a newcomer does not vote
 leases           one holder at a time, and it has applied all that anybody has
+arrays           what a leader keeps for the assignors is as made anew
 bounds           what is queued or kept stays below what the settings say
 """
 
@@ -239,6 +240,11 @@ class Checks:
                     f"entry {self._state.index}"
                 )
 
+    def arrays(self) -> None:
+        for process in self._world.processes():
+            if process.raft.has_lease():
+                self._world.kind.look(process.machine)
+
 
 class Votes:
     def __init__(self) -> None:
@@ -283,7 +289,7 @@ class Bounds:
         pending_bytes = process.raft.pending_bytes
         if pending_bytes > self._world.config.pending_bytes_max + 4_096:
             raise Violation(f"bounds: {process.name} has {pending_bytes} bytes of entries pending")
-        asked = self._world.answers.open_at(process)
+        asked = self._world.answers.open_at(process) + len(process.plug_ins.open)
         if process.machine.owed > asked:
             raise Violation(f"bounds: {process.name} owes {process.machine.owed} answers, {asked} were asked")
 

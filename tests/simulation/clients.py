@@ -141,6 +141,8 @@ class Client:
         if asked is self._asked:
             self._asked = None
             asked.is_abandoned = body is None
+            if asked.is_abandoned:
+                self.world.after(0.001, lambda: asked.process.closed(asked))
             self._go_on(body)
 
 
@@ -168,6 +170,8 @@ class Committer(Client):
     """Commits offsets of a group without members, one after the other, and looks at what others committed."""
 
     SIZES: tuple[int, ...] = (0, 0, 20, 120)
+    ALL_EVERY: int = 4
+    """Every so many commits one is of all partitions; 0: never."""
 
     def __init__(self, world: World, name: str, group_id: str, rest_s: float) -> None:
         super().__init__(world, name)
@@ -182,7 +186,10 @@ class Committer(Client):
             partition, began_at = chance.randrange(PARTITIONS), self.world.now
             text = f"{self.name}-{serial}".ljust(chance.choice(self.SIZES), ".")
             topic = FLEETING_TOPIC if chance.random() < 0.15 else TOPIC
-            ask = commit_ask(self.group_id, {partition: (serial, text)}, topic=topic)
+            offsets = {partition: (serial, text)}
+            if self.ALL_EVERY and serial % self.ALL_EVERY == 0:
+                offsets = dict.fromkeys(range(PARTITIONS), (serial, ""))
+            ask = commit_ask(self.group_id, offsets, topic=topic)
             answer = yield from self.call(ask._replace(timeout_s=self._timeout_s))
             if self.error_of(answer) == ErrorCode.none:
                 self.well_at = max(self.well_at, began_at)
@@ -195,6 +202,7 @@ class LogCommitter(Committer):
     """For the bare log: big commands too, so that windows and chunks are filled."""
 
     SIZES = (0, 30, 30, 140, 900)
+    ALL_EVERY = 0
 
 
 class Reader:

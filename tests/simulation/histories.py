@@ -132,9 +132,9 @@ class Histories:
             if group.error_code != NO_ERROR:
                 continue
             for topic, numbers in group.topics:
-                for fetched in numbers:
-                    key = (OFFSET_COMMIT, group.group_id, topic, fetched.partition)
-                    self._read(asked, key, (fetched.offset, fetched.metadata))
+                for partition, offset, _, text, _ in numbers:
+                    key = (OFFSET_COMMIT, group.group_id, topic, partition)
+                    self._read(asked, key, (offset, text))
 
     def _read(self, asked: Asked, key: Any, shown: tuple[int, str]) -> None:
         """It must be what the key held at some time at or after the floor."""

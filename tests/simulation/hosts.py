@@ -16,9 +16,11 @@ from storage.journal import Genesis, Identity
 from storage.members import FOUNDING_INCARNATION, Members, founders, member_id
 from storage.skeleton import Node
 from tests.simulation.checkers import Violation
+from tests.simulation.connections import Connections
 from tests.simulation.disk import SYNC_S, PowerLost, SaveExecutor, SimDisk, SyncExecutor
 from tests.simulation.links import SimTransport
 from tests.simulation.machines import Watch
+from tests.simulation.plug_ins import PlugIns
 
 if TYPE_CHECKING:
     from tests.simulation.answers import Asked
@@ -180,6 +182,8 @@ class Process:
             host.disk, "snapshot", identity, executor=SaveExecutor(chance, self._later), notify=self.wake
         )
         self.member_id = member_id(self.number, self.journal.incarnation)
+        self.connections = Connections(self)
+        self.plug_ins = PlugIns(self)
         self.machine = world.kind.machine(self)
         self.watch = Watch(self)
         self.transport = SimTransport(world.links, self)
@@ -215,6 +219,19 @@ class Process:
 
     def _later(self, delay: float, work: Callable[[], None]) -> None:
         self.world.after(delay, lambda: self.host.guard(work) if self.is_alive else None)
+
+    def later(self, delay: float, work: Callable[[], None]) -> None:
+        """What a thread brings back to the loop: a process that is paused takes it up when it goes on."""
+        if self.is_alive and self.host.paused_until > self.world.now + delay:
+            delay = self.host.paused_until - self.world.now
+
+        def arrive() -> None:
+            if self.is_alive and self.host.paused_until > self.world.now:
+                self.later(0.0, work)
+            elif self.is_alive:
+                self.host.guard(work)
+
+        self.world.after(delay, arrive)
 
     # -- what arrives -------------------------------------------------------------------------------
 
@@ -259,15 +276,25 @@ class Process:
 
         def decide() -> None:
             self.world.answers.arrived(asked)
-            body = self.machine.submit(asked.request, self.now_ms())
+            body = self.connections.submit(asked)
             if body is not None:
                 self.world.answers.given(self, asked.request.token, body)
 
         host.guard(decide)
         self.wake()
 
+    def closed(self, asked: Asked) -> None:
+        """The client waits no longer for this answer, and has closed its connection."""
+        if self.is_alive and self.host.paused_until > self.world.now:
+            self.world.at(self.host.paused_until, lambda: self.closed(asked))
+        elif self.is_alive:
+            self.connections.closed(asked)
+
     def release(self, token: int, body: Any) -> None:
-        self.world.answers.given(self, token, body)
+        if token < 0:
+            self.plug_ins.answered(token)
+        else:
+            self.world.answers.given(self, token, body)
 
     # -- turns --------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import msgpack
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Request
+from actors.coordinator import target_arrays
 from actors.coordinator.records import OFFSET_COMMIT, RECORD_TYPES
 from actors.coordinator.refusals import refusal
 from actors.coordinator.settings import GroupSettings
@@ -31,6 +32,9 @@ from actors.protocol.messages import (
 from actors.replica import RecordType
 from actors.spec import BrokerSettings
 from storage.errors import Busy, NotLeader
+from tests.coordinator.arrays_check import check_arrays
+from tests.coordinator.batches import Pair, one_by_one
+from tests.simulation.plug_ins import ENTRY, TIMEOUT_MS
 
 if TYPE_CHECKING:
     from tests.simulation.hosts import Process
@@ -43,12 +47,16 @@ PARTITIONS = 6
 TOPIC_ID = b"topic-of-the-run"
 FLEETING_TOPIC = "fleeting"
 """Created and deleted as the run goes on, each time with another id."""
+target_arrays.ARRAYS_FROM = 0
+"""A leader keeps the assignors' arrays of the smallest group too, so that they can be looked at."""
 GROUP_SETTINGS = GroupSettings(
     group_min_session_timeout_ms=100,
     group_initial_rebalance_delay_ms=40,
     group_consumer_session_timeout_ms=900,
     group_consumer_heartbeat_interval_ms=120,
     group_consumer_assignment_interval_ms=20,
+    group_consumer_assignors=("uniform", "range", ENTRY),
+    group_consumer_assignor_timeout_ms=TIMEOUT_MS,
     classic_new_member_join_timeout_ms=1_000,
 )
 
@@ -61,27 +69,19 @@ def image_of(version: int) -> MetadataImage:
     return MetadataImage(version=version, topics=tuple(topics))
 
 
-Pair = tuple[Any, Any]
-"""(key, value) of a record; value None is a tombstone."""
-
-
 def decode(term: int, command: bytes) -> Iterable[Pair]:
     """The records of an entry; none if it was decided in another term than it was logged in."""
     unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)
     unpacker.feed(command)
     _, decided_in = unpacker.unpack()
-    return _pairs(unpacker) if decided_in == term else ()
+    return one_by_one(unpacker) if decided_in == term else ()
 
 
 def decode_snapshot(data: bytes) -> Iterable[Pair]:
     unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)
     unpacker.feed(data)
     unpacker.unpack()
-    return _pairs(unpacker)
-
-
-def _pairs(unpacker: Iterable[Any]) -> Iterable[Pair]:
-    return unpacker
+    return one_by_one(unpacker)
 
 
 class LogMachine:
@@ -189,15 +189,17 @@ class Kind(NamedTuple):
     name: str
     machine: Callable[[Process], Any]
     records: Callable[[Any], Iterable[Pair]]
+    look: Callable[[Any], Any] = lambda machine: None
+    """At a leader's: AssertionError if what it derives from its records is not what it should be."""
 
 
 def _replica(process: Process, new_shard: Callable[[], Any], types: dict[int, Any]) -> Any:
     return process.world.code.replica(
         new_shard=new_shard,
         record_types={kind: RecordType(*classes) for kind, classes in types.items()},
-        release=process.release,
+        release=process.connections.release,
         clock_ms=process.now_ms,
-        on_events=lambda events: None,
+        on_events=process.plug_ins.on_events,
     )
 
 
@@ -205,6 +207,7 @@ def _coordinator(process: Process) -> Any:
     world = process.world
     image = image_of(world.image_version)
     replica = _replica(process, lambda: CoordinatorShard(GROUP_SETTINGS, world.new_id, image), RECORD_TYPES)
+    process.connections.watch(replica)
     replica.on_metadata(image, process.now_ms())
     return replica
 
@@ -223,7 +226,12 @@ def _metadata(process: Process) -> Any:
     return _replica(process, new_shard, METADATA_RECORD_TYPES)
 
 
-COORDINATOR = Kind("coordinator", _coordinator, lambda replica: replica.shard.records())
+COORDINATOR = Kind(
+    "coordinator",
+    _coordinator,
+    lambda replica: replica.shard.records(),
+    lambda replica: check_arrays(replica.shard.state),
+)
 METADATA = Kind("metadata", _metadata, lambda replica: replica.shard.records())
 LOG = Kind("log", LogMachine, lambda machine: machine.records())
 

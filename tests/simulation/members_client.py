@@ -34,6 +34,9 @@ JOIN_TIMEOUT_S = 1.4
 INTERVAL_S = 0.1
 CONSUMER_REBALANCE_MS = 60_000
 """Longer than a run: nobody is fenced for being slow to give up partitions."""
+HANG_UP_S = 0.03
+HANGING_UP = 0.05
+"""How often, and how soon, a client closes the connection on which its heartbeat may be held."""
 LEAVING = 0.06
 """How often a member that is well leaves."""
 
@@ -55,6 +58,12 @@ class Member(Client):
             self._serial += 1
             offsets = dict.fromkeys(self.owned, (self._serial, f"{self.name}-{self._serial}"))
             yield from self.once(commit_ask(self.group_id, offsets, self.epoch, self.member_id))
+
+    def _beat(self, api_key: int, version: int, body: Any) -> Ask:
+        world = self.world
+        ask = Ask(api_key, version, body)
+        hangs_up = not world.is_healed and world.chance.random() < HANGING_UP
+        return ask._replace(timeout_s=HANG_UP_S) if hangs_up else ask
 
     @property
     def _wants_to_leave(self) -> bool:
@@ -139,7 +148,7 @@ class ClassicMember(Member):
                 return
             began_at = self.world.now
             body = HeartbeatRequest(self.group_id, self.epoch, self.member_id)
-            answer = yield from self.once(Ask(api_keys.HEARTBEAT, 4, body))
+            answer = yield from self.once(self._beat(api_keys.HEARTBEAT, 4, body))
             if answer is None:
                 continue
             if answer.error_code != ErrorCode.none:
@@ -160,8 +169,9 @@ class ClassicMember(Member):
 class ConsumerMember(Member):
     """KIP-848: one heartbeat does it all. What is taken away is given up before the next one says so."""
 
-    def __init__(self, world: World, name: str, group_id: str) -> None:
+    def __init__(self, world: World, name: str, group_id: str, assignor: str | None) -> None:
         super().__init__(world, name, group_id)
+        self.assignor = assignor
         self.member_id = f"member-{name}"
         self.epoch = 0
         self._reported: tuple[int, ...] | None = None
@@ -195,12 +205,16 @@ class ConsumerMember(Member):
         self.world.answers.histories.keeps(self.group_id, self.member_id, set(self.owned))
         fields: dict[str, Any] = {}
         if self._reported is None or self.epoch == 0:
-            fields = {"rebalance_timeout_ms": CONSUMER_REBALANCE_MS, "subscribed_topic_names": (TOPIC,)}
+            fields = {
+                "rebalance_timeout_ms": CONSUMER_REBALANCE_MS,
+                "subscribed_topic_names": (TOPIC,),
+                "server_assignor": self.assignor,
+            }
         if self.owned != self._reported or self.epoch == 0:
             held = {self._topic_id: self.owned} if self.owned else {}
             fields["topic_partitions"] = partitions.from_lists(held)
         body = ConsumerGroupHeartbeatRequest(self.group_id, self.member_id, self.epoch, **fields)
-        return Ask(api_keys.CONSUMER_GROUP_HEARTBEAT, 1, body)
+        return self._beat(api_keys.CONSUMER_GROUP_HEARTBEAT, 1, body)
 
     def _take(self, assignment: Any) -> Step:
         """Commit for what has to go and give it up; have the new at once if nothing had to go."""

@@ -33,15 +33,6 @@ class SyncCoversWhatCameLater(Journal):
         super().collect()
 
 
-class SyncCoversWhatWasTakenBack(Journal):
-    """A running sync covers the entries that were there, not those that take their place."""
-
-    def _retract(self, index: int) -> None:
-        syncing = self._syncing_index
-        super()._retract(index)
-        self._syncing_index = syncing
-
-
 class TruncationIsNotWritten(Journal):
     """What is taken back is taken back on the disk too."""
 

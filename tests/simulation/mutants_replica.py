@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
+from actors.assignors.registry import AssignorError, PlugIn
+from actors.assignors.spec import Assignment, AssignmentSpec
 from actors.contract import Key, Reply, Value
+from actors.coordinator import partitions
 from actors.replica import Log, Replica
 from actors.snapshot_build import SnapshotBuild
 
@@ -121,8 +125,7 @@ class AppliesItsOwnEntriesAgain(Replica):
         is_own = bool(self._uncommitted) and self._uncommitted[0].index == index
         super().apply(index, term, command)
         if is_own:
-            for key, value in self._unpack(command)[1]:
-                self._write(key, value)
+            self._write(self._unpack(command)[1])
 
 
 class SnapshotHoldsSpeculation(Replica):
@@ -138,8 +141,8 @@ class SnapshotHoldsSpeculation(Replica):
 class SnapshotHoldsLaterWrites(Replica):
     """A snapshot holds the state as it was begun, whatever is written while it is made."""
 
-    def _write(self, key: Key, value: Value | None) -> Value | None:
-        return self.shard.apply(key, value)
+    def _write(self, records: Iterable[tuple[Key, Value | None]]) -> list[tuple[Key, Value | None]]:
+        return [(key, self.shard.apply(key, value)) for key, value in records]
 
 
 class RestoresOnTop(Replica):
@@ -160,3 +163,28 @@ class SplitsAResult(Replica):
         for record in records:
             super()._decide([record])
             self._uncommitted.append(self._uncommitted[-1].__class__(self._packer.pack((1, self.log.term))))
+
+
+class LetsHeldHeartbeatsWait(Replica):
+    """Whoever falls refuses the heartbeats that it holds: their clients are to look for the next leader."""
+
+    def on_fallen(self) -> None:
+        watcher, self.watcher = self.watcher, None
+        super().on_fallen()
+        self.watcher = watcher
+
+
+class BelievesPlugIns(PlugIn):
+    """What a plug-in gives is checked: members will believe it."""
+
+    def assign(self, spec: AssignmentSpec) -> Assignment:
+        try:
+            given = self._assign(spec)
+        except Exception as error:
+            raise AssignorError(str(error)) from error
+        return {
+            member_id: tuple(
+                (topic_id, partitions.pack(sorted(numbers))) for topic_id, numbers in sorted(topics.items())
+            )
+            for member_id, topics in given.items()
+        }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from storage.journal import Journal
 from storage.members import Members, unpack
 from storage.skeleton import MEMBERS
 from tests.simulation.checkers import Violation
@@ -28,12 +29,20 @@ class _Look(NamedTuple):
     last_term: int
 
 
+def _newest_change(journal: Journal) -> int:
+    """The newest entry that changes the membership; the log's base if it holds none."""
+    for index in range(journal.last_index, journal.base_index, -1):
+        if journal.entry(index)[0][:1] == MEMBERS:
+            return index
+    return journal.base_index
+
+
 class Rules:
     def __init__(self, world: World) -> None:
         self._world = world
         self._last: dict[Process, _Look] = {}
         self._members: dict[Process, tuple[int, Members]] = {}
-        """What counts, and the end of the log when it began to."""
+        """What counts, and the entry that brought it."""
 
     def turned(self, process: Process) -> None:
         raft, journal = process.raft, process.journal
@@ -73,9 +82,9 @@ class Rules:
             )
 
     def set_members(self, process: Process, members: Members) -> None:
-        """Called while the log changes; the entry is its last."""
+        """Called while the log changes, and when a replica starts."""
         before = self._members.get(process)
-        self._members[process] = process.journal.last_index, members
+        self._members[process] = _newest_change(process.journal), members
         if before is None or members == before[1] or not process.raft.is_leader:
             return
         if process.raft.commit_index < before[0]:
@@ -90,14 +99,11 @@ class Rules:
     def _check_log(self, process: Process) -> None:
         """After a part of the log was taken back."""
         journal = process.journal
-        for index in range(journal.last_index, journal.base_index, -1):
-            command = journal.entry(index)[0]
-            if command[:1] == MEMBERS:
-                expected = unpack(command[1:])
-                break
+        index, base = _newest_change(journal), journal.base_index
+        if index > base:
+            expected = unpack(journal.entry(index)[0][1:])
         else:
             # A newcomer with the whole log has learned of nobody before the first change in it.
-            base = journal.base_index
             expected = self._world.checks.members_at(base) if base else journal.founders
         if process.members != expected:
             raise Violation(

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.plug_ins import LATE, UNFAIR_WAYS, fair
 from tests.simulation.run import World, run
 
 SEEDS_A_TEST = 30
+PLUG_IN_SEEDS = 60
 RED_SEEDS: tuple[tuple[int, int | None], ...] = (
     (45, None),  # a sync that failed in the background was hidden by one in line that succeeded
     (38, None),  # a snapshot that could not be saved was acknowledged
@@ -37,7 +39,14 @@ def test_what_is_acknowledged_survives_any_faults(batch: int) -> None:
     done: Counter[str] = Counter()
     for seed in range(batch * SEEDS_A_TEST, (batch + 1) * SEEDS_A_TEST):
         done += _work_of(run(seed))
-    for what, least in {"commits": 80, "reads": 60, "lease reads": 200, "snapshots": 2, "kinds": 1}.items():
+    for what, least in {
+        "commits": 80,
+        "reads": 60,
+        "lease reads": 200,
+        "snapshots": 2,
+        "holds": 3,
+        "kinds": 1,
+    }.items():
         assert done[what] > least * SEEDS_A_TEST / 2, f"too few {what}: {done}: such a world proves nothing"
 
 
@@ -49,6 +58,7 @@ def _work_of(world: World) -> Counter[str]:
             "reads": histories.reads,
             "lease reads": world.checks.lease_reads,
             "snapshots": world.checks.snapshots_built,
+            "holds": world.holds.began,
             "kinds": 1,
             world.kind.name: 1,
         }
@@ -63,6 +73,15 @@ def test_a_seed_that_was_ever_red(seed: int, replicas: int | None) -> None:
 @pytest.mark.parametrize("replicas", [1, 5])
 def test_groups_of_another_size(replicas: int) -> None:
     assert sum(run(seed, replicas=replicas).answers.histories.commits for seed in range(6)) > 300
+
+
+def test_a_plug_in_that_assigns_fails_is_late_and_gives_what_cannot_be() -> None:
+    """And every run ends well all the same."""
+    calls: Counter[str] = Counter()
+    for seed in range(PLUG_IN_SEEDS):
+        calls += run(seed).plug_in_calls
+    expected = {way.__name__ for way in (fair, *UNFAIR_WAYS)} | {LATE}
+    assert calls.keys() == expected, f"{calls}: such a plug-in proves nothing"
 
 
 def test_a_run_can_be_cut_short_and_is_the_same_up_to_there() -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from actors.assignors.registry import PlugIn
+from actors.held_heartbeats import HoldCounts
 from actors.replica import Replica
 from storage.core import RaftConfig
 from storage.journal import Journal
@@ -29,6 +32,7 @@ from tests.simulation.links import Links
 from tests.simulation.machines import COORDINATOR, LOG, METADATA, Kind, image_of
 from tests.simulation.members_client import ClassicMember, ConsumerMember, Member, is_stable
 from tests.simulation.placement import Placement
+from tests.simulation.plug_ins import Fickle
 from tests.simulation.promises import Promises
 from tests.simulation.rules import Rules
 
@@ -58,9 +62,10 @@ class Code(NamedTuple):
     replica: type[Any]
     journal: type[Any]
     snapshots: type[Any]
+    plug_in: type[Any]
 
 
-PRODUCTION = Code(Raft, Replica, Journal, SnapshotStore)
+PRODUCTION = Code(Raft, Replica, Journal, SnapshotStore, PlugIn)
 
 
 class World:
@@ -100,6 +105,9 @@ class World:
         self.bounds = Bounds(self)
         self.links = Links(self)
         self.answers = Answers(self)
+        self.holds = HoldCounts()
+        self.plug_in_calls: Counter[str] = Counter()
+        """By what the plug-in did."""
         self.hosts: dict[int, Host] = {}
         for number in self.founders:
             self.hosts[number] = Host(self, number, is_founder=True)
@@ -117,11 +125,12 @@ class World:
         if self.kind is METADATA:
             return [Administrator(self, "admin-0"), Administrator(self, "admin-1")]
         number = self.chance.randint(2, 3)
+        assignor = self.chance.choice((None, Fickle.name, Fickle.name))
         return [
             Reader(self, "reader", "simple"),
             *(Committer(self, f"committer-{each}", "simple", 0.015) for each in range(2)),
             *(ClassicMember(self, f"classic-{each}", "classic") for each in range(number)),
-            *(ConsumerMember(self, f"consumer-{each}", "consumer") for each in range(number)),
+            *(ConsumerMember(self, f"consumer-{each}", "consumer", assignor) for each in range(number)),
         ]
 
     # -- time ---------------------------------------------------------------------------------------
@@ -208,6 +217,7 @@ class World:
             self.after(self.chance.uniform(0.3, 0.8), client.start)
         self.every(0.06, self.links.connect_all)
         self.every(0.006, self.checks.leases)
+        self.every(0.07, self.checks.arrays)
         self.every(0.1, self.placement.step)
         self.every(0.25, self._look_after)
 
@@ -267,6 +277,7 @@ class World:
         for process in self.members():
             self.checks.compare(process, process.raft.applied_index)
         self.bounds.journals()
+        self.answers.judge()
 
     def _unequal(self) -> str | None:
         processes = self.members()

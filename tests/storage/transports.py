@@ -186,6 +186,7 @@ class Port:
         self._own = own
         self._path = address.removeprefix("unix:")
         self._calls: asyncio.Queue[Wire] = asyncio.Queue()
+        self._wires: list[Wire] = []
 
     async def open(self) -> Self:
         self._server = await asyncio.start_unix_server(self._called, self._path)
@@ -194,6 +195,7 @@ class Port:
     def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         wire = Wire(reader, writer)
         wire.handshake = Handshake(self._own, SECRET, None, _anybody)
+        self._wires.append(wire)
         self._calls.put_nowait(wire)
 
     async def called(self) -> Wire:
@@ -201,9 +203,10 @@ class Port:
             return await self._calls.get()
 
     async def close(self) -> None:
+        """Hangs up on whoever called, in the middle of a script too: a socket left open fails another test."""
         self._server.close()
-        while not self._calls.empty():
-            await self._calls.get_nowait().close()
+        for wire in self._wires:
+            await wire.close()
 
 
 def _anybody(peer_id: str, nonce: bytes) -> None:

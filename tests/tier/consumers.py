@@ -68,7 +68,7 @@ class Reader(threading.Thread):
             message = consumer.poll(0.05)
             if message is not None and message.error() is None:
                 self.seen.add((message.partition(), message.offset()))
-        if self.seen:
+        if self.seen and not self._settings["enable.auto.commit"]:
             consumer.commit(asynchronous=False)
         consumer.close()
 

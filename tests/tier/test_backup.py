@@ -117,10 +117,12 @@ def test_offsets_groups_and_topics_live_on_in_a_tier_of_another_shape(
     groups = [f"group-{number}" for number in range(GROUPS)]
     for number, group_id in enumerate(groups):
         commit(old, group_id, 100 * number)
+    old.run("groups", "configs", groups[0], "--set", "consumer.session.timeout.ms=50000")
     directory = tmp_path / "backup"
     member, before, after = asyncio.run(backup_under_load(old, directory))
 
     report = json.loads(new.run("restore", str(directory), "--json"))
+    assert "50000" in new.run("groups", "configs", groups[0])
 
     assert (report["topics"], report["groups"], report["verified"]) == (len(TOPICS), GROUPS + 1, True)
     assert report["member_records_left_out"] == 1
@@ -136,7 +138,7 @@ def test_offsets_groups_and_topics_live_on_in_a_tier_of_another_shape(
     ]
     assert before <= live <= after, "all that was acknowledged before the backup began"
     described = json.loads(new.run("groups", "describe", LIVE, "--json"))
-    assert (described["state"], described["members"]) == ("empty", [])
+    assert (described["state"], described["members"]) == ("Empty", [])
     (again,) = asyncio.run(settle_group(("127.0.0.1", new.port), LIVE, 1))
     assert again.generation_id > member.generation_id
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from typing import Any
 
 import pytest
 
 from actors.protocol.java_hash import partition_for
-from bench.members import settle_group
+from bench.members import Member, find_coordinator, settle_group
 from bench.throwaway import Tier
-from tests.tier.committer import Committer
+from cluster.wire import Closed, Wire
+from tests.tier.committer import RETRY_S, Committer
 from tests.tier.conftest import DEADLINE_S, kill, until
 
 pytestmark = pytest.mark.clients
@@ -117,6 +119,43 @@ def test_frozen_leader_is_replaced_and_comes_back_as_a_follower(
         halt.set()
         await asyncio.wait_for(running, DEADLINE_S)
         await check([committer])
+
+    asyncio.run(story())
+
+
+def test_offset_fetch_at_a_killed_leaders_node_reaches_the_new_leader(
+    tier: Tier, topic: str, group_id: str
+) -> None:
+    """The node lives on, so its clients' retries may be faster than the election. librdkafka never repeats an
+    OffsetFetch after NOT_COORDINATOR: its member would own partitions that nobody consumes."""
+
+    nobody = Member(group_id, "", -1, "", 0)
+
+    async def asked(node: tuple[str, int], api: str, version: int, **fields: Any) -> dict[str, Any]:
+        """At this one node until somebody answers, as clients do whose connection is lost."""
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            try:
+                wire = await Wire.connect(*node)
+                try:
+                    return await wire.call(api, version, **fields)
+                finally:
+                    await wire.close()
+            except (OSError, Closed):
+                await asyncio.sleep(RETRY_S)
+        raise AssertionError("nobody answers")
+
+    async def story() -> None:
+        for offset in range(1, 5):
+            leader = await asyncio.to_thread(leader_of, tier, partition_for(group_id, 4))
+            node = await find_coordinator("127.0.0.1", tier.port, group_id)
+            committed = await asked(node, "offset_commit", 8, **nobody.commit_fields(topic, 1, offset))
+            assert committed["topics"][0]["partitions"][0]["error_code"] == 0
+            kill(leader["pid"])
+            answer = await asked(node, "offset_fetch", 7, group_id=group_id, topics=None)
+            assert answer["error_code"] == 0
+            [[partition]] = [topic["partitions"] for topic in answer["topics"]]
+            assert partition["committed_offset"] == offset
 
     asyncio.run(story())
 

@@ -11,6 +11,7 @@ import msgpack
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Record, Request, Result, Token
+from actors.coordinator.batching import ALONE_MS
 from actors.coordinator.classic import AREA
 from actors.coordinator.classic_group import (
     COMPLETING_REBALANCE,
@@ -41,7 +42,9 @@ from actors.protocol.messages import (
 GROUP = "orders"
 START_MS = 1_000_000
 PROTOCOLS = (("range", b"\0\1range"), ("sticky", b"\0\1sticky"))
-NO_DELAY = GroupSettings(group_initial_rebalance_delay_ms=0)
+BATCHING = GroupSettings(group_initial_rebalance_delay_ms=0)
+NO_DELAY = GroupSettings(group_initial_rebalance_delay_ms=0, group_rebalance_batch_max_ms=0)
+"""Nobody waits for others who may come."""
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 
@@ -147,7 +150,7 @@ class Driver:
         tokens = [self.new_member(client_id=client_id, **fields) for client_id in client_ids]
         while any(self.parked(token) for token in tokens):
             self.rejoin_all(**fields)
-            self.advance(self.settings.group_initial_rebalance_delay_ms)
+            self.advance(self.settings.group_initial_rebalance_delay_ms or ALONE_MS)
         members = list(self.group.members)
         self.sync_all()
         return members
@@ -237,7 +240,12 @@ def check_invariants(state: ShardState, group: ClassicGroup) -> None:
     """What holds for a live group after every step."""
     members = group.members.values()
     assert group.parked_joins == sum(member.join_token is not None for member in members)
-    assert group.parked_joins == 0 or group.state is PREPARING_REBALANCE
+    newcomers = [member for member in members if member.is_new]
+    assert all(member.join_token is not None for member in newcomers)
+    assert group.changes == 0 or group.is_settled
+    if group.state is not PREPARING_REBALANCE:
+        assert group.parked_joins == len(newcomers)
+        assert not newcomers or group.changes > 0
     assert group.state is COMPLETING_REBALANCE or all(member.sync_token is None for member in members)
     assert (group.state is not EMPTY) or not group.members
     assert group.members or group.state in (EMPTY, PREPARING_REBALANCE)
@@ -256,11 +264,12 @@ def check_invariants(state: ShardState, group: ClassicGroup) -> None:
         assert member.session_key in state.timers or member.is_waited_for()
     for key in group.pending_joins.values():
         assert key in state.timers
-    assert (group.join_key in state.timers) == (group.state is PREPARING_REBALANCE)
+    waits = group.state is PREPARING_REBALANCE or group.changes > 0
+    assert (group.join_key in state.timers) == waits
     assert (group.sync_key in state.timers) == (len(group.pending_syncs) > 0)
     stored = state.stored_classic[group.group_id]
     assert stored.metadata is not None
-    if group.state in (STABLE, EMPTY):
+    if group.state in (STABLE, EMPTY) and not group.changes:
         assert {member.member_id: member.value() for member in members} == stored.members
         assert stored.metadata.generation == group.generation
         assert stored.metadata.leader == group.leader

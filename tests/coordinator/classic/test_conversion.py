@@ -34,12 +34,12 @@ def join(driver: Driver, member_id: str, protocol_type: str = "consumer") -> Joi
     return answer
 
 
-def test_consumer_group_with_members_refuses_classic_ones() -> None:
-    """C28, section 11: INCONSISTENT_GROUP_PROTOCOL with member id "", whoever asks; the group goes on."""
+def test_consumer_group_refuses_bytes_that_are_no_subscription() -> None:
+    """G3, section 11: -1 with member id "", whoever asks; the group goes on."""
     driver = Driver(t=3)
     assert beat(driver, 0) == ErrorCode.none
     for member_id in ("", "m"):
-        assert join(driver, member_id) == JoinGroupResponse(ErrorCode.inconsistent_group_protocol)
+        assert join(driver, member_id) == JoinGroupResponse(ErrorCode.unknown_server_error)
     heartbeat = driver.ask(api_keys.HEARTBEAT, HeartbeatRequest(GROUP, 1, "m"), 4)
     assert heartbeat.error_code == ErrorCode.unknown_member_id
     assert GROUP in driver.shard.state.consumer
@@ -56,14 +56,15 @@ def test_empty_consumer_group_is_converted_and_starts_over() -> None:
     driver.check_snapshot()
 
 
-def test_refused_join_converts_nothing() -> None:
-    """C28, C3, C6: neither an unknown member id nor an empty protocol type turns the group over."""
+def test_unknown_member_converts_nothing() -> None:
+    """C28, C3, C6: only who may make a group turns it over, though it may be refused for its protocols."""
     driver = Driver(t=3)
     beat(driver, 0)
     beat(driver, -1)
     assert join(driver, "ghost").error_code == ErrorCode.unknown_member_id
-    assert join(driver, "", "").error_code == ErrorCode.inconsistent_group_protocol
     assert GROUP in driver.shard.state.consumer
+    assert join(driver, "", "").error_code == ErrorCode.inconsistent_group_protocol
+    assert driver.describe(GROUP).group_state == "Empty"
 
 
 def test_empty_classic_group_becomes_a_consumer_group() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +11,12 @@ from kio.schema.errors import ErrorCode
 from actors.contract import Record
 from actors.coordinator import classic_join
 from actors.coordinator.classic import describe
-from actors.coordinator.classic_group import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
+from actors.coordinator.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from actors.coordinator.records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
-from actors.coordinator.settings import GroupSettings
 from actors.protocol.messages import JoinGroupResponse
 from tests.coordinator.classic.driver import (
     GROUP,
+    NO_DELAY,
     START_MS,
     Driver,
 )
@@ -24,7 +25,7 @@ CHANGED = (("range", b"\0\1changed"), ("sticky", b"\0\1sticky"))
 
 
 def limited(size_max: int) -> Driver:
-    return Driver(GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=size_max))
+    return Driver(replace(NO_DELAY, group_max_size=size_max))
 
 
 def test_first_request_is_told_a_member_id_and_the_group_is_stored_empty() -> None:
@@ -78,9 +79,6 @@ def test_instance_ids_are_not_checked() -> None:
         ({"session_timeout_ms": 5_999, "member_id": "x"}, ErrorCode.invalid_session_timeout),
         ({"session_timeout_ms": 1_800_001}, ErrorCode.invalid_session_timeout),
         ({"member_id": "x", "protocols": ()}, ErrorCode.unknown_member_id),
-        ({"protocol_type": ""}, ErrorCode.inconsistent_group_protocol),
-        ({"protocols": ()}, ErrorCode.inconsistent_group_protocol),
-        ({"protocols": (("a", b""), ("a", b""))}, ErrorCode.inconsistent_group_protocol),
     ],
 )
 def test_refusals_come_in_kafkas_order_and_leave_nothing(fields: dict[str, Any], error: ErrorCode) -> None:
@@ -91,6 +89,18 @@ def test_refusals_come_in_kafkas_order_and_leave_nothing(fields: dict[str, Any],
     assert answer == JoinGroupResponse(error, member_id=member_id)
     assert driver.state.classic == {}
     assert driver.log == []
+
+
+@pytest.mark.parametrize(
+    "fields", [{"protocol_type": ""}, {"protocols": ()}, {"protocols": (("a", b""), ("a", b""))}]
+)
+def test_protocols_that_are_none_are_refused_and_leave_an_empty_group(fields: dict[str, Any]) -> None:
+    """C3, C6: as in Kafka; then whoever comes with an id hears of its protocols before its id."""
+    driver = Driver()
+    refused = ErrorCode.inconsistent_group_protocol
+    assert driver.joined(driver.join(**fields)) == JoinGroupResponse(refused)
+    assert driver.group.state is EMPTY
+    assert driver.joined(driver.join("x", **fields)) == JoinGroupResponse(refused, member_id="x")
 
 
 def test_session_timeout_bounds_are_inclusive() -> None:
@@ -259,7 +269,7 @@ def test_known_member_that_finds_no_place_is_removed() -> None:
     """C5, C13: the last one to rejoin loses its place and the rest goes on without waiting for it."""
     driver = limited(3)
     a, b, c = driver.stable_group("a", "b", "c")
-    driver.fail_over(GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=2))
+    driver.fail_over(replace(NO_DELAY, group_max_size=2))
     tokens = [driver.join(a), driver.join(b)]
     assert driver.joined(driver.join(c)) == JoinGroupResponse(ErrorCode.group_max_size_reached)
     assert [driver.joined(token).error_code for token in tokens] == [ErrorCode.none] * 2

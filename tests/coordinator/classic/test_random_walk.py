@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from actors.coordinator.classic_group import COMPLETING_REBALANCE, PREPARING_REBALANCE
 from actors.coordinator.settings import GroupSettings
 from actors.protocol.messages import JoinGroupResponse, LeavingMember
 from tests.coordinator.classic.driver import Driver
@@ -28,15 +29,26 @@ class Walk:
             GroupSettings(
                 group_initial_rebalance_delay_ms=self.chance.choice((0, 3_000)),
                 group_max_size=self.chance.choice((3, 6, 1_000)),
+                group_rebalance_batch_max_ms=self.chance.choice((0, 25_000)),
             )
         )
+        self.rebalance_timeouts_ms = self.chance.choice(((0, 5_000, 60_000), (40_000, 60_000)))
         self.ids: list[str] = [""]
         self.waiting: dict[int, int] = {}
         """token -> when it was sent (ms)."""
 
     def step(self) -> None:
         self.chance.choice(
-            (self.join, self.join, self.sync, self.sync_leader, self.beat, self.leave, self.pass_time)
+            (
+                self.join,
+                self.join,
+                self.sync,
+                self.sync_leader,
+                self.beat,
+                self.leave,
+                self.pass_time,
+                self.settle,
+            )
         )()
         for token in list(self.waiting):
             answer = self.driver.replies.get(token)
@@ -66,7 +78,7 @@ class Walk:
             instance=instance,
             version=self.chance.choice((3, 8, 9)),
             protocols=self.chance.choice(PROTOCOLS),
-            rebalance_timeout_ms=self.chance.choice((0, 5_000, 60_000)),
+            rebalance_timeout_ms=self.chance.choice(self.rebalance_timeouts_ms),
         )
         self.waiting[token] = self.driver.now_ms
 
@@ -90,6 +102,14 @@ class Walk:
     def leave(self) -> None:
         if self.chance.random() < 0.4:
             self.driver.leave(*(LeavingMember(*self.member()) for _ in range(self.chance.randint(0, 2))))
+
+    def settle(self) -> None:
+        """Everybody does at once what a well-behaved client does."""
+        group = self.driver.state.classic.get("orders")
+        if group is not None and group.state is PREPARING_REBALANCE:
+            self.driver.rejoin_all(protocols=PROTOCOLS[0])
+        if group is not None and group.state is COMPLETING_REBALANCE:
+            self.driver.sync_all()
 
     def pass_time(self) -> None:
         self.driver.advance(self.chance.choice((10, 1_000, 4_000, 20_000)))

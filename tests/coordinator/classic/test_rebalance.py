@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.batching import ALONE_MS, PAUSE_MS_MAX
 from actors.coordinator.classic_group import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -20,7 +21,7 @@ from actors.coordinator.classic_protocols import winner
 from actors.coordinator.events import MemberRemoved, RebalanceBegan, RebalanceEnded
 from actors.coordinator.settings import GroupSettings
 from actors.protocol.messages import JoinGroupResponse
-from tests.coordinator.classic.driver import GROUP, REBALANCE_MS, SESSION_MS, START_MS, Driver
+from tests.coordinator.classic.driver import BATCHING, GROUP, REBALANCE_MS, SESSION_MS, START_MS, Driver
 
 ROUNDING_MS = 16
 """Timers fire up to a slot late."""
@@ -90,6 +91,34 @@ def test_pending_members_do_not_hold_back_the_initial_rebalance() -> None:
     driver = Driver()
     ids = [driver.joined(driver.join()).member_id for _ in range(4)]
     assert driver.joined(driver.join(ids[0])).generation_id == 1
+
+
+def test_with_batching_the_first_rebalance_waits_a_moment_for_others() -> None:
+    """Those who come together are in generation 1, whether the first one has its member id before the others
+    or not; and one who comes alone does not wait long."""
+    driver = Driver(BATCHING)
+    first = driver.new_member()
+    others = [driver.joined(driver.join()).member_id for _ in range(3)]
+    driver.advance(ALONE_MS + ROUNDING_MS)
+    tokens = [first, *(driver.join(member_id) for member_id in others)]
+    driver.advance(ALONE_MS + ROUNDING_MS)
+    assert [driver.joined(token).generation_id for token in tokens] == [1, 1, 1, 1]
+    alone = Driver(BATCHING)
+    token = alone.new_member()
+    alone.advance(ALONE_MS - 1)
+    assert alone.parked(token)
+    alone.advance(1 + ROUNDING_MS)
+    assert alone.joined(token).generation_id == 1
+
+
+def test_with_batching_the_first_rebalance_does_not_wait_long_for_a_member_id_that_is_not_used() -> None:
+    driver = Driver(BATCHING)
+    ids = [driver.joined(driver.join()).member_id for _ in range(2)]
+    token = driver.join(ids[0])
+    driver.advance(PAUSE_MS_MAX - 1)
+    assert driver.parked(token)
+    driver.advance(1 + ROUNDING_MS)
+    assert driver.joined(token).generation_id == 1
 
 
 def test_pending_member_holds_back_a_later_rebalance_until_it_expires() -> None:

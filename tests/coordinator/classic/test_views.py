@@ -57,9 +57,9 @@ def test_states_are_listed() -> None:
     driver = Driver()
     driver.join(group_id="fresh")
     driver.leave(*driver.stable_group("a"))
-    assert list(listed(driver.state)) == [
-        ListedGroup("fresh", "", "Empty", "Classic"),
-        ListedGroup(GROUP, "consumer", "Empty", "Classic"),
+    assert [listed(group) for group in driver.state.classic.values()] == [
+        ListedGroup("fresh", "", "Empty", "classic"),
+        ListedGroup(GROUP, "consumer", "Empty", "classic"),
     ]
     assert is_empty(driver.state, GROUP)
 

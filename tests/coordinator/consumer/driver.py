@@ -14,16 +14,21 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.assignors.registry import AssignorError, PlugIn, named
 from actors.contract import Key, Record, Request, Result, Value
-from actors.coordinator import consumer, partitions
+from actors.coordinator import assignment_jobs, consumer, partitions
+from actors.coordinator.assignment_jobs import ASSIGNED, AssignedRequest, AssignmentAsked
+from actors.coordinator.consumer_regexes import note_new_topics
 from actors.coordinator.consumer_state import ConsumerGroup
 from actors.coordinator.records import TopicPartitions
 from actors.coordinator.settings import GroupSettings
 from actors.coordinator.state import ShardState
+from actors.coordinator.timers import SLOT_MS
 from actors.metadata.image import MetadataImage, TopicImage
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, OFFSET_COMMIT
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
+    CommittedPartition,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     OffsetCommitRequest,
@@ -52,6 +57,21 @@ def as_pairs(assignment: TopicPartitions | None) -> set[tuple[bytes, int]]:
     return {(topic, number) for topic, numbers in listed.items() for number in numbers}
 
 
+def outcome(asked: AssignmentAsked, settings: GroupSettings) -> AssignedRequest:
+    """What the plug-in makes of it."""
+    plug_in = named(settings.group_consumer_assignors)[asked.assignor]
+    assert isinstance(plug_in, PlugIn)
+    try:
+        assignment, error = plug_in.assign(asked.spec), ""
+    except AssignorError as failure:
+        assignment, error = None, str(failure)
+    return AssignedRequest(asked.group_id, asked.group_epoch, asked.assignor, assignment, error)
+
+
+AS_KAFKA = GroupSettings(group_rebalance_batch_max_ms=0)
+"""Nobody waits for others who may come."""
+
+
 class Driver:
     """One leader's consumer area; `failover` makes it the next leader's."""
 
@@ -71,6 +91,14 @@ class Driver:
     def group(self, group_id: str = GROUP) -> ConsumerGroup:
         return self.state.consumer[group_id]
 
+    def set_image(self, image: MetadataImage) -> None:
+        old, self.state.image = self.state.image, image
+        note_new_topics(self.state, old, image)
+
+    def resolve(self) -> None:
+        """Let the regexes be resolved that are due."""
+        self.advance(2 * SLOT_MS)
+
     def send(
         self,
         body: ConsumerGroupHeartbeatRequest,
@@ -88,6 +116,24 @@ class Driver:
         assert (reply.token, reply.group_id) == (request.token, body.group_id)
         assert isinstance(reply.body, ConsumerGroupHeartbeatResponse)
         return reply.body
+
+    def asked(self) -> list[AssignmentAsked]:
+        """What plug-ins are to assign, since this was last called."""
+        found = [event for event in self.events if isinstance(event, AssignmentAsked)]
+        self.events = [event for event in self.events if not isinstance(event, AssignmentAsked)]
+        return found
+
+    def assigned(self, body: AssignedRequest) -> bool:
+        """Tell what a plug-in gave. Returns whether it was taken."""
+        request = Request(next(self._tokens), ASSIGNED, 0, "", "", body)
+        result = assignment_jobs.AREA.handlers[ASSIGNED](self.state, request, self.now_ms)
+        self.take(result)
+        (reply,) = result.replies
+        return reply.body.taken
+
+    def run_plug_ins(self) -> list[bool]:
+        """As the host does, at once. Returns for each that was asked whether what it gave was taken."""
+        return [self.assigned(outcome(asked, self.settings)) for asked in self.asked()]
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         version = fields.pop("api_version", 1)
@@ -154,8 +200,15 @@ class Driver:
         assert snapshot(self.state) == snapshot(old)
         self.take(consumer.AREA.on_elected(self.state, self.now_ms))
 
-    def commit(self, member_id: str, epoch: int, api_version: int = 9, group_id: str = GROUP) -> None:
-        body = OffsetCommitRequest(group_id, epoch, member_id, None, -1, ())
+    def commit(
+        self, member_id: str, epoch: int, api_version: int = 9, group_id: str = GROUP, **topics: Iterable[int]
+    ) -> None:
+        """Ask whether the member may commit these partitions. Raises GroupError."""
+        asked = tuple(
+            (name, tuple(CommittedPartition(number, 1) for number in numbers))
+            for name, numbers in topics.items()
+        )
+        body = OffsetCommitRequest(group_id, epoch, member_id, None, -1, asked)
         request = Request(next(self._tokens), OFFSET_COMMIT, api_version, "client", "/127.0.0.1", body)
         consumer.validate_commit(self.state, request, self.now_ms)
 
@@ -169,12 +222,13 @@ def snapshot(state: ShardState) -> dict[str, Any]:
             "epochs": (group.group_epoch, group.assignment_epoch),
             "members": {i: (m.metadata, m.current, m.target) for i, m in group.members.items()},
             "regexes": dict(group.regexes),
+            "regex_counts": dict(group.regex_counts),
             "size": group.size,
             "subscriptions": {key: s.member_count for key, s in group.subscriptions.items()},
             "topic_counts": dict(group.topic_counts),
             "static_ids": dict(group.static_ids),
             "votes": dict(group.votes),
-            "settled": dict(group.settled),
+            "settled": group.settled_count,
             "holders": {
                 topic: {p: number for p, number in enumerate(h.counts) if number}
                 for topic, h in group.holders.items()

@@ -87,7 +87,7 @@ def test_version_zero_gets_a_member_id_from_the_server() -> None:
 
 def test_a_full_group_takes_only_members_it_knows() -> None:
     """M3 of section 11: size comes before the member's look-up; a static instance is no exception."""
-    driver = Driver(settings=GroupSettings(group_consumer_max_size=1))
+    driver = Driver(settings=GroupSettings(group_consumer_max_size=1, group_rebalance_batch_max_ms=0))
     driver.join("a", instance_id="i")
     driver.refused_join(ErrorCode.group_max_size_reached, "b")
     driver.refused(ErrorCode.group_max_size_reached, "b", 5)
@@ -114,7 +114,7 @@ def test_a_lost_answer_is_repeated_to_a_full_request() -> None:
     """M4 and M18: the previous epoch with owned within assigned gets epoch and assignment again."""
     driver = Driver()
     driver.join("a")
-    driver.state.image = make_image(2, orders=6)
+    driver.set_image(make_image(2, orders=6))
     assert driver.beat("a", 2).member_epoch == 3
     full = {
         "rebalance_timeout_ms": 300_000,

@@ -7,8 +7,8 @@ from kio.schema.errors import ErrorCode
 from actors.coordinator import consumer, partitions
 from actors.coordinator.consumer_events import AssignmentComputed, EpochBumped, MemberFenced
 from actors.coordinator.records import CurrentAssignmentValue
-from actors.coordinator.settings import GroupSettings
 from tests.coordinator.consumer.driver import (
+    AS_KAFKA,
     GROUP,
     START_MS,
     Client,
@@ -99,7 +99,7 @@ def test_the_last_leave_keeps_the_assignment_epoch() -> None:
 
 def test_a_target_waits_for_the_assignment_interval() -> None:
     """M8 of section 11: who joins within the interval after the group became empty waits for a target."""
-    driver = Driver(settings=GroupSettings())
+    driver = Driver(settings=AS_KAFKA)
     driver.join("a")
     driver.beat("a", -1)
     driver.advance(500)
@@ -114,7 +114,7 @@ def test_a_target_waits_for_the_assignment_interval() -> None:
 
 def test_joins_within_the_interval_share_one_assignment() -> None:
     """M8, M9: batching, and only changed members' targets are written."""
-    driver = Driver(settings=GroupSettings(), image=make_image(1, orders=6))
+    driver = Driver(settings=AS_KAFKA, image=make_image(1, orders=6))
     a = Client(driver, "a").join()
     b, c = Client(driver, "b").join(), Client(driver, "c").join()
     assert driver.group().group_epoch == 4
@@ -133,7 +133,7 @@ def test_joins_within_the_interval_share_one_assignment() -> None:
 
 def test_a_clock_that_steps_back_does_not_hold_the_target() -> None:
     """M8: a new leader's clock may be behind."""
-    driver = Driver(settings=GroupSettings())
+    driver = Driver(settings=AS_KAFKA)
     driver.join("a")
     driver.now_ms = START_MS - 3_600_000
     assert driver.join("b").member_epoch == 3
@@ -141,7 +141,7 @@ def test_a_clock_that_steps_back_does_not_hold_the_target() -> None:
 
 def test_unsubscribed_topics_are_revoked_before_a_new_target_exists() -> None:
     """M14."""
-    driver = Driver(settings=GroupSettings(), image=make_image(1, orders=2, returns=2))
+    driver = Driver(settings=AS_KAFKA, image=make_image(1, orders=2, returns=2))
     a = Client(driver, "a", "orders", "returns").join()
     a.beat(subscribed_topic_names=("orders",))
     current = driver.group().members["a"].current
@@ -289,7 +289,7 @@ def test_epochs_explain_themselves() -> None:
     driver = Driver()
     driver.join("a")
     driver.beat("a", 2, subscribed_topic_names=("orders", "returns"))
-    driver.state.image = make_image(2, orders=5)
+    driver.set_image(make_image(2, orders=5))
     driver.beat("a", 3)
     driver.join("b")
     driver.beat("b", -1)

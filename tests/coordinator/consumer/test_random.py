@@ -1,11 +1,12 @@
 """Seeded random lives of groups: no partition has two owners, epochs never go back, all is owned in the end.
 
-Rows M11 to M13, M16, M17, M20, M21, M26, A13; and that undoing any batch restores the state exactly.
+Rows M11 to M13, M16, M17, M20, M21, M24 to M26, A13; and that undoing any batch restores the state exactly.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Record, Result
-from actors.coordinator import consumer, partitions
+from actors.coordinator import consumer, partitions, target_arrays
 from actors.coordinator.records import (
     CONSUMER_GROUP_METADATA,
     CONSUMER_MEMBER_METADATA,
@@ -33,16 +34,23 @@ from actors.coordinator.records import (
 )
 from actors.coordinator.settings import GroupSettings
 from actors.protocol.errors import GroupError
+from tests.coordinator.arrays_check import check_arrays
 from tests.coordinator.consumer.driver import GROUP, Client, Driver, make_image, owned, snapshot, topic_id
 
 FENCED = (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
 TOPICS = ("orders", "returns", "audit")
+REGEXES = ("", "orders", ".*s", "a.*|returns")
 
 
 class UndoingDriver(Driver):
     """Undoes what it applied, looks, and applies it again. `cut` records of a batch are applied if set."""
 
     cut: int | None = None
+    arrays_checked = 0
+
+    def __init__(self, chance: random.Random, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.chance = chance
 
     def take(self, result: Result) -> None:
         result = result._replace(records=result.records[: self.cut])
@@ -52,8 +60,12 @@ class UndoingDriver(Driver):
         after = snapshot(self.state)
         self.undo_all()
         assert snapshot(self.state) == before
+        if self.chance.random() < 0.3:
+            check_arrays(self.state)
         super().take(Result(result.records))
         assert snapshot(self.state) == after
+        if self.chance.random() < 0.3:
+            self.arrays_checked += check_arrays(self.state)
 
 
 def expect(error: GroupError, *codes: ErrorCode) -> None:
@@ -67,11 +79,13 @@ class Life:
         self.rng = random.Random(seed)
         settings = GroupSettings(
             group_consumer_assignment_interval_ms=self.rng.choice([0, 1_000]),
-            group_consumer_assignors=self.rng.choice([("uniform", "range"), ("range",)]),
+            group_rebalance_batch_max_ms=0,
+            group_consumer_assignors=self.rng.choice([("uniform", "range"), ("range-rack",)]),
         )
         self.counts = {name: self.rng.randrange(1, 9) for name in TOPICS[:2]}
         self.version = 1
-        self.driver = UndoingDriver(settings=settings, image=make_image(1, **self.counts))
+        chance = random.Random(seed)
+        self.driver = UndoingDriver(chance, settings=settings, image=make_image(1, **self.counts))
         self.clients: dict[str, Client] = {}
         self.away: set[str] = set()
         """Instance ids whose member left with -2."""
@@ -86,6 +100,7 @@ class Life:
             self.leave: 2,
             self.leave_for_a_while: 2,
             self.change_subscription: 2,
+            self.change_regex: 2,
             self.change_topics: 1,
             self.fail_over: 1,
             self.fail_over_in_a_batch: 1,
@@ -121,6 +136,8 @@ class Life:
         client = self.pick()
         if client is None:
             return
+        if "subscribed_topic_regex" in fields:
+            client.fields["subscribed_topic_regex"] = fields["subscribed_topic_regex"]
         try:
             client.beat(lost=lost, **fields)
         except GroupError as error:
@@ -158,6 +175,9 @@ class Life:
     def change_subscription(self) -> None:
         self.beat(subscribed_topic_names=self.some_topics())
 
+    def change_regex(self) -> None:
+        self.beat(subscribed_topic_regex=self.rng.choice(REGEXES))
+
     def change_topics(self) -> None:
         for name in TOPICS:
             if self.rng.random() < 0.4:
@@ -165,7 +185,7 @@ class Life:
             elif self.rng.random() < 0.1:
                 self.counts.pop(name, None)
         self.version += 1
-        self.driver.state.image = make_image(self.version, **self.counts)
+        self.driver.set_image(make_image(self.version, **self.counts))
 
     def fail_over(self) -> None:
         self.driver.failover(self.rng)
@@ -232,6 +252,9 @@ class Life:
             self.check()
             self.driver.advance(1_000)
         subscribed = {name for client in self.clients.values() for name in client.topics}
+        for client in self.clients.values():
+            regex = client.fields.get("subscribed_topic_regex", "")
+            subscribed |= {name for name in TOPICS if re.fullmatch(regex, name)}
         wanted = {(topic_id(n), p) for n in subscribed for p in range(self.counts.get(n, 0))}
         have = [partition for client in self.clients.values() for partition in client.partitions]
         assert sorted(have) == sorted(wanted)
@@ -241,11 +264,16 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_random_life_keeps_ownership_single_and_converges(seed: int) -> None:
+def test_a_random_life_keeps_ownership_single_and_converges(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the arrays that a leader keeps for the assignors are at every moment as made anew."""
+    monkeypatch.setattr(target_arrays, "ARRAYS_FROM", 0)
     life = Life(seed)
     for _ in range(250):
         life.step()
     life.converge()
+    assert life.driver.arrays_checked > 0
 
 
 def random_record(rng: random.Random) -> Record:

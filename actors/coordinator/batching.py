@@ -1,0 +1,62 @@
+"""Joins and leaves that come one after the other are taken together: how long each group waits for more.
+
+Kafka delays the first rebalance of a classic group (C10) and no later one, and lets a consumer group have a
+new target once in each assignment interval (M8). So a rolling restart costs it a rebalance or two for every
+member, or two targets. Here the wait follows the group's own recent history: the first few changes are
+carried out as in Kafka, each further one in quick succession waits twice as long as the one before, up to
+a bound, and a quiet time makes the group calm again.
+
+When a whole fleet starts at once, a join phase in which nobody is missing waits in addition until the flow of
+newcomers has dried up (`pause_ms`): everybody has stopped already, and the next one would come right after.
+So does a consumer group that forms (`consumer_forming`).
+
+Volatile: after a failover every group is calm.
+"""
+
+from __future__ import annotations
+
+UNDELAYED = 3
+"""So many rebalances in quick succession are no storm: a deployment of a few members, an operator's test."""
+FIRST_DELAY_MS = 1_000
+_DOUBLINGS_MAX = 31
+NEWCOMERS_MIN = 5
+"""Fewer in one join phase are not waited for."""
+ALONE_MS = 40
+"""How long the first one to join a group waits for a second one."""
+PAUSE_GAPS = 50
+PAUSE_MS_MIN = 50
+"""A busy machine stands still for so long now and then, and whoever is left behind costs a rebalance."""
+PAUSE_MS_MAX = 500
+
+
+class Storm:
+    """The recent rebalances of one group that members brought about by coming and going."""
+
+    __slots__ = ("ended_ms", "rebalances")
+
+    def __init__(self) -> None:
+        self.rebalances = 0
+        """Since the group was last calm."""
+        self.ended_ms = 0
+        """When the last one was over."""
+
+    def rebalanced(self, now_ms: int) -> None:
+        """A rebalance that was over as soon as it began."""
+        self.rebalances += 1
+        self.ended_ms = now_ms
+
+    def delay_ms(self, now_ms: int, longest_ms: int, calm_ms: int) -> int:
+        """How long a change of now waits for more, at most `longest_ms`. A group that nothing happened to for
+        `calm_ms` is calm: the change is the first of its kind."""
+        if now_ms - self.ended_ms >= calm_ms:
+            self.rebalances = 0
+        doublings = min(self.rebalances - UNDELAYED, _DOUBLINGS_MAX)
+        return 0 if doublings < 0 else min(FIRST_DELAY_MS << doublings, longest_ms)
+
+
+def pause_ms(newcomers: int, during_ms: int) -> int:
+    """How long after its last newcomer a join phase is over, `newcomers` having come in `during_ms`: some
+    multiple of the time between two of them."""
+    if newcomers < NEWCOMERS_MIN:
+        return 0
+    return min(max(PAUSE_GAPS * (during_ms + 1) // newcomers, PAUSE_MS_MIN), PAUSE_MS_MAX)

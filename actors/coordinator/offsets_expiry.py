@@ -1,0 +1,126 @@
+"""Offsets and groups that nobody has used for the time of retention (O5, O8, O14, O15).
+
+Every `offsets.retention.check.interval.ms` the leader walks over all groups, in slices. Checks are at whole
+multiples of the interval since the epoch, and what they compare are times in records: a failover neither
+delays the next check by more than one interval nor prolongs an offset's life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from actors.contract import NOTHING, Record, Result
+from actors.coordinator import admin, consumer, simple_groups
+from actors.coordinator.area import Area
+from actors.coordinator.classic_group import EMPTY, STABLE
+from actors.coordinator.classic_protocols import CONSUMER_PROTOCOL_TYPE
+from actors.coordinator.offsets_delete import tombstones
+from actors.coordinator.offsets_walk import next_slice, stops
+from actors.coordinator.records import NO_EXPIRY, OffsetCommitValue
+from actors.coordinator.state import Position, ShardState
+from actors.coordinator.transactions.offsets import has_pending, has_pending_of_group
+
+CHECK_TIMER = "offsets-retention"
+_CHECK_KEY = (CHECK_TIMER, "")
+MINUTE_MS = 60_000
+
+
+class _Retention(NamedTuple):
+    """How long the offsets of one group are kept."""
+
+    began_ms: int | None
+    """From when on; None: from each offset's commit."""
+    subscribed: Collection[str]
+    """Topics whose offsets are kept in any case."""
+
+
+def _retention(state: ShardState, group_id: str) -> _Retention | None:
+    """O14; None: no offset of the group may expire now."""
+    if group_id in state.consumer:
+        return _Retention(None, consumer.subscribed_topics(state, group_id))
+    group = state.classic.get(group_id)
+    if group is None or group.protocol_type is None:
+        return _Retention(None, ())
+    if group.state is EMPTY:
+        return _Retention(group.current_state_timestamp_ms, ())
+    if (
+        group.state is STABLE
+        and group.protocol_type == CONSUMER_PROTOCOL_TYPE
+        and group.subscribed_topics is not None
+    ):
+        return _Retention(None, group.subscribed_topics)
+    return None
+
+
+def _is_expired(committed: OffsetCommitValue, retention: _Retention, retention_ms: int, now_ms: int) -> bool:
+    if committed.expire_timestamp_ms != NO_EXPIRY:
+        return now_ms >= committed.expire_timestamp_ms  # O5
+    began_ms = committed.commit_timestamp_ms if retention.began_ms is None else retention.began_ms
+    return now_ms - began_ms >= retention_ms
+
+
+def _check(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
+    """The next slice of a check, the first one if none is under way."""
+    if state.retention_walk is None:
+        state.retention_walk = stops(state)
+    groups, is_last = next_slice(state.retention_walk)
+    records: list[Record] = []
+    for group_id, positions in groups:
+        records += _expired(state, group_id, positions, now_ms)
+    if is_last:
+        state.retention_walk = None
+        _schedule(state, now_ms)
+    else:
+        state.timers.schedule(_CHECK_KEY, now_ms)
+    return Result(records)
+
+
+def _expired(state: ShardState, group_id: str, positions: list[Position | None], now_ms: int) -> list[Record]:
+    """Tombstones for what is over of these offsets of a group; for all of it if nothing is left."""
+    retention = _retention(state, group_id)
+    if retention is None:
+        return []
+    retention_ms = state.settings.offsets_retention_minutes * MINUTE_MS
+    offsets = state.offsets.get(group_id, {})
+    expired = []
+    for position in positions:
+        committed = None if position is None else offsets.get(position)
+        if (
+            position is not None
+            and committed is not None
+            and position[0] not in retention.subscribed
+            and _is_expired(committed, retention, retention_ms, now_ms)
+            and not has_pending(state, group_id, *position)
+        ):
+            expired.append(position)
+    state.offset_counts["expirations"] += len(expired)
+    if positions[-1] is None and len(expired) == len(offsets) and _is_over(state, group_id):
+        return admin.delete_group(state, group_id, now_ms)
+    return [record for position in expired for record in tombstones(state, group_id, *position)]
+
+
+def _is_over(state: ShardState, group_id: str) -> bool:
+    """Whether a group without offsets goes too (O15): nobody is in it, or about to be, and no transaction is
+    open (O8)."""
+    if has_pending_of_group(state, group_id):
+        return False
+    if group_id in state.consumer:
+        return consumer.is_empty(state, group_id)
+    group = state.classic.get(group_id)
+    if group is not None:
+        return group.state is EMPTY and not group.pending_joins
+    return simple_groups.exists(state, group_id)
+
+
+def _schedule(state: ShardState, now_ms: int) -> None:
+    interval_ms = state.settings.offsets_retention_check_interval_ms
+    state.timers.schedule(_CHECK_KEY, (now_ms // interval_ms + 1) * interval_ms)
+
+
+def _on_elected(state: ShardState, now_ms: int) -> Result:
+    _schedule(state, now_ms)
+    return NOTHING
+
+
+AREA = Area(timers={CHECK_TIMER: _check}, on_elected=_on_elected)

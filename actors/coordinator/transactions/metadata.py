@@ -1,0 +1,146 @@
+"""What becomes of a transactional id's producer: epochs, producer ids, partitions, states.
+
+Every function takes the stored value and gives the next one; nothing is stored here. The rules are those of
+Kafka's TransactionMetadata under transaction version 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from actors.coordinator.records import TransactionValue
+from actors.coordinator.transactions.states import (
+    COMPLETES,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    PREVIOUS,
+    SETTLED,
+)
+from actors.protocol.errors import GroupError
+from actors.protocol.transaction_messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicNumbers
+
+EPOCH_MAX = 2**15 - 1
+NEVER_MS = -1
+
+
+class Producer(NamedTuple):
+    """Producer id and epoch as a request names them."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+def is_exhausted(producer_epoch: int) -> bool:
+    """One epoch is kept in hand, for fencing the producer that has the last one."""
+    return producer_epoch >= EPOCH_MAX - 1
+
+
+def created(producer_id: int, txn_timeout_ms: int, now_ms: int) -> TransactionValue:
+    """A transactional id that was never seen; its first epoch is still to be given."""
+    return TransactionValue(
+        producer_id,
+        NO_PRODUCER_ID,
+        NO_PRODUCER_EPOCH,
+        NO_PRODUCER_EPOCH,
+        txn_timeout_ms,
+        EMPTY,
+        (),
+        NEVER_MS,
+        now_ms,
+    )
+
+
+def is_known(transaction: TransactionValue, expected: Producer) -> bool:
+    """Whether a recovering producer may be the one that this id belongs to (KIP-360)."""
+    return (
+        transaction.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.producer_id == transaction.producer_id
+        or (expected.producer_id == transaction.last_producer_id and is_exhausted(expected.producer_epoch))
+    )
+
+
+def needs_new_producer_id(transaction: TransactionValue, expected: Producer | None) -> bool:
+    return is_exhausted(transaction.producer_epoch) and (
+        expected is None or expected.producer_epoch == transaction.producer_epoch
+    )
+
+
+def with_new_producer_id(
+    transaction: TransactionValue, producer_id: int, expected: Producer | None
+) -> TransactionValue:
+    """The epochs are used up: a new producer id, which begins at 0."""
+    last_epoch = NO_PRODUCER_EPOCH if expected is None else transaction.producer_epoch
+    return _to(
+        transaction,
+        EMPTY,
+        producer_id=producer_id,
+        producer_epoch=0,
+        last_producer_epoch=last_epoch,
+        partitions=(),
+        start_ms=NEVER_MS,
+    )
+
+
+def with_next_epoch(transaction: TransactionValue, expected: Producer | None) -> TransactionValue:
+    """The next epoch, or for a repeated request the one it was given. Raises PRODUCER_FENCED."""
+    epoch, last_epoch = transaction.producer_epoch + 1, NO_PRODUCER_EPOCH
+    if expected is not None:
+        sent = expected.producer_epoch
+        if transaction.producer_epoch in (NO_PRODUCER_EPOCH, sent):
+            last_epoch = transaction.producer_epoch
+        elif sent == transaction.last_producer_epoch:
+            epoch, last_epoch = transaction.producer_epoch, transaction.last_producer_epoch
+        else:
+            raise GroupError(ErrorCode.producer_fenced)
+    return _to(
+        transaction,
+        EMPTY,
+        producer_epoch=epoch,
+        last_producer_epoch=last_epoch,
+        partitions=(),
+        start_ms=NEVER_MS,
+    )
+
+
+def with_partitions(transaction: TransactionValue, topics: TopicNumbers, now_ms: int) -> TransactionValue:
+    """`topics` are in the transaction, which begins with them if none is under way."""
+    start_ms = now_ms if transaction.state in SETTLED else transaction.start_ms
+    return _to(transaction, ONGOING, partitions=joined(transaction.partitions, topics), start_ms=start_ms)
+
+
+def joined(partitions: TopicNumbers, more: TopicNumbers) -> TopicNumbers:
+    """Each topic once, sorted, with its partitions ascending."""
+    by_topic = {topic: set(numbers) for topic, numbers in partitions}
+    for topic, numbers in more:
+        by_topic.setdefault(topic, set()).update(numbers)
+    return tuple((topic, tuple(sorted(by_topic[topic]))) for topic in sorted(by_topic))
+
+
+def has_partition(transaction: TransactionValue, topic: str, partition: int) -> bool:
+    return any(name == topic and partition in numbers for name, numbers in transaction.partitions)
+
+
+def prepared(transaction: TransactionValue, *, committed: bool) -> TransactionValue:
+    """The transaction's outcome is decided."""
+    return _to(transaction, PREPARE_COMMIT if committed else PREPARE_ABORT)
+
+
+def fenced(transaction: TransactionValue) -> TransactionValue:
+    """Its producer is shut out by the next epoch, which nobody is given, and its transaction aborted."""
+    epoch = min(transaction.producer_epoch + 1, EPOCH_MAX)
+    return _to(transaction, PREPARE_ABORT, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
+
+
+def completed(transaction: TransactionValue) -> TransactionValue:
+    """Every partition has the marker."""
+    return _to(transaction, COMPLETES[transaction.state], partitions=())
+
+
+def _to(transaction: TransactionValue, state: int, **changes: Any) -> TransactionValue:
+    assert transaction.state in PREVIOUS[state], (transaction, state)
+    # As Kafka: the id before any transition, so after the one that follows a rotation it is the new one.
+    return transaction._replace(state=state, last_producer_id=transaction.producer_id, **changes)

@@ -1,0 +1,36 @@
+"""Producer ids for transactional producers, given out by the offsets partition itself.
+
+The partition's number is in the high bits, so no two partitions give out the same id, nor does the
+controller, whose ids (for producers without transactions) begin at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.contract import Key, Record, Value
+from actors.coordinator.records import PRODUCER_ID_BLOCK, ProducerIdBlockKey, ProducerIdBlockValue
+from actors.coordinator.state import ShardState
+
+COUNTER_BITS = 40
+_KEY = ProducerIdBlockKey(PRODUCER_ID_BLOCK, "")
+
+
+def next_producer_id(state: ShardState, partition: int) -> tuple[int, Record]:
+    """An id that was never given out, and the record that keeps it so."""
+    last = state.producer_ids
+    given_out = last.given_out if last is not None and last.partition == partition else 0
+    assert given_out < 1 << COUNTER_BITS
+    value = ProducerIdBlockValue(partition, given_out + 1)
+    return (partition + 1) << COUNTER_BITS | given_out, Record(_KEY, value)
+
+
+def apply(state: ShardState, key: Key, value: Value | None) -> Value | None:
+    assert value is None or isinstance(value, ProducerIdBlockValue)
+    replaced, state.producer_ids = state.producer_ids, value
+    return replaced
+
+
+def records(state: ShardState) -> Iterator[Record]:
+    if state.producer_ids is not None:
+        yield Record(_KEY, state.producer_ids)

@@ -1,0 +1,29 @@
+"""The states of a transactional id, and which follow which (Kafka's TransactionState, KIP-98).
+
+PrepareEpochFence and Dead are never stored: fencing a producer and aborting its transaction is one step
+here, and an id that expires is simply gone.
+"""
+
+from __future__ import annotations
+
+EMPTY = 0
+ONGOING = 1
+PREPARE_COMMIT = 2
+PREPARE_ABORT = 3
+COMPLETE_COMMIT = 4
+COMPLETE_ABORT = 5
+
+SETTLED = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
+"""No transaction is under way."""
+ENDING = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
+"""Decided for good; the markers are being written."""
+COMPLETES = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
+PREVIOUS = {
+    EMPTY: SETTLED,
+    ONGOING: SETTLED | {ONGOING},
+    PREPARE_COMMIT: frozenset({ONGOING}),
+    PREPARE_ABORT: frozenset({ONGOING}),
+    COMPLETE_COMMIT: frozenset({PREPARE_COMMIT}),
+    COMPLETE_ABORT: frozenset({PREPARE_ABORT}),
+}
+"""State -> those it is reached from."""

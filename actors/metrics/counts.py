@@ -1,0 +1,64 @@
+"""What an actor counts while it works: requests and errors, and the rare events of its groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from actors.coordinator.consumer_events import EpochBumped
+from actors.coordinator.events import RebalanceEnded
+
+COUNTED_EVENTS: Final[Mapping[type, str]] = MappingProxyType(
+    {RebalanceEnded: "group_completed_rebalances", EpochBumped: "consumer_group_rebalances"}
+)
+
+
+class ApiCounts:
+    """Answers of one API: `fine` ones, and those with an error code of their own, by code."""
+
+    __slots__ = ("errors", "fine")
+
+    def __init__(self) -> None:
+        self.fine = 0
+        """To be raised by who answers, where a call would cost too much."""
+        self.errors: Counter[int] = Counter()
+
+    def count(self, answer: Any) -> None:
+        error_code = getattr(answer, "error_code", 0)
+        if error_code:
+            self.errors[int(error_code)] += 1
+        else:
+            self.fine += 1
+
+
+class RequestCounts:
+    """Requests answered, by API key."""
+
+    __slots__ = ("by_api",)
+
+    def __init__(self) -> None:
+        self.by_api: dict[int, ApiCounts] = {}
+
+    @property
+    def answered(self) -> int:
+        """Of all APIs together."""
+        return sum(each.fine + each.errors.total() for each in self.by_api.values())
+
+    def of(self, api_key: int) -> ApiCounts:
+        counts = self.by_api.get(api_key)
+        if counts is None:
+            counts = self.by_api[api_key] = ApiCounts()
+        return counts
+
+    def count(self, api_key: int, answer: Any) -> None:
+        self.of(api_key).count(answer)
+
+
+def count_events(counter: Counter[str], events: Iterable[Any]) -> None:
+    """Add those of a shard's events that are metrics to `counter`, by metric."""
+    for event in events:
+        name = COUNTED_EVENTS.get(type(event))
+        if name is not None:
+            counter[name] += 1

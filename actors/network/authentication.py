@@ -1,0 +1,111 @@
+"""SASL where the connections are: new ones at a node's listener, and those that authenticate again.
+
+A client's identity has no principal until it is authenticated. Afterwards the principal travels with the
+connection; when `connections.max.reauth.ms` limits the authentication in time, whichever actor has the
+connection by then can renew it, because every actor holds the credentials.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from actors.metadata.image import MetadataImage
+from actors.network.connection import Connection, Service
+from actors.network.early import Decision, Dismiss, EarlyConnection, Keep
+from actors.network.identity import ClientIdentity
+from actors.protocol import codec
+from actors.protocol.api_keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from actors.protocol.errors import UnsupportedRequest
+from actors.protocol.headers import Header, parse_header
+from actors.security.sasl import Passwords, SaslExchange, SaslPolicy
+from actors.spec import SASL_PLAINTEXT, BrokerSettings
+
+IsTiers = Callable[[Header, bytes, int], bool]
+"""Of (header, frame, offset of the body)."""
+NONCE_BYTES: Final = 24
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class Sasl:
+    """The SASL of one actor. `is_wanted`: clients must authenticate."""
+
+    def __init__(self, settings: BrokerSettings, is_tiers: IsTiers | None = None) -> None:
+        """`is_tiers` tells requests of the tier's own nodes, which prove themselves one by one."""
+        self._is_tiers = is_tiers or (lambda *_: False)
+        self.is_wanted = settings.listener_security_protocol == SASL_PLAINTEXT
+        self._policy = SaslPolicy(
+            settings.sasl_enabled_mechanisms,
+            settings.connections_max_reauth_ms,
+            new_nonce=lambda: secrets.token_urlsafe(NONCE_BYTES),
+            passwords=Passwords(secrets.token_bytes(32)),
+        )
+
+    def take(self, image: MetadataImage) -> None:
+        self._policy.credentials = image.credentials
+
+    def on_stranger(self, early: EarlyConnection, frame: bytes, service: Service) -> Decision:
+        """A frame of a connection that is not authenticated; `service` serves other nodes of the tier. Raises
+        MalformedRequest, UnsupportedRequest."""
+        exchange: SaslExchange | None = early.session
+        if exchange is not None and exchange.expects_bare_token:
+            step = exchange.on_bare_token(frame)
+        else:
+            header, body_offset = parse_header(frame)
+            if self._is_tiers(header, frame, body_offset):
+                return Keep(service)
+            if header.api_key == API_VERSIONS:
+                return codec.api_versions_answer(header, frame, body_offset)
+            if header.api_key not in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
+                raise UnsupportedRequest(f"API {header.api_key} before SASL authentication")
+            if exchange is None:
+                exchange = early.session = SaslExchange(self._policy)
+            step = exchange.on_request(header, frame, body_offset)
+        if step.failure:
+            return Dismiss(step.answer, step.failure)
+        if step.principal:
+            early.session = None
+            early.identity = self._known(early.identity, step.principal)
+        early.take_bare_tokens(exchange.expects_bare_token and not step.principal)
+        return step.answer
+
+    def on_request(
+        self, connection: Connection, header: Header, frame: bytes, body_offset: int
+    ) -> bytes | None:
+        """The answer to SASL's requests on a connection that was let in; None: the request is another's, or
+        too late for SASL. Closes the connection, with b"" as the answer, when its session is over."""
+        identity = connection.identity
+        if not identity.principal:
+            if self._is_tiers(header, frame, body_offset):
+                return None
+            connection.close("a request between nodes that the tier has not signed")
+            return b""
+        if not identity.session_expires_ms:
+            return None
+        if header.api_key not in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
+            if _now_ms() < identity.session_expires_ms:
+                return None
+            connection.close("the session is over, and the client has not authenticated again")
+            return b""
+        if header.api_key == SASL_HANDSHAKE:
+            connection.sasl = SaslExchange(self._policy, identity.principal)
+        if connection.sasl is None:
+            return None
+        exchange: SaslExchange = connection.sasl
+        step = exchange.on_request(header, frame, body_offset)
+        if step.principal:
+            connection.identity = self._known(identity, step.principal)
+            connection.sasl = None
+        if step.failure or exchange.expects_bare_token:
+            connection.close(step.failure or "re-authentication needs SaslHandshake 1")
+        return step.answer
+
+    def _known(self, identity: ClientIdentity, principal: str) -> ClientIdentity:
+        reauth_ms = self._policy.reauth_ms
+        expires_ms = _now_ms() + reauth_ms if reauth_ms else 0
+        return identity._replace(principal=principal, session_expires_ms=expires_ms)

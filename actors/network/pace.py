@@ -1,0 +1,77 @@
+"""How long clients' requests may keep an actor's loop to themselves, over all of its connections.
+
+A loop reads every socket that has something before it comes round to its timers, its peers' links and its
+callbacks. With more requests than can be served, each round would bring more of them than the last one and
+take longer, until a leader that is well is late with its heartbeats and is taken for dead. So a round ends
+after a while: who has requests left then waits in a queue, served a piece in each of the next rounds, and is
+read no further until its turn.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from actors.limits import ROUND_MS_MAX
+
+if TYPE_CHECKING:
+    from actors.network.connection import Connection
+
+FRAMES_PER_LOOK: Final = 32
+"""Served between two looks at the clock: a few hundred microseconds of heartbeats, some milliseconds of the
+heaviest requests."""
+_ROUND_S: Final = ROUND_MS_MAX / 1000
+
+
+class Pace:
+    """Of one actor's connections. `clock` tells seconds."""
+
+    __slots__ = ("_clock", "_loop", "_round_began_at", "_waiting", "frames_left")
+
+    def __init__(self, loop: AbstractEventLoop, clock: Callable[[], float]) -> None:
+        self.frames_left = FRAMES_PER_LOOK
+        """Whoever serves a frame takes one; at 0 `may_go_on` is asked first."""
+        self._loop = loop
+        self._clock = clock
+        self._round_began_at: float | None = None
+        """When the next round was asked for, if it has not come yet."""
+        self._waiting: deque[Connection] = deque()
+
+    def may_go_on(self) -> bool:
+        """Whether more frames may be served in this round; False: `wait` for a later one."""
+        if self._waiting:
+            return False  # theirs came first
+        now = self._clock()
+        if self._round_began_at is None:
+            self._ask_for_round(now)
+        elif now - self._round_began_at >= _ROUND_S:
+            return False
+        self.frames_left = FRAMES_PER_LOOK
+        return True
+
+    def wait(self, connection: Connection) -> None:
+        """Have `connection.take_turn` called in a later round."""
+        self._waiting.append(connection)
+        if self._round_began_at is None:
+            self._ask_for_round(self._clock())
+
+    def _ask_for_round(self, now: float) -> None:
+        self._round_began_at = now
+        self._loop.call_soon(self._next_round)
+
+    def _next_round(self) -> None:
+        """Timers, links and other callbacks have had their turn."""
+        self._round_began_at = None
+        if not self._waiting:
+            return
+        now = began_at = self._clock()
+        self._ask_for_round(now)
+        for _ in range(len(self._waiting)):
+            if now - began_at >= _ROUND_S:
+                break
+            self.frames_left = FRAMES_PER_LOOK
+            self._waiting.popleft().take_turn()
+            now = self._clock()
+        self.frames_left = 0  # what is read in this round comes behind those who wait

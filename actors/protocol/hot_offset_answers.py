@@ -1,0 +1,242 @@
+"""The answers of OffsetCommit and OffsetFetch, packed by hand; see `hot_answers`.
+
+Nearly all partitions of nearly all answers carry no error and no metadata: those of a topic are then rows of
+one length, packed by one call.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from actors.protocol.hot_answers import NO_TAGS, NO_THROTTLE, framed, framed_flexible
+from actors.protocol.messages import FetchedGroup, FetchedRow, OffsetCommitResponse, OffsetFetchResponse
+from actors.protocol.wire import compact_string, legacy_string, uvarint
+
+ROWS_AT_ONCE_MIN: Final = 4
+"""Fewer are packed as quickly one by one."""
+ROWS_AT_ONCE_MAX: Final = 512
+LAYOUTS_MAX: Final = 256
+"""Together at most 12 MB."""
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_COMMITTED_FLEXIBLE: Final = struct.Struct(">ihx")
+_COMMITTED_PLAIN: Final = struct.Struct(">ih")
+_FETCHED_EPOCH: Final = struct.Struct(">iqi")
+_FETCHED_PLAIN: Final = struct.Struct(">iq")
+_FETCHED_EMPTY_FLEXIBLE: Final = struct.Struct(">iqiBhB")
+_FETCHED_FLEXIBLE_BYTES: Final = 20
+_METADATA_AT: Final = 16
+_LEADER_EPOCH: Final = 2
+_METADATA: Final = 3
+_ERROR: Final = 4
+_ROW_FIELDS: Final = 5
+"""Places of fields in a FetchedRow, and how many it has."""
+_ERROR_TAGS: Final = struct.Struct(">hB")
+
+_Topic = tuple[str, tuple[tuple[int, ErrorCode], ...]]
+_Fetched = tuple[tuple[str, tuple[FetchedRow, ...]], ...]
+
+
+@lru_cache(maxsize=LAYOUTS_MAX)
+def _rows_layout(row: str, count: int) -> struct.Struct:
+    return struct.Struct(">" + row * count)
+
+
+# OffsetCommit.
+
+
+def _committed_rows(partitions: Sequence[tuple[int, ErrorCode]], fine_row: str, row: struct.Struct) -> bytes:
+    """`fine_row`: the layout of a row without an error."""
+    if ROWS_AT_ONCE_MIN <= len(partitions) <= ROWS_AT_ONCE_MAX:
+        numbers, errors = zip(*partitions, strict=True)
+        if not any(errors):
+            return _rows_layout(fine_row, len(numbers)).pack(*numbers)
+    return b"".join([row.pack(partition, error_code) for partition, error_code in partitions])
+
+
+def _committed_flexible(correlation_id: int, topics: Iterable[tuple[bytes, _Topic]], count: int) -> bytes:
+    """`topics`: each behind its name or its id as it stands on the wire."""
+    pieces = [uvarint(count + 1)]
+    for name, (_, partitions) in topics:
+        rows = _committed_rows(partitions, "i3x", _COMMITTED_FLEXIBLE)
+        pieces += (name, uvarint(len(partitions) + 1), rows, NO_TAGS)
+    pieces.append(NO_TAGS)
+    return framed_flexible(correlation_id, pieces)
+
+
+def offset_commit_ids(correlation_id: int, body: OffsetCommitResponse) -> bytes:
+    """OffsetCommit 10."""
+    topics = zip(body.topic_ids or (), body.topics, strict=True)
+    return _committed_flexible(correlation_id, topics, len(body.topics))
+
+
+def offset_commit_flexible(correlation_id: int, body: OffsetCommitResponse) -> bytes:
+    """OffsetCommit 8 and 9."""
+    topics = body.topics
+    named = [(compact_string(topic[0]), topic) for topic in topics]
+    return _committed_flexible(correlation_id, named, len(topics))
+
+
+def _committed_legacy(topics: tuple[_Topic, ...]) -> list[bytes]:
+    pieces = [_INT32.pack(len(topics))]
+    for name, partitions in topics:
+        rows = _committed_rows(partitions, "i2x", _COMMITTED_PLAIN)
+        pieces += (legacy_string(name), _INT32.pack(len(partitions)), rows)
+    return pieces
+
+
+def offset_commit_throttle(correlation_id: int, body: OffsetCommitResponse) -> bytes:
+    """OffsetCommit 3 to 7."""
+    return framed(correlation_id, [NO_THROTTLE, *_committed_legacy(body.topics)])
+
+
+def offset_commit_plain(correlation_id: int, body: OffsetCommitResponse) -> bytes:
+    """OffsetCommit 2."""
+    return framed(correlation_id, _committed_legacy(body.topics))
+
+
+# OffsetFetch.
+
+
+def _plain_rows(rows: tuple[FetchedRow, ...], *, with_leader_epoch: bool) -> bytes | None:
+    """All of them with four zero bytes behind the numbers: no metadata (int16 length) and no error. None if
+    one of them has either."""
+    if not ROWS_AT_ONCE_MIN <= len(rows) <= ROWS_AT_ONCE_MAX:
+        return None
+    numbers: list[Any] = list(chain.from_iterable(rows))
+    if any(numbers[_METADATA::_ROW_FIELDS]) or any(numbers[_ERROR::_ROW_FIELDS]):
+        return None
+    del numbers[_ERROR::_ROW_FIELDS]
+    del numbers[_METADATA :: _ROW_FIELDS - 1]
+    if with_leader_epoch:
+        return _rows_layout("iqi4x", len(rows)).pack(*numbers)
+    del numbers[_LEADER_EPOCH :: _ROW_FIELDS - 2]
+    return _rows_layout("iq4x", len(rows)).pack(*numbers)
+
+
+def _fetched_rows_flexible(rows: tuple[FetchedRow, ...]) -> bytes:
+    plain = _plain_rows(rows, with_leader_epoch=True)
+    if plain is not None:
+        flexible = bytearray(plain)
+        # A compact length counts itself: an empty string's is 1. Behind it are the error and no tags.
+        flexible[_METADATA_AT::_FETCHED_FLEXIBLE_BYTES] = b"\1" * len(rows)
+        return bytes(flexible)
+    pieces = []
+    for partition, offset, leader_epoch, metadata, error_code in rows:
+        if metadata:
+            pieces.append(_FETCHED_EPOCH.pack(partition, offset, leader_epoch))
+            pieces.append(compact_string(metadata))
+            pieces.append(_ERROR_TAGS.pack(error_code, 0))
+        else:
+            pieces.append(_FETCHED_EMPTY_FLEXIBLE.pack(partition, offset, leader_epoch, 1, error_code, 0))
+    return b"".join(pieces)
+
+
+def _fetched_flexible(topics: _Fetched, names: Iterable[bytes]) -> list[bytes]:
+    """`names`: of each topic, its name or its id as it stands on the wire."""
+    pieces = [uvarint(len(topics) + 1)]
+    for name, (_, rows) in zip(names, topics, strict=True):
+        pieces += (name, uvarint(len(rows) + 1), _fetched_rows_flexible(rows), NO_TAGS)
+    return pieces
+
+
+def _names(group: FetchedGroup) -> Iterable[bytes]:
+    return (compact_string(name) for name, _ in group.topics)
+
+
+def _ids(group: FetchedGroup) -> Iterable[bytes]:
+    return group.topic_ids or ()
+
+
+def offset_fetch_ids(correlation_id: int, body: OffsetFetchResponse) -> bytes:
+    """OffsetFetch 10: topic ids in the place of names."""
+    return _fetched_groups(correlation_id, body, _ids)
+
+
+def offset_fetch_groups(correlation_id: int, body: OffsetFetchResponse) -> bytes:
+    """OffsetFetch 8 and 9."""
+    return _fetched_groups(correlation_id, body, _names)
+
+
+def _fetched_groups(
+    correlation_id: int, body: OffsetFetchResponse, names_of: Callable[[FetchedGroup], Iterable[bytes]]
+) -> bytes:
+    pieces = [uvarint(len(body.groups) + 1)]
+    for group in body.groups:
+        pieces.append(compact_string(group.group_id))
+        pieces += _fetched_flexible(group.topics, names_of(group))
+        pieces.append(_ERROR_TAGS.pack(group.error_code, 0))
+    pieces.append(NO_TAGS)
+    return framed_flexible(correlation_id, pieces)
+
+
+def _only(body: OffsetFetchResponse) -> FetchedGroup:
+    (group,) = body.groups
+    return group
+
+
+def offset_fetch_flexible(correlation_id: int, body: OffsetFetchResponse) -> bytes:
+    """OffsetFetch 6 and 7: flexible, one group."""
+    group = _only(body)
+    return framed_flexible(
+        correlation_id,
+        [*_fetched_flexible(group.topics, _names(group)), _ERROR_TAGS.pack(group.error_code, 0)],
+    )
+
+
+def _fetched_rows_legacy(
+    rows: tuple[FetchedRow, ...], group_error: ErrorCode, *, with_leader_epoch: bool
+) -> bytes:
+    plain = None if group_error else _plain_rows(rows, with_leader_epoch=with_leader_epoch)
+    if plain is not None:
+        return plain
+    pieces = []
+    for partition, offset, leader_epoch, metadata, error_code in rows:
+        if with_leader_epoch:
+            pieces.append(_FETCHED_EPOCH.pack(partition, offset, leader_epoch))
+        else:
+            pieces.append(_FETCHED_PLAIN.pack(partition, offset))
+        pieces.append(legacy_string(metadata))
+        pieces.append(_INT16.pack(group_error or error_code))
+    return b"".join(pieces)
+
+
+def _fetched_legacy(group: FetchedGroup, with_leader_epoch: bool, error_on_each: bool) -> list[bytes]:
+    pieces = [_INT32.pack(len(group.topics))]
+    group_error = group.error_code if error_on_each else ErrorCode.none
+    for name, rows in group.topics:
+        packed = _fetched_rows_legacy(rows, group_error, with_leader_epoch=with_leader_epoch)
+        pieces += (legacy_string(name), _INT32.pack(len(rows)), packed)
+    return pieces
+
+
+def offset_fetch_leader_epoch(correlation_id: int, body: OffsetFetchResponse) -> bytes:
+    """OffsetFetch 5."""
+    group = _only(body)
+    fetched = _fetched_legacy(group, with_leader_epoch=True, error_on_each=False)
+    return framed(correlation_id, [NO_THROTTLE, *fetched, _INT16.pack(group.error_code)])
+
+
+def offset_fetch_throttle(correlation_id: int, body: OffsetFetchResponse) -> bytes:
+    """OffsetFetch 3 and 4."""
+    group = _only(body)
+    fetched = _fetched_legacy(group, with_leader_epoch=False, error_on_each=False)
+    return framed(correlation_id, [NO_THROTTLE, *fetched, _INT16.pack(group.error_code)])
+
+
+def offset_fetch_top_error(correlation_id: int, body: OffsetFetchResponse) -> bytes:
+    """OffsetFetch 2."""
+    group = _only(body)
+    fetched = _fetched_legacy(group, with_leader_epoch=False, error_on_each=False)
+    return framed(correlation_id, [*fetched, _INT16.pack(group.error_code)])
+
+
+def offset_fetch_plain(correlation_id: int, body: OffsetFetchResponse) -> bytes:
+    """OffsetFetch 1: no top-level error exists, so the group's stands on each partition (W6)."""
+    return framed(correlation_id, _fetched_legacy(_only(body), with_leader_epoch=False, error_on_each=True))

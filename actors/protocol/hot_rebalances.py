@@ -1,0 +1,180 @@
+"""JoinGroup and SyncGroup read by hand: in a storm of joins nothing else arrives, and all of it at once.
+
+The rules of `hot_requests` hold: the common shape only, one of its `UNUSUAL` raised on anything else, and no
+slice without a check behind it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from actors.protocol.hot_requests import (
+    Unusual,
+    read_compact,
+    read_compact_count,
+    read_compact_nullable,
+    read_legacy,
+    read_legacy_count,
+    read_legacy_nullable,
+)
+from actors.protocol.messages import JoinGroupRequest, SyncGroupRequest
+from actors.protocol.wire import read_uvarint
+
+JOIN_REBALANCE_TIMEOUT_SINCE: Final = 1
+JOIN_INSTANCE_ID_SINCE: Final = 5
+JOIN_REASON_SINCE: Final = 8
+SYNC_INSTANCE_ID_SINCE: Final = 3
+SYNC_PROTOCOL_SINCE: Final = 5
+
+_Named = tuple[tuple[str, bytes], ...]
+"""Protocols by name, or assignments by member id."""
+_INT32: Final = struct.Struct(">i")
+_TIMEOUTS: Final = struct.Struct(">ii")
+
+
+def _named_legacy(frame: bytes, at: int) -> _Named:
+    count, at = read_legacy_count(frame, at)
+    named = []
+    for _ in range(count):
+        name, at = read_legacy(frame, at)
+        length = _INT32.unpack_from(frame, at)[0]
+        begin, at = at + 4, at + 4 + length
+        if length < 0 or at > len(frame):
+            raise Unusual
+        named.append((name, frame[begin:at]))
+    return tuple(named)
+
+
+def _named_compact(frame: bytes, at: int) -> tuple[_Named, int]:
+    count, at = read_compact_count(frame, at)
+    named = []
+    for _ in range(count):
+        name, at = read_compact(frame, at)
+        size, begin = read_uvarint(frame, at)
+        at = begin + size - 1
+        if size == 0 or frame[at]:
+            raise Unusual
+        named.append((name, frame[begin:at]))
+        at += 1
+    return tuple(named), at
+
+
+def _join_legacy(frame: bytes, at: int, api_version: int) -> JoinGroupRequest:
+    group_id, at = read_legacy(frame, at)
+    session_timeout_ms = rebalance_timeout_ms = _INT32.unpack_from(frame, at)[0]
+    at += 4
+    if api_version >= JOIN_REBALANCE_TIMEOUT_SINCE:
+        rebalance_timeout_ms = _INT32.unpack_from(frame, at)[0]
+        at += 4
+    member_id, at = read_legacy(frame, at)
+    instance_id = None
+    if api_version >= JOIN_INSTANCE_ID_SINCE:
+        instance_id, at = read_legacy_nullable(frame, at)
+    protocol_type, at = read_legacy(frame, at)
+    return JoinGroupRequest(
+        group_id,
+        session_timeout_ms,
+        rebalance_timeout_ms,
+        member_id,
+        instance_id,
+        protocol_type,
+        _named_legacy(frame, at),
+    )
+
+
+def join_group_one_timeout(frame: bytes, at: int) -> JoinGroupRequest:
+    """JoinGroup 0."""
+    return _join_legacy(frame, at, JOIN_REBALANCE_TIMEOUT_SINCE - 1)
+
+
+def join_group_plain(frame: bytes, at: int) -> JoinGroupRequest:
+    """JoinGroup 1 to 4."""
+    return _join_legacy(frame, at, JOIN_INSTANCE_ID_SINCE - 1)
+
+
+def join_group_static(frame: bytes, at: int) -> JoinGroupRequest:
+    """JoinGroup 5: an instance id, no tags yet."""
+    return _join_legacy(frame, at, JOIN_INSTANCE_ID_SINCE)
+
+
+def _join_flexible(frame: bytes, at: int, api_version: int) -> JoinGroupRequest:
+    group_id, at = read_compact(frame, at)
+    session_timeout_ms, rebalance_timeout_ms = _TIMEOUTS.unpack_from(frame, at)
+    member_id, at = read_compact(frame, at + 8)
+    instance_id, at = read_compact_nullable(frame, at)
+    protocol_type, at = read_compact(frame, at)
+    protocols, at = _named_compact(frame, at)
+    reason = None
+    if api_version >= JOIN_REASON_SINCE:
+        reason, at = read_compact_nullable(frame, at)
+    if frame[at]:
+        raise Unusual
+    return JoinGroupRequest(
+        group_id,
+        session_timeout_ms,
+        rebalance_timeout_ms,
+        member_id,
+        instance_id,
+        protocol_type,
+        protocols,
+        reason,
+    )
+
+
+def join_group_flexible(frame: bytes, at: int) -> JoinGroupRequest:
+    """JoinGroup 6 and 7."""
+    return _join_flexible(frame, at, JOIN_REASON_SINCE - 1)
+
+
+def join_group_reason(frame: bytes, at: int) -> JoinGroupRequest:
+    """JoinGroup 8 and 9."""
+    return _join_flexible(frame, at, JOIN_REASON_SINCE)
+
+
+def _sync_legacy(frame: bytes, at: int, api_version: int) -> SyncGroupRequest:
+    group_id, at = read_legacy(frame, at)
+    generation_id = _INT32.unpack_from(frame, at)[0]
+    member_id, at = read_legacy(frame, at + 4)
+    instance_id = None
+    if api_version >= SYNC_INSTANCE_ID_SINCE:
+        instance_id, at = read_legacy_nullable(frame, at)
+    assignments = _named_legacy(frame, at)
+    return SyncGroupRequest(group_id, generation_id, member_id, instance_id, None, None, assignments)
+
+
+def sync_group_plain(frame: bytes, at: int) -> SyncGroupRequest:
+    """SyncGroup 0 to 2."""
+    return _sync_legacy(frame, at, SYNC_INSTANCE_ID_SINCE - 1)
+
+
+def sync_group_static(frame: bytes, at: int) -> SyncGroupRequest:
+    """SyncGroup 3: an instance id, no tags yet."""
+    return _sync_legacy(frame, at, SYNC_INSTANCE_ID_SINCE)
+
+
+def _sync_flexible(frame: bytes, at: int, api_version: int) -> SyncGroupRequest:
+    group_id, at = read_compact(frame, at)
+    generation_id = _INT32.unpack_from(frame, at)[0]
+    member_id, at = read_compact(frame, at + 4)
+    instance_id, at = read_compact_nullable(frame, at)
+    protocol_type = protocol_name = None
+    if api_version >= SYNC_PROTOCOL_SINCE:
+        protocol_type, at = read_compact_nullable(frame, at)
+        protocol_name, at = read_compact_nullable(frame, at)
+    assignments, at = _named_compact(frame, at)
+    if frame[at]:
+        raise Unusual
+    return SyncGroupRequest(
+        group_id, generation_id, member_id, instance_id, protocol_type, protocol_name, assignments
+    )
+
+
+def sync_group_flexible(frame: bytes, at: int) -> SyncGroupRequest:
+    """SyncGroup 4."""
+    return _sync_flexible(frame, at, SYNC_PROTOCOL_SINCE - 1)
+
+
+def sync_group_protocol(frame: bytes, at: int) -> SyncGroupRequest:
+    """SyncGroup 5."""
+    return _sync_flexible(frame, at, SYNC_PROTOCOL_SINCE)

@@ -1,0 +1,149 @@
+"""Requests and responses of transactions, free of wire versions, as `messages` has the groups' own.
+
+`group_id` names what a request's offsets partition is found by: the group of TxnOffsetCommit, for all others
+the transactional id (both by the same hash). A request of several transactional ids has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from actors.protocol.messages import NO_ERROR, CommittedPartition
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+
+TopicErrors = tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]
+"""((topic, ((partition, error), ...)), ...)"""
+TopicNumbers = tuple[tuple[str, tuple[int, ...]], ...]
+"""((topic, (partition, ...)), ...)"""
+
+
+class InitProducerIdRequest(NamedTuple):
+    transactional_id: str
+    transaction_timeout_ms: int
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    """What the producer has had, if it recovers (KIP-360); -1 and -1 otherwise."""
+
+    @property
+    def group_id(self) -> str:
+        return self.transactional_id
+
+
+class InitProducerIdResponse(NamedTuple):
+    error_code: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+class TransactionPartitions(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    topics: TopicNumbers
+    verify_only: bool = False
+    """Ask whether they are in the transaction, add nothing (KIP-890)."""
+
+
+class AddPartitionsToTxnRequest(NamedTuple):
+    """Exactly one transaction below version 4."""
+
+    transactions: tuple[TransactionPartitions, ...]
+
+
+class TransactionPartitionErrors(NamedTuple):
+    transactional_id: str
+    topics: TopicErrors
+
+
+class AddPartitionsToTxnResponse(NamedTuple):
+    results: tuple[TransactionPartitionErrors, ...]
+    error_code: ErrorCode = NO_ERROR
+
+
+class AddOffsetsToTxnRequest(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    offsets_group_id: str
+    """The group whose offsets are to be committed with the transaction."""
+
+    @property
+    def group_id(self) -> str:
+        return self.transactional_id
+
+
+class AddOffsetsToTxnResponse(NamedTuple):
+    error_code: ErrorCode
+
+
+class EndTxnRequest(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+
+    @property
+    def group_id(self) -> str:
+        return self.transactional_id
+
+
+class EndTxnResponse(NamedTuple):
+    error_code: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    """Version 5 and later: with what to go on (KIP-890)."""
+
+
+class TxnOffsetCommitRequest(NamedTuple):
+    transactional_id: str
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    topics: tuple[tuple[str, tuple[CommittedPartition, ...]], ...]
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class TxnOffsetCommitResponse(NamedTuple):
+    topics: TopicErrors
+
+
+class TxnMarker(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    topics: TopicNumbers
+    coordinator_epoch: int
+    """The Raft term of the transaction's coordinator."""
+    transaction_version: int = 0
+
+
+class WriteTxnMarkersRequest(NamedTuple):
+    markers: tuple[TxnMarker, ...]
+
+
+class TxnMarkerErrors(NamedTuple):
+    producer_id: int
+    topics: TopicErrors
+
+
+class WriteTxnMarkersResponse(NamedTuple):
+    markers: tuple[TxnMarkerErrors, ...]
+
+
+def same_error(topics: TopicNumbers, error: ErrorCode) -> TopicErrors:
+    """The error of every partition."""
+    return tuple((topic, tuple((number, error) for number in numbers)) for topic, numbers in topics)
+
+
+def error_of_each(answers: Iterable[TopicErrors]) -> dict[tuple[str, int], ErrorCode]:
+    """(topic, partition) -> its error."""
+    return {
+        (topic, number): error for topics in answers for topic, numbers in topics for number, error in numbers
+    }

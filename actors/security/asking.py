@@ -1,0 +1,27 @@
+"""Who asks, and what he asks about: what the checks of a broker's APIs need to know."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from actors.metadata.image import MetadataImage
+from actors.security.acl import Operation, ResourceType
+from actors.security.authorizer import Access
+
+
+class Asking(NamedTuple):
+    """One client in front of one metadata image."""
+
+    access: Access
+    image: MetadataImage
+    auto_create: bool
+    """`auto.create.topics.enable`."""
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        return self.access.may(operation, resource_type, name)
+
+    def may_topic(self, operation: Operation, name: str) -> bool:
+        return self.access.may(operation, ResourceType.TOPIC, name)
+
+    def may_cluster(self, operation: Operation) -> bool:
+        return self.access.may_cluster(operation)

@@ -1,0 +1,309 @@
+"""What a client may ask of a broker: the checks and refusals of Kafka's brokers, on kio's entities (W10).
+
+An entry that may not be served is answered in the place of the broker; the others go on. Requests about
+topics are in `topic_checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from actors.network.identity import ClientIdentity
+from actors.protocol import codec
+from actors.protocol.api_keys import (
+    ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_ACLS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_ACLS,
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    DESCRIBE_ACLS,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+    FETCH,
+    FIND_COORDINATOR,
+    INCREMENTAL_ALTER_CONFIGS,
+    INIT_PRODUCER_ID,
+    LIST_CONFIG_RESOURCES,
+    LIST_OFFSETS,
+    METADATA,
+    PRODUCE,
+    WRITE_TXN_MARKERS,
+)
+from actors.protocol.headers import Header
+from actors.security import topic_checks
+from actors.security.acl import Operation, ResourceType
+from actors.security.asking import Asking
+from actors.security.gate import Gate
+from actors.security.screening import Screened, parted, refused
+
+CLUSTER_FAILED: Final = ErrorCode.cluster_authorization_failed
+MESSAGES: Final = {
+    ErrorCode.topic_authorization_failed: topic_checks.FAILED_MESSAGE,
+    ErrorCode.group_authorization_failed: "Group authorization failed.",
+    ErrorCode.cluster_authorization_failed: "Cluster authorization failed.",
+    ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
+}
+_SCREENED_ALWAYS: Final = (METADATA, DESCRIBE_CLUSTER)
+"""Their answers may tell what the client may do, authorizer or not."""
+_ENTRIES_SINCE: Final = 4
+"""Version of FindCoordinator."""
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+_TOPIC_CONFIGS: Final = 2
+_GROUP_CONFIGS: Final = 32
+
+
+def screen(gate: Gate, identity: ClientIdentity, header: Header, entity: Any) -> Screened:
+    """What may be served of a request that the broker answers."""
+    check = _CHECKS.get(header.api_key)
+    if check is None or not (gate.checks or header.api_key in _SCREENED_ALWAYS):
+        return Screened(entity)
+    return check(gate.asking(identity.principal, identity.client_host), header, entity)
+
+
+def _answer(header: Header, **fields: Any) -> Any:
+    return codec.build(codec.response_class(header.api_key, header.api_version), **fields)
+
+
+def _entry(header: Header, class_name: str, /, **fields: Any) -> Any:
+    return codec.build(codec.nested(header.api_key, header.api_version, class_name), **fields)
+
+
+def _find_coordinator(asking: Asking, header: Header, entity: Any) -> Screened:
+    key_type = getattr(entity, "key_type", _GROUP)
+    if header.api_version < _ENTRIES_SINCE:
+        error = _coordinator_error(asking, key_type, entity.key)
+        if error == ErrorCode.none:
+            return Screened(entity)
+        fields = _no_coordinator(error) | {"error_message": MESSAGES[error]}
+        return refused(_answer(header, **fields))
+    errors = {key: _coordinator_error(asking, key_type, key) for key in entity.coordinator_keys}
+    allowed, others = parted(entity.coordinator_keys, lambda key: errors[key] == ErrorCode.none)
+    if not others:
+        return Screened(entity)
+    no = {key: _entry(header, "Coordinator", key=key, **_no_coordinator(errors[key])) for key in others}
+
+    def finish(served: Any) -> Any:
+        found = {} if served is None else {each.key: each for each in served.coordinators}
+        return _answer(header, coordinators=tuple((no | found)[key] for key in entity.coordinator_keys))
+
+    return Screened(topic_checks.replaced(entity, coordinator_keys=allowed) if allowed else None, finish)
+
+
+def _coordinator_error(asking: Asking, key_type: int, key: str) -> ErrorCode:
+    if key_type == _GROUP and not asking.may(Operation.DESCRIBE, ResourceType.GROUP, key):
+        return ErrorCode.group_authorization_failed
+    if key_type == _TRANSACTION and not asking.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+        return ErrorCode.transactional_id_authorization_failed
+    return ErrorCode.none
+
+
+def _no_coordinator(error: ErrorCode) -> dict[str, Any]:
+    return {"error_code": error, "error_message": "", "node_id": -1, "host": "", "port": -1}
+
+
+def _describe_cluster(asking: Asking, header: Header, entity: Any) -> Screened:
+    if not entity.include_cluster_authorized_operations:
+        return Screened(entity)
+
+    def finish(served: Any) -> Any:
+        if served.error_code != ErrorCode.none:
+            return served
+        return topic_checks.replaced(
+            served, cluster_authorized_operations=topic_checks.cluster_operations(asking)
+        )
+
+    return Screened(entity, finish)
+
+
+def _init_producer_id(asking: Asking, header: Header, entity: Any) -> Screened:
+    error = ErrorCode.none
+    if entity.transactional_id is not None:
+        if not asking.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, entity.transactional_id):
+            error = ErrorCode.transactional_id_authorization_failed
+    elif not _may_be_idempotent(asking):
+        error = CLUSTER_FAILED
+    if error == ErrorCode.none:
+        return Screened(entity)
+    return refused(_answer(header, error_code=error, producer_id=-1, producer_epoch=-1))
+
+
+def _may_be_idempotent(asking: Asking) -> bool:
+    """KIP-679: whoever may write to any topic may."""
+    if asking.may_cluster(Operation.IDEMPOTENT_WRITE):
+        return True
+    return asking.access.may_with_any(Operation.WRITE, ResourceType.TOPIC)
+
+
+def _may_configure(asking: Asking, operation: Operation, resource: Any) -> ErrorCode:
+    if resource.resource_type == _TOPIC_CONFIGS:
+        kind, error = ResourceType.TOPIC, ErrorCode.topic_authorization_failed
+    elif resource.resource_type == _GROUP_CONFIGS:
+        kind, error = ResourceType.GROUP, ErrorCode.group_authorization_failed
+    else:
+        return ErrorCode.none if asking.may_cluster(operation) else CLUSTER_FAILED
+    return ErrorCode.none if asking.may(operation, kind, resource.resource_name) else error
+
+
+def _configs(
+    asking: Asking, header: Header, entity: Any, operation: Operation, names: tuple[str, str]
+) -> Screened:
+    """`names`: of the answer's field of results, and of a result's class."""
+    field, class_name = names
+    errors = [_may_configure(asking, operation, resource) for resource in entity.resources]
+    if not any(errors):
+        return Screened(entity)
+    no = tuple(
+        _entry(
+            header,
+            class_name,
+            error_code=error,
+            error_message=MESSAGES[error],
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=(),
+        )
+        for resource, error in zip(entity.resources, errors, strict=True)
+        if error
+    )
+    allowed = tuple(each for each, error in zip(entity.resources, errors, strict=True) if not error)
+
+    def finish(served: Any) -> Any:
+        return _answer(header, **{field: (() if served is None else getattr(served, field)) + no})
+
+    return Screened(topic_checks.replaced(entity, resources=allowed) if allowed else None, finish)
+
+
+def _describe_configs(asking: Asking, header: Header, entity: Any) -> Screened:
+    names = ("results", "DescribeConfigsResult")
+    return _configs(asking, header, entity, Operation.DESCRIBE_CONFIGS, names)
+
+
+def _alter_configs(asking: Asking, header: Header, entity: Any) -> Screened:
+    names = ("responses", "AlterConfigsResourceResponse")
+    return _configs(asking, header, entity, Operation.ALTER_CONFIGS, names)
+
+
+_ClusterRefusal = Callable[[Header, Any], Any]
+
+
+def _cluster(operation: Operation, refusal: _ClusterRefusal) -> Callable[[Asking, Header, Any], Screened]:
+    """A request that needs `operation` on the cluster, and the answer to one who has it not."""
+
+    def check(asking: Asking, header: Header, entity: Any) -> Screened:
+        return Screened(entity) if asking.may_cluster(operation) else refused(refusal(header, entity))
+
+    return check
+
+
+def _no_acls(header: Header, entity: Any) -> Any:
+    message = MESSAGES[CLUSTER_FAILED]
+    return _answer(header, error_code=CLUSTER_FAILED, error_message=message, resources=())
+
+
+def _no_creation(header: Header, entity: Any) -> Any:
+    no = _entry(
+        header, "AclCreationResult", error_code=CLUSTER_FAILED, error_message=MESSAGES[CLUSTER_FAILED]
+    )
+    return _answer(header, results=(no,) * len(entity.creations))
+
+
+def _no_deletion(header: Header, entity: Any) -> Any:
+    message = MESSAGES[CLUSTER_FAILED]
+    no = _entry(
+        header,
+        "DeleteAclsFilterResult",
+        error_code=CLUSTER_FAILED,
+        error_message=message,
+        matching_acls=(),
+    )
+    return _answer(header, filter_results=(no,) * len(entity.filters))
+
+
+def _no_credentials(header: Header, entity: Any) -> Any:
+    no = _entry(
+        header,
+        "DescribeUserScramCredentialsResult",
+        user="",
+        error_code=CLUSTER_FAILED,
+        error_message=None,
+        credential_infos=(),
+    )
+    results = (no,) * len(entity.users or ())
+    return _answer(header, error_code=CLUSTER_FAILED, error_message=None, results=results)
+
+
+def _no_alteration(header: Header, entity: Any) -> Any:
+    users = dict.fromkeys(each.name for each in (*entity.deletions, *entity.upsertions))
+    message = MESSAGES[CLUSTER_FAILED]
+    name = "AlterUserScramCredentialsResult"
+    return _answer(
+        header,
+        results=tuple(
+            _entry(header, name, user=user, error_code=CLUSTER_FAILED, error_message=message)
+            for user in users
+        ),
+    )
+
+
+def _no_resources(header: Header, entity: Any) -> Any:
+    return _answer(header, error_code=CLUSTER_FAILED, config_resources=())
+
+
+def _write_markers(asking: Asking, header: Header, entity: Any) -> Screened:
+    """From other brokers, or from an administrator who aborts a transaction that hangs (KIP-664)."""
+    if asking.may_cluster(Operation.ALTER) or asking.may_cluster(Operation.CLUSTER_ACTION):
+        return Screened(entity)
+    markers = tuple(
+        _entry(
+            header,
+            "WritableTxnMarkerResult",
+            producer_id=marker.producer_id,
+            topics=tuple(_no_marker(header, topic) for topic in marker.topics),
+        )
+        for marker in entity.markers
+    )
+    return refused(_answer(header, markers=markers))
+
+
+def _no_marker(header: Header, topic: Any) -> Any:
+    name = "WritableTxnMarkerPartitionResult"
+    return _entry(
+        header,
+        "WritableTxnMarkerTopicResult",
+        name=topic.name,
+        partitions=tuple(
+            _entry(header, name, partition_index=index, error_code=CLUSTER_FAILED)
+            for index in topic.partition_indexes
+        ),
+    )
+
+
+_CHECKS: Final[Mapping[int, Callable[[Asking, Header, Any], Screened]]] = {
+    PRODUCE: topic_checks.produce,
+    FETCH: topic_checks.fetch,
+    LIST_OFFSETS: topic_checks.list_offsets,
+    DELETE_RECORDS: topic_checks.delete_records,
+    METADATA: topic_checks.metadata,
+    CREATE_TOPICS: topic_checks.create_topics,
+    DELETE_TOPICS: topic_checks.delete_topics,
+    CREATE_PARTITIONS: topic_checks.create_partitions,
+    FIND_COORDINATOR: _find_coordinator,
+    DESCRIBE_CLUSTER: _describe_cluster,
+    INIT_PRODUCER_ID: _init_producer_id,
+    WRITE_TXN_MARKERS: _write_markers,
+    DESCRIBE_CONFIGS: _describe_configs,
+    INCREMENTAL_ALTER_CONFIGS: _alter_configs,
+    LIST_CONFIG_RESOURCES: _cluster(Operation.DESCRIBE_CONFIGS, _no_resources),
+    DESCRIBE_ACLS: _cluster(Operation.DESCRIBE, _no_acls),
+    CREATE_ACLS: _cluster(Operation.ALTER, _no_creation),
+    DELETE_ACLS: _cluster(Operation.ALTER, _no_deletion),
+    DESCRIBE_USER_SCRAM_CREDENTIALS: _cluster(Operation.DESCRIBE, _no_credentials),
+    ALTER_USER_SCRAM_CREDENTIALS: _cluster(Operation.ALTER, _no_alteration),
+}

@@ -1,0 +1,71 @@
+"""The gate: what each client may do, as of the newest metadata image.
+
+One gate serves one actor. Without an authorizer (`authorizer` = none) it is open: every client may do
+everything, and no request is looked at for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from actors.metadata.image import MetadataImage
+from actors.network.identity import TIER
+from actors.security.acl import Acl
+from actors.security.asking import Asking
+from actors.security.authorizer import EVERYTHING, Access, Authorizer
+from actors.security.group_checks import asks_for_operations, screen
+from actors.security.screening import Screened
+from actors.spec import SASL_PLAINTEXT, BrokerSettings
+
+NO_AUTHORIZER: Final = "none"
+ACLS: Final = "acl"
+"""Values of the setting `authorizer`."""
+
+
+def super_users(settings: BrokerSettings) -> frozenset[str]:
+    """`super.users` ("User:a;User:b", as Kafka has it), and the administrator that the tier begins with."""
+    listed = {user.strip() for user in settings.super_users.split(";") if user.strip()}
+    if settings.listener_security_protocol == SASL_PLAINTEXT:
+        listed.add(f"User:{settings.admin_user}")
+    return frozenset(listed)
+
+
+class Gate:
+    """`checks`: there is an authorizer, so requests must be screened."""
+
+    def __init__(self, settings: BrokerSettings | None = None) -> None:
+        """None: an open gate."""
+        self.checks = settings is not None and settings.authorizer == ACLS
+        self._image = MetadataImage()
+        self._auto_create = settings is not None and settings.auto_create_topics_enable
+        self._super_users = frozenset({TIER.principal})
+        self._allow_without_acls = False
+        if settings is not None:
+            self._super_users |= super_users(settings)
+            self._allow_without_acls = settings.allow_everyone_if_no_acl_found
+        self._authorizer = self._made_of(())
+
+    def take(self, image: MetadataImage) -> bool:
+        """Take a newer image. True: the ACLs have changed, so nothing that was allowed is allowed still."""
+        self._image = image
+        if not self.checks or image.acls == self._authorizer.acls:
+            return False
+        self._authorizer = self._made_of(image.acls)
+        return True
+
+    def access(self, principal: str, client_host: str) -> Access:
+        """Of a client, named as ClientIdentity and Request name it."""
+        return self._authorizer.access(principal, client_host) if self.checks else EVERYTHING
+
+    def asking(self, principal: str, client_host: str) -> Asking:
+        return Asking(self.access(principal, client_host), self._image, self._auto_create)
+
+    def screen(self, principal: str, client_host: str, header: tuple[Any, ...], body: Any) -> Screened:
+        """What may be served of a group request; `header` begins with API key and version."""
+        if not self.checks and not asks_for_operations(body):
+            return Screened(body)
+        access = self.access(principal, client_host)
+        return screen(access, self._image, header[0], header[1], body)
+
+    def _made_of(self, acls: tuple[Acl, ...]) -> Authorizer:
+        return Authorizer(acls, self._super_users, self._allow_without_acls)

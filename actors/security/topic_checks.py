@@ -1,0 +1,300 @@
+"""What a client may ask of topics and their records: the checks and refusals of Kafka's brokers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from actors.api.metadata import absent_topic, missing_topics
+from actors.protocol import codec
+from actors.protocol.headers import Header
+from actors.security.acl import CLUSTER_NAME, Operation, ResourceType
+from actors.security.asking import Asking
+from actors.security.screening import Screened, parted
+
+FAILED: Final = ErrorCode.topic_authorization_failed
+FAILED_MESSAGE: Final = "Topic authorization failed."
+_TOPIC_IDS_OF_DELETION_SINCE: Final = 6
+_OPERATIONS_OF_METADATA_SINCE: Final = 8
+
+
+def replaced(entity: Any, **fields: Any) -> Any:
+    return dataclasses.replace(entity, **fields)
+
+
+def _by_partition(
+    operation: Operation,
+    fields: tuple[str, str, str, str],
+    classes: tuple[str, str],
+    refused_partition: dict[str, Any],
+) -> Callable[[Asking, Header, Any], Screened]:
+    """The check of a request about partitions of topics, each of which needs `operation` on its topic.
+
+    `fields`: the request's topics, a topic's partitions there, the answer's topics, a topic's partitions
+    there; `classes`: the answer's topic and partition.
+    """
+    asked_topics, asked_partitions, answered_topics, answered_partitions = fields
+
+    def check(asking: Asking, header: Header, entity: Any) -> Screened:
+        allowed, others = parted(
+            getattr(entity, asked_topics), lambda topic: asking.may_topic(operation, _name(topic))
+        )
+        if not others:
+            return Screened(entity)
+        topic_class, partition_class = (
+            codec.nested(header.api_key, header.api_version, name) for name in classes
+        )
+        no = tuple(
+            codec.build(
+                topic_class,
+                name=_name(topic),
+                topic=_name(topic),
+                **{
+                    answered_partitions: tuple(
+                        codec.build(
+                            partition_class,
+                            partition_index=_index(partition),
+                            index=_index(partition),
+                            error_code=FAILED,
+                            **refused_partition,
+                        )
+                        for partition in getattr(topic, asked_partitions)
+                    )
+                },
+            )
+            for topic in others
+        )
+
+        def finish(served: Any) -> Any:
+            if served is None:
+                response_class = codec.response_class(header.api_key, header.api_version)
+                top = {"error_code": ErrorCode.none, "session_id": 0}
+                return codec.build(response_class, **top, **{answered_topics: no})
+            return replaced(served, **{answered_topics: getattr(served, answered_topics) + no})
+
+        return Screened(replaced(entity, **{asked_topics: allowed}) if allowed else None, finish)
+
+    return check
+
+
+def _name(topic: Any) -> str:
+    name: str = topic.topic if hasattr(topic, "topic") else topic.name
+    return name
+
+
+def _index(partition: Any) -> int:
+    for field in ("partition_index", "index", "partition"):
+        if hasattr(partition, field):
+            return int(getattr(partition, field))
+    raise AssertionError(f"{partition} has no index")
+
+
+_produce = _by_partition(
+    Operation.WRITE,
+    ("topic_data", "partition_data", "responses", "partition_responses"),
+    ("TopicProduceResponse", "PartitionProduceResponse"),
+    {
+        "base_offset": -1,
+        "log_append_time": None,
+        "log_start_offset": -1,
+        "record_errors": (),
+        "error_message": None,
+    },
+)
+fetch = _by_partition(
+    Operation.READ,
+    ("topics", "partitions", "responses", "partitions"),
+    ("FetchableTopicResponse", "PartitionData"),
+    {
+        "high_watermark": -1,
+        "last_stable_offset": -1,
+        "log_start_offset": -1,
+        "aborted_transactions": (),
+        "records": b"",
+    },
+)
+list_offsets = _by_partition(
+    Operation.DESCRIBE,
+    ("topics", "partitions", "topics", "partitions"),
+    ("ListOffsetsTopicResponse", "ListOffsetsPartitionResponse"),
+    {"timestamp": -1, "offset": -1, "leader_epoch": -1},
+)
+delete_records = _by_partition(
+    Operation.DELETE,
+    ("topics", "partitions", "topics", "partitions"),
+    ("DeleteRecordsTopicResult", "DeleteRecordsPartitionResult"),
+    {"low_watermark": -1},
+)
+
+
+def produce(asking: Asking, header: Header, entity: Any) -> Screened:
+    """Records of a transaction need WRITE on its id too. Without acks nobody hears of a refusal."""
+    body, finish = _produce(asking, header, entity)
+    if entity.acks == 0 and finish is not None:
+        return Screened(body, lambda _: None)
+    return Screened(body, finish)
+
+
+def create_topics(asking: Asking, header: Header, entity: Any) -> Screened:
+    everywhere = asking.may_cluster(Operation.CREATE)
+    allowed, others = parted(
+        entity.topics, lambda topic: everywhere or asking.may_topic(Operation.CREATE, topic.name)
+    )
+    hidden = frozenset(
+        topic.name for topic in allowed if not asking.may_topic(Operation.DESCRIBE_CONFIGS, topic.name)
+    )
+    if not others and not hidden:
+        return Screened(entity)
+    result_class = codec.nested(header.api_key, header.api_version, "CreatableTopicResult")
+    no = tuple(
+        codec.build(
+            result_class,
+            name=topic.name,
+            topic_id=None,
+            error_code=FAILED,
+            error_message="Authorization failed.",
+            configs=(),
+        )
+        for topic in others
+    )
+
+    def finish(served: Any) -> Any:
+        if served is None:
+            return codec.build(codec.response_class(header.api_key, header.api_version), topics=no)
+        shown = (_without_configs(topic) if topic.name in hidden else topic for topic in served.topics)
+        return replaced(served, topics=(*shown, *no))
+
+    return Screened(replaced(entity, topics=allowed) if allowed else None, finish)
+
+
+def _without_configs(topic: Any) -> Any:
+    """KIP-525: who may not see the configs of a topic that he has made."""
+    if topic.error_code != ErrorCode.none or not hasattr(topic, "topic_config_error_code"):
+        return topic
+    return replaced(
+        topic, topic_config_error_code=int(FAILED), num_partitions=-1, replication_factor=-1, configs=()
+    )
+
+
+def delete_topics(asking: Asking, header: Header, entity: Any) -> Screened:
+    """By id, the name of a topic that may not be seen is not told; an unknown id is for the controller."""
+    by_id = header.api_version >= _TOPIC_IDS_OF_DELETION_SINCE
+    field = "topics" if by_id else "topic_names"
+
+    def name_of(topic: Any) -> str | None:
+        if not by_id:
+            return str(topic)
+        if topic.name is not None or topic.topic_id is None:
+            return None if topic.name is None else str(topic.name)
+        known = asking.image.topics_by_id.get(topic.topic_id.bytes)
+        return None if known is None else known.name
+
+    def allowed_to_delete(topic: Any) -> bool:
+        name = name_of(topic)
+        return name is None or asking.may_topic(Operation.DELETE, name)
+
+    allowed, others = parted(getattr(entity, field), allowed_to_delete)
+    if not others:
+        return Screened(entity)
+    result_class = codec.nested(header.api_key, header.api_version, "DeletableTopicResult")
+
+    def refusal(topic: Any) -> Any:
+        name = name_of(topic)
+        asked_by_id = by_id and topic.name is None
+        if asked_by_id and name is not None and not asking.may_topic(Operation.DESCRIBE, name):
+            name = None
+        topic_id = topic.topic_id if by_id else None
+        return codec.build(
+            result_class, name=name, topic_id=topic_id, error_code=FAILED, error_message=FAILED_MESSAGE
+        )
+
+    no = tuple(map(refusal, others))
+
+    def finish(served: Any) -> Any:
+        responses = no if served is None else served.responses + no
+        return codec.build(codec.response_class(header.api_key, header.api_version), responses=responses)
+
+    return Screened(replaced(entity, **{field: allowed}) if allowed else None, finish)
+
+
+def create_partitions(asking: Asking, header: Header, entity: Any) -> Screened:
+    allowed, others = parted(entity.topics, lambda topic: asking.may_topic(Operation.ALTER, topic.name))
+    if not others:
+        return Screened(entity)
+    result_class = codec.nested(header.api_key, header.api_version, "CreatePartitionsTopicResult")
+    no = tuple(
+        codec.build(result_class, name=topic.name, error_code=FAILED, error_message=None) for topic in others
+    )
+
+    def finish(served: Any) -> Any:
+        results = no if served is None else served.results + no
+        return codec.build(codec.response_class(header.api_key, header.api_version), results=results)
+
+    return Screened(replaced(entity, topics=allowed) if allowed else None, finish)
+
+
+def metadata(asking: Asking, header: Header, entity: Any) -> Screened:
+    """Topics that may not be seen are left out of "all", and refused where they are named; so are topics
+    that would have to be created by somebody who may not. An answer may tell what may be done (KIP-430)."""
+    version = header.api_version
+    everything = entity.topics is None or (version == 0 and not entity.topics)
+    no: tuple[Any, ...] = ()
+    allowed = entity.topics
+    if not everything:
+        uncreatable = _uncreatable(asking, version, entity)
+        allowed, others = parted(
+            dict.fromkeys(entity.topics), lambda topic: _is_shown(asking, topic, uncreatable)
+        )
+        no = tuple(_hidden_topic(version, topic) for topic in others)
+
+    def finish(served: Any) -> Any:
+        topics = served.topics if everything or allowed else ()
+        if everything:
+            topics = tuple(topic for topic in topics if asking.may_topic(Operation.DESCRIBE, topic.name))
+        if version >= _OPERATIONS_OF_METADATA_SINCE and entity.include_topic_authorized_operations:
+            topics = tuple(_with_operations(asking, topic) for topic in topics)
+        fields: dict[str, Any] = {"topics": topics + no}
+        if getattr(entity, "include_cluster_authorized_operations", False):
+            fields["cluster_authorized_operations"] = cluster_operations(asking)
+        return replaced(served, **fields)
+
+    return Screened(entity if everything else replaced(entity, topics=allowed), finish)
+
+
+def _uncreatable(asking: Asking, version: int, entity: Any) -> frozenset[str]:
+    if not asking.auto_create or asking.may_cluster(Operation.CREATE):
+        return frozenset()
+    missing = missing_topics(asking.image, version, entity)
+    return frozenset(name for name in missing if not asking.may_topic(Operation.CREATE, name))
+
+
+def _is_shown(asking: Asking, topic: Any, uncreatable: frozenset[str]) -> bool:
+    topic_id = getattr(topic, "topic_id", None)
+    if topic_id is None:
+        name = topic.name or ""
+        return name not in uncreatable and asking.may_topic(Operation.DESCRIBE, name)
+    known = asking.image.topics_by_id.get(topic_id.bytes)
+    return known is None or asking.may_topic(Operation.DESCRIBE, known.name)
+
+
+def _hidden_topic(version: int, topic: Any) -> Any:
+    topic_id = getattr(topic, "topic_id", None)
+    name = topic.name if topic_id is None else None
+    return absent_topic(version, name, FAILED, topic_id)
+
+
+def _with_operations(asking: Asking, topic: Any) -> Any:
+    if topic.name is None:
+        return topic
+    operations = asking.access.operations(ResourceType.TOPIC, topic.name)
+    return replaced(topic, topic_authorized_operations=operations)
+
+
+def cluster_operations(asking: Asking) -> int:
+    """0 for a client that may not see the cluster."""
+    if not asking.may_cluster(Operation.DESCRIBE):
+        return 0
+    return asking.access.operations(ResourceType.CLUSTER, CLUSTER_NAME)

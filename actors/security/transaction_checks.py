@@ -1,0 +1,117 @@
+"""What a client may ask of transactions: the checks of Kafka's brokers, and the answers to refusals (W10)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from actors.metadata.image import MetadataImage
+from actors.protocol.offset_refusals import refused_commit
+from actors.protocol.transaction_messages import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TransactionPartitionErrors,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    same_error,
+)
+from actors.security.acl import Operation, ResourceType
+from actors.security.authorizer import Access
+from actors.security.screening import Screened, parted, refused
+
+ID_FAILED: Final = ErrorCode.transactional_id_authorization_failed
+_FROM_BROKERS_SINCE: Final = 4
+"""Version of AddPartitionsToTxn: what comes from there on comes from brokers."""
+
+
+def screen(access: Access, image: MetadataImage, api_version: int, body: Any) -> Screened:
+    """What `access` leaves of a request about a transaction."""
+    match body:
+        case InitProducerIdRequest():
+            return Screened(body) if _may_write(access, body) else refused(InitProducerIdResponse(ID_FAILED))
+        case EndTxnRequest():
+            return Screened(body) if _may_write(access, body) else refused(EndTxnResponse(ID_FAILED))
+        case AddOffsetsToTxnRequest():
+            return _add_offsets(access, body)
+        case AddPartitionsToTxnRequest():
+            return _add_partitions(access, image, api_version, body)
+        case TxnOffsetCommitRequest():
+            return _txn_offset_commit(access, body)
+    return Screened(body)
+
+
+def _may_write(access: Access, body: Any) -> bool:
+    return access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id)
+
+
+def _add_offsets(access: Access, body: AddOffsetsToTxnRequest) -> Screened:
+    if not _may_write(access, body):
+        return refused(AddOffsetsToTxnResponse(ID_FAILED))
+    if not access.may(Operation.READ, ResourceType.GROUP, body.offsets_group_id):
+        return refused(AddOffsetsToTxnResponse(ErrorCode.group_authorization_failed))
+    return Screened(body)
+
+
+def _add_partitions(
+    access: Access, image: MetadataImage, api_version: int, body: AddPartitionsToTxnRequest
+) -> Screened:
+    if api_version >= _FROM_BROKERS_SINCE:
+        if access.may_cluster(Operation.CLUSTER_ACTION):
+            return Screened(body)
+        return refused(AddPartitionsToTxnResponse((), ErrorCode.cluster_authorization_failed))
+    (transaction,) = body.transactions
+    errors = None
+    if not _may_write(access, transaction):
+        errors = same_error(transaction.topics, ID_FAILED)
+    elif not all(access.may(Operation.WRITE, ResourceType.TOPIC, topic) for topic, _ in transaction.topics):
+        errors = tuple(
+            (
+                topic,
+                tuple((number, _error(access, image, topic, number)) for number in numbers),
+            )
+            for topic, numbers in transaction.topics
+        )
+    if errors is None:
+        return Screened(body)
+    result = TransactionPartitionErrors(transaction.transactional_id, errors)
+    return refused(AddPartitionsToTxnResponse((result,)))
+
+
+def _error(access: Access, image: MetadataImage, topic: str, number: int) -> ErrorCode:
+    """Of one partition among some that may not be written: none of them is added."""
+    if not access.may(Operation.WRITE, ResourceType.TOPIC, topic):
+        return ErrorCode.topic_authorization_failed
+    known = image.topics.get(topic)
+    if known is None or not 0 <= number < known.partition_count:
+        return ErrorCode.unknown_topic_or_partition
+    return ErrorCode.operation_not_attempted
+
+
+def _txn_offset_commit(access: Access, body: TxnOffsetCommitRequest) -> Screened:
+    error = ErrorCode.none
+    if not _may_write(access, body):
+        error = ID_FAILED
+    elif not access.may(Operation.READ, ResourceType.GROUP, body.group_id):
+        error = ErrorCode.group_authorization_failed
+    if error:
+        return refused(TxnOffsetCommitResponse(refused_commit(body.topics, error)))
+    allowed, others = parted(
+        body.topics, lambda topic: access.may(Operation.READ, ResourceType.TOPIC, topic[0])
+    )
+    if not others:
+        return Screened(body)
+    no = refused_commit(others, ErrorCode.topic_authorization_failed)
+    if not allowed:
+        return refused(TxnOffsetCommitResponse(no))
+
+    def finish(served: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+        return TxnOffsetCommitResponse(no + served.topics)
+
+    return Screened(body._replace(topics=allowed), finish)

@@ -1,0 +1,104 @@
+"""The lines between a client's program in Python and who started it; `java/Member.java` speaks them too.
+
+Arguments: TOPIC[,TOPIC...], pattern:REGEX or nothing (it subscribes when told to), then the consumer's
+settings as name=value. Commands come on standard input, events go out as JSON with "at" in ms of the wall
+clock.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+class Line:
+    """Standard input and output of one member."""
+
+    def __init__(self) -> None:
+        topics, *pairs = sys.argv[1:]
+        self.settings: dict[str, str] = dict(pair.split("=", 1) for pair in pairs)
+        self.commits_each_poll = self.settings.pop("commit.each.poll", "") == "true"
+        self.pattern = topics.removeprefix("pattern:") if topics.startswith("pattern:") else None
+        self.topics = topics.split(",") if topics else []
+        self.revoke_ms = 0
+        """How long giving up partitions is to take."""
+        self._commands: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def command(self) -> list[str]:
+        """The words of the next command; [] if there is none."""
+        return self._commands.get().split() if not self._commands.empty() else []
+
+    def serve(
+        self,
+        poll: Callable[[], None],
+        commit: Callable[[], None],
+        subscribe: Callable[[list[str]], None] | None = None,
+    ) -> None:
+        """Obey and poll, until told to close."""
+        while True:
+            match self.command():
+                case ["close"]:
+                    self.tell("closing")
+                    return
+                case ["commit"]:
+                    self.tell("committing")
+                    commit()
+                case ["subscribe", topics] if subscribe is not None:
+                    self.tell("subscribing")
+                    subscribe(topics.split(","))
+                case ["revoke", ms]:
+                    self.revoke_ms = int(ms)
+                case ["nap", ms]:
+                    self.nap(int(ms))
+            poll()
+
+    def nap(self, ms: int) -> None:
+        """Do nothing for so long, or until the next command."""
+        try:
+            command = self._commands.get(timeout=ms / 1_000)
+        except queue.Empty:
+            command = "wake"
+        if command != "wake":
+            self._commands.put(command)
+        self.tell("napped")
+
+    def tell(self, event: str, **fields: Any) -> None:
+        line = json.dumps({"event": event, "at": time.time() * 1_000, **fields})
+        with self._lock:
+            print(line, flush=True)
+
+    def tell_partitions(self, event: str, partitions: Iterable[Any]) -> None:
+        """`partitions` have a topic and a number, whatever their library."""
+        named = sorted(named_partition(each) for each in partitions)
+        if named:
+            self.tell(event, partitions=named)
+
+    def tell_committed(self, offsets: Mapping[Any, int]) -> None:
+        self.tell("committed", offsets={named_partition(each): offset for each, offset in offsets.items()})
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            self._commands.put(line.strip() or "nothing")
+        self._commands.put("close")
+
+
+def play(member: Callable[[Line], None]) -> None:
+    """Be the program that runs `member`; what it raises is told, and ends the program with exit code 1."""
+    line = Line()
+    try:
+        member(line)
+    except Exception as failure:
+        line.tell("failed", error=repr(failure))
+        sys.exit(1)
+
+
+def named_partition(partition: Any) -> str:
+    topic, number = partition if isinstance(partition, tuple) else (partition.topic, partition.partition)
+    return f"{topic}-{number}"

@@ -1,0 +1,48 @@
+"""How the programs of real clients are started."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from bench.peers.jars import jars_of
+
+JAVA: Final = Path(__file__).with_name("java")
+JVM_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
+"""Many short-lived JVMs on few cores: what starts fastest."""
+CLIENTS: Final = ("Java", "confluent-kafka")
+
+
+class CannotRunError(Exception):
+    """Why a client cannot run here, in words."""
+
+
+def command_of(client: str, kafka_home: Path | None, classes: Path) -> list[str]:
+    """The command line of one of CLIENTS, without topics and settings. `classes`: an empty directory, for
+    what has to be compiled. Raises CannotRunError."""
+    if client == "confluent-kafka":
+        return [sys.executable, "-W", "ignore", "-m", "bench.clients.confluent"]
+    jars, javac, java = jars_of(kafka_home), shutil.which("javac"), shutil.which("java")
+    if jars is None:
+        raise CannotRunError("Java: no jars of Kafka (--kafka-home or KAFKA_HOME)")
+    if javac is None or java is None:
+        raise CannotRunError("Java: no JDK")
+    compile_it = [javac, "-d", str(classes), "-cp", f"{jars}/*", str(JAVA / "Member.java")]
+    compiling = subprocess.run(compile_it, capture_output=True, text=True, check=False)
+    if compiling.returncode:
+        raise CannotRunError(f"javac: {compiling.stderr.strip()[-400:]}")
+    logging = f"-Dlog4j2.configurationFile={JAVA / 'log4j2.properties'}"
+    return [java, *JVM_FLAGS, logging, "-cp", f"{classes}:{jars}/*", "groupd.Member"]
+
+
+def version_of(client: str, kafka_home: Path | None) -> str:
+    """Of its library."""
+    if client == "confluent-kafka":
+        return version(client)
+    jars = jars_of(kafka_home)
+    assert jars is not None, "it can run"
+    return next(jars.glob("kafka-clients-4*.jar")).stem.rpartition("-")[2]

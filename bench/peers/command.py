@@ -1,0 +1,105 @@
+"""`groupd bench peers`: what the flags say, done; the table, JSON, Markdown and pictures of it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from rich.console import Console
+
+from bench.peers import markdown, plots, results, table
+from bench.peers.peer import Peer
+from bench.peers.plan import Command, Options, Report
+from bench.peers.registry import WORKS
+from bench.peers.runner import Runner, Say
+
+MARKDOWN: Final = "peers.md"
+FILE_WIDTH: Final = 120
+"""Of what is printed into a file or a pipe."""
+
+
+class Wanted(NamedTuple):
+    """What is to be measured, on what, and where to."""
+
+    peers: Sequence[type[Peer]]
+    works: Sequence[int]
+    options: Options
+    machine: str
+    out: Path
+
+
+def run(wanted: Wanted, say: Say) -> Report:
+    """Measure, and write JSON after each scenario, beside what earlier calls left in that directory. After
+    Ctrl-C or SIGTERM all that was started is stopped, and the report is what there is. Raises Mismatch."""
+    options = wanted.options
+    earlier = results.read(wanted.out)
+    if earlier is not None:
+        results.refuse_to_mix(earlier, wanted.machine, quick=options.quick)
+    peers, skipped = _present(wanted, say)
+    begun = Command(
+        line=shlex.join(["groupd", *sys.argv[1:]]),
+        date=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        runs=options.runs,
+        seconds=options.seconds,
+        is_whole=False,
+    )
+    software = {peer.name: peer.software() for peer in peers}
+
+    def so_far(command: Command) -> Report:
+        measured = Report(
+            machine=wanted.machine,
+            cores=os.cpu_count() or 1,
+            quick=options.quick,
+            commands=[command],
+            peers=software,
+            skipped=skipped | runner.skipped,
+            outcomes=runner.outcomes,
+        )
+        return results.merged(earlier, measured)
+
+    with Runner(peers, options, say, lambda: results.write(so_far(begun), wanted.out)) as runner:
+        scenarios = [scenario for work in wanted.works for scenario in WORKS[work](options)]
+        is_whole = _until_interrupted(lambda: runner.run(scenarios))
+    return so_far(begun._replace(is_whole=is_whole))
+
+
+def _present(wanted: Wanted, say: Say) -> tuple[list[Peer], dict[str, str]]:
+    """Those that can run here; the others with the reason."""
+    present, skipped = [], {}
+    for peer_type in wanted.peers:
+        peer = peer_type(wanted.options)
+        reason = peer.missing()
+        if reason:
+            skipped[peer.name] = reason
+            say(f"{peer.name} skipped: {reason}")
+        else:
+            present.append(peer)
+    return present, skipped
+
+
+def _until_interrupted(run: Callable[[], object]) -> bool:
+    """True: it came to its end."""
+    try:
+        run()
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def tell(report: Report, out: Path, console: Console) -> None:
+    """Print the table; write JSON, Markdown and pictures into `out`."""
+    if not console.is_terminal:
+        console = Console(width=FILE_WIDTH, highlight=False)
+    table.show(console, report)
+    written = [results.write(report, out), out / MARKDOWN]
+    written[1].write_text(markdown.text(report), encoding="utf-8")
+    try:
+        written += plots.draw(report, out)
+    except ImportError:
+        console.print(plots.MISSING)
+    console.print(f"written into {out}: " + ", ".join(path.name for path in written))

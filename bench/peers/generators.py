@@ -1,0 +1,61 @@
+"""Processes of `bench.peers.generator`: started when a load first needs them, used by every load after."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any, Final
+
+from bench.peers.plan import Failed
+from bench.throwaway import ROOT
+
+COMMAND: Final = (sys.executable, "-m", "bench.peers.generator")
+
+
+class Generator:
+    """One of them: it ends with its input, and so with this process."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            COMMAND,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def tell(self, what: dict[str, Any]) -> None:
+        """Raises OSError: it is dead."""
+        assert self._process.stdin is not None, "it is a pipe"
+        self._process.stdin.write(json.dumps(what).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        """Its next line. Failed: what it failed with."""
+        assert self._process.stdout is not None, "it is a pipe"
+        line = self._process.stdout.readline()
+        told: dict[str, Any] = json.loads(line) if line else {"failed": "a load generator died"}
+        if "failed" in told:
+            raise Failed(told["failed"])
+        return told
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Generators:
+    """As many as the largest load so far needed."""
+
+    def __init__(self) -> None:
+        self._idle: list[Generator] = []
+
+    def take(self, count: int) -> list[Generator]:
+        """They stay here. After anything went wrong with one, `close`: it may be in the middle of a load."""
+        self._idle += [Generator() for _ in range(count - len(self._idle))]
+        return self._idle[:count]
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().end()

@@ -1,0 +1,118 @@
+"""Our tier as a peer: one node with one copy, and three nodes with three copies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ClassVar, Final
+
+from actors.protocol.java_hash import partition_for
+from bench.peers.lines import Address
+from bench.peers.peer import POLL_S, SETTINGS, Peer
+from bench.peers.plan import Options, Refused
+from bench.throwaway import Tier
+
+MEND_TIMEOUT_S: Final = 120.0
+LAG_MAX: Final = 100
+
+
+class _Groupd(Peer):
+    nodes: ClassVar[int]
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._tier: Tier | None = None
+        self._own_pids: list[int] = []
+
+    @property
+    def tier(self) -> Tier:
+        assert self._tier is not None, "started"
+        return self._tier
+
+    def start(self) -> None:
+        settings = (f"--set={name}={value}" for name, value in SETTINGS.items())
+        flags = ("--nodes", str(self.nodes), "--replicas", str(self.copies), *settings)
+        tier = Tier(*flags, nodes=self.nodes)
+        self.launched_at = time.monotonic()
+        self._tier = tier.__enter__()  # if it fails it has stopped what it started
+
+    def _end(self) -> None:
+        if self._tier is not None:
+            self._tier.__exit__()
+            self._tier = None
+        self._own_pids = []
+
+    @property
+    def bootstrap(self) -> list[Address]:
+        return [("127.0.0.1", self.tier.port + number) for number in range(self.nodes)]
+
+    def pids(self) -> list[int]:
+        return [process.pid for process in self.tier.processes()]
+
+    def own_pids(self) -> list[int]:
+        if not self._own_pids:
+            self._own_pids = self.tier.pids()
+        return self._own_pids
+
+    def software(self) -> str:
+        try:
+            name = f"groupd {version('groupd')}"
+        except PackageNotFoundError:  # it runs from its source
+            name = "groupd"
+        return f"{name}, {self.copies} {'copy' if self.copies == 1 else 'copies'}"
+
+    def kill_leader(self, groups: Sequence[str]) -> tuple[float, list[str]]:
+        if self.copies == 1:
+            raise Refused("nobody takes over from a single copy")
+        leaders = self._leaders()
+        partitions = len(leaders)
+        by_partition = Counter(partition_for(group, partitions) for group in groups)
+        ((partition, _),) = by_partition.most_common(1)
+        hit = [group for group in groups if partition_for(group, partitions) == partition]
+        os.kill(leaders[partition]["pid"], signal.SIGKILL)
+        self._own_pids = []
+        return time.monotonic(), hit
+
+    def mend(self) -> None:
+        """Ray starts what was killed again: wait until each partition has all its copies, hardly behind."""
+        self._leaders()
+
+    def _leaders(self) -> dict[int, dict[str, Any]]:
+        deadline = time.monotonic() + MEND_TIMEOUT_S
+        while time.monotonic() < deadline:
+            rows = self.tier.status()["partitions"]
+            if all(self._is_whole(row) for row in rows):
+                return {
+                    row["partition"]: next(replica for replica in row["replicas"] if replica["serving"])
+                    for row in rows
+                }
+            time.sleep(POLL_S)
+        raise RuntimeError(f"{self.name}: a replica that was killed is not back after {MEND_TIMEOUT_S:.0f} s")
+
+    def _is_whole(self, row: dict[str, Any]) -> bool:
+        answering = [replica for replica in row["replicas"] if replica["pid"]]
+        lags = [replica["lag"] for replica in answering]
+        return (
+            len(answering) == self.copies
+            and any(replica["serving"] for replica in answering)
+            and all(lag is not None and lag < LAG_MAX for lag in lags)
+        )
+
+
+class GroupdOne(_Groupd):
+    """One node, one copy of everything."""
+
+    name = "groupd-1"
+    nodes = 1
+
+
+class GroupdThree(_Groupd):
+    """Three nodes, three copies."""
+
+    name = "groupd-3"
+    nodes = 3
+    copies = 3

@@ -1,0 +1,65 @@
+"""Kafka's jars: of a distribution on this machine, or of Maven Central, fetched once into a cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+VERSION: Final = "4.3.1"
+LOG4J_VERSION: Final = "2.24.3"
+FETCH_TIMEOUT_S: Final = 600
+POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>groupd.bench</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId>
+      <version>{LOG4J_VERSION}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId>
+      <version>{LOG4J_VERSION}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+
+def cache() -> Path:
+    """Where this command keeps what it fetched and built."""
+    return Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "groupd-bench"
+
+
+def jars_of(home: Path | None) -> Path | None:
+    """The directory with Kafka's jars: `home` itself or its `libs`; without a home what `fetch` has left."""
+    places = [_fetched()] if home is None else [home / "libs", home]
+    return next((place for place in places if any(place.glob("kafka_2.*.jar"))), None)
+
+
+def fetch() -> None:
+    """Unless they are there. RuntimeError: Maven is not, or its last words."""
+    if jars_of(None) is not None:
+        return
+    if shutil.which("mvn") is None:
+        raise RuntimeError("no jars of Kafka: give --kafka-home or KAFKA_HOME, or install Maven")
+    beside = _fetched().with_suffix(".new")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    (beside / "pom.xml").write_text(POM)
+    goal = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={beside}")
+    maven = ["mvn", "-q", "-B", "-f", str(beside / "pom.xml"), *goal]
+    done = subprocess.run(maven, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr).strip().splitlines() or ["no word from it"]
+        raise RuntimeError(f"no jars of Kafka: {said[0]}")
+    beside.rename(_fetched())
+
+
+def _fetched() -> Path:
+    return cache() / f"kafka-{VERSION}"

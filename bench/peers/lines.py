@@ -1,0 +1,153 @@
+"""Light connections for members that behave: requests as bytes, answers in order, one task a member.
+
+What is asked in the thousands is packed by hand here and in `classic` and `consumer`; `call` is for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+from actors.protocol.wire import legacy_string
+from cluster.wire import Closed, parse_answer, request_frame
+
+Address = tuple[str, int]
+
+FIND_COORDINATOR: Final = 10
+API_VERSIONS: Final = 18
+CONNECTING_MAX: Final = 10
+"""At once: servers listen with short queues."""
+ANSWER_TIMEOUT_S: Final = 60.0
+RETRY_S: Final = 0.1
+NOT_YET: Final = frozenset({14, 15, 16})
+"""The coordinator is loading, there is none, it is another one."""
+CORRELATION_ID: Final = 1
+_HEADER: Final = struct.Struct(">ihhi")
+_ERROR_AT: Final = 8
+CLIENT: Final = legacy_string("bench")
+
+
+def request(api_key: int, version: int, body: bytes, *, flexible: bool = False) -> bytes:
+    """A whole frame; the correlation id is always the same: answers come in order."""
+    head = CLIENT + b"\0" if flexible else CLIENT
+    return _HEADER.pack(8 + len(head) + len(body), api_key, version, CORRELATION_ID) + head + body
+
+
+class Line(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._buffer = b""
+        self._asked: deque[asyncio.Future[bytes]] = deque()
+        self._lost = asyncio.Event()
+        self.requests = 0
+
+    @classmethod
+    async def open(cls, address: Address) -> Line:
+        """Raises OSError."""
+        _, line = await asyncio.get_running_loop().create_connection(lambda: cls(address), *address)
+        return line
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._lost.clear()
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer + data if self._buffer else data
+        at = 0
+        while len(buffer) - at >= 4:
+            end = at + 4 + struct.unpack_from(">i", buffer, at)[0]
+            if len(buffer) < end:
+                break
+            answer = self._asked.popleft()
+            if not answer.done():
+                answer.set_result(buffer[at + 4 : end])
+            at = end
+        self._buffer = buffer[at:]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lost.set()
+        while self._asked:
+            answer = self._asked.popleft()
+            if not answer.done():
+                answer.set_exception(Closed())
+                answer.exception()  # looked at: whoever does not wait any more need not hear of it
+
+    def ask(self, frame: bytes) -> asyncio.Future[bytes]:
+        """The answer without its length, correlation id first. Raises Closed."""
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        if self._lost.is_set():
+            answer.set_exception(Closed())
+            return answer
+        self._asked.append(answer)
+        self.requests += 1
+        self._transport.write(frame)
+        return answer
+
+    async def call(self, api: str, version: int, /, **fields: Any) -> dict[str, Any]:
+        """Any request, as plain dicts. Raises Closed, TimeoutError."""
+        asked = self.ask(request_frame(api, version, CORRELATION_ID, "bench", fields))
+        return parse_answer(api, version, await asyncio.wait_for(asked, ANSWER_TIMEOUT_S))[1]
+
+    async def follow(self, group_id: str) -> None:
+        """Connect to where the group's coordinator is now, as the old one tells. Raises Closed, OSError."""
+        at = found_at(await self.ask(find_frame(group_id)))
+        if isinstance(at, int) or at == self.address:
+            return
+        self._transport.abort()
+        await self._lost.wait()
+        self._buffer, self.address = b"", at
+        await asyncio.get_running_loop().create_connection(lambda: self, *at)
+
+    def close(self) -> None:
+        self._transport.abort()
+
+
+def find_frame(group_id: str) -> bytes:
+    return request(FIND_COORDINATOR, 2, legacy_string(group_id) + b"\0")
+
+
+def found_at(answer: bytes) -> Address | int:
+    """Of FindCoordinator v2: where the coordinator is, or the error."""
+    error, message_bytes = struct.unpack_from(">hh", answer, _ERROR_AT)
+    if error:
+        return int(error)
+    at = _ERROR_AT + 4 + max(message_bytes, 0) + 4
+    (host_bytes,) = struct.unpack_from(">h", answer, at)
+    host = answer[at + 2 : at + 2 + host_bytes].decode()
+    return host, struct.unpack_from(">i", answer, at + 2 + host_bytes)[0]
+
+
+async def coordinators(bootstrap: Address, groups: Iterable[str]) -> dict[str, Address]:
+    """Where each group's coordinator listens. RuntimeError where there is none."""
+    line = await Line.open(bootstrap)
+    found = {}
+    try:
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            asked = {group: line.ask(find_frame(group)) for group in groups}
+            for group, answer in asked.items():
+                at = found_at(await answer)
+                if isinstance(at, int):
+                    raise RuntimeError(f"no coordinator for {group}: error {at}")
+                found[group] = at
+    finally:
+        line.close()
+    return found
+
+
+async def open_all(addresses: Iterable[Address]) -> list[Line]:
+    """A connection to each, a few at once, that has asked for ApiVersions as every client does: a server may
+    refuse too many that say nothing."""
+    lines: list[Line] = []
+    waiting = list(addresses)
+    for first in range(0, len(waiting), CONNECTING_MAX):
+        some = waiting[first : first + CONNECTING_MAX]
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            opened = await asyncio.gather(*(Line.open(address) for address in some))
+            await asyncio.gather(*(line.ask(request(API_VERSIONS, 0, b"")) for line in opened))
+        lines += opened
+    return lines

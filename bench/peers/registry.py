@@ -1,0 +1,52 @@
+"""Which peers and which work there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from bench.peers.groupd import GroupdOne, GroupdThree
+from bench.peers.kafka import KafkaOne, KafkaThree
+from bench.peers.peer import Peer
+from bench.peers.plan import Options, Scenario
+from bench.peers.process import Floor, Kfake, Mock
+from bench.peers.works import big_group, failover, heartbeats, idle, joins, memory, offsets, start
+
+PEERS: Final[Mapping[str, type[Peer]]] = MappingProxyType(
+    {peer.name: peer for peer in (GroupdOne, GroupdThree, KafkaOne, KafkaThree, Mock, Kfake, Floor)}
+)
+WORKS: Final[Mapping[int, Callable[[Options], list[Scenario]]]] = MappingProxyType(
+    {
+        8: idle.scenarios,  # before anything else has happened to the peers
+        1: heartbeats.scenarios,
+        2: offsets.scenarios,
+        3: joins.scenarios,
+        4: big_group.scenarios,
+        5: failover.scenarios,
+        7: start.scenarios,
+        6: memory.scenarios,  # which takes longest: the others' figures are there by then
+    }
+)
+
+
+class UnknownName(Exception):
+    """A flag names what there is not."""
+
+
+def peers_named(text: str) -> list[type[Peer]]:
+    """Of "a,b"; empty: all. Raises UnknownName."""
+    names = [name.strip() for name in text.split(",") if name.strip()] or list(PEERS)
+    for name in names:
+        if name not in PEERS:
+            raise UnknownName(f"--peers {name}: {', '.join(PEERS)} are allowed")
+    return [PEERS[name] for name in dict.fromkeys(names)]
+
+
+def works_numbered(text: str) -> list[int]:
+    """Of "1,2", in the order they are done in; empty: all. Raises UnknownName."""
+    names = {name.strip() for name in text.split(",") if name.strip()} or set(map(str, WORKS))
+    for name in sorted(names):
+        if name not in map(str, WORKS):
+            raise UnknownName(f"--work {name}: {', '.join(map(str, sorted(WORKS)))} are allowed")
+    return [work for work in WORKS if str(work) in names]

@@ -1,0 +1,129 @@
+"""Work 6: what a member and a committed offset take, in each copy: 100,000 idle members of 1,000 KIP-848
+groups, a partition each, then 1,000,000 offsets of 1,000 groups. On peers of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
+
+import uvloop
+
+from bench.peers import topics
+from bench.peers.consumer import CONSUMER_GROUP_HEARTBEAT, error_of, join_frame
+from bench.peers.generator import error_codes
+from bench.peers.lines import ANSWER_TIMEOUT_S, NOT_YET, RETRY_S, Line, coordinators
+from bench.peers.peer import Peer
+from bench.peers.plan import Failed, Options, Sample, Scenario
+from bench.peers.runner import on_its_own
+from cluster.wire import parse_answer, request_frame
+
+GROUPS: Final = 1_000
+MEMBERS_EACH: Final = 100
+OFFSETS_EACH: Final = 1_000
+OUTSTANDING_MAX: Final = 64
+JOINED: Final = "memory-joined"
+COMMITTED: Final = "memory-committed"
+
+
+def scenarios(options: Options) -> list[Scenario]:
+    """Bytes of live memory after, less before, by members or offsets and by copies."""
+    groups = options.size(GROUPS, 20)
+    return [
+        Scenario(
+            work=6,
+            heading="Memory",
+            label=f"{groups * MEMBERS_EACH:,} KIP-848 members, {groups * OFFSETS_EACH:,} offsets",
+            measure=partial(_measure, groups),
+            shown=("a member:bytes", "an offset:bytes"),
+            fresh=True,
+            goals={(ours, "a member:bytes"): 1_024 for ours in ("groupd-1", "groupd-3")},
+        )
+    ]
+
+
+def _measure(groups: int, peer: Peer) -> Sample:
+    peer.needs_groups()
+    with on_its_own(peer) as own:
+        own.version(CONSUMER_GROUP_HEARTBEAT, 1)
+        topics.create(own, {JOINED: MEMBERS_EACH, COMMITTED: OFFSETS_EACH})
+        own.wait_until_ready()
+        empty = own.live_bytes()
+        _join(groups, own)
+        joined = own.live_bytes()
+        _commit(groups, own)
+        committed = own.live_bytes()
+    members, offsets = groups * MEMBERS_EACH * own.copies, groups * OFFSETS_EACH * own.copies
+    figures = {
+        "a member:bytes": (joined - empty) / members,
+        "an offset:bytes": (committed - joined) / offsets,
+    }
+    return Sample(figures=figures, requests=groups * (MEMBERS_EACH + 1))
+
+
+def _join(groups: int, peer: Peer) -> None:
+    group_ids = [f"joined-{n}" for n in range(groups)]
+    frames = (
+        (group_id, join_frame(group_id, f"member-{n}-{group_id}", JOINED))
+        for n in range(MEMBERS_EACH)
+        for group_id in group_ids
+    )
+    uvloop.run(_send(peer, group_ids, frames, error_of))
+
+
+def _commit(groups: int, peer: Peer) -> None:
+    version = peer.version(8, 7)
+    group_ids = [f"committed-{n}" for n in range(groups)]
+    partitions = [
+        {
+            "partition_index": number,
+            "committed_offset": 1_000_000 + number,
+            "committed_leader_epoch": 0,
+            "committed_metadata": "",
+        }
+        for number in range(OFFSETS_EACH)
+    ]
+    frames = ((group_id, _commit_frame(version, group_id, partitions)) for group_id in group_ids)
+    uvloop.run(_send(peer, group_ids, frames, partial(_committed, version)))
+
+
+def _commit_frame(version: int, group_id: str, partitions: list[dict[str, object]]) -> bytes:
+    fields = {
+        "group_id": group_id,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"name": COMMITTED, "partitions": partitions}],
+    }
+    return request_frame("offset_commit", version, 1, "bench", fields)
+
+
+def _committed(version: int, answer: bytes) -> int:
+    return next(iter(error_codes(parse_answer("offset_commit", version, answer)[1])), 0)
+
+
+async def _send(
+    peer: Peer,
+    group_ids: list[str],
+    frames: Iterator[tuple[str, bytes]],
+    error_of: Callable[[bytes], int],
+) -> None:
+    """All of them over one connection to each node, a few outstanding."""
+    found = await coordinators(peer.bootstrap[0], group_ids)
+    lines = {address: await Line.open(address) for address in peer.bootstrap}
+
+    async def served(group_id: str, frame: bytes) -> None:
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            while (error := error_of(await lines[found[group_id]].ask(frame))) in NOT_YET:
+                await asyncio.sleep(RETRY_S)
+                found.update(await coordinators(peer.bootstrap[0], [group_id]))
+        if error:
+            raise Failed(f"{group_id}: error {error}")
+
+    try:
+        while some := list(islice(frames, OUTSTANDING_MAX)):
+            await asyncio.gather(*(served(*each) for each in some))
+    finally:
+        for line in lines.values():
+            line.close()

@@ -1,0 +1,84 @@
+"""Work 2: what committing offsets costs, and fetching them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from bench.members import Member
+from bench.peers import load
+from bench.peers.crowds import bench_topic, classic_members, target
+from bench.peers.load import Target
+from bench.peers.peer import Peer
+from bench.peers.plan import Options, Sample, Scenario
+
+CONNECTIONS: Final = 200
+COMMITTED: Final = (1, 10, 100)
+"""Partitions."""
+FETCHED: Final = 100
+VARIANTS: Final = 4
+"""Commits of a connection differ in their offsets."""
+HEADING: Final = "Offsets, closed loop"
+SHOWN: Final = ("cpu_us", "per_s")
+
+
+def scenarios(options: Options) -> list[Scenario]:
+    """Closed loops over 200 members of 40 groups."""
+    goals = {("groupd-1", "cpu_us"): 35.0, ("groupd-3", "cpu_us"): 110.0}
+    commits = [
+        Scenario(
+            work=2,
+            heading=HEADING,
+            label=f"OffsetCommit of {partitions}, {options.size(CONNECTIONS, 20)} connections",
+            measure=partial(_commit, options, partitions),
+            shown=SHOWN,
+            warm_up="OffsetCommit",
+            goals=goals if partitions == 10 else {},
+        )
+        for partitions in COMMITTED[: options.size(len(COMMITTED), 1)]
+    ]
+    fetch = Scenario(
+        work=2,
+        heading=HEADING,
+        label=f"OffsetFetch of {FETCHED}, {options.size(CONNECTIONS, 20)} connections",
+        measure=partial(_fetch, options),
+        shown=SHOWN,
+        warm_up="OffsetFetch",
+    )
+    return [*commits, fetch]
+
+
+def _commit(options: Options, partitions: int, peer: Peer) -> Sample:
+    return load.run(peer, commit_targets(peer, options.size(CONNECTIONS, 20), partitions), options.seconds)
+
+
+def _fetch(options: Options, peer: Peer) -> Sample:
+    """Every member's group has committed each of the partitions before."""
+    count = options.size(CONNECTIONS, 20)
+    if "fetched" not in peer.kept:
+        load.run(peer, commit_targets(peer, count, FETCHED), 0.5)
+        peer.kept["fetched"] = True
+    asked = [{"name": bench_topic(peer), "partition_indexes": tuple(range(FETCHED))}]
+    targets = [
+        target(peer, member, "offset_fetch", 7, [{"group_id": member.group_id, "topics": asked}])
+        for member in classic_members(peer, count)
+    ]
+    return load.run(peer, targets, options.seconds)
+
+
+def commit_targets(peer: Peer, count: int, partitions: int) -> list[Target]:
+    topic = bench_topic(peer)
+    return [
+        target(
+            peer,
+            member,
+            "offset_commit",
+            8,
+            [_commit_fields(member, topic, partitions, offset) for offset in range(1, VARIANTS + 1)],
+        )
+        for member in classic_members(peer, count)
+    ]
+
+
+def _commit_fields(member: Member, topic: str, partitions: int, offset: int) -> dict[str, Any]:
+    return member.commit_fields(topic, partitions, offset)

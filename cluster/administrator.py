@@ -1,0 +1,50 @@
+"""The user that a tier with authentication begins with, and the client properties that let the CLI in.
+
+The password is a secret of the data directory. While the tier wants clients to authenticate,
+`admin.properties` lies beside it, for the commands on this machine and for Kafka's own tools.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from actors.security.scram import SCRAM_SHA_512
+from actors.spec import SASL_PLAINTEXT
+from cluster import tier_file
+from cluster.settings import Settings
+
+SECRET_NAME: Final = "admin-secret"  # noqa: S105
+PROPERTIES_NAME: Final = "admin.properties"
+
+
+def prepare(settings: Settings, data_dir: Path) -> str:
+    """The administrator's password, with its properties file written; "" (and no file) without SASL."""
+    path = data_dir / PROPERTIES_NAME
+    if settings["listener.security.protocol"] != SASL_PLAINTEXT:
+        path.unlink(missing_ok=True)
+        return ""
+    _, password = tier_file.secret(data_dir, SECRET_NAME)
+    user, jaas = settings["admin.user"], "org.apache.kafka.common.security.scram.ScramLoginModule"
+    lines = (
+        f"security.protocol={SASL_PLAINTEXT}",
+        f"sasl.mechanism={SCRAM_SHA_512}",
+        f"sasl.username={user}",
+        f"sasl.password={password}",
+        "# For Kafka's own tools:",
+        f'# sasl.jaas.config={jaas} required username="{user}" password="{password}";',
+    )
+    partial = path.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    partial.replace(path)
+    return password
+
+
+def properties_of(data_dir: Path) -> Path | None:
+    """The file that lets this machine's commands in; None: nobody has to authenticate, or it is not ours."""
+    path = data_dir / PROPERTIES_NAME
+    return path if os.access(path, os.R_OK) else None

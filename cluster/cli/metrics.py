@@ -1,0 +1,119 @@
+"""`groupd metrics`: what the tier's actors count, added up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from actors.metrics.families import FAMILIES, PREFIX
+from actors.metrics.histogram import quantile_ns
+from actors.metrics.numbers import Numbers, merged
+from actors.spec import CONTROLLER_GROUP, TierSpec
+from cluster import lifecycle, tier_file
+from cluster.actor_plan import actors_of
+from cluster.cli.common import (
+    DATA_DIR_DEFAULT,
+    DataDirOption,
+    JsonOption,
+    columns,
+    errors,
+    examples,
+    leave,
+    print_json,
+)
+from cluster.replica_changes import present
+from cluster.sight import call, look_at
+
+TextOption = Annotated[bool, typer.Option("--prometheus", help="Print Prometheus' text form.")]
+ListOption = Annotated[
+    bool, typer.Option("--list", help="Print every metric's meaning, and what Kafka calls it.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    lines = ("groupd metrics", "groupd metrics --prometheus", "groupd metrics --list")
+    app.command("metrics", epilog=examples(*lines))(metrics)
+
+
+def metrics(
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    as_json: JsonOption = False,
+    as_text: TextOption = False,
+    only_list: ListOption = False,
+) -> None:
+    """Show what the tier counts: groups by state, offsets, rebalances, requests and errors, times.
+
+    Counters began when their actor began. The same numbers of a single node are at its HTTP endpoint, if
+    metrics.port is set.
+    """
+    if only_list:
+        typer.echo("\n".join(_meanings()))
+        return
+    with errors():
+        tier, running = tier_file.require_running(data_dir)
+        lifecycle.attach_to(data_dir, tier, running)
+        spec = lifecycle.spec_of(present(tier), data_dir, running)
+        numbers = asyncio.run(_gathered(spec))
+        if as_text:
+            from actors.metrics.exposition import exposition
+
+            typer.echo(exposition(numbers).decode(), nl=False)
+        elif as_json:
+            print_json([_plain(*key, value) for key, value in sorted(numbers.items())])
+        else:
+            typer.echo("\n".join(_lines(numbers)))
+        leave()
+
+
+async def _gathered(spec: TierSpec) -> Numbers:
+    plans = [plan for plan in actors_of(spec) if not plan.name.startswith(CONTROLLER_GROUP)]
+    sight = await look_at(spec, plans)
+    answers = await asyncio.gather(*(call(look.handle, "metrics") for look in sight.looks.values()))
+    silent = len(plans) - sum(rows is not None for rows in answers)
+    rows: list[Any] = [row for rows in answers for row in rows or ()]
+    if silent:
+        rows.append(("num_partitions", ("failed",), silent))
+    return merged(rows)
+
+
+def _plain(name: str, labels: tuple[str, ...], value: Any) -> dict[str, Any]:
+    family = FAMILIES[name]
+    row: dict[str, Any] = {"name": PREFIX + name, "labels": dict(zip(family.labels, labels, strict=True))}
+    return row | (_quantiles(value) if family.kind == "summary" else {"value": value})
+
+
+def _quantiles(value: tuple[int, dict[int, int]]) -> dict[str, float]:
+    _, counts = value
+    named = {"p50_s": 0.5, "p99_s": 0.99, "max_s": 1.0}
+    return {"count": sum(counts.values())} | {
+        name: quantile_ns(counts, quantile) / 1e9 for name, quantile in named.items()
+    }
+
+
+def _lines(numbers: Numbers) -> list[str]:
+    """One line a row, in the order of the families."""
+    places = {name: place for place, name in enumerate(FAMILIES)}
+    rows = sorted(numbers.items(), key=lambda row: (places[row[0][0]], row[0][1]))
+    return columns([(name, " ".join(labels), _shown(name, value)) for (name, labels), value in rows])
+
+
+def _shown(name: str, value: Any) -> str:
+    if FAMILIES[name].kind == "summary":
+        times = _quantiles(value)
+        shown = (f"{label[:-2]} {seconds * 1e3:.2f}" for label, seconds in times.items() if label != "count")
+        return f"{', '.join(shown)} ms of {times['count']:,}"
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _meanings() -> list[str]:
+    rows = [
+        (
+            PREFIX + family.name + ("_total" if family.kind == "counter" else ""),
+            ",".join(family.labels),
+            family.meaning + (f" Kafka: {family.kafka}" if family.kafka else ""),
+        )
+        for family in FAMILIES.values()
+    ]
+    return columns(rows)

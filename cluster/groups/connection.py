@@ -1,0 +1,215 @@
+"""Connections to the brokers of a Kafka: bootstrap, coordinators, leaders, and versions that both speak."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from cluster.groups.properties import ClientProperties
+from cluster.groups.sasl import authenticate
+from cluster.tier_file import TierError
+from cluster.wire import Closed, Wire, message_class
+
+TIMEOUT_S: Final = 15.0
+"""Of one request, and of all tries to find a coordinator or leader."""
+CONNECT_TIMEOUT_S: Final = 5.0
+RETRY_INTERVAL_S: Final = 0.1
+API_VERSIONS_VERSION: Final = 0
+SPOKEN: Final[dict[str, tuple[int, ...]]] = {
+    "metadata": (9,),
+    "find_coordinator": (4,),
+    "list_groups": (5, 4),
+    "describe_groups": (6, 5),
+    "consumer_group_describe": (1, 0),
+    "offset_fetch": (8,),
+    "offset_commit": (8,),
+    "offset_delete": (0,),
+    "delete_groups": (2,),
+    "list_offsets": (7, 6),
+    "leave_group": (5, 4),
+    "describe_configs": (4,),
+    "incremental_alter_configs": (1,),
+}
+"""Which versions each call is written for, the preferred one first: those of Kafka 3.0 and later."""
+NOT_NOW: Final = frozenset(
+    {
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.not_coordinator,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.unstable_offset_commit,
+    }
+)
+"""Asking again, perhaps somebody else, helps."""
+
+Address = tuple[str, int]
+Answer = dict[str, Any]
+T = TypeVar("T")
+
+
+class Unsupported(TierError):
+    """The broker does not speak the API in a version that is spoken here."""
+
+
+class NoSuchGroup(TierError):
+    """GROUP_ID_NOT_FOUND, or what older brokers say instead."""
+
+
+class Kafka:
+    """A Kafka, reached through any of its brokers. Use as an asynchronous context manager.
+
+    Every method raises TierError in words for the user.
+    """
+
+    def __init__(self, properties: ClientProperties) -> None:
+        self.properties = properties
+        self._tls = properties.tls()
+        self._wires: dict[Address, tuple[Wire, dict[int, tuple[int, int]]]] = {}
+        self._coordinators: dict[str, Address] = {}
+
+    async def __aenter__(self) -> Kafka:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for wire, _ in self._wires.values():
+            await wire.close()
+        self._wires.clear()
+
+    async def call(self, address: Address, api: str, /, **fields: Any) -> Answer:
+        """Ask one broker. `fields` that the version lacks are left out."""
+        wire, offered = await self._wire(address)
+        version = _version(api, offered, address)
+        known = message_class(api, version, "request").__dataclass_fields__
+        given = {name: value for name, value in fields.items() if name in known}
+        try:
+            return await wire.call(api, version, timeout_s=TIMEOUT_S, **given)
+        except (Closed, OSError):
+            reason = f"hung up instead of answering {api}"
+        except TimeoutError:
+            reason = f"did not answer {api} within {TIMEOUT_S:.0f} s"
+        del self._wires[address]  # its answers would come out of order
+        await wire.close()
+        raise TierError(f"{_words(address)} {reason}")
+
+    async def any(self, api: str, /, **fields: Any) -> Answer:
+        """Ask any broker."""
+        return await self.call(await self._bootstrap(), api, **fields)
+
+    async def of_group(
+        self, group_id: str, api: str, ask: Callable[[Answer], ErrorCode], /, **fields: Any
+    ) -> Answer:
+        """Ask a group's coordinator, again while it is none; `ask` finds the error code in an answer."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            address = await self.coordinator(group_id)
+            answer = await self.call(address, api, **fields)
+            if ask(answer) not in NOT_NOW or time.monotonic() > deadline:
+                return answer
+            self._coordinators.pop(group_id, None)
+            await asyncio.sleep(RETRY_INTERVAL_S)
+
+    async def coordinator(self, group_id: str) -> Address:
+        deadline = time.monotonic() + TIMEOUT_S
+        while group_id not in self._coordinators:
+            answer = await self.any("find_coordinator", key_type=0, coordinator_keys=[group_id])
+            (found,) = answer["coordinators"]
+            if found["error_code"] == ErrorCode.none:
+                self._coordinators[group_id] = (found["host"], found["port"])
+            elif found["error_code"] not in NOT_NOW or time.monotonic() > deadline:
+                raise refused(f"coordinator of {group_id}", found["error_code"], found["error_message"])
+            else:
+                await asyncio.sleep(RETRY_INTERVAL_S)
+        return self._coordinators[group_id]
+
+    async def _bootstrap(self) -> Address:
+        if self._wires:
+            return next(iter(self._wires))
+        errors = []
+        for address in self.properties.addresses:
+            try:
+                await self._wire(address)
+            except TierError as error:
+                errors.append(str(error))
+            else:
+                return address
+        raise TierError("; ".join(errors))
+
+    async def _wire(self, address: Address) -> tuple[Wire, dict[int, tuple[int, int]]]:
+        if address not in self._wires:
+            try:
+                connecting = Wire.connect(*address, self.properties.client_id, tls=self._tls)
+                wire = await asyncio.wait_for(connecting, CONNECT_TIMEOUT_S)
+            except (OSError, TimeoutError) as error:
+                reason = getattr(error, "strerror", None) or str(error) or "no answer"
+                raise TierError(f"no Kafka answers at {_words(address)} ({reason})") from None
+            try:
+                offered = await self._offered(wire, address)
+                if self.properties.has_sasl:
+                    await authenticate(wire, self.properties)
+            except BaseException:
+                await wire.close()
+                raise
+            self._wires[address] = (wire, offered)
+        return self._wires[address]
+
+    async def _offered(self, wire: Wire, address: Address) -> dict[int, tuple[int, int]]:
+        try:
+            answer = await wire.call("api_versions", API_VERSIONS_VERSION, timeout_s=CONNECT_TIMEOUT_S)
+        except (Closed, TimeoutError):
+            raise TierError(
+                f"{_words(address)} is no Kafka, or speaks another security.protocol than "
+                f"{self.properties.security_protocol}"
+            ) from None
+        return {row["api_key"]: (row["min_version"], row["max_version"]) for row in answer["api_keys"]}
+
+
+def run(properties: ClientProperties, work: Callable[[Kafka], Coroutine[Any, Any, T]]) -> T:
+    """Do `work` with a Kafka, from where nothing is asynchronous. Raises TierError."""
+
+    async def connected() -> T:
+        async with Kafka(properties) as kafka:
+            return await work(kafka)
+
+    return asyncio.run(connected())
+
+
+def refused(what: str, error_code: ErrorCode, message: str | None = None) -> TierError:
+    """An error of Kafka's in plain words."""
+    words = PLAIN_WORDS.get(error_code)
+    said = words or message or error_code.name.replace("_", " ")
+    return TierError(f"{what}: {said} ({error_code.name.upper()})")
+
+
+PLAIN_WORDS: Final[dict[ErrorCode, str]] = {
+    ErrorCode.group_id_not_found: "there is no such group",
+    ErrorCode.non_empty_group: "the group has members: stop them first",
+    ErrorCode.unknown_member_id: "the group has members, or has none of that name",
+    ErrorCode.group_subscribed_to_topic: "the group's members are subscribed to the topic",
+    ErrorCode.unknown_topic_or_partition: "there is no such topic or partition",
+    ErrorCode.group_authorization_failed: "the user may not do that to the group",
+    ErrorCode.topic_authorization_failed: "the user may not do that to the topic",
+    ErrorCode.invalid_group_id: "that is no id of a group",
+    ErrorCode.offset_metadata_too_large: "the offset's metadata is too long",
+}
+
+
+def _version(api: str, offered: dict[int, tuple[int, int]], address: Address) -> int:
+    spoken = SPOKEN[api]
+    api_key = message_class(api, spoken[0], "request").__api_key__
+    least, most = offered.get(int(api_key), (0, -1))
+    for version in spoken:
+        if least <= version <= most:
+            return version
+    has = f"versions {least} to {most}" if most >= 0 else "nothing"
+    raise Unsupported(
+        f"{_words(address)} offers {has} of {api}; version {spoken[-1]} or later is needed (Kafka 3.0)"
+    )
+
+
+def _words(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"

@@ -1,0 +1,126 @@
+"""How to reach a Kafka: client properties in librdkafka's names, from a file."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from cluster.tier_file import TierError
+
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class ClientProperties(BaseModel):
+    """The properties that matter here; others in the file are errors: none is ignored silently."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
+
+    bootstrap: str = Field(alias="bootstrap.servers", min_length=1)
+    client_id: str = Field("groupd-cli", alias="client.id")
+    security_protocol: str = Field("plaintext", alias="security.protocol")
+    sasl_mechanism: str = Field("PLAIN", alias="sasl.mechanism")
+    sasl_username: str = Field("", alias="sasl.username")
+    sasl_password: str = Field("", alias="sasl.password", repr=False)
+    ssl_ca: str | None = Field(None, alias="ssl.ca.location")
+    ssl_certificate: str | None = Field(None, alias="ssl.certificate.location")
+    ssl_key: str | None = Field(None, alias="ssl.key.location")
+    ssl_key_password: str | None = Field(None, alias="ssl.key.password", repr=False)
+    ssl_identification: str = Field("https", alias="ssl.endpoint.identification.algorithm")
+    is_verified: bool = Field(True, alias="enable.ssl.certificate.verification")
+
+    @field_validator("security_protocol")
+    @classmethod
+    def _known_protocol(cls, value: str) -> str:
+        value = value.lower()
+        if value not in ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"):
+            raise ValueError("plaintext, ssl, sasl_plaintext or sasl_ssl is allowed")
+        return value
+
+    @field_validator("sasl_mechanism")
+    @classmethod
+    def _known_mechanism(cls, value: str) -> str:
+        if value not in SASL_MECHANISMS:
+            raise ValueError(f"one of {', '.join(SASL_MECHANISMS)} is allowed")
+        return value
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.security_protocol.startswith("sasl")
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Raises TierError."""
+        found = []
+        for address in self.bootstrap.split(","):
+            host, colon, port = address.strip().rpartition(":")
+            if not colon or not port.isdigit():
+                raise TierError(f"--bootstrap {address.strip()}: host:port is expected")
+            found.append((host.strip("[]"), int(port)))
+        return found
+
+    def librdkafka(self) -> dict[str, Any]:
+        """For a client of librdkafka's."""
+        return self.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """None without TLS. Raises TierError."""
+        if not self.security_protocol.endswith("ssl"):
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_ca)
+            context.check_hostname = self.is_verified and self.ssl_identification == "https"
+            if not self.is_verified:
+                context.verify_mode = ssl.CERT_NONE
+            if self.ssl_certificate is not None:
+                context.load_cert_chain(self.ssl_certificate, self.ssl_key, self.ssl_key_password)
+        except (OSError, ssl.SSLError) as error:
+            raise TierError(f"ssl.* properties: {error}") from None
+        return context
+
+
+def properties(bootstrap: str | None, file: Path | None) -> ClientProperties:
+    """What a properties file says; `bootstrap` counts more. Raises TierError."""
+    given: dict[str, Any] = {} if file is None else _read(file)
+    if bootstrap is not None:
+        given["bootstrap.servers"] = bootstrap
+    try:
+        return ClientProperties.model_validate(given)
+    except ValidationError as error:
+        where = "" if file is None else f"{file}: "
+        raise TierError(where + "; ".join(_words(each) for each in error.errors())) from None
+
+
+def _words(error: Any) -> str:
+    """What pydantic found, in plain words."""
+    name = ".".join(str(part) for part in error["loc"])
+    says = {
+        "extra_forbidden": "this property is not known here",
+        "missing": "it is missing: name the Kafka with it, or with --bootstrap",
+    }.get(error["type"], error["msg"].removeprefix("Value error, "))
+    return f"{name}: {says}"
+
+
+def names_bootstrap(file: Path | None) -> bool:
+    """A properties file says which Kafka is meant. Raises TierError."""
+    return file is not None and "bootstrap.servers" in _read(file)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TierError(f"--command-config {file} cannot be read: {error}") from None
+    found: dict[str, Any] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise TierError(f"{file}, line {number}: name=value is expected")
+        name = "sasl.mechanism" if name.strip() == "sasl.mechanisms" else name.strip()
+        found[name] = value.strip()
+    return found

@@ -1,0 +1,1 @@
+"""The record of what happened, and what is read from it."""

@@ -1,0 +1,128 @@
+"""Histories on disk: each writer appends rows to a file of its own, msgpack values one after the other.
+
+A file begins with its header. One that was cut short, because its writer was killed, is read up to the cut:
+then the history is not whole, and nobody may be blamed for what it does not show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+import msgpack
+
+from storage.history.calls import (
+    VERSION,
+    Call,
+    End,
+    Fault,
+    Gone,
+    History,
+    Offset,
+    Row,
+    Topic,
+    history_of,
+)
+
+SUFFIX: Final = ".calls"
+MAGIC: Final = "groupd calls"
+ROW_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of a row when it is read: more is damage."""
+_KINDS: Final[dict[str, type[Any]]] = {
+    "call": Call,
+    "gone": Gone,
+    "fault": Fault,
+    "topic": Topic,
+    "end": End,
+}
+_NAMES: Final = {row_class: name for name, row_class in _KINDS.items()}
+
+
+class UnreadableFile(Exception):
+    """Not a file of calls, or of a version that is not known here; says which file."""
+
+
+class CallFile(NamedTuple):
+    """What one file held."""
+
+    run_id: str
+    rows: list[Row]
+    cut_bytes: int
+    """At its end, of a row that was not written whole."""
+
+
+class CallWriter:
+    """Appends rows to a new file. Use as a context manager; without `end` the file counts as cut short."""
+
+    def __init__(self, path: Path, run_id: str) -> None:
+        self._file = path.open("xb")
+        self._pack = msgpack.Packer().pack
+        self._end_us = 0
+        self._file.write(self._pack([MAGIC, VERSION, run_id]))
+
+    def write(self, row: Row) -> None:
+        """Buffered; see `flush`."""
+        self._file.write(self._pack([_NAMES[type(row)], *row]))
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def end(self, at_us: int, *, is_clean: bool = True) -> None:
+        """The last row, and close; `is_clean`: every call that was sent has been written."""
+        self.write(End(at_us, is_clean))
+        self._file.close()
+
+    def __enter__(self) -> CallWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def read_file(path: Path) -> CallFile:
+    """Raises UnreadableFile, OSError."""
+    with path.open("rb") as file:
+        unpacker = msgpack.Unpacker(file, use_list=False, max_buffer_size=ROW_BYTES_MAX)
+        run_id = _run_id(path, unpacker)
+        rows: list[Row] = []
+        whole_bytes = unpacker.tell()
+        with contextlib.suppress(ValueError, TypeError, KeyError, msgpack.exceptions.UnpackException):
+            for plain in unpacker:  # until the file ends, or a row that was not written whole
+                rows.append(_row(plain))
+                whole_bytes = unpacker.tell()
+    return CallFile(run_id, rows, path.stat().st_size - whole_bytes)
+
+
+def _run_id(path: Path, unpacker: Any) -> str:
+    try:
+        magic, version, run_id = unpacker.unpack()
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException) as error:
+        raise UnreadableFile(f"{path} is not a history: it has no header") from error
+    if magic != MAGIC or not isinstance(version, int) or not 1 <= version <= VERSION:
+        raise UnreadableFile(f"{path} is not a history of a known version: {magic!r} {version!r}")
+    return str(run_id)
+
+
+def read_history(directory: Path) -> History:
+    """All files of a run. Raises UnreadableFile, also if there is none or if they are of several runs."""
+    paths = sorted(directory.glob(f"*{SUFFIX}"))
+    if not paths:
+        raise UnreadableFile(f"{directory} holds no file of calls (*{SUFFIX})")
+    files = [read_file(path) for path in paths]
+    runs = {file.run_id for file in files}
+    if len(runs) > 1:
+        raise UnreadableFile(f"{directory} holds the files of several runs: {', '.join(sorted(runs))}")
+    is_whole = all(not file.cut_bytes and any(isinstance(row, End) for row in file.rows) for file in files)
+    return history_of([row for file in files for row in file.rows], is_whole=is_whole)
+
+
+def _row(plain: tuple[Any, ...]) -> Row:
+    kind, *fields = plain
+    row: Row = _KINDS[kind](*fields)
+    if isinstance(row, Call) and row.offsets:
+        return row._replace(offsets=tuple(Offset(*offset) for offset in row.offsets))
+    return row

@@ -1,0 +1,156 @@
+"""What clients of a group coordinator asked, and what became of it: the rows of a run's history.
+
+The clients write them down themselves, so that a judge needs no word of the server's. Times are microseconds
+of one monotonic clock; those of two machines may differ (see `judge.findings.Limits`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+VERSION: Final = 1
+"""Of the rows' fields. Raised when one is added, which goes to the end."""
+
+ANSWERED: Final = "answered"
+CLOSED: Final = "closed"
+"""The connection ended before the answer."""
+TIMED_OUT: Final = "timed_out"
+"""Neither an answer nor an end of the connection within the time-out."""
+OPEN: Final = "open"
+"""Still waited for when the history ended."""
+OUTCOMES: Final = frozenset({ANSWERED, CLOSED, TIMED_OUT, OPEN})
+
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+
+NEVER: Final = -1
+"""Time of what did not happen; epoch, generation, offset and correlation id that are not known."""
+
+Partitions = tuple[tuple[str, tuple[int, ...]], ...]
+"""Topics, each with its partitions, both in order."""
+
+
+class Offset(NamedTuple):
+    """One partition of an OffsetCommit, or found by an OffsetFetch."""
+
+    topic: str
+    partition: int
+    offset: int
+    """-1: nothing is committed."""
+    error_code: int = 0
+
+
+class Call(NamedTuple):
+    """One request as sent once. Sent again it is another."""
+
+    client: str
+    """One life of one consumer: a restarted one is another client."""
+    connection: str
+    api: str
+    """Kafka's name, as "OffsetCommit"."""
+    sent_us: int
+    ended_us: int = NEVER
+    """When it was answered or given up."""
+    outcome: str = OPEN
+    error_code: int = 0
+    """The answer's own; of an API that has none, the first of its parts'."""
+    version: int = 0
+    correlation_id: int = NEVER
+    answer_correlation_id: int = NEVER
+    timeout_ms: int = 30_000
+    """How long the client waits."""
+    group_id: str = ""
+    protocol: str = CLASSIC
+    member_id: str = ""
+    """As sent; of a join that sent none, as told."""
+    group_instance_id: str | None = None
+    epoch: int = NEVER
+    """Generation or member epoch, as sent."""
+    told_epoch: int = NEVER
+    """Generation or member epoch, as answered."""
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 300_000
+    subscribed: tuple[str, ...] = ()
+    """Topics."""
+    owned: Partitions | None = None
+    """As a ConsumerGroupHeartbeat says it (TopicPartitions); None if it says nothing."""
+    assigned: Partitions | None = None
+    """As a ConsumerGroupHeartbeat or a SyncGroup is answered; None if the answer says nothing."""
+    offsets: tuple[Offset, ...] = ()
+
+    @property
+    def is_answered(self) -> bool:
+        return self.outcome == ANSWERED
+
+    @property
+    def is_fine(self) -> bool:
+        """Answered without an error."""
+        return self.outcome == ANSWERED and self.error_code == 0
+
+
+class Gone(NamedTuple):
+    """A client ended without leaving its group: it crashed, or the run did."""
+
+    client: str
+    at_us: int
+
+
+class Fault(NamedTuple):
+    """Something that was done to the server or to the way there."""
+
+    kind: str
+    target: str
+    began_us: int
+    ended_us: int
+    """When whatever was done was undone; the beginning if there is nothing to undo."""
+    silences: bool = False
+    """While it lasts connections may stay open without an answer: a frozen process, a black hole."""
+    detail: str = ""
+
+
+class Topic(NamedTuple):
+    """How many partitions a topic had from then on."""
+
+    topic: str
+    partitions: int
+    at_us: int
+
+
+class End(NamedTuple):
+    """The last row of a file."""
+
+    at_us: int
+    is_clean: bool
+    """Whether every call that was sent has been written down."""
+
+
+Row = Call | Gone | Fault | Topic | End
+
+
+class History(NamedTuple):
+    """Everything that is known of a run."""
+
+    calls: tuple[Call, ...]
+    """By the time of their sending."""
+    gone: tuple[Gone, ...]
+    faults: tuple[Fault, ...]
+    topics: tuple[Topic, ...]
+    """By time."""
+    ended_us: int
+    is_whole: bool
+    """False if a writer died: then calls may have been sent that nobody wrote down."""
+
+
+def history_of(rows: list[Row], *, is_whole: bool = True) -> History:
+    """Sort rows of any number of files into a history. Without an End it ends with its last call."""
+    calls = sorted((row for row in rows if isinstance(row, Call)), key=lambda call: call.sent_us)
+    ends = [row for row in rows if isinstance(row, End)]
+    last_us = (max(call.sent_us, call.ended_us) for call in calls)
+    return History(
+        calls=tuple(calls),
+        gone=tuple(row for row in rows if isinstance(row, Gone)),
+        faults=tuple(row for row in rows if isinstance(row, Fault)),
+        topics=tuple(sorted((row for row in rows if isinstance(row, Topic)), key=lambda row: row.at_us)),
+        ended_us=max((end.at_us for end in ends), default=max(last_us, default=0)),
+        is_whole=is_whole and all(end.is_clean for end in ends),
+    )

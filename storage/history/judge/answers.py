@@ -1,0 +1,54 @@
+"""Rule 3: every request is answered or its connection closed in time; answers belong to their requests."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from storage.history.calls import ANSWERED, NEVER, OPEN, TIMED_OUT, Call, Fault, History
+from storage.history.judge.findings import Findings, Limits, Violation, story
+
+
+def judge_answers(history: History, limits: Limits) -> Findings:
+    """Of every request."""
+    silences = [fault for fault in history.faults if fault.silences]
+    violations = [*_overdue(history, silences, limits), *_confused(history.calls)]
+    return Findings(violations, {"requests": len(history.calls)})
+
+
+def _overdue(history: History, silences: list[Fault], limits: Limits) -> Iterator[Violation]:
+    grace_us = limits.grace_ms * 1_000
+    for call in history.calls:
+        due_us = call.sent_us + call.timeout_ms * 1_000
+        if call.outcome == OPEN:
+            is_overdue = history.ended_us > due_us + grace_us
+        else:
+            is_overdue = call.outcome == TIMED_OUT or call.ended_us > due_us + grace_us
+        excused = any(
+            fault.began_us < due_us and fault.ended_us + grace_us > call.sent_us for fault in silences
+        )
+        if is_overdue and not excused:
+            yield Violation("never answered", call.group_id, story(call))
+
+
+def _confused(calls: tuple[Call, ...]) -> Iterator[Violation]:
+    """Kafka answers the requests of a connection in their order (W13)."""
+    latest: dict[str, Call] = {}
+    by_connection: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        if call.outcome == ANSWERED and call.answer_correlation_id != NEVER:
+            by_connection[call.connection].append(call)
+    for connection, of_connection in by_connection.items():
+        for call in sorted(of_connection, key=lambda call: call.correlation_id):
+            if call.answer_correlation_id != call.correlation_id:
+                yield Violation(
+                    "another's answer",
+                    call.group_id,
+                    f"correlation id {call.answer_correlation_id} in answer to {story(call)}",
+                )
+            before = latest.get(connection)
+            if before is not None and call.ended_us < before.ended_us:
+                yield Violation(
+                    "answers out of order", call.group_id, f"{story(call)} came before {story(before)}"
+                )
+            latest[connection] = call

@@ -1,0 +1,59 @@
+"""What a rule reports."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from storage.history.calls import Call
+
+ERRORS_OF_MOVING: Final = frozenset({7, 14, 15, 16})
+"""REQUEST_TIMED_OUT, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: whoever
+answers so may have lost leadership with the request half done."""
+FENCED: Final = frozenset({25, 82, 110})
+"""UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH."""
+
+
+class Violation(NamedTuple):
+    """A promise that was broken."""
+
+    rule: str
+    """As "commit lost"."""
+    group_id: str
+    text: str
+    """Who, what and when: enough to find the calls."""
+
+
+class Limits(NamedTuple):
+    """What the judge allows for."""
+
+    clock_skew_us: int = 0
+    """By how much the clocks of two of the history's machines may differ."""
+    grace_ms: int = 2_000
+    """A call may end so much after its time-out before it counts as never answered: the client was slow."""
+    loading_grace_ms: int = 5_000
+    """After a fault: heartbeats of a group that loads are answered as if all were well (W4)."""
+    recovery_ms: int = 15_000
+    """After the last fault, join or leave: when every group has to be stable."""
+
+
+class Findings(NamedTuple):
+    """Of one rule."""
+
+    violations: list[Violation]
+    judged: dict[str, int]
+    """By what was looked at ("reads"): how many. Zero is nothing to judge, which is not the same as fine."""
+
+
+def when(time_us: int) -> str:
+    """Seconds of the history's clock."""
+    return f"{time_us / 1e6:.6f} s"
+
+
+def story(call: Call) -> str:
+    """One call in a line."""
+    ended = call.outcome if call.ended_us < 0 else f"{call.outcome} {when(call.ended_us)}"
+    return (
+        f"{call.api} of {call.client} (member {call.member_id or 'none'}, epoch {call.epoch}, connection "
+        f"{call.connection}, correlation id {call.correlation_id}), sent {when(call.sent_us)}, {ended}, "
+        f"error {call.error_code}"
+    )

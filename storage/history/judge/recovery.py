@@ -1,0 +1,138 @@
+"""Rule 5: after the last fault every group is stable within a bound, and all of its partitions are owned.
+
+A group is quiet from the last fault, join, leave or crash on. If it is quiet for long enough before the
+history ends, then at that end all its live members have been answered well at one generation or epoch, and
+together they hold every partition of what they subscribe to, each once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from storage.history.calls import CONSUMER, NEVER, Call, History
+from storage.history.judge.findings import Findings, Limits, Violation, story, when
+from storage.history.judge.ownership import Partition, flat
+
+_MEMBERSHIP = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat"})
+
+
+class Standing(NamedTuple):
+    """What is known of a live member at the end."""
+
+    client: str
+    last: Call
+    """Its last answered call as a member."""
+    epoch: int
+    held: frozenset[Partition] | None
+    """None: it was never told; a classic protocol that the history cannot read."""
+    subscribed: tuple[str, ...]
+
+
+def judge_recovery(history: History, limits: Limits) -> Findings:
+    """Of every group that has members at the end and was quiet for long enough."""
+    faults_end_us = max((fault.ended_us for fault in history.faults), default=NEVER)
+    topics = {row.topic: row.partitions for row in history.topics}
+    grown_us = max((row.at_us for row in history.topics), default=NEVER)
+    by_group: dict[str, list[Call]] = defaultdict(list)
+    for call in history.calls:
+        if call.api in _MEMBERSHIP:
+            by_group[call.group_id].append(call)
+    gone = {row.client: row.at_us for row in history.gone}
+    violations: list[Violation] = []
+    judged = 0
+    for group_id, calls in by_group.items():
+        members = _members(calls, gone)
+        quiet_us = max(faults_end_us, grown_us, _last_change_us(calls, gone))
+        if not members or history.ended_us - quiet_us < limits.recovery_ms * 1_000:
+            continue
+        judged += 1
+        violations += _unstable(group_id, members, quiet_us)
+        violations += _unowned(group_id, members, topics, quiet_us)
+    return Findings(violations, {"recovered groups": judged})
+
+
+def _members(calls: Sequence[Call], gone: Mapping[str, int]) -> list[Standing]:
+    by_client: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        by_client[call.client].append(call)
+    return [
+        standing
+        for client, of_client in by_client.items()
+        if client not in gone and not _leaves(of_client[-1]) and (standing := _standing(client, of_client))
+    ]
+
+
+def _leaves(call: Call) -> bool:
+    return call.api == "LeaveGroup" or (call.api == "ConsumerGroupHeartbeat" and call.epoch < 0)
+
+
+def _joins(call: Call) -> bool:
+    """A first join, not one that a rebalance asks of every member."""
+    if call.protocol == CONSUMER:
+        return call.epoch == 0
+    return call.api == "JoinGroup" and call.epoch == NEVER and not call.member_id
+
+
+def _standing(client: str, calls: Sequence[Call]) -> Standing | None:
+    answered = [call for call in calls if call.is_answered]
+    if not answered:
+        return None
+    held: frozenset[Partition] | None = None
+    epoch = NEVER
+    subscribed: tuple[str, ...] = ()
+    for call in answered:
+        subscribed = call.subscribed or subscribed
+        if call.is_fine:
+            epoch = max(call.epoch, call.told_epoch) if call.protocol != CONSUMER else call.told_epoch
+            if call.assigned is not None:
+                held = frozenset(flat(call.assigned))
+    return Standing(client, max(answered, key=lambda call: call.ended_us), epoch, held, subscribed)
+
+
+def _last_change_us(calls: Sequence[Call], gone: Mapping[str, int]) -> int:
+    """A member that crashed counts until its session has ended."""
+    last = NEVER
+    for call in calls:
+        if _joins(call) or _leaves(call):
+            last = max(last, call.sent_us)
+        if call.client in gone:
+            last = max(last, gone[call.client] + call.session_timeout_ms * 1_000)
+    return last
+
+
+def _unstable(group_id: str, members: Sequence[Standing], quiet_us: int) -> Iterator[Violation]:
+    newest = max(member.epoch for member in members)
+    for member in members:
+        if member.last.error_code != 0 or member.epoch != newest:
+            yield Violation(
+                "not stable again",
+                group_id,
+                f"quiet since {when(quiet_us)}, at epoch {newest}; {member.client} is at {member.epoch}: "
+                f"{story(member.last)}",
+            )
+
+
+def _unowned(
+    group_id: str, members: Sequence[Standing], topics: Mapping[str, int], quiet_us: int
+) -> Iterator[Violation]:
+    if any(member.held is None for member in members):
+        return
+    wanted = {
+        (topic, number)
+        for member in members
+        for topic in member.subscribed
+        for number in range(topics.get(topic, 0))
+    }
+    owned = Counter(partition for member in members for partition in member.held or ())
+    missing = sorted(wanted - owned.keys())
+    twice = sorted(partition for partition, owners in owned.items() if owners > 1)
+    if missing:
+        yield Violation(
+            "without an owner", group_id, f"quiet since {when(quiet_us)}; {len(missing)}: {missing[:5]}"
+        )
+    if twice:
+        yield Violation(
+            "two owners in the end", group_id, f"quiet since {when(quiet_us)}; {len(twice)}: {twice[:5]}"
+        )

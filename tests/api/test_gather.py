@@ -1,0 +1,44 @@
+"""One list of groups from the lists of several leaders."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.api.gather import gather
+from actors.protocol import api_keys, codec
+from actors.protocol.headers import Header
+from actors.protocol.messages import ListedGroup, ListGroupsResponse
+
+VERSIONS = range(6)
+
+
+def _list(version: int, *names: str, error: ErrorCode = ErrorCode.none) -> bytes:
+    groups = tuple(ListedGroup(name, "consumer", "Stable", "classic") for name in names)
+    return codec.encode(api_keys.LIST_GROUPS, version, 7, ListGroupsResponse(error, groups))
+
+
+def _gathered(version: int, *answers: bytes) -> bytes:
+    header = Header(api_keys.LIST_GROUPS, version, 7, "client")
+    return gather(header, dict(enumerate(answers)), lambda _: 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_lists_of_all_leaders_are_one_list(version: int) -> None:
+    many = [f"group-{number}" for number in range(300)]
+    gathered = _gathered(version, _list(version, "a"), _list(version), _list(version, *many))
+    assert gathered == _list(version, "a", *many)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_does_not_lead_any_more_has_no_groups(version: int) -> None:
+    fallen = _list(version, error=ErrorCode.not_coordinator)
+    assert _gathered(version, fallen, _list(version, "a")) == _list(version, "a")
+    assert _gathered(version, fallen, fallen) == fallen
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_any_other_error_fails_the_whole_list(version: int) -> None:
+    """W9."""
+    loading = _list(version, error=ErrorCode.coordinator_load_in_progress)
+    assert _gathered(version, _list(version, "a"), loading) == loading

@@ -1,0 +1,189 @@
+"""Transactional records in and out over the wire: verified before appended, read by isolation level."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.protocol.api_keys import LIST_OFFSETS
+from actors.protocol.messages import NO_ERROR
+from actors.protocol.transaction_messages import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    TransactionPartitionErrors,
+    TxnMarker,
+    WriteTxnMarkersRequest,
+)
+from tests.api.brokers import Broker, part
+from tests.api.test_data import LATEST, one_topic, produce, run
+from tests.api.test_fetch import LONG, fetch, parts
+from tests.topics.batches import batch, contents
+from tests.topics.test_transactions import transactional
+
+PRODUCE_VERSION, LIST_VERSION = 9, 7
+COMMITTED, UNCOMMITTED = 1, 0
+
+
+class Coordinator:
+    """Says `error` of every partition that a broker asks it of."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.error = NO_ERROR
+        self.asked: list[AddPartitionsToTxnRequest] = []
+        self.meanwhile: list[TxnMarker] = []
+        """Markers that are written before it answers."""
+        self._broker = broker
+        broker.apis.verify_with(self._verify)
+
+    async def _verify(self, asked: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+        self.asked.append(asked)
+        await asyncio.sleep(0)
+        while self.meanwhile:
+            self._broker.apis.write_markers(WriteTxnMarkersRequest((self.meanwhile.pop(),)))
+        [transaction] = asked.transactions
+        topics = tuple(
+            (topic, tuple((number, self.error) for number in numbers))
+            for topic, numbers in transaction.topics
+        )
+        return AddPartitionsToTxnResponse((TransactionPartitionErrors(transaction.transactional_id, topics),))
+
+
+def marker(*, committed: bool) -> TxnMarker:
+    return TxnMarker(7, 0, committed, (("t", (0,)),), 1)
+
+
+def end(broker: Broker, *, committed: bool, partition: int = 0) -> ErrorCode:
+    asked = marker(committed=committed)._replace(topics=(("t", (partition,)),))
+    [result] = broker.apis.write_markers(WriteTxnMarkersRequest((asked,))).markers
+    [(_, [(_, error)])] = result.topics
+    return error
+
+
+async def transact(broker: Broker, *values: bytes, sequence: int = 0, **fields: Any) -> Any:
+    records = transactional(*values, sequence=sequence)
+    return await produce(broker, PRODUCE_VERSION, records, **{"transactional_id": "tx"} | fields)
+
+
+async def latest(broker: Broker, isolation_level: int) -> int:
+    asked = part(LIST_OFFSETS, LIST_VERSION, "ListOffsetsPartition", partition_index=0, timestamp=LATEST)
+    topic = part(LIST_OFFSETS, LIST_VERSION, "ListOffsetsTopic", name="t", partitions=(asked,))
+    fields = {"replica_id": -1, "isolation_level": isolation_level, "topics": (topic,)}
+    answer = await broker.ask(LIST_OFFSETS, LIST_VERSION, **fields)
+    offset: int = answer.topics[0].partitions[0].offset
+    return offset
+
+
+async def read(broker: Broker, isolation_level: int) -> Any:
+    [only] = parts(await fetch(broker, {0: 0}, isolation_level=isolation_level))
+    return only
+
+
+def test_the_first_batch_of_a_transaction_is_verified_and_the_next_are_not() -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        coordinator = Coordinator(one)
+        assert (await transact(one, b"a")).base_offset == 0
+        assert (await transact(one, b"b", sequence=1)).base_offset == 1
+        [asked] = coordinator.asked
+        assert asked.transactions[0] == ("tx", 7, 0, (("t", (0,)),), True)
+        assert end(one, committed=True) == 0
+        assert (await transact(one, b"c", sequence=2)).base_offset == 3
+        assert len(coordinator.asked) == 2
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("said", "answered"),
+    [
+        (ErrorCode.transaction_abortable, ErrorCode.invalid_txn_state),
+        (ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch),
+        (ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_producer_id_mapping),
+        (ErrorCode.concurrent_transactions, ErrorCode.not_enough_replicas),
+        (ErrorCode.network_exception, ErrorCode.not_enough_replicas),
+    ],
+)
+def test_what_the_coordinator_refuses_is_not_appended(said: ErrorCode, answered: ErrorCode) -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        coordinator = Coordinator(one)
+        coordinator.error = said
+        result = await transact(one, b"a")
+        assert (result.error_code, result.base_offset) == (answered, -1)
+        assert await latest(one, UNCOMMITTED) == 0
+
+    run(story())
+
+
+def test_a_marker_that_comes_while_a_batch_is_verified_refuses_it() -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        coordinator = Coordinator(one)
+        coordinator.meanwhile.append(marker(committed=False))
+        assert (await transact(one, b"a")).error_code == ErrorCode.invalid_txn_state
+        assert await latest(one, COMMITTED) == await latest(one, UNCOMMITTED) == 1
+
+    run(story())
+
+
+def test_transactional_records_need_a_transactional_id_and_a_way_to_its_coordinator() -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        nameless = ErrorCode.transactional_id_authorization_failed
+        assert (await transact(one, b"a", transactional_id=None)).error_code == nameless
+        assert (await transact(one, b"a")).error_code == ErrorCode.not_enough_replicas
+        plain = await produce(one, PRODUCE_VERSION, batch(b"a"), transactional_id="tx")
+        assert plain.error_code == ErrorCode.none
+        elsewhere = await transact(one, b"a", partition=1)
+        assert elsewhere.error_code == ErrorCode.not_leader_or_follower
+
+    run(story())
+
+
+def test_readers_see_by_their_isolation_level() -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        Coordinator(one)
+        await produce(one, PRODUCE_VERSION, batch(b"plain"))
+        await transact(one, b"aborted")
+        assert (await latest(one, COMMITTED), await latest(one, UNCOMMITTED)) == (1, 2)
+        committed, uncommitted = await read(one, COMMITTED), await read(one, UNCOMMITTED)
+        assert [value for _, _, value in contents(committed.records)] == [b"plain"]
+        assert [value for _, _, value in contents(uncommitted.records)] == [b"plain", b"aborted"]
+        assert (committed.last_stable_offset, committed.high_watermark) == (1, 2)
+        assert (committed.aborted_transactions, uncommitted.aborted_transactions) == ((), None)
+        end(one, committed=False)
+        committed = await read(one, COMMITTED)
+        assert (committed.last_stable_offset, len(contents(committed.records))) == (3, 3)
+        [aborted] = committed.aborted_transactions
+        assert (aborted.producer_id, aborted.first_offset) == (7, 1)
+
+    run(story())
+
+
+def test_a_marker_wakes_whoever_waits_for_committed_records() -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        Coordinator(one)
+        await transact(one, b"a")
+        waiting = asyncio.ensure_future(fetch(one, {0: 0}, isolation_level=COMMITTED, max_wait=LONG))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        end(one, committed=True)
+        [only] = parts(await waiting)
+        assert len(contents(only.records)) == 2
+
+    run(story())
+
+
+def test_markers_go_to_the_partitions_leader_alone() -> None:
+    async def story() -> None:
+        _, one, _ = one_topic()
+        assert end(one, committed=True, partition=1) == ErrorCode.not_leader_or_follower
+        assert end(one, committed=True, partition=5) == ErrorCode.unknown_topic_or_partition
+        assert end(one, committed=True) == 0
+
+    run(story())

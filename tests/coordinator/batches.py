@@ -1,0 +1,23 @@
+"""What a batch of offsets stands for, by a plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from actors.coordinator.records import OFFSET_BATCH, OFFSET_COMMIT
+
+Pair = tuple[Any, Any]
+"""(key, value) of a record; value None is a tombstone."""
+
+
+def one_by_one(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """(key, value) pairs of plain tuples; each batch as an OFFSET_COMMIT for each of its partitions."""
+    for key, value in pairs:
+        if key[0] != OFFSET_BATCH:
+            yield key, value
+            continue
+        _, group_id, topic = key
+        partitions, offsets, leader_epochs, *times = value
+        for partition, offset, leader_epoch in zip(partitions, offsets, leader_epochs, strict=True):
+            yield (OFFSET_COMMIT, group_id, topic, partition), (offset, leader_epoch, "", *times)

@@ -1,0 +1,48 @@
+"""200 members restart one after the other: a handful of rebalances, where Kafka's rules make hundreds.
+
+The counts without batching are Kafka's by the same simulation: its rules are ours when the bound is 0.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.coordinator.settings import GroupSettings
+from tests.coordinator.rolling import LEAVING, ClassicMember, ConsumerMember, Restart, roll
+
+MEMBERS = 200
+AS_KAFKA = GroupSettings(group_rebalance_batch_max_ms=0)
+BATCHED = GroupSettings()
+CRASHING = Restart(leaves=False)
+STATIC = Restart(static=True)
+
+
+def test_classic_members_that_leave_and_come_back() -> None:
+    """At most a fifth of Kafka's generations, which are one or two for each member."""
+    as_kafka = roll(ClassicMember, MEMBERS, AS_KAFKA, LEAVING).rebalances
+    batched = roll(ClassicMember, MEMBERS, BATCHED, LEAVING).rebalances
+    assert MEMBERS <= as_kafka <= 2 * MEMBERS
+    assert batched * 5 <= as_kafka
+
+
+def test_classic_members_that_crash_and_come_back() -> None:
+    """A join phase waits for the crashed ones until their sessions end, so Kafka takes many together too."""
+    as_kafka = roll(ClassicMember, MEMBERS, AS_KAFKA, CRASHING).rebalances
+    assert roll(ClassicMember, MEMBERS, BATCHED, CRASHING).rebalances <= as_kafka <= MEMBERS // 5
+
+
+def test_consumer_members_that_leave_and_come_back() -> None:
+    """KIP-848: the group epoch rises with each change as in Kafka; a fifth of the targets is computed."""
+    as_kafka = roll(ConsumerMember, MEMBERS, AS_KAFKA, LEAVING)
+    batched = roll(ConsumerMember, MEMBERS, BATCHED, LEAVING)
+    assert as_kafka.group_epochs == batched.group_epochs == 2 * MEMBERS
+    assert as_kafka.rebalances == 2 * MEMBERS
+    assert batched.rebalances * 5 <= as_kafka.rebalances
+
+
+@pytest.mark.parametrize("kind", [ClassicMember, ConsumerMember])
+@pytest.mark.parametrize("settings", [AS_KAFKA, BATCHED])
+def test_static_members_need_no_rebalance(
+    kind: type[ClassicMember] | type[ConsumerMember], settings: GroupSettings
+) -> None:
+    assert roll(kind, MEMBERS // 4, settings, STATIC).rebalances == 0

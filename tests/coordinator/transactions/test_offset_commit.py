@@ -1,0 +1,241 @@
+"""Offsets in transactions: O7, O8, O10, O13, W8; with simulated time and a host in between."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
+from actors.protocol.messages import CommittedPartition
+from tests.coordinator.driver import image_of
+from tests.coordinator.transactions.driver import TERM, TransactionDriver
+
+
+@pytest.fixture
+def tier() -> TransactionDriver:
+    return TransactionDriver(t=2)
+
+
+def open_transaction(tier: TransactionDriver) -> tuple[int, int]:
+    producer = tier.producer()
+    assert tier.add_offsets(producer) == 0
+    return producer
+
+
+def test_an_offset_is_seen_when_its_transaction_commits_and_not_before(tier: TransactionDriver) -> None:
+    """O7."""
+    producer = open_transaction(tier)
+    assert tier.transaction().partitions == ((OFFSETS_TOPIC, (0,)),)
+    assert tier.commit_in_transaction(producer, 10) == 0
+    assert tier.offset() == (-1, 0)
+    tier.end(producer)
+    assert tier.offset() == (-1, 0)
+    tier.deliver_markers()
+    assert tier.offset() == (10, 0)
+    tier.check_snapshot()
+
+
+def test_an_offset_of_an_aborted_transaction_is_never_seen(tier: TransactionDriver) -> None:
+    """O7."""
+    tier.commit_offsets("g", offsets={0: 5})
+    producer = open_transaction(tier)
+    tier.commit_in_transaction(producer, 10)
+    tier.end(producer, committed=False)
+    tier.deliver_markers()
+    assert tier.offset() == (5, 0)
+
+
+def test_the_last_offset_of_a_transaction_counts(tier: TransactionDriver) -> None:
+    producer = open_transaction(tier)
+    tier.commit_in_transaction(producer, 10)
+    tier.commit_in_transaction(producer, 12)
+    tier.end(producer)
+    tier.deliver_markers()
+    assert tier.offset() == (12, 0)
+
+
+def test_an_offset_committed_meanwhile_is_newer_than_the_transactions(tier: TransactionDriver) -> None:
+    """O7: materialised only if newer."""
+    producer = open_transaction(tier)
+    tier.commit_in_transaction(producer, 10)
+    tier.advance(1)
+    tier.commit_offsets("g", offsets={0: 3})
+    tier.end(producer)
+    tier.deliver_markers()
+    assert tier.offset() == (3, 0)
+
+
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_of_two_transactions_the_one_that_wrote_last_wins(
+    tier: TransactionDriver, first_ends_first: bool
+) -> None:
+    first, second = tier.producer("a"), tier.producer("b")
+    for producer, transactional_id, offset in ((first, "a", 10), (second, "b", 20)):
+        token = tier.send_commit(producer, offset, transactional_id=transactional_id)
+        tier.verify(tier.unverified(), ErrorCode.none)
+        assert token in tier.replies
+    for producer in (first, second) if first_ends_first else (second, first):
+        assert tier.mark(producer) == 0
+    assert tier.offset() == (20, 0)
+    assert not tier.shard.state.pending_offsets
+    assert not tier.shard.state.open_producers
+
+
+def test_what_is_pending_outlives_the_coordinator(tier: TransactionDriver) -> None:
+    producer = open_transaction(tier)
+    tier.commit_in_transaction(producer, 10)
+    tier.commit()
+    tier.fail_over()
+    assert tier.commit_in_transaction(producer, 11) == 0, "and needs not be verified again"
+    tier.end(producer)
+    tier.deliver_markers()
+    assert tier.offset() == (11, 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(3, ErrorCode.invalid_txn_state), (4, ErrorCode.transaction_abortable)]
+)
+def test_a_commit_without_a_transaction_is_refused(tier: TransactionDriver, version: int, error: int) -> None:
+    """Section 11, O7."""
+    assert tier.commit_in_transaction(tier.producer(), version=version) == error
+    assert not tier.shard.state.pending_offsets
+
+
+def test_version_5_adds_the_groups_partition_itself(tier: TransactionDriver) -> None:
+    """KIP-890."""
+    producer = tier.producer()
+    assert tier.commit_in_transaction(producer, version=5) == 0
+    assert tier.transaction().partitions == ((OFFSETS_TOPIC, (0,)),)
+
+
+def test_an_unknown_producer_and_an_old_epoch_are_told_apart(tier: TransactionDriver) -> None:
+    """Section 11, O7."""
+    producer_id, epoch = open_transaction(tier)
+    assert tier.commit_in_transaction((producer_id, epoch + 1)) == ErrorCode.invalid_producer_epoch
+    assert tier.commit_in_transaction((producer_id + 1, epoch)) == ErrorCode.invalid_producer_id_mapping
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(1, ErrorCode.coordinator_not_available), (2, ErrorCode.coordinator_load_in_progress)],
+)
+def test_a_coordinator_out_of_reach_is_retriable_in_every_version(
+    tier: TransactionDriver, version: int, error: int
+) -> None:
+    """W8, W3."""
+    token = tier.send_commit(open_transaction(tier), version=version)
+    tier.verify(tier.unverified(), ErrorCode.network_exception)
+    [(_, [(_, code)])] = tier.replies[token].topics
+    assert code == error
+
+
+def test_a_marker_that_overtakes_a_waiting_commit_refuses_it(tier: TransactionDriver) -> None:
+    """KIP-890: no marker would ever settle the offset."""
+    producer = open_transaction(tier)
+    token = tier.send_commit(producer)
+    waiting = tier.unverified()
+    assert tier.mark(producer, committed=False) == 0
+    tier.verify(waiting, ErrorCode.none)
+    [(_, [(_, code)])] = tier.replies[token].topics
+    assert code == ErrorCode.invalid_txn_state
+    assert not tier.shard.state.pending_offsets
+
+
+def test_late_markers_change_nothing(tier: TransactionDriver) -> None:
+    """Of a coordinator that was replaced, or of a producer that was."""
+    tier.producer()
+    producer = open_transaction(tier)
+    tier.commit_in_transaction(producer, 10)
+    tier.end(producer)
+    tier.deliver_markers()
+    tier.add_offsets(producer)
+    tier.commit_in_transaction(producer, 20)
+    assert tier.mark(producer, term=TERM - 1) == ErrorCode.transaction_coordinator_fenced
+    assert tier.mark((producer[0], producer[1] - 1)) == ErrorCode.invalid_producer_epoch
+    assert tier.offset(stable=True) == (-1, ErrorCode.unstable_offset_commit)
+    assert tier.offset() == (10, 0)
+
+
+def test_a_fenced_producer_commits_nothing(tier: TransactionDriver) -> None:
+    zombie = open_transaction(tier)
+    tier.commit_in_transaction(zombie, 10)
+    tier.init()
+    tier.deliver_markers()
+    assert tier.commit_in_transaction(zombie, 11) == ErrorCode.invalid_producer_epoch
+    assert tier.offset() == (-1, 0)
+
+
+def test_a_stable_fetch_waits_for_the_transaction(tier: TransactionDriver) -> None:
+    """O10."""
+    tier.commit_offsets("g", offsets={0: 5})
+    producer = open_transaction(tier)
+    tier.commit_in_transaction(producer, 10)
+    assert tier.offset(stable=True) == (-1, ErrorCode.unstable_offset_commit)
+    assert tier.offset() == (5, 0)
+    tier.end(producer)
+    tier.deliver_markers()
+    assert tier.offset(stable=True) == (10, 0)
+
+
+def test_a_deleted_group_takes_its_pending_offsets_along(tier: TransactionDriver) -> None:
+    """O8, O13 with section 11: an open transaction does not stop the deletion, and brings nothing back."""
+    tier.commit_offsets("g", offsets={0: 5})
+    producer = open_transaction(tier)
+    tier.commit_in_transaction(producer, 10)
+    assert tier.delete_groups("g") == {"g": 0}
+    tier.end(producer)
+    tier.deliver_markers()
+    assert tier.offset() == (-1, 0)
+    assert tier.delete_groups("g") == {"g": ErrorCode.group_id_not_found}
+
+
+def test_a_deleted_topic_takes_its_pending_offsets_along(tier: TransactionDriver) -> None:
+    """O8, O16."""
+    producer = open_transaction(tier)
+    tier.commit_in_transaction(producer, 10)
+    tier.set_image(image_of(2))
+    tier.advance(60_000)
+    assert not tier.shard.state.pending_offsets
+
+
+def test_members_are_asked_who_they_are_only_if_they_say_so(tier: TransactionDriver) -> None:
+    """O7."""
+    [member] = tier.stable_group("g")
+    producer = open_transaction(tier)
+    generation, member_id = member.generation_id, member.member_id
+    assert tier.commit_in_transaction(producer) == 0
+    assert tier.commit_in_transaction(producer, generation_id=generation, member_id=member_id) == 0
+    illegal = ErrorCode.illegal_generation
+    assert tier.commit_in_transaction(producer, generation_id=9, member_id=member_id) == illegal
+    unknown = ErrorCode.unknown_member_id
+    assert tier.commit_in_transaction(producer, generation_id=generation, member_id="else") == unknown
+    assert tier.commit_in_transaction(producer, generation_id=generation) == unknown
+    assert tier.commit_in_transaction(producer, member_id=member_id) == illegal
+
+
+def test_a_group_that_is_not_there_takes_offsets_without_a_generation(tier: TransactionDriver) -> None:
+    producer = open_transaction(tier)
+    illegal = ErrorCode.illegal_generation
+    assert tier.commit_in_transaction(producer, generation_id=1, member_id="m") == illegal
+    assert tier.commit_in_transaction(producer) == 0
+
+
+def test_each_partition_has_its_own_error(tier: TransactionDriver) -> None:
+    """W12, O4, W2."""
+    producer = open_transaction(tier)
+    topics = (
+        (
+            "t",
+            (CommittedPartition(0, 1, -1, "x" * 4_097), CommittedPartition(1, 2), CommittedPartition(2, 3)),
+        ),
+        ("missing", (CommittedPartition(0, 4),)),
+    )
+    token = tier.send_commit(producer, topics=topics)
+    tier.verify_all()
+    too_large, unknown = ErrorCode.offset_metadata_too_large, ErrorCode.unknown_topic_or_partition
+    expected = (("t", ((0, too_large), (1, ErrorCode.none), (2, unknown))), ("missing", ((0, unknown),)))
+    assert tier.replies[token].topics == expected
+    token = tier.send_commit(producer, group_id="", topics=topics)
+    invalid = ErrorCode.invalid_group_id
+    expected = (("t", ((0, invalid), (1, invalid), (2, unknown))), ("missing", ((0, unknown),)))
+    assert tier.replies[token].topics == expected

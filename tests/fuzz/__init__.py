@@ -1,0 +1,6 @@
+"""Frames that no client sends, by the million, against the real actors without sockets.
+
+`python -m tests.fuzz --frames 1000000 --seed 1`. What is real: connections, the broker's and the partitions'
+actors, their APIs, replicas, coordinators, metadata. What is replaced: sockets, Ray, Raft (whatever is
+proposed is committed), time.
+"""

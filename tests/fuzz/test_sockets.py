@@ -1,0 +1,90 @@
+"""The same spoilt frames over real sockets at a real tier: nobody crashes or hangs, nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.members import find_coordinator
+from bench.throwaway import Tier
+from cluster.ports import free_ports
+from cluster.wire import Closed, Wire
+from tests.fuzz.mutations import mutate
+from tests.protocol.random_entities import EVERY_VERSION, random_request
+
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(600)]
+
+FRAMES = 4_000
+CLIENTS = 20
+ANSWER_TIMEOUT_S = 1.0
+"""Some requests wait by right (a join, a fetch): they are hung up on."""
+UNKNOWN_MEMBER_ID = 25
+GROWTH_MIB_MAX = 150.0
+"""Of all the tier's processes together."""
+BAD_LINES = ("Traceback", "internal error", "could not be served", "fatal, leaving")
+
+
+@pytest.fixture(scope="module")
+def tier() -> Iterator[Tier]:
+    with Tier("--nodes", "1", "--replicas", "1", "--partitions", "2", port=free_ports(1)) as running:
+        yield running
+
+
+async def beat(tier: Tier) -> int:
+    """The error code of a heartbeat in a group that nobody is in, on a connection of its own."""
+    wire = await Wire.connect(*await find_coordinator("127.0.0.1", tier.port, "bystander"))
+    answer = await wire.call("heartbeat", 4, group_id="bystander", generation_id=1, member_id="nobody")
+    await wire.close()
+    return int(answer["error_code"])
+
+
+async def fire(tier: Tier, seed: int, frames: int) -> int:
+    """One client after the other sends spoilt frames, a new one whenever it is cut off or not answered.
+    Returns how many answers came."""
+    rng = random.Random(f"sockets/{seed}")
+    others = [random_request(rng, *rng.choice(EVERY_VERSION)) for _ in range(40)]
+    answers, wire = 0, await Wire.connect("127.0.0.1", tier.port)
+    for _ in range(frames):
+        fresh = rng.random() < 0.5
+        _, content = random_request(rng, *rng.choice(EVERY_VERSION)) if fresh else rng.choice(others)
+        try:
+            await wire.send_raw(mutate(rng, content, others)[1])
+            await asyncio.wait_for(wire.read_frame(), ANSWER_TIMEOUT_S)
+            answers += 1
+        except (Closed, OSError, TimeoutError):
+            await wire.close()
+            wire = await Wire.connect("127.0.0.1", tier.port)
+    await wire.close()
+    return answers
+
+
+def resident_mib(tier: Tier) -> float:
+    actors = [process for process in tier.processes() if process.name().startswith("ray::")]
+    return sum(process.memory_info().rss for process in actors) / 2**20
+
+
+def test_spoilt_frames_over_sockets_leave_the_tier_as_it_was(tier: Tier) -> None:
+    """No process ends, no log line tells of a bug, memory stays, and others are answered all the while."""
+    pids = set(tier.pids())
+    before_mib = resident_mib(tier)
+
+    async def story() -> int:
+        attacks = [asyncio.create_task(fire(tier, seed, FRAMES // CLIENTS)) for seed in range(CLIENTS)]
+        while not all(attack.done() for attack in attacks):
+            assert await beat(tier) == UNKNOWN_MEMBER_ID
+        return sum(attack.result() for attack in attacks)
+
+    assert asyncio.run(story()) > FRAMES // 10
+    assert set(tier.pids()) == pids
+    assert resident_mib(tier) - before_mib < GROWTH_MIB_MAX
+    told = [
+        line
+        for log in Path(tier.data_dir, "logs").glob("*.log")
+        for line in log.read_text(encoding="utf-8").splitlines()
+        if any(bad in line for bad in BAD_LINES)
+    ]
+    assert told == []

@@ -1,0 +1,135 @@
+"""Rule 5, and what a verdict says."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from storage.history.call_files import CallWriter, UnreadableFile, read_file, read_history
+from storage.history.calls import History
+from storage.history.judge.findings import Limits
+from storage.history.judge.recovery import judge_recovery
+from storage.history.judge.verdict import judge
+from tests.history.telling import Telling
+
+QUIET_MS = 20_000
+
+
+def _group(*last: tuple[str, int, int, tuple[int, ...]], partitions: int = 3) -> Telling:
+    """Members of a classic group, each with the error of its last heartbeat, its generation, what it has."""
+    telling = Telling()
+    telling.topic(partitions)
+    telling.fault(0, 100)
+    for name, error, generation, numbers in last:
+        telling.join(name, 200, 300, generation)
+        telling.sync(name, 310, 320, generation, *numbers)
+        telling.beat(name, QUIET_MS, QUIET_MS + 1, generation, error)
+    return telling
+
+
+def _rules(telling: Telling, end_ms: int = QUIET_MS + 1_000) -> list[str]:
+    findings = judge_recovery(telling.history(end_ms), Limits())
+    return [violation.rule for violation in findings.violations]
+
+
+def test_group_that_is_whole_again_is_fine() -> None:
+    telling = _group(("a", 0, 2, (0, 1)), ("b", 0, 2, (2,)))
+    assert _rules(telling) == []
+    assert judge_recovery(telling.history(QUIET_MS + 1_000), Limits()).judged == {"recovered groups": 1}
+
+
+def test_member_that_is_still_told_to_rejoin_is_not_stable() -> None:
+    assert _rules(_group(("a", 0, 2, (0, 1, 2)), ("b", 27, 2, ()))) == ["not stable again"]
+
+
+def test_member_of_an_older_generation_is_not_stable() -> None:
+    assert _rules(_group(("a", 0, 2, (0, 1, 2)), ("b", 0, 1, ()))) == ["not stable again"]
+
+
+def test_partition_without_an_owner_is_met() -> None:
+    assert _rules(_group(("a", 0, 2, (0,)), ("b", 0, 2, (2,)))) == ["without an owner"]
+
+
+def test_group_that_had_no_quiet_is_not_judged() -> None:
+    telling = _group(("a", 0, 2, (0,)))
+    telling.fault(QUIET_MS - 10, QUIET_MS - 10)
+    assert judge_recovery(telling.history(QUIET_MS + 1_000), Limits()).judged == {"recovered groups": 0}
+
+
+def test_crashed_member_counts_until_its_session_is_over() -> None:
+    telling = _group(("a", 0, 2, (0, 1, 2)), ("b", 0, 1, ()))
+    telling.gone("b", 1_000)
+    assert judge_recovery(telling.history(QUIET_MS + 1_000), Limits()).judged == {"recovered groups": 0}
+    assert _rules(telling, 70_000) == []
+
+
+def test_verdict_says_what_it_judged_and_what_it_could_not() -> None:
+    telling = Telling()
+    telling.commit(0, 2, 7)
+    telling.read(3, 4, -1)
+    verdict = judge(telling.history())
+    assert not verdict.is_fine
+    assert verdict.summary == (
+        "1 violations (1 x commit lost): judged 1 commits, 1 reads, 2 requests; nothing to judge: "
+        "assignments, holds, epochs, fenced, recovered groups"
+    )
+    assert "orders-0 shows -1" in verdict.violations[0].text
+    assert verdict.plain()["by_rule"] == {"commit lost": 1}
+
+
+def _write(path: Path, history: History) -> None:
+    with CallWriter(path, "run 1") as writer:
+        for row in (*history.calls, *history.gone, *history.faults, *history.topics):
+            writer.write(row)
+        writer.end(history.ended_us)
+
+
+def test_history_comes_back_from_its_files_as_it_was(tmp_path: Path) -> None:
+    first, second = _handed_over("a"), _handed_over("b")
+    _write(tmp_path / "1.calls", first.history())
+    _write(tmp_path / "2.calls", second.history())
+    both = read_history(tmp_path)
+    assert both.is_whole
+    assert sorted(both.calls) == sorted((*first.history().calls, *second.history().calls))
+    assert judge(both).summary == judge(read_history(tmp_path)).summary
+
+
+def _handed_over(name: str) -> Telling:
+    telling = Telling()
+    telling.topic(2)
+    telling.consumer_beat(name, 0, 1, (0, 1), assigned=[0, 1], owned=[])
+    telling.commit(2, None, 3)
+    telling.gone(name, 9)
+    telling.fault(3, 4, silences=True)
+    return telling
+
+
+def test_file_of_a_killed_writer_is_read_up_to_where_it_was_cut(tmp_path: Path) -> None:
+    path = tmp_path / "1.calls"
+    _write(path, _handed_over("a").history())
+    whole = path.read_bytes()
+    rows = len(read_file(path).rows)
+    chance = random.Random(5)
+    for size in chance.sample(range(30, len(whole)), 40):
+        path.write_bytes(whole[:size])
+        cut = read_file(path)
+        assert len(cut.rows) < rows
+        assert not read_history(tmp_path).is_whole
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1....", b"\x93\xabgroupd calls\x09\xa1r"])
+def test_other_files_are_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd.calls"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableFile, match=r"odd\.calls"):
+        read_history(tmp_path)
+
+
+def test_files_of_two_runs_are_not_one_history(tmp_path: Path) -> None:
+    for run_id in ("one", "two"):
+        with CallWriter(tmp_path / f"{run_id}.calls", run_id) as writer:
+            writer.end(5)
+    with pytest.raises(UnreadableFile, match="several runs: one, two"):
+        read_history(tmp_path)

@@ -1,0 +1,78 @@
+package groupd;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.HexFormat;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
+import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
+import org.apache.kafka.coordinator.group.generated.CoordinatorRecordJsonConverters;
+import org.apache.kafka.server.common.ApiMessageAndVersion;
+
+/**
+ * What Kafka's own classes make of records of __consumer_offsets, one a line. Each line in and out is JSON:
+ * {"key": hex, "value": hex or null} is read and answered as {"json": ...} in the form of Kafka's formatters;
+ * {"json": ...} is written and answered as {"key": ..., "value": ...}.
+ */
+public final class Records {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final HexFormat HEX = HexFormat.of();
+    private static final GroupCoordinatorRecordSerde SERDE = new GroupCoordinatorRecordSerde();
+
+    private Records() {}
+
+    public static void main(String[] arguments) throws IOException {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            JsonNode asked = JSON.readTree(line);
+            System.out.println(asked.has("json") ? written(asked.get("json")) : read(asked));
+        }
+    }
+
+    private static ObjectNode read(JsonNode asked) {
+        JsonNode value = asked.get("value");
+        CoordinatorRecord record = SERDE.deserialize(
+                ByteBuffer.wrap(HEX.parseHex(asked.get("key").asText())),
+                value.isNull() ? null : ByteBuffer.wrap(HEX.parseHex(value.asText())));
+        ObjectNode shown = JSON.createObjectNode();
+        ObjectNode key = shown.putObject("key");
+        key.put("type", record.key().apiKey());
+        key.set("data", CoordinatorRecordJsonConverters.writeRecordKeyAsJson(record.key()));
+        if (record.value() == null) {
+            shown.putNull("value");
+        } else {
+            short version = record.value().version();
+            ObjectNode shownValue = shown.putObject("value");
+            shownValue.put("version", version);
+            shownValue.set("data", CoordinatorRecordJsonConverters.writeRecordValueAsJson(
+                    record.value().message(), version));
+        }
+        ObjectNode answer = JSON.createObjectNode();
+        answer.set("json", shown);
+        return answer;
+    }
+
+    private static ObjectNode written(JsonNode shown) {
+        short type = (short) shown.get("key").get("type").asInt();
+        var key = CoordinatorRecordJsonConverters.readRecordKeyFromJson(shown.get("key").get("data"), type);
+        ObjectNode answer = JSON.createObjectNode();
+        CoordinatorRecord record;
+        if (shown.get("value").isNull()) {
+            record = CoordinatorRecord.tombstone(key);
+            answer.putNull("value");
+        } else {
+            short version = (short) shown.get("value").get("version").asInt();
+            var value = CoordinatorRecordJsonConverters.readRecordValueFromJson(
+                    shown.get("value").get("data"), type, version);
+            record = CoordinatorRecord.record(key, new ApiMessageAndVersion(value, version));
+            answer.put("value", HEX.formatHex(SERDE.serializeValue(record)));
+        }
+        answer.put("key", HEX.formatHex(SERDE.serializeKey(record)));
+        return answer;
+    }
+}

@@ -1,0 +1,51 @@
+"""Kafka's own console formatters over records that were written here: features.md section 4."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from actors.coordinator import records as ours
+from cluster.kafka_records import codec
+from cluster.kafka_records.convert import PackedRecord, to_kafka
+from cluster.kafka_records.dump import read_dump
+from tests.kafka.conftest import DEADLINE_S
+from tests.kafka.tools import CONSUMER, Tools
+
+pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]
+
+OFFSETS = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
+GROUPS = "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter"
+TOPIC_ID = bytes(range(16))
+STATE: list[PackedRecord] = [
+    ((ours.OFFSET_COMMIT, "g", "t", 0), (2**40, 5, "where ü", 1_700_000_000_000, -1, TOPIC_ID)),
+    ((ours.OFFSET_COMMIT, "g", "t", 1), (7, -1, "", 1_000, 2_000, bytes(16))),
+    ((ours.GROUP_METADATA, "c"), ("consumer", 7, "range", "m", 1_700_000_000_000)),
+    (
+        (ours.CLASSIC_MEMBER, "c", "m"),
+        ("i", "client", "/::1", 300_000, 45_000, (("range", b"\0\1"),), b"\0\0"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("formatter", "kind"), [(OFFSETS, ours.OFFSET_COMMIT), (GROUPS, ours.GROUP_METADATA)]
+)
+def test_the_console_consumer_prints_our_records(
+    tools: Tools, bootstrap: str, topic: str, tmp_path: Path, formatter: str, kind: int
+) -> None:
+    """What the tool prints is read by `groupd offsets import`."""
+    records = list(to_kafka(STATE, Counter()))
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for record in records:
+        key, value = codec.encode(record)
+        producer.produce(topic, value, key, partition=0)
+    assert producer.flush(DEADLINE_S) == 0
+    where = ("--topic", topic, "--from-beginning", "--max-messages", str(len(records)))
+    printed = tools.run(CONSUMER, *where, "--timeout-ms", "20000", "--formatter", formatter)
+    file = tmp_path / "printed"
+    file.write_text("".join(line + "\n" for line in printed.splitlines() if line.startswith("{")))
+    assert list(read_dump(file, Counter())) == [record for record in records if record.kind == kind]

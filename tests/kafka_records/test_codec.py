@@ -1,0 +1,96 @@
+"""Records of __consumer_offsets, byte by byte as a Kafka 4.3.1 keeps them: A20, features.md section 4."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from cluster.kafka_records import codec, json_form
+from cluster.kafka_records.codec import KafkaRecord, RecordError
+from cluster.kafka_records.schemas import SCHEMAS
+from tests.kafka_records.golden import LINES, NAMES, parts
+
+
+@pytest.mark.parametrize("line", LINES, ids=NAMES)
+def test_kafkas_bytes_say_what_kafka_reads_in_them_and_are_written_alike(line: dict[str, Any]) -> None:
+    record = codec.decode(*parts(line))
+    assert json_form.to_json(record) == line["json"]
+    assert codec.encode(record) == parts(line)
+    assert json_form.from_json(line["json"]) == record
+
+
+def test_every_kind_and_version_has_golden_bytes() -> None:
+    seen = {
+        (line["json"]["key"]["type"], line["json"]["value"]["version"])
+        for line in LINES
+        if line["json"]["value"] is not None
+    }
+    assert seen == {
+        (schema.kind, version) for schema in SCHEMAS.values() for version in range(schema.version_max + 1)
+    }
+
+
+@pytest.mark.parametrize("line", LINES, ids=NAMES)
+def test_a_record_that_ends_early_is_refused(line: dict[str, Any]) -> None:
+    key, value = parts(line)
+    for size_bytes in range(len(key)):
+        with pytest.raises(RecordError):
+            codec.decode(key[:size_bytes], value)
+    for size_bytes in range(len(value or b"")):
+        with pytest.raises(RecordError):
+            codec.decode(key, value and value[:size_bytes])
+
+
+@pytest.mark.parametrize("line", LINES, ids=NAMES)
+def test_a_flipped_byte_gives_a_record_or_is_refused(line: dict[str, Any]) -> None:
+    key, value = parts(line)
+    for content in (key, value or b""):
+        for at in range(len(content)):
+            damaged = bytearray(content)
+            damaged[at] ^= 0xFF
+            pair = (bytes(damaged), value) if content is key else (key, bytes(damaged))
+            with contextlib.suppress(RecordError):
+                codec.decode(*pair)
+
+
+def test_what_a_newer_kafka_tags_is_passed_over() -> None:
+    epoch, tags = bytes.fromhex("0000 00000007"), bytes.fromhex("01 05 03 aabbcc")
+    record = codec.decode(b"\x00\x03\x00\x01g", epoch + tags)
+    assert record.value == {"epoch": 7, "metadataHash": 0}
+
+
+@pytest.mark.parametrize(
+    ("shown", "says"),
+    [
+        ({}, "not of the form"),
+        ({"key": {"type": 1}, "value": None}, "not of the form"),
+        ({"key": {"type": 11, "data": {}}, "value": None}, "type 11 is none of classic or consumer groups"),
+        (
+            {"key": {"type": 3, "data": {"groupId": "g"}}, "value": {"version": 9, "data": {}}},
+            "version 9: this groupd reads 0 to 0",
+        ),
+        ({"key": {"type": 3, "data": {"groupId": 7}}, "value": None}, "groupId = 7: text is expected"),
+        ({"key": {"type": 3, "data": {"group": "g"}}, "value": None}, "needs groupId"),
+        (
+            {"key": {"type": 3, "data": {"groupId": "g"}}, "value": {"version": 0, "data": {"epoch": "1"}}},
+            "epoch = '1': a number of 32 bits is expected",
+        ),
+        (
+            {"key": {"type": 3, "data": {"groupId": "g"}}, "value": {"version": 0, "data": {"epoch": 2**31}}},
+            "epoch = 2147483648: a number of 32 bits is expected",
+        ),
+        ({"key": {"type": 3, "data": {"groupId": "g" * 32_768}}, "value": None}, "has 32768 bytes"),
+        ({"key": {"type": 3, "data": {"groupId": "\ud800"}}, "value": None}, "surrogates not allowed"),
+    ],
+)
+def test_json_that_is_no_record_is_refused_by_name(shown: Any, says: str) -> None:
+    with pytest.raises(RecordError, match=says):
+        json_form.from_json(shown)
+
+
+def test_what_a_field_cannot_hold_is_refused_by_name() -> None:
+    record = KafkaRecord(3, {"groupId": "g"}, 0, {"epoch": 2**31})
+    with pytest.raises(RecordError, match=r"ConsumerGroupMetadata value version 0, epoch = 2147483648"):
+        codec.encode(record)

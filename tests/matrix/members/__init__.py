@@ -1,0 +1,1 @@
+"""The programs of the clients, one a language and library."""

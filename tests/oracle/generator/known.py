@@ -1,0 +1,159 @@
+"""Differences that are explained: Kafka's own bugs that are not copied, and what Kafka leaves to chance.
+
+Each is matched as narrowly as can be, and ends its sequence, because the sides may go apart afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.oracle.play import CLOSED, NO_ANSWER
+
+
+class Known(NamedTuple):
+    """`matches` is asked with both plain answers, Kafka's first."""
+
+    reason: str
+    apis: frozenset[str]
+    matches: Callable[[Any, Any], bool]
+
+
+def _without(answer: Any, *names: str) -> Any:
+    return {name: value for name, value in answer.items() if name not in names}
+
+
+def _another_leader(theirs: Any, ours: Any) -> bool:
+    """Both joined, the same in all but who leads, and so who has the list of members."""
+    names = ("leader", "members", "skip_assignment")
+    if isinstance(theirs, str) or isinstance(ours, str):
+        return False
+    both = theirs["error_code"] == ours["error_code"] == "none"
+    return bool(both and theirs["leader"] != ours["leader"]) and _without(theirs, *names) == _without(
+        ours, *names
+    )
+
+
+def _forgotten_join(theirs: Any, ours: Any) -> bool:
+    """C9: ours tells the connection that waited first to come again."""
+    return bool(theirs == NO_ANSWER and ours != CLOSED) and _error(ours) == "27 rebalance_in_progress"
+
+
+def _forgotten_sync(theirs: Any, ours: Any) -> bool:
+    """C23: ours tells the connection that waited that its member is gone, or to come again."""
+    return theirs == NO_ANSWER and _error(ours) in ("25 unknown_member_id", "27 rebalance_in_progress")
+
+
+def _error(answer: Any) -> str:
+    return str(answer["error_code"]) if isinstance(answer, dict) and "error_code" in answer else ""
+
+
+def _of_the_dead_process(theirs: Any, ours: Any) -> bool:
+    """All the same but the client of members."""
+    return isinstance(theirs, dict) and _nobodys(theirs) == _nobodys(ours)
+
+
+def _downgraded_with_a_rebalance(theirs: Any, ours: Any) -> bool:
+    """Kafka's answer is that of a consumer group, without a leader; ours waits or is of a later one."""
+    joined = isinstance(theirs, dict) and theirs["error_code"] == "none" and theirs["leader"] == ""
+    if not joined or ours == NO_ANSWER:
+        return bool(joined)
+    return bool(ours != CLOSED and ours["leader"] and ours["generation_id"] > theirs["generation_id"])
+
+
+def _upgraded_at_once(theirs: Any, ours: Any) -> bool:
+    return _error(theirs) == "-1 unknown_server_error" and _error(ours) == "none"
+
+
+def _refused_in_a_rebalance(theirs: Any, ours: Any) -> bool:
+    return _error(theirs) == "-1 unknown_server_error" and _error(ours) == "69 group_id_not_found"
+
+
+def _nobodys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _nobodys(inner) for name, inner in value.items() if name != "client_id"}
+    if isinstance(value, list):
+        return sorted((_nobodys(each) for each in value), key=str)
+    return value
+
+
+KNOWN = (
+    Known(
+        "the last static member of the consumer protocol turns classic and wants another part, or others are "
+        "not there yet: Kafka hands out parts of which two may be owners; ours rebalances (G7)",
+        frozenset({"join_group"}),
+        _downgraded_with_a_rebalance,
+    ),
+    Known(
+        "a consumer comes to a classic group in its first rebalance: Kafka fails (-1), ours upgrades it (G2)",
+        frozenset({"consumer_group_heartbeat"}),
+        _upgraded_at_once,
+    ),
+    Known(
+        "a consumer comes to a classic group in a rebalance, some of whose members do not speak the protocol "
+        "of the generation before: Kafka fails (-1), ours refuses to upgrade it (69, G2)",
+        frozenset({"consumer_group_heartbeat"}),
+        _refused_in_a_rebalance,
+    ),
+    Known(
+        "DescribeGroups shows the client id of a static member's earlier process (C21, bug)",
+        frozenset({"describe_groups"}),
+        _of_the_dead_process,
+    ),
+    Known(
+        "a second join of a member whose first is parked: Kafka never answers the first (C9, bug)",
+        frozenset({"join_group"}),
+        _forgotten_join,
+    ),
+    Known(
+        "a parked sync whose member leaves or syncs again: Kafka never answers it (C23, bug)",
+        frozenset({"sync_group"}),
+        _forgotten_sync,
+    ),
+    Known(
+        "a leader that is gone is followed by the first of a Java HashMap of random ids",
+        frozenset({"join_group"}),
+        _another_leader,
+    ),
+)
+
+
+FORGOTTEN_GROUP = (
+    "an empty consumer group that a member id joins which nobody has: Kafka refuses it (25) and forgets the "
+    "group, without a record, until it is restarted (bug)"
+)
+ASSIGNED_OTHERWISE = "the assignors gave other partitions to the same members, as many to each"
+_FOLLOWING = {
+    "consumer_group_heartbeat": (),
+    "consumer_group_describe": (),
+    "list_groups": (),
+    "offset_commit": ("none", "113 stale_member_epoch"),
+    "heartbeat": ("none", "27 rebalance_in_progress"),
+    "sync_group": ("none", "27 rebalance_in_progress"),
+}
+"""By API: errors that one side may have and the other not."""
+
+
+def may_follow(api: str, theirs: Any, ours: Any) -> bool:
+    """Whether an answer can differ so because of who has which partitions."""
+    if api not in _FOLLOWING:
+        return False
+    pairs = zip(errors(theirs), errors(ours), strict=False)
+    return len(errors(theirs)) == len(errors(ours)) and all(
+        one == other or {one, other} <= set(_FOLLOWING[api]) for one, other in pairs
+    )
+
+
+def errors(answer: Any) -> list[str]:
+    """Every error in an answer, in order; also that there is none."""
+    if isinstance(answer, dict):
+        own = [str(answer["error_code"])] if "error_code" in answer else []
+        return own + [each for value in answer.values() for each in errors(value)]
+    if isinstance(answer, list):
+        return [each for value in answer for each in errors(value)]
+    return [answer] if answer in (CLOSED, NO_ANSWER) else []
+
+
+def reason(kind: str, api: str, theirs: Any, ours: Any) -> str | None:
+    """Why these two answers may differ; None when they may not."""
+    return next((each.reason for each in KNOWN if api in each.apis and each.matches(theirs, ours)), None)

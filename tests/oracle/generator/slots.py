@@ -1,0 +1,115 @@
+"""What one member of a generated sequence knows of itself, learned from the answers of its side."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+OUT = "out"
+PENDING = "pending"
+JOINED = "joined"
+SETTLED = "settled"
+REBALANCING = "rebalancing"
+
+_LOST = {22, 25, 82}
+_FENCED = {25, 110}
+
+
+@dataclasses.dataclass(slots=True)
+class Slot:
+    """One member on one side. `state` is what a client would think."""
+
+    number: int
+    instance: str | None
+    state: str = OUT
+    member_id: str = ""
+    generation: int = -1
+    epoch: int = 0
+    is_leader: bool = False
+    protocol: str = "range"
+    others: tuple[str, ...] = ()
+    """Ids of all members, as the leader was told."""
+    assigned: tuple[tuple[Any, tuple[int, ...]], ...] = ()
+    """Topic ids and partitions of a KIP-848 member."""
+    must_tell: bool = False
+    """The assignment is new: the next heartbeat says what is owned."""
+    owned_here_only: frozenset[tuple[Any, int]] = frozenset()
+    """Partitions of `assigned` or of the other side's, not of both: what a commit of them gets depends on
+    the assignor."""
+    is_classic: bool = False
+    """Joined last by the classic protocol."""
+    producer: tuple[int, int] = (-1, -1)
+    """Producer id and epoch."""
+
+    def owned(self) -> set[tuple[Any, int]]:
+        return {(topic, number) for topic, numbers in self.assigned for number in numbers}
+
+
+def learn(slot: Slot, api: str, entity: Any) -> None:
+    """Take in an answer."""
+    learner = _LEARNERS.get(api)
+    if learner is not None:
+        learner(slot, entity)
+
+
+def _joined(slot: Slot, entity: Any) -> None:
+    error = entity.error_code.value
+    if error == 0:
+        slot.member_id, slot.generation = entity.member_id, entity.generation_id
+        slot.is_leader = entity.leader == entity.member_id
+        slot.others = tuple(sorted(member.member_id for member in entity.members))
+        slot.protocol = entity.protocol_name or ""
+        slot.state, slot.is_classic = JOINED, True
+    elif error == 79:
+        slot.member_id, slot.state = entity.member_id, PENDING
+    elif error in _LOST:
+        slot.member_id, slot.state = "", OUT
+
+
+def _synced(slot: Slot, entity: Any) -> None:
+    error = entity.error_code.value
+    if error == 0:
+        slot.state = SETTLED
+    _troubled(slot, error)
+
+
+def _beaten(slot: Slot, entity: Any) -> None:
+    _troubled(slot, entity.error_code.value)
+
+
+def _troubled(slot: Slot, error: int) -> None:
+    if error == 27:
+        slot.state = REBALANCING
+    elif error in _LOST:
+        slot.member_id, slot.state = "", OUT
+
+
+def _told(slot: Slot, entity: Any) -> None:
+    error = entity.error_code.value
+    if error in _FENCED:
+        slot.state, slot.epoch, slot.assigned, slot.must_tell = OUT, 0, (), False
+    if error != 0:
+        return
+    if entity.member_id is not None:
+        slot.member_id = entity.member_id
+    slot.epoch, slot.state, slot.is_classic = entity.member_epoch, SETTLED, False
+    if slot.epoch < 0:
+        slot.state, slot.epoch, slot.assigned = OUT, 0, ()
+    if entity.assignment is not None:
+        parts = entity.assignment.topic_partitions
+        slot.assigned = tuple((part.topic_id, tuple(part.partitions)) for part in parts)
+        slot.must_tell = True
+
+
+def _producing(slot: Slot, entity: Any) -> None:
+    if entity.error_code.value == 0:
+        slot.producer = (entity.producer_id, entity.producer_epoch)
+
+
+_LEARNERS = {
+    "join_group": _joined,
+    "sync_group": _synced,
+    "heartbeat": _beaten,
+    "consumer_group_heartbeat": _told,
+    "init_producer_id": _producing,
+}

@@ -1,0 +1,64 @@
+"""A replica that has no peers: what it decides is committed when the story says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.coordinator.records import RECORD_TYPES
+from actors.coordinator.shard import CoordinatorShard
+from actors.replica import RecordType, Replica
+
+TYPES = {kind: RecordType(*classes) for kind, classes in RECORD_TYPES.items()}
+
+
+class Log:
+    """Implements `actors.replica.Log`."""
+
+    term = 1
+    pending_bytes = 0
+
+    def __init__(self) -> None:
+        self.is_leader = True
+        self.last_index = self.committed_index = 0
+
+    def propose(self, command: bytes) -> int:
+        self.last_index += 1
+        return self.last_index
+
+    def has_lease(self) -> bool:
+        return True
+
+
+def new_replica(
+    new_shard: Callable[[], CoordinatorShard],
+    release: Callable[[int, Any], object],
+    *,
+    clock_ms: Callable[[], int] = lambda: 0,
+    on_events: Callable[[Sequence[Any]], None] = lambda events: None,
+) -> Replica:
+    """Of a coordinator; `lead` makes it serve."""
+    return Replica(
+        new_shard=new_shard, record_types=TYPES, release=release, clock_ms=clock_ms, on_events=on_events
+    )
+
+
+def lead(replica: Replica) -> None:
+    replica.log = Log()
+    replica.on_leading(Log.term)
+
+
+def log_of(replica: Replica) -> Log:
+    log = replica.log
+    assert isinstance(log, Log)
+    return log
+
+
+def commit(replica: Replica) -> None:
+    """All that was decided: what does not fit the entries under way follows them."""
+    log = log_of(replica)
+    replica.flush()
+    while log.committed_index < log.last_index:
+        log.committed_index += 1
+        replica.apply(log.committed_index, log.term, b"")
+        replica.flush()

@@ -1,0 +1,79 @@
+"""The clients' connections to one process, with held heartbeats as actors/offsets_partition.py has them.
+
+Half of the members are of software whose heartbeats may be held. A client has one connection to a process
+until it waits no longer for an answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.held_heartbeats import Cause, HeldHeartbeats, Holding
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
+
+if TYPE_CHECKING:
+    from tests.simulation.answers import Asked
+    from tests.simulation.hosts import Process
+
+HELD_CLIENTS = ("classic-*", "consumer-*")
+SPACING_MS_MIN = 50
+HEARTBEATS = (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
+
+
+class Connections:
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._held: HeldHeartbeats | None = None
+        self._holdings: dict[str, Holding | None] = {}
+        """By client."""
+        self._owed: dict[int, Holding] = {}
+        """By the token of a heartbeat whose answer comes later."""
+
+    def watch(self, replica: Any) -> None:
+        """Heartbeats of this replica's clients may be held."""
+        process = self._process
+        self._held = HeldHeartbeats(
+            replica, self._give, process.now_ms, HELD_CLIENTS, spacing_ms_min=SPACING_MS_MIN
+        )
+        self._held.counts = process.world.holds
+        replica.watcher = self._held
+
+    def submit(self, asked: Asked) -> Any:
+        """The answer, or None if it comes later."""
+        process, request = self._process, asked.request
+        holding = self._holding(asked.client.name)
+        if holding is None or self._held is None:
+            return process.machine.submit(request, process.now_ms())
+        self._held.end(holding, Cause.REQUEST)
+        if request.api_key not in HEARTBEATS:
+            return process.machine.submit(request, process.now_ms())
+        self._owed[request.token] = holding
+        body = holding.submit(request, process.now_ms())
+        if body is not None:
+            del self._owed[request.token]
+        return body
+
+    def closed(self, asked: Asked) -> None:
+        holding = self._holdings.pop(asked.client.name, None)
+        token = None if holding is None or self._held is None else self._held.forget(holding)
+        if token is not None:
+            self._owed.pop(token)
+            self._process.world.answers.forgotten(self._process, token)
+
+    def release(self, token: int, body: Any) -> None:
+        """The replica's."""
+        if self._held is None or not self._held.keeps(token, body):
+            self._give(token, body)
+
+    def _give(self, token: int, body: Any) -> None:
+        holding = self._owed.pop(token, None)
+        if holding is not None:
+            holding.note(body)
+        self._process.release(token, body)
+
+    def _holding(self, client: str) -> Holding | None:
+        """Every second client of a kind is never held."""
+        if self._held is not None and client not in self._holdings:
+            is_held = client[-1:] in "02468"
+            self._holdings[client] = self._held.of_client(client, "") if is_held else None
+        return self._holdings.get(client)

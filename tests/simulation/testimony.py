@@ -1,0 +1,166 @@
+"""What the simulated clients would say themselves, for the judge that also reads real clients' histories: it
+knows neither the log nor the replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from actors.coordinator import partitions
+from actors.coordinator.records import TopicPartitions
+from actors.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from storage.history.calls import (
+    ANSWERED,
+    CLOSED,
+    CONSUMER,
+    Call,
+    Fault,
+    History,
+    Offset,
+    Partitions,
+    history_of,
+)
+from storage.history.judge.verdict import judge
+from tests.simulation.checkers import Violation
+from tests.simulation.machines import FLEETING_TOPIC, GROUP_SETTINGS
+
+if TYPE_CHECKING:
+    from tests.simulation.answers import Asked
+
+US = 1_000_000
+SESSION_MS = int(GROUP_SETTINGS.group_consumer_session_timeout_ms / 1.06)
+"""The shortest that a session lasts: the leader's clock may be fast."""
+
+
+def check(asked: Iterable[Asked], now: float) -> None:
+    """Let the judge read everything that clients asked until `now`. Raises Violation."""
+    verdict = judge(_history(asked, now))
+    if not verdict.is_fine:
+        raise Violation(f"judge: {verdict.violations[0].rule}: {verdict.violations[0].text}")
+
+
+def _history(asked: Iterable[Asked], now: float) -> History:
+    rows: list[Any] = [call for each in asked if (call := _call(each)) is not None]
+    rows.append(Fault("whatever the seed decides", "", 0, int(now * US)))
+    return history_of(rows)
+
+
+def _call(asked: Asked) -> Call | None:
+    known = _APIS.get(type(asked.request.body))
+    if known is None:
+        return None
+    api, fields_of = known
+    ends = {"outcome": CLOSED, "ended_us": int(asked.sent_at * US)}
+    if asked.heard is not None:
+        ends = {"outcome": ANSWERED, "ended_us": int(asked.heard_at * US)}
+    call = Call(
+        client=asked.client.name,
+        connection=f"{asked.client.name} to {asked.process.name}",
+        api=api,
+        correlation_id=asked.request.token,
+        sent_us=int(asked.sent_at * US),
+        **ends,
+    )
+    return call._replace(**fields_of(asked.request.body, asked.heard))
+
+
+def _joining(body: JoinGroupRequest, answer: Any) -> dict[str, Any]:
+    told = (
+        {} if answer is None else {"error_code": int(answer.error_code), "told_epoch": answer.generation_id}
+    )
+    return {"group_id": body.group_id, "member_id": body.member_id, **told}
+
+
+def _syncing(body: SyncGroupRequest, answer: Any) -> dict[str, Any]:
+    fields = _as_member(body, answer)
+    if answer is not None and answer.error_code == 0:
+        fields["assigned"] = (("orders", partitions.unpack(answer.assignment)),)
+    return fields
+
+
+def _as_member(body: SyncGroupRequest | HeartbeatRequest, answer: Any) -> dict[str, Any]:
+    error_code = 0 if answer is None else int(answer.error_code)
+    return {
+        "group_id": body.group_id,
+        "member_id": body.member_id,
+        "epoch": body.generation_id,
+        "error_code": error_code,
+    }
+
+
+def _leaving(body: LeaveGroupRequest, answer: Any) -> dict[str, Any]:
+    return {"group_id": body.group_id, "member_id": body.members[0].member_id}
+
+
+def _consumer_beating(body: ConsumerGroupHeartbeatRequest, answer: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "client": body.member_id,
+        "group_id": body.group_id,
+        "protocol": CONSUMER,
+        "member_id": body.member_id,
+        "epoch": body.member_epoch,
+        "owned": _plain(body.topic_partitions),
+        "session_timeout_ms": SESSION_MS,
+    }
+    if answer is not None:
+        fields |= {"error_code": int(answer.error_code), "told_epoch": answer.member_epoch}
+        fields["assigned"] = _plain(answer.assignment)
+    return fields
+
+
+def _plain(packed: TopicPartitions | None) -> Partitions | None:
+    if packed is None:
+        return None
+    return tuple((topic_id.hex(), partitions.unpack(numbers)) for topic_id, numbers in packed)
+
+
+def _committing(body: OffsetCommitRequest, answer: Any) -> dict[str, Any]:
+    """Offsets of the topic that comes and goes are deleted with it, by nobody's request."""
+    errors = {} if answer is None else {topic: dict(numbers) for topic, numbers in answer.topics}
+    offsets = tuple(
+        Offset(topic, partition, offset, int(errors.get(topic, {}).get(partition, 0)))
+        for topic, rows in body.topics
+        if topic != FLEETING_TOPIC
+        for partition, offset, *_ in rows
+    )
+    return {
+        "group_id": body.group_id,
+        "member_id": body.member_id,
+        "epoch": body.generation_id_or_member_epoch,
+        "protocol": CONSUMER if body.group_id == "consumer" else "classic",
+        "offsets": offsets,
+        "error_code": max((offset.error_code for offset in offsets), default=0),
+    }
+
+
+def _fetching(body: OffsetFetchRequest, answer: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {"group_id": body.groups[0].group_id}
+    if answer is not None:
+        (group,) = answer.groups
+        fields["error_code"] = int(group.error_code)
+        fields["offsets"] = tuple(
+            Offset(topic, partition, offset, int(error_code))
+            for topic, rows in group.topics
+            if topic != FLEETING_TOPIC
+            for partition, offset, _, _, error_code in rows
+        )
+    return fields
+
+
+_APIS: dict[type[Any], tuple[str, Callable[[Any, Any], dict[str, Any]]]] = {
+    JoinGroupRequest: ("JoinGroup", _joining),
+    SyncGroupRequest: ("SyncGroup", _syncing),
+    HeartbeatRequest: ("Heartbeat", _as_member),
+    LeaveGroupRequest: ("LeaveGroup", _leaving),
+    ConsumerGroupHeartbeatRequest: ("ConsumerGroupHeartbeat", _consumer_beating),
+    OffsetCommitRequest: ("OffsetCommit", _committing),
+    OffsetFetchRequest: ("OffsetFetch", _fetching),
+}

@@ -1,0 +1,148 @@
+"""Transactions in one log: who may append, what committed readers see, which markers count (KIP-98)."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.topics.batch import read_header, transactional_producer
+from actors.topics.errors import LogError
+from actors.topics.partition_log import LogSettings, PartitionLog
+from actors.topics.transactions import GUARDS_MAX, AbortedTransaction, Marker
+from tests.topics.batches import batch, contents, with_field
+
+ATTRIBUTES_AT = 21
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+
+
+@pytest.fixture
+def log() -> PartitionLog:
+    settings = LogSettings(message_bytes_max=10**6, retention_bytes=10**9, retention_ms=None)
+    return PartitionLog(settings, 0, lambda end: None)
+
+
+def transactional(*values: bytes, producer_id: int = 7, epoch: int = 0, sequence: int = 0) -> bytes:
+    made = batch(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
+    return with_field(made, ATTRIBUTES_AT, ">h", TRANSACTIONAL)
+
+
+def append(log: PartitionLog, *values: bytes, sequence: int = 0, producer_id: int = 7, epoch: int = 0) -> int:
+    """Append with the coordinator's consent; the base offset."""
+    guard = log.transactions.guard(producer_id)
+    made = transactional(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
+    return log.append(made, 0, guard=guard).base_offset
+
+
+def refused(log: PartitionLog, records: bytes, guard: object = None) -> ErrorCode:
+    with pytest.raises(LogError) as refusal:
+        log.append(records, 0, guard=guard)
+    return refusal.value.error_code
+
+
+def end(log: PartitionLog, *, committed: bool, producer_id: int = 7, epoch: int = 0, term: int = 1) -> int:
+    return log.end_transaction(Marker(producer_id, epoch, committed, term), 5_000).base_offset
+
+
+def refused_end(log: PartitionLog, **marker: int) -> ErrorCode:
+    with pytest.raises(LogError) as refusal:
+        end(log, committed=True, **marker)
+    return refusal.value.error_code
+
+
+def test_committed_readers_stop_before_the_first_open_transaction(log: PartitionLog) -> None:
+    log.append(batch(b"plain"), 0)
+    append(log, b"a", b"b")
+    log.append(batch(b"later"), 0)
+    assert (log.stable_offset, log.end_offset) == (1, 4)
+    records, next_offset = log.read_before(log.stable_offset, 0, 10**6)
+    assert ([value for _, _, value in contents(records)], next_offset) == ([b"plain"], 1)
+    assert log.read_before(log.stable_offset, 1, 10**6) == (b"", 1)
+    end(log, committed=True)
+    assert (log.stable_offset, log.end_offset) == (5, 5)
+    assert log.transactions.aborted(0, 5) == ()
+
+
+def test_aborted_transactions_are_named_to_whoever_reads_their_records(log: PartitionLog) -> None:
+    append(log, b"a", producer_id=7)
+    append(log, b"b", producer_id=8)
+    end(log, committed=False, producer_id=7)
+    assert log.stable_offset == 1
+    end(log, committed=False, producer_id=8)
+    seven, eight = AbortedTransaction(7, 0, 2), AbortedTransaction(8, 1, 3)
+    assert log.transactions.aborted(0, 4) == (seven, eight)
+    assert log.transactions.aborted(3, 4) == (eight,)
+    assert log.transactions.aborted(0, 1) == (seven,)
+    assert log.transactions.aborted(4, 4) == ()
+    log.delete_records(3)
+    assert log.transactions.aborted(0, 4) == (eight,)
+
+
+def test_a_marker_is_a_control_batch_of_its_producer(log: PartitionLog) -> None:
+    append(log, b"a")
+    offset = end(log, committed=False, term=9)
+    stored = log.read(offset, 10**6)
+    header = read_header(stored)
+    assert header.attributes == TRANSACTIONAL | CONTROL
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 0, -1)
+    assert (header.base_offset, header.max_timestamp_ms, header.record_count) == (1, 5_000, 1)
+    assert stored[-12:] == bytes.fromhex("00000000" + "0c" + "000000000009" + "00")
+    assert [offset for offset, *_ in contents(stored)] == [1]
+
+
+def test_nothing_is_appended_without_the_coordinators_word(log: PartitionLog) -> None:
+    """KIP-890."""
+    made = transactional(b"a")
+    assert transactional_producer(made) == (7, 0)
+    assert transactional_producer(batch(b"a")) is None
+    assert refused(log, made) == ErrorCode.invalid_txn_state
+    guard = log.transactions.guard(7)
+    end(log, committed=False)
+    assert refused(log, made, guard) == ErrorCode.invalid_txn_state
+    assert log.stable_offset == log.end_offset
+    append(log, b"a")
+    assert log.append(transactional(b"b", sequence=1), 0).base_offset == 2, "the transaction is open"
+
+
+def test_a_retry_in_a_transaction_is_told_its_first_offset(log: PartitionLog) -> None:
+    first = append(log, b"a")
+    assert log.append(transactional(b"a"), 0) == (first, None, 0)
+    end(log, committed=True)
+    assert log.append(transactional(b"a"), 0) == (first, None, 0)
+
+
+def test_an_open_transaction_takes_no_plain_records_of_its_producer(log: PartitionLog) -> None:
+    append(log, b"a")
+    plain = batch(b"b", producer_id=7, epoch=0, sequence=1)
+    assert refused(log, plain) == ErrorCode.invalid_txn_state
+
+
+def test_sequences_go_on_over_transactions_of_one_epoch(log: PartitionLog) -> None:
+    append(log, b"a", b"b")
+    end(log, committed=True)
+    append(log, b"c", sequence=2)
+    end(log, committed=True, epoch=1)
+    gap = transactional(b"d", epoch=1, sequence=3)
+    assert refused(log, gap, log.transactions.guard(7)) == ErrorCode.out_of_order_sequence_number
+    append(log, b"d", epoch=1, sequence=0)
+
+
+def test_late_markers_and_zombies_are_refused(log: PartitionLog) -> None:
+    append(log, b"a", epoch=1)
+    assert refused_end(log, epoch=0) == ErrorCode.invalid_producer_epoch
+    end(log, committed=False, epoch=2, term=5)
+    assert refused_end(log, epoch=1, term=6) == ErrorCode.invalid_producer_epoch
+    assert refused_end(log, epoch=2, term=4) == ErrorCode.transaction_coordinator_fenced
+    zombie = transactional(b"b", epoch=1, sequence=1)
+    assert refused(log, zombie, log.transactions.guard(7)) == ErrorCode.invalid_producer_epoch
+    end(log, committed=False, epoch=2, term=5)
+    assert log.stable_offset == log.end_offset
+
+
+def test_transactions_that_nobody_confirms_are_given_up(log: PartitionLog) -> None:
+    """Any client may send a batch of any producer: what the coordinator refuses must not stay."""
+    first = log.transactions.guard(0)
+    for producer_id in range(1, GUARDS_MAX + 1):
+        log.transactions.guard(producer_id)
+    assert refused(log, transactional(b"late", producer_id=0), first) == ErrorCode.invalid_txn_state
+    assert append(log, b"kept", producer_id=GUARDS_MAX) == 0
