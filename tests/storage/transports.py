@@ -203,7 +203,7 @@ class Port:
             return await self._calls.get()
 
     async def close(self) -> None:
-        """Hangs up on whoever called, in the middle of a script too: a socket left open fails another test."""
+        """Hangs up on whoever called, mid-script too: a socket left open fails another test."""
         self._server.close()
         for wire in self._wires:
             await wire.close()
