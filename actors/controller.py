@@ -263,8 +263,9 @@ class Controller(StateSource):
         known = self._shard.image().nodes
         for node in self._spec.nodes:
             image = known.get(node.node_id)
-            if image is None or (image.host, image.port, image.rack) != (node.host, node.port, node.rack):
-                await self._decide(RegisterNode(node.node_id, node.host, node.port, node.rack))
+            wanted = (node.host, node.clients_port, node.rack)
+            if image is None or (image.host, image.port, image.rack) != wanted:
+                await self._decide(RegisterNode(node.node_id, *wanted))
         if self._shard.image().controller_node_id != self._host.node_id:
             await self._decide(ReportController(self._host.node_id))
         placed = self._shard.state.placements

@@ -13,7 +13,6 @@ import logging
 import os
 import random
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from actors.metrics.histogram import Histogram
 from actors.replica import RecordType, Replica
 from actors.spec import TierSpec
 from storage.disk import Disk, Worker
+from storage.injected import InjectedFaults
 from storage.journal import SEGMENT_SUFFIX, Genesis, Identity, Journal
 from storage.members import FOUNDING_INCARNATION, Member, founders, member_id, pack, replica_of
 from storage.raft import Raft, RaftConfig
@@ -68,7 +68,13 @@ class ReplicaHost:
         self.group = group
         self.replica_id = replica_id
         self.node_id = spec.node_of(group, replica_id)
+        self._faults: InjectedFaults | None = None
+        self._disk = Disk()
         self.now_ms = now_ms or steady_clock_ms()
+        if spec.raft.faults_file:
+            self._faults = InjectedFaults(Path(spec.raft.faults_file), group, replica_id)
+            self._disk = self._faults.disk()
+            self.now_ms = self._faults.clock(self.now_ms)
         self.replica = Replica(
             new_shard=new_shard,
             record_types=record_types,
@@ -96,9 +102,9 @@ class ReplicaHost:
         spec, settings = self.spec, self.spec.raft
         directory = self.directory
         genesis = self._genesis()
-        disk, identity = Disk(), Identity(tier_id=spec.tier_id, replica_id=f"{self.group}-{self.replica_id}")
+        identity = Identity(tier_id=spec.tier_id, replica_id=f"{self.group}-{self.replica_id}")
         journal = Journal(
-            disk,
+            self._disk,
             str(directory / "journal"),
             identity,
             executor=Worker("journal-sync") if settings.journal_sync else None,
@@ -111,7 +117,7 @@ class ReplicaHost:
         self._go_on_alone(journal)
         self._began.touch()
         snapshots = SnapshotStore(
-            disk,
+            self._disk,
             str(directory / "snapshot"),
             identity,
             executor=Worker("snapshot-save"),
@@ -125,6 +131,7 @@ class ReplicaHost:
             spec.raft_secret(self.group),
             self._heard,
             tls=self._link_tls(),
+            faults=self._faults,
         )
         self.raft = Raft(
             self_id=self.member_id,
@@ -226,6 +233,8 @@ class ReplicaHost:
             raft.close()
         if self._transport is not None:
             await self._transport.close()
+        if self._faults is not None:
+            self._faults.close()
 
     def health(self) -> dict[str, Any]:
         """What the statuses of partition replicas and controllers have in common, once Raft is up."""
@@ -296,7 +305,7 @@ class ReplicaHost:
             self._failed_at = self._failed_at or self._loop.time()
             was_full = any(f"[Errno {number}]" in failure for number in FULL_DISK_ERRNOS)
             if was_full:
-                free_bytes = shutil.disk_usage(self.spec.data_dir).free
+                free_bytes = self._disk.free_bytes(self.spec.data_dir)
                 is_time = free_bytes > self.spec.raft.journal_segment_bytes
             else:
                 is_time = self._loop.time() - self._failed_at > DISK_RETRY_S

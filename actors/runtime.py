@@ -42,6 +42,8 @@ KINDS: Mapping[str, str] = {
 LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 """Ray's smallest object store is 75 MiB; no object of ours is large enough to go there."""
+PLACE_SHARE = 0.0001
+"""Of a machine's address, for each that stays there: Ray's smallest."""
 CONNECT_PROBE_TIMEOUT_S = 2.0
 STOP_GRACE_S = 3.0
 THREADS_ENV = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -60,21 +62,13 @@ class RayUnreachableError(Exception):
     """No Ray cluster answers at the address."""
 
 
-@dataclass(frozen=True, slots=True)
-class RayNode:
-    """One machine of a Ray cluster."""
-
-    ray_node: str
-    host: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorOptions:
     """Where and how an actor is made."""
 
     namespace: str
     ray_node: str | None = None
-    """The machine it stays on: if that is lost, Ray waits for it to come back."""
+    """Address of the machine it stays on: if that is lost, Ray waits until one comes that has it."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Extra environment, for clusters whose machines we did not start."""
     kinds: Mapping[str, str] = field(default_factory=lambda: KINDS)
@@ -233,15 +227,11 @@ def local_problem() -> str | None:
     return f"Ray's {', '.join(dead)} died" if dead else None
 
 
-def ray_nodes() -> list[RayNode]:
-    """The live machines of the Ray cluster, in a stable order."""
+def ray_nodes() -> list[str]:
+    """Addresses of the live machines of the Ray cluster, in a stable order."""
     import ray
 
-    alive = [node for node in ray.nodes() if node["Alive"]]
-    return sorted(
-        (RayNode(node["NodeID"], node["NodeManagerAddress"]) for node in alive),
-        key=lambda node: (node.host, node.ray_node),
-    )
+    return sorted({node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]})
 
 
 def make_directory(ray_node: str, path: str, timeout_s: float) -> None:
@@ -267,7 +257,13 @@ def _on_machine(ray_node: str, function: Callable[..., Any], *args: Any) -> Ref:
     def task() -> None:
         function(*args)
 
-    return ray.remote(num_cpus=0, max_retries=0, label_selector={"ray.io/node-id": ray_node})(task).remote()
+    return ray.remote(num_cpus=0, max_retries=0, resources=_place(ray_node))(task).remote()
+
+
+def _place(ray_node: str) -> dict[str, float]:
+    """Every machine of a Ray cluster has one of a resource with its address. Ids of Ray nodes are no place: a
+    Ray that is started again on a machine has a new one, and Ray gives up whoever waits for the old one."""
+    return {f"node:{ray_node}": PLACE_SHARE}
 
 
 # Actors.
@@ -292,7 +288,7 @@ def create(kind: str, name: str, args: Sequence[Any], options: ActorOptions) -> 
         "enable_task_events": False,
     }
     if options.ray_node is not None:
-        ray_options["label_selector"] = {"ray.io/node-id": options.ray_node}
+        ray_options["resources"] = _place(options.ray_node)
     if options.env:
         ray_options["runtime_env"] = {"env_vars": dict(options.env)}
     # Plain classes, wrapped here: a decorated class would run with copies of its module's globals.

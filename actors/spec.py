@@ -22,9 +22,17 @@ class NodeSpec:
     host: str
     """Advertised to clients and bound by the broker."""
     port: int
+    """Bound by the broker."""
     rack: str | None = None
     ray_node: str | None = None
-    """Ray node id the node's actors are placed on; None: anywhere (one machine)."""
+    """Address of the machine of the Ray cluster on which the node's actors stay; None: there is only one."""
+    advertised_port: int | None = None
+    """Told to clients: of whatever passes their connections on to `port`; None: there is nobody between."""
+
+    @property
+    def clients_port(self) -> int:
+        """Where clients find the node."""
+        return self.port if self.advertised_port is None else self.advertised_port
 
 
 class Copy(NamedTuple):
@@ -62,6 +70,8 @@ class RaftSettings:
     """PEM files of mutual TLS on Raft's TCP links, the same paths on every machine; empty: no TLS."""
     tls_key: str = ""
     tls_ca: str = ""
+    faults_file: str = ""
+    """What a chaos run does to replicas (`storage.injected`); empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

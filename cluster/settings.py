@@ -318,6 +318,7 @@ def _check_addresses(settings: Settings) -> None:
             f"port = {settings['port']} ({settings.origins['port']}): {settings['nodes']} nodes need ports "
             f"up to {last_port}; at most {65_536 - settings['nodes']} is allowed"
         )
+    _check_advertised(settings)
     if _is_unspecified(settings["host"]):
         raise SettingsError(
             f"host = {settings['host']!r} ({settings.origins['host']}): an address that clients can "
@@ -328,6 +329,17 @@ def _check_addresses(settings: Settings) -> None:
         raise SettingsError(
             f"racks = {','.join(racks)!r} ({settings.origins['racks']}): one for each of the "
             f"{settings['nodes']} nodes is allowed"
+        )
+
+
+def _check_advertised(settings: Settings) -> None:
+    """A proxy cannot listen where a node does."""
+    name, nodes, port = "advertised.port", settings["nodes"], settings["port"]
+    first = settings[name]
+    if first and not (port + nodes <= first <= 65_536 - nodes or first + nodes <= port):
+        raise SettingsError(
+            f"{name} = {first} ({settings.origins[name]}): {nodes} ports beside those of the nodes "
+            f"({port} to {port + nodes - 1}) and below 65536 are allowed"
         )
 
 

@@ -69,6 +69,8 @@ _TIER = (
     Setting("nodes", 3, "Nodes of the tier: broker ids, each with a port of its own.", 1, 99),
     Setting("host", "127.0.0.1", "Address that the nodes bind and advertise to clients."),
     Setting("port", 9092, "Port of the first node; the others follow it.", 1, 65_535),
+    Setting("advertised.port", 0,
+            "First port that clients are told, of a proxy before each node. 0: what is bound.", 0, 65_535),
     Setting("data.dir", "./groupd-data", "Directory of journals, snapshots, logs and the tier's identity."),
     Setting("ray.address", "", "An existing Ray cluster, host:port. Empty: a Ray of our own, this machine."),
     Setting("racks", (), "Rack of each node, in order, as a list. Empty: none."),
@@ -160,6 +162,7 @@ _RAFT = (
     _row("raft.tls.certificate", None, None, "PEM file for mutual TLS of Raft's TCP links. Empty: no TLS."),
     _row("raft.tls.key", None, None, "PEM file of the certificate's key, not encrypted."),
     _row("raft.tls.ca", None, None, "PEM file of the authority that signed every replica's certificate."),
+    _row("raft.faults.file", None, None, "Only for `groupd chaos`: a file of faults that replicas suffer."),
 )
 
 _ALL = (*_TIER, *_GROUPS, *_BROKERS, *_SECURITY, *_RAFT)

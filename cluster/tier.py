@@ -51,8 +51,8 @@ class StartInterruptedError(Exception):
     """Somebody asked to stop before the tier was ready."""
 
 
-def plan_nodes(settings: Settings, machines: Sequence[runtime.RayNode]) -> tuple[NodeSpec, ...]:
-    """Nodes from settings: on this machine if `machines` is empty, else spread over a Ray cluster's.
+def plan_nodes(settings: Settings, machines: Sequence[str]) -> tuple[NodeSpec, ...]:
+    """Nodes from settings: on this machine if `machines` is empty, else spread over those addresses.
 
     Nodes that share an address take ports one after the other.
     """
@@ -61,16 +61,18 @@ def plan_nodes(settings: Settings, machines: Sequence[runtime.RayNode]) -> tuple
     nodes = []
     for index in range(settings["nodes"]):
         machine = machines[index % len(machines)] if machines else None
-        host = settings["host"] if machine is None else machine.host
-        port = settings["port"] + used.setdefault(host, 0)
+        host = machine or settings["host"]
+        offset = used.setdefault(host, 0)
         used[host] += 1
+        advertised = settings["advertised.port"]
         nodes.append(
             NodeSpec(
                 node_id=index + 1,
                 host=host,
-                port=port,
+                port=settings["port"] + offset,
                 rack=racks[index] if racks else None,
-                ray_node=None if machine is None else machine.ray_node,
+                ray_node=machine,
+                advertised_port=advertised + offset if advertised else None,
             )
         )
     return tuple(nodes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import queue
+import shutil
 import threading
 from collections.abc import Callable
 from typing import Protocol
@@ -147,6 +148,10 @@ class Disk:
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
+
+    def free_bytes(self, path: str) -> int:
+        """Of the file system that holds `path`."""
+        return shutil.disk_usage(path).free
 
     def sync_directory(self, directory: str) -> None:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

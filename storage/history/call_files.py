@@ -7,6 +7,7 @@ then the history is not whole, and nobody may be blamed for what it does not sho
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple
@@ -37,6 +38,7 @@ _KINDS: Final[dict[str, type[Any]]] = {
     "topic": Topic,
     "end": End,
 }
+OnBytes = Callable[[int], None]
 _NAMES: Final = {row_class: name for name, row_class in _KINDS.items()}
 
 
@@ -83,7 +85,7 @@ class CallWriter:
         self._file.close()
 
 
-def read_file(path: Path) -> CallFile:
+def read_file(path: Path, on_bytes: OnBytes = lambda _: None) -> CallFile:
     """Raises UnreadableFile, OSError."""
     with path.open("rb") as file:
         unpacker = msgpack.Unpacker(file, use_list=False, max_buffer_size=ROW_BYTES_MAX)
@@ -93,7 +95,8 @@ def read_file(path: Path) -> CallFile:
         with contextlib.suppress(ValueError, TypeError, KeyError, msgpack.exceptions.UnpackException):
             for plain in unpacker:  # until the file ends, or a row that was not written whole
                 rows.append(_row(plain))
-                whole_bytes = unpacker.tell()
+                before, whole_bytes = whole_bytes, unpacker.tell()
+                on_bytes(whole_bytes - before)
     return CallFile(run_id, rows, path.stat().st_size - whole_bytes)
 
 
@@ -107,12 +110,15 @@ def _run_id(path: Path, unpacker: Any) -> str:
     return str(run_id)
 
 
-def read_history(directory: Path) -> History:
-    """All files of a run. Raises UnreadableFile, also if there is none or if they are of several runs."""
+def read_history(directory: Path, on_bytes: OnBytes = lambda _: None) -> History:
+    """All files of a run; `on_bytes` hears after each row how many more were read.
+
+    Raises UnreadableFile, also if there is none or if they are of several runs.
+    """
     paths = sorted(directory.glob(f"*{SUFFIX}"))
     if not paths:
         raise UnreadableFile(f"{directory} holds no file of calls (*{SUFFIX})")
-    files = [read_file(path) for path in paths]
+    files = [read_file(path, on_bytes) for path in paths]
     runs = {file.run_id for file in files}
     if len(runs) > 1:
         raise UnreadableFile(f"{directory} holds the files of several runs: {', '.join(sorted(runs))}")

@@ -62,7 +62,7 @@ class Call(NamedTuple):
     group_id: str = ""
     protocol: str = CLASSIC
     member_id: str = ""
-    """As sent; of a join that sent none, as told."""
+    """As sent: empty in the first join of a classic member."""
     group_instance_id: str | None = None
     epoch: int = NEVER
     """Generation or member epoch, as sent."""
@@ -96,7 +96,8 @@ class Gone(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something that was done to the server or to the way there."""
+    """Something that was done to the server or to the way there. It may be written when it begins, with the
+    end that it should have, and again when it has ended: the later row counts."""
 
     kind: str
     target: str
@@ -149,7 +150,7 @@ def history_of(rows: list[Row], *, is_whole: bool = True) -> History:
     return History(
         calls=tuple(calls),
         gone=tuple(row for row in rows if isinstance(row, Gone)),
-        faults=tuple(row for row in rows if isinstance(row, Fault)),
+        faults=tuple({row[:3]: row for row in rows if isinstance(row, Fault)}.values()),
         topics=tuple(sorted((row for row in rows if isinstance(row, Topic)), key=lambda row: row.at_us)),
         ended_us=max((end.at_us for end in ends), default=max(last_us, default=0)),
         is_whole=is_whole and all(end.is_clean for end in ends),

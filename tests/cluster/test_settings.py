@@ -11,6 +11,7 @@ from actors.coordinator.settings import GroupSettings
 from actors.spec import BrokerSettings, RaftSettings
 from cluster.settings import SettingsError, load, parse_assignments
 from cluster.settings_table import CONSTANTS, SETTINGS
+from cluster.tier import plan_nodes
 
 
 def test_defaults_are_kafkas_own() -> None:
@@ -67,6 +68,8 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
         ({"port": "65535"}, "3 nodes need ports up to 65537; at most 65533 is allowed"),
         ({"host": "0.0.0.0"}, "advertised"),
         ({"racks": "a,b"}, "one for each of the 3 nodes"),
+        ({"advertised.port": "9094"}, "3 ports beside those of the nodes (9092 to 9094)"),
+        ({"advertised.port": "65535"}, "and below 65536"),
         ({"grup.max.size": "1"}, "did you mean group.max.size?"),
     ],
 )
@@ -77,6 +80,19 @@ def test_a_wrong_setting_is_one_error_with_key_value_and_what_is_allowed(
         load(flags, environment={})
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_proxys_ports_are_told_to_clients() -> None:
+    """Nodes that share an address take them one after the other, as they take their own."""
+    settings = load({"advertised.port": "29092"}, environment={})
+    assert [(node.port, node.clients_port) for node in plan_nodes(settings, ())] == [
+        (9092, 29092),
+        (9093, 29093),
+        (9094, 29094),
+    ]
+    machines = plan_nodes(settings, ("10.0.0.1", "10.0.0.2", "10.0.0.3"))
+    assert {(node.port, node.clients_port) for node in machines} == {(9092, 29092)}
+    assert [node.clients_port for node in plan_nodes(load(environment={}), ())] == [9092, 9093, 9094]
 
 
 def test_bounds_that_are_moved_admit_what_they_refused() -> None:

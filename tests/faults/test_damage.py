@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from bench.chaos.damage import DETECTED, HARMLESS, LOST, damage, lose_the_tail
 from tests.faults.clients import Clients
-from tests.faults.damage import DETECTED, HARMLESS, LOST, damage, lose_the_tail
 from tests.faults.history import Violation
 from tests.faults.shape import REPLICAS, SEGMENT_BYTES
 from tests.faults.supervisor import Supervisor

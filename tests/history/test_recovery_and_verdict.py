@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from storage.history.call_files import CallWriter, UnreadableFile, read_file, read_history
-from storage.history.calls import History
+from storage.history.calls import ANSWERED, History
 from storage.history.judge.findings import Limits
 from storage.history.judge.recovery import judge_recovery
 from storage.history.judge.verdict import judge
 from tests.history.telling import Telling
 
 QUIET_MS = 20_000
+NOT_COORDINATOR = 16
 
 
 def _group(*last: tuple[str, int, int, tuple[int, ...]], partitions: int = 3) -> Telling:
@@ -40,6 +41,12 @@ def test_group_that_is_whole_again_is_fine() -> None:
     assert judge_recovery(telling.history(QUIET_MS + 1_000), Limits()).judged == {"recovered groups": 1}
 
 
+def test_how_a_history_ended_that_is_not_whole_is_held_against_nobody() -> None:
+    history = _group(("a", 27, 2, ())).history(QUIET_MS + 1_000, is_whole=False)
+    findings = judge_recovery(history, Limits())
+    assert (findings.violations, findings.judged) == ([], {"recovered groups": 0})
+
+
 def test_member_that_is_still_told_to_rejoin_is_not_stable() -> None:
     assert _rules(_group(("a", 0, 2, (0, 1, 2)), ("b", 27, 2, ()))) == ["not stable again"]
 
@@ -63,6 +70,25 @@ def test_crashed_member_counts_until_its_session_is_over() -> None:
     telling.gone("b", 1_000)
     assert judge_recovery(telling.history(QUIET_MS + 1_000), Limits()).judged == {"recovered groups": 0}
     assert _rules(telling, 70_000) == []
+
+
+def test_member_whose_leaving_was_not_heard_counts_until_its_session_is_over() -> None:
+    """A coordinator that heard it is judged at once."""
+    for error, judged in ((0, 1), (NOT_COORDINATOR, 0)):
+        telling = _group(("a", 0, 2, (0, 1, 2)))
+        left = {"client": "b", "api": "LeaveGroup", "sent_us": 500_000, "ended_us": 501_000}
+        telling.call(**left, outcome=ANSWERED, error_code=error)
+        findings = judge_recovery(telling.history(QUIET_MS + 1_000), Limits())
+        assert findings.judged == {"recovered groups": judged}
+
+
+def test_session_of_a_crashed_member_begins_anew_with_the_leader_that_a_fault_brings() -> None:
+    telling = _group(("a", 0, 2, (0, 1)), ("b", 0, 1, (2,)))
+    telling.beat("a", 89_000, 89_001, 2)
+    telling.gone("b", 1_000)
+    assert _rules(telling, end_ms=90_000) == ["without an owner"], "its session ended after 46 s"
+    telling.fault(30_000, 40_000)
+    assert _rules(telling, end_ms=90_000) == [], "its session ended after 85 s"
 
 
 def test_verdict_says_what_it_judged_and_what_it_could_not() -> None:

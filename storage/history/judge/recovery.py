@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from storage.history.calls import CONSUMER, NEVER, Call, History
-from storage.history.judge.findings import Findings, Limits, Violation, story, when
+from storage.history.calls import CONSUMER, NEVER, Call, Fault, History
+from storage.history.judge.findings import ERRORS_OF_MOVING, Findings, Limits, Violation, story, when
 from storage.history.judge.ownership import Partition, flat
 
+COMES_BACK: Final = -2
+"""Epoch with which a static member goes."""
 _MEMBERSHIP = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat"})
 
 
@@ -31,7 +33,10 @@ class Standing(NamedTuple):
 
 
 def judge_recovery(history: History, limits: Limits) -> Findings:
-    """Of every group that has members at the end and was quiet for long enough."""
+    """Of every group that has members at the end and was quiet for long enough. How a history ended that is
+    not whole is not known."""
+    if not history.is_whole:
+        return Findings([], {"recovered groups": 0})
     faults_end_us = max((fault.ended_us for fault in history.faults), default=NEVER)
     topics = {row.topic: row.partitions for row in history.topics}
     grown_us = max((row.at_us for row in history.topics), default=NEVER)
@@ -44,7 +49,7 @@ def judge_recovery(history: History, limits: Limits) -> Findings:
     judged = 0
     for group_id, calls in by_group.items():
         members = _members(calls, gone)
-        quiet_us = max(faults_end_us, grown_us, _last_change_us(calls, gone))
+        quiet_us = max(faults_end_us, grown_us, _last_change_us(calls, gone, history.faults))
         if not members or history.ended_us - quiet_us < limits.recovery_ms * 1_000:
             continue
         judged += 1
@@ -91,15 +96,30 @@ def _standing(client: str, calls: Sequence[Call]) -> Standing | None:
     return Standing(client, max(answered, key=lambda call: call.ended_us), epoch, held, subscribed)
 
 
-def _last_change_us(calls: Sequence[Call], gone: Mapping[str, int]) -> int:
-    """A member that crashed counts until its session has ended."""
+def _last_change_us(calls: Sequence[Call], gone: Mapping[str, int], faults: Sequence[Fault]) -> int:
+    """A member that crashed counts until its session has ended; so does one whose leaving the coordinator may
+    not have heard of, and a static one that will be back (KIP-848: epoch -2)."""
     last = NEVER
     for call in calls:
         if _joins(call) or _leaves(call):
             last = max(last, call.sent_us)
         if call.client in gone:
-            last = max(last, gone[call.client] + call.session_timeout_ms * 1_000)
+            last = max(last, _session_end_us(gone[call.client], call, faults))
+        elif _leaves(call) and (
+            not call.is_answered or call.error_code in ERRORS_OF_MOVING or call.epoch == COMES_BACK
+        ):
+            last = max(last, _session_end_us(call.sent_us, call, faults))
     return last
+
+
+def _session_end_us(silent_us: int, call: Call, faults: Sequence[Fault]) -> int:
+    """Of a member that is silent from then on. A new leader, which faults bring, begins all sessions anew."""
+    session_us = call.session_timeout_ms * 1_000
+    end_us = silent_us + session_us
+    for fault in sorted(faults, key=lambda fault: fault.began_us):
+        if fault.began_us <= end_us and fault.ended_us >= silent_us:
+            end_us = max(end_us, fault.ended_us + session_us)
+    return end_us
 
 
 def _unstable(group_id: str, members: Sequence[Standing], quiet_us: int) -> Iterator[Violation]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from storage.history.calls import History
 from storage.history.judge.answers import judge_answers
 from storage.history.judge.commits import judge_commits
 from storage.history.judge.epochs import judge_epochs
-from storage.history.judge.findings import Limits, Violation
+from storage.history.judge.findings import Findings, Limits, Violation
 from storage.history.judge.ownership import judge_ownership
 from storage.history.judge.recovery import judge_recovery
 
@@ -45,6 +46,9 @@ class Verdict(NamedTuple):
         broken = ", ".join(f"{count:,} x {rule}" for rule, count in sorted(self.by_rule.items()))
         return f"{sum(self.by_rule.values()):,} violations ({broken}): {text}"
 
+    def __str__(self) -> str:
+        return self.summary
+
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -55,16 +59,22 @@ class Verdict(NamedTuple):
         }
 
 
-def judge(history: History, limits: Limits | None = None) -> Verdict:
-    """The verdict on a whole history."""
+def judge(
+    history: History, limits: Limits | None = None, on_rule: Callable[[str], None] = lambda _: None
+) -> Verdict:
+    """The verdict on a whole history; `on_rule` hears what is judged next."""
     limits = limits or Limits()
-    findings = (
-        judge_commits(history),
-        judge_ownership(history, limits),
-        judge_answers(history, limits),
-        judge_epochs(history, limits),
-        judge_recovery(history, limits),
-    )
+    rules: dict[str, Callable[[], Findings]] = {
+        "commits": lambda: judge_commits(history),
+        "ownership": lambda: judge_ownership(history, limits),
+        "answers": lambda: judge_answers(history, limits),
+        "epochs": lambda: judge_epochs(history, limits),
+        "recovery": lambda: judge_recovery(history, limits),
+    }
+    findings = []
+    for rule, find in rules.items():
+        on_rule(rule)
+        findings.append(find())
     violations = [violation for each in findings for violation in each.violations]
     return Verdict(
         tuple(violations[:TOLD_MAX]),

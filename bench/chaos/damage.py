@@ -1,4 +1,4 @@
-"""What a bad disk, a bad cable or a bad day does to the files of a replica that is down."""
+"""What a bad disk, a bad cable or a bad day does to the files of a replica that does not run."""
 
 from __future__ import annotations
 

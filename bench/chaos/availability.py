@@ -1,0 +1,119 @@
+"""What each fault did to the groups, by what their clients were answered.
+
+PURE. All that happens between the beginning of one fault and the next is put down to the first: faults come
+one at a time, with time between them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from bench.swarm.figures import Figures
+from storage.history.calls import CONSUMER, NEVER, Call, Fault, History
+from storage.history.judge.findings import ERRORS_OF_MOVING
+
+BEFORE: Final = -1
+
+
+class Harm(NamedTuple):
+    """What one fault did to one group."""
+
+    kind: str
+    fault: int
+    """Its number in its history."""
+    group_id: str
+    without_us: int = 0
+    """Time in which its requests failed or stalled, and none was served."""
+    refused: int = 0
+    """Requests that were told to come back, or whose answer was lost."""
+    members_lost: int = 0
+    """Members that heard that they were some no longer."""
+    rebalances: int = 0
+    """Not those of a group whose members came or went by themselves meanwhile."""
+
+
+class Availability(NamedTuple):
+    """Of one history."""
+
+    faults: tuple[Fault, ...]
+    """By time."""
+    groups: int
+    harms: tuple[Harm, ...]
+    """Of the groups that felt a fault."""
+
+
+def availability(history: History, figures: Figures) -> Availability:
+    """`figures` are those of the same history."""
+    faults = sorted(history.faults, key=lambda fault: fault.began_us)
+    windows = _Windows(faults)
+    found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    for gap in figures.gaps:
+        number = windows.most_of(gap.began_us, gap.ended_us)
+        if number is not None and gap.is_served_again:
+            began_us = max(gap.began_us, faults[number].began_us)
+            found[number, gap.group_id]["without_us"] += gap.ended_us - began_us
+    for call in history.calls:
+        if call.group_id and call.ended_us != NEVER and _has_failed(call):
+            found[windows.at(call.ended_us), call.group_id]["refused"] += 1
+    for loss in figures.losses:
+        found[windows.at(loss.at_us), loss.group_id]["members_lost"] += 1
+    restless = {(windows.at(at_us), group_id) for at_us, group_id in _own_changes(history)}
+    for each in figures.rebalances:
+        if (windows.at(each.began_us), each.group_id) not in restless:
+            found[windows.at(each.began_us), each.group_id]["rebalances"] += 1
+    harms = [
+        Harm(faults[number].kind, number, group_id, **counts)
+        for (number, group_id), counts in found.items()
+        if number != BEFORE
+    ]
+    return Availability(tuple(faults), len(figures.groups), tuple(sorted(harms, key=lambda harm: harm[1:3])))
+
+
+class _Windows:
+    """Which fault a moment is put down to, by its number; BEFORE the first there is none."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self._starts = [fault.began_us for fault in faults]
+
+    def at(self, at_us: int) -> int:
+        return bisect_right(self._starts, at_us) - 1
+
+    def most_of(self, since_us: int, until_us: int) -> int | None:
+        """In whose time most of a span lies: a request that a fault loses may have been sent before it."""
+        edges = [since_us, *self._starts[self.at(since_us) + 1 : self.at(until_us) + 1], until_us]
+        lengths = [end - start for start, end in pairwise(edges)]
+        number = self.at(since_us) + lengths.index(max(lengths))
+        return None if number == BEFORE else number
+
+
+def _has_failed(call: Call) -> bool:
+    codes = (call.error_code, *(offset.error_code for offset in call.offsets))
+    return not call.is_answered or not ERRORS_OF_MOVING.isdisjoint(codes)
+
+
+def _own_changes(history: History) -> Iterator[tuple[int, str]]:
+    """When, and in which group, the swarm had members come and go, or topics grow."""
+    gone = {row.client: row.at_us for row in history.gone}
+    away: set[str] = set()
+    last: dict[str, Call] = {}
+    for call in history.calls:
+        if not call.group_id:
+            continue
+        if call.client not in last or call.client in away:
+            yield call.sent_us, call.group_id
+        last[call.client] = call
+        away.discard(call.client)
+        if call.api == "LeaveGroup" or (call.protocol == CONSUMER and call.epoch in (-1, -2)):
+            away.add(call.client)
+            yield call.sent_us, call.group_id
+    for client, at_us in gone.items():
+        if client in last:
+            yield at_us, last[client].group_id
+            yield at_us + last[client].session_timeout_ms * 1_000, last[client].group_id
+    groups = {call.group_id for call in last.values()}
+    for topic in history.topics:
+        yield from ((topic.at_us, group_id) for group_id in groups)

@@ -1,0 +1,48 @@
+"""What a fault is: something that is done to a tier, and undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from bench.chaos.site import Site
+
+SAFE: Final = "minority"
+"""Leaves every Raft group a majority: service must go on."""
+OUTAGE: Final = "majority"
+"""Takes a majority away for a while: service stops, nothing acknowledged is lost."""
+
+
+class Injury(NamedTuple):
+    """A fault that has begun."""
+
+    target: str
+    """As "partition-3-1 (leader)"."""
+    undo: Callable[[], None]
+    """Ends it: thaws, heals, starts anew. May take long; raises if the tier cannot be mended."""
+    silences: bool = False
+    """While it lasts connections may stay open without an answer."""
+    detail: str = ""
+    killed: int = 0
+    """Processes that it ended: what `--kills` counts."""
+
+
+class NothingToHit(Exception):
+    """The tier has no such target right now; another fault is tried."""
+
+
+class FaultKind(Protocol):
+    """One kind; stateless. `name` is what scenarios and reports say ("kill-leader")."""
+
+    name: str
+    about: str
+    """One sentence for `groupd chaos list`."""
+    reach: str
+    """SAFE or OUTAGE."""
+    needs: frozenset[str]
+    """What the site must have: "own" (a throw-away tier), "ray-nodes", "proxy", "injection" (fault file),
+    "tmpfs"."""
+
+    def begin(self, site: Site, chance: Random, for_s: float) -> Injury: ...

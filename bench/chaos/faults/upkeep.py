@@ -1,0 +1,167 @@
+"""What is no breakdown and must not hurt: leaders that move, a rolling restart, a clock that was set."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from actors.runtime import ActorCallError
+from bench.chaos.fault import SAFE, FaultKind, Injury, NothingToHit
+from bench.chaos.faults import aims
+from bench.chaos.site import Actor, Site, process, send, until
+from storage.injected import ClockFault, Faults
+
+MOVE_INTERVAL_S: Final = 2.0
+CALL_TIMEOUT_S: Final = 10.0
+BACK_TIMEOUT_S: Final = 60.0
+NODE_TIMEOUT_S: Final = 120.0
+AHEAD_MS: Final = (-3_600_000, 3_600_000)
+"""An hour, as a wrong time zone. More would end offsets that nobody uses, in Kafka as here."""
+
+
+class Work:
+    """Something that goes on in a thread until it is done or told to end. What it raises is raised by `end`
+    to whoever waits for it."""
+
+    def __init__(self, work: Callable[[threading.Event], None], name: str) -> None:
+        self._stop = threading.Event()
+        self._problem: Exception | None = None
+        self._work = work
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Tell it to end, and wait until it has."""
+        self._stop.set()
+        self._thread.join()
+        if self._problem is not None:
+            raise self._problem
+
+    def _run(self) -> None:
+        try:
+            self._work(self._stop)
+        except Exception as problem:
+            self._problem = problem
+
+
+@dataclass(slots=True, kw_only=True)
+class MoveLeaders:
+    """As `groupd leaders move`, again and again."""
+
+    name: str = "leaders-move"
+    about: str = f"Every {MOVE_INTERVAL_S:.0f} s the leadership of a partition is handed to another replica."
+    reach: str = SAFE
+    needs: frozenset[str] = frozenset()
+
+    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+        first = aims.one_leader(site, chance)
+        _move(site, first)
+
+        def work(stop: threading.Event) -> None:
+            while not stop.wait(MOVE_INTERVAL_S):
+                with suppress(NothingToHit):  # in between, nobody leads
+                    _move(site, aims.one_leader(site, chance))
+
+        return Injury(f"{first.label} and others", Work(work, "moving leaders").end)
+
+
+def _move(site: Site, leader: Actor, to_replica: int | None = None) -> bool:
+    """False if it cannot hand over now."""
+    with suppress(ActorCallError, TimeoutError):
+        return bool(site.call(leader.name, "move_leadership", to_replica, timeout_s=CALL_TIMEOUT_S))
+    return False
+
+
+@dataclass(slots=True, kw_only=True)
+class RollingRestart:
+    """Node by node: its actors are stopped as an upgrade stops them, and started anew by Ray."""
+
+    name: str = "rolling-restart"
+    about: str = "All actors of one node after the other are stopped and started anew."
+    reach: str = SAFE
+    needs: frozenset[str] = frozenset()
+
+    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+        """Undone when the last node is back, however long that takes."""
+        nodes = [node.node_id for node in site.spec.nodes]
+
+        def work(stop: threading.Event) -> None:
+            for node in nodes:
+                _restart(site, node)
+
+        return Injury(f"nodes {', '.join(map(str, nodes))}", Work(work, "rolling restart").end)
+
+
+def _restart(site: Site, node_id: int) -> None:
+    before = {actor.name: actor.pid for actor in site.actors() if actor.node_id == node_id}
+    for name in before:
+        with suppress(ActorCallError, TimeoutError, NothingToHit):
+            site.call(name, "stop", timeout_s=CALL_TIMEOUT_S)
+        with suppress(NothingToHit):
+            site.ray_kill(name, no_restart=False)
+
+    def is_back() -> bool:
+        now = {actor.name: actor.pid for actor in site.actors()}
+        return all(now.get(name, pid) != pid for name, pid in before.items())
+
+    until(is_back, f"the actors of node {node_id} are started anew", BACK_TIMEOUT_S)
+    site.wait_until_whole(NODE_TIMEOUT_S)
+
+
+@dataclass(slots=True, kw_only=True)
+class ClockJump:
+    """The wall clock matters when a process starts: so the replica starts with the wrong time, and is given
+    the lead; in the end it starts with the right one."""
+
+    name: str = "clock-jump"
+    about: str = "A replica starts with a wall clock that is an hour off, and leads."
+    reach: str = SAFE
+    needs: frozenset[str] = frozenset({"injection"})
+
+    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+        hit = aims.one_leader(site, chance)
+        ahead_ms = chance.choice(AHEAD_MS)
+        end = site.fault_file.add(Faults(clocks=(ClockFault(hit.name, ahead_ms),)))
+        try:
+            _start_anew(site, hit)
+            _give_lead(site, hit)
+        except BaseException:
+            end()
+            raise
+
+        def undo() -> None:
+            end()
+            for actor in site.actors():
+                if actor.name == hit.name:
+                    send(process(actor.pid), signal.SIGKILL)
+
+        return Injury(hit.label, undo, detail=f"{ahead_ms / 3_600_000:+.0f} h")
+
+
+def _start_anew(site: Site, hit: Actor) -> None:
+    send(process(hit.pid), signal.SIGKILL)
+
+    def is_back() -> bool:
+        return any(a.name == hit.name and a.pid != hit.pid and a.is_up for a in site.actors())
+
+    until(is_back, f"{hit.name} is back", BACK_TIMEOUT_S)
+
+
+def _give_lead(site: Site, hit: Actor) -> None:
+    """The tier may have done it itself: leaders return to their preferred places."""
+    assert hit.group is not None, "a replica has a group"
+    group = hit.group
+
+    def leads() -> bool:
+        leader = site.leader(group)
+        return leader is not None and (leader.name == hit.name or _move(site, leader, hit.replica_id))
+
+    until(leads, f"{hit.name} leads", BACK_TIMEOUT_S)
+
+
+KINDS: tuple[FaultKind, ...] = (MoveLeaders(), RollingRestart(), ClockJump())

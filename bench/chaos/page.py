@@ -1,0 +1,85 @@
+"""What a chaos run adds to the page of a swarm, and its own page over all of its parts.
+
+PURE, but for the plots' library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from bench.chaos import table
+from bench.swarm import charts, sections
+from bench.swarm import page as pages
+from bench.swarm.charts import Line
+from bench.swarm.figures import Figures
+from bench.swarm.page import Headline, Section
+
+if TYPE_CHECKING:
+    from bench.chaos.availability import Availability
+    from bench.chaos.report import Outcome, PartReport
+
+VIOLATIONS_MAX: Final = 20
+
+
+def availability(found: Sequence[Availability]) -> Section:
+    """By kind of fault, of one part or of all."""
+    rows = table.rows(found)
+    notes = "; ".join(f"{name}: {what}" for name, what in table.HEADINGS if what)
+    html = pages.table([name for name, _ in table.HEADINGS], [table.cells(row) for row in rows])
+    dots_ms = table.dots_ms(rows, found)
+    drawn = [charts.dots("Without service, of the groups hit", dots_ms)] if dots_ms else []
+    return Section("Availability by fault", html + pages.note(f"{notes}.") + pages.plots(drawn))
+
+
+def course(part: str, figures: Figures) -> list[str]:
+    """Plots of one part, second by second, with its faults behind."""
+    told, behind = figures.seconds, sections.bands(figures)
+    refused, lost = (
+        Line(name, values, colour, is_peak=True)
+        for name, values, colour in (
+            ("refused", told.refused_s, charts.ORANGE),
+            ("lost", told.lost_s, charts.RED),
+        )
+    )
+    without = Line("groups", told.without_coordinator, charts.RED, is_peak=True)
+    return [
+        charts.over_time(
+            f"{part}: requests refused and lost, a second", [refused, lost], told.step_s, behind
+        ),
+        charts.over_time(f"{part}: groups without service", [without], told.step_s, behind),
+    ]
+
+
+def page(outcome: Outcome, parts: Sequence[PartReport]) -> str:
+    """Of the whole run."""
+    state = outcome.state
+    broken = sum(outcome.verdict.by_rule.values())
+    verdict = "No promise was broken" if outcome.is_fine else f"{broken:,} promises broken"
+    if not broken and state.unmended:
+        verdict = "The tier did not come back"
+    headline = Headline(
+        title=f"Chaos: {state.scenario.name}",
+        about=f"{state.scenario.about} groupd {state.version} · {outcome.done}",
+        verdict=verdict if parts else "Nothing was seen",
+        is_fine=outcome.is_fine and bool(parts),
+        because=outcome.summary,
+        words=(*state.words, *state.unmended),
+    )
+    return pages.page(headline, _sections(outcome, parts))
+
+
+def _sections(outcome: Outcome, parts: Sequence[PartReport]) -> Iterator[Section]:
+    told = outcome.verdict.violations[:VIOLATIONS_MAX]
+    if told:
+        rows = [(each.rule, each.group_id, each.text) for each in told]
+        yield Section("Broken promises", pages.table(("rule", "group", "what"), rows, text=(2,)))
+    if outcome.rows:
+        yield availability([part.found for part in parts])
+    links = "".join(
+        f'<p><a href="{escape(part.page)}">{escape(part.name)}</a>: {escape(part.verdict.summary)}</p>'
+        for part in parts
+    )
+    if parts:
+        yield Section("Parts", links + pages.plots(plot for part in parts for plot in part.course))

@@ -1,0 +1,160 @@
+"""One part of a chaos run: a swarm on a tier, and the schedule's next faults until the part's time is up."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Final, Protocol
+
+from bench.chaos.fault import FaultKind, Injury, NothingToHit
+from bench.chaos.schedule import Step
+from bench.chaos.site import Site
+from bench.chaos.state import State
+from bench.chaos.swarm_process import END_TIMEOUT_S, CouldNotRun, SwarmProcess
+from storage.history.call_files import CallWriter
+from storage.history.calls import Fault
+
+POLL_S: Final = 0.2
+FAULTS_FILE: Final = "faults.calls"
+UNDER_WAY: Final = "under way"
+"""Detail of a fault that has not ended yet."""
+
+
+class NotMended(Exception):
+    """A fault could not be undone, or the tier did not come back after it; says which and why."""
+
+
+class Show(Protocol):
+    """Whoever looks on."""
+
+    def now(self, what: str) -> None:
+        """What is going on."""
+
+    def met(self, step: Step, fault: Fault) -> None:
+        """A fault is over."""
+
+    def went_on(self, state: State) -> None:
+        """The run has come further."""
+
+
+class Part:
+    """Carries the schedule on, from where the run is."""
+
+    def __init__(
+        self, site: Site, kinds: Mapping[str, FaultKind], state: State, directory: Path, show: Show
+    ) -> None:
+        self._site = site
+        self._kinds = kinds
+        self._state = state
+        self._directory = directory
+        self._show = show
+
+    def play(self, swarm: SwarmProcess, schedule: Iterator[Step], part_s: float) -> None:
+        """Faults, then the time to recover, then the swarm's end. Raises CouldNotRun, NotMended."""
+        run_id = swarm.wait_until_begun()
+        began_s = time.monotonic()
+        scenario = self._state.scenario
+        lasted_s = self._state.lasted_s
+        with _Recorder(swarm.directory / FAULTS_FILE, run_id) as recorder:
+            self._wait(swarm, began_s + scenario.settle_s, "members join")
+            for step in schedule:
+                faults_end_s = began_s + part_s - scenario.recovery_s
+                if self._is_done or time.monotonic() + step.for_s > faults_end_s:
+                    break
+                self._meet(step, recorder)
+                self._came_to(step.number + 1, lasted_s + time.monotonic() - began_s)
+                self._mend()
+                self._wait(swarm, min(time.monotonic() + step.breath_s, faults_end_s), "the tier breathes")
+            end_s = began_s + part_s
+            if self._is_done:
+                end_s = min(end_s, time.monotonic() + scenario.recovery_s)
+            self._wait(swarm, end_s, "the tier recovers", may_end=True)
+        self._came_to(self._state.steps, lasted_s + time.monotonic() - began_s)
+        self._show.now("the swarm ends")
+        if not self._is_done:
+            swarm.wait(END_TIMEOUT_S)  # its time is up as well
+        swarm.stop()
+
+    @property
+    def _is_done(self) -> bool:
+        scenario = self._state.scenario
+        return scenario.kills is not None and self._state.killed >= scenario.kills
+
+    def _came_to(self, steps: int, lasted_s: float) -> None:
+        self._state.steps = steps
+        self._state.lasted_s = lasted_s
+        self._state.write(self._directory)
+        self._show.went_on(self._state)
+
+    def _meet(self, step: Step, recorder: _Recorder) -> None:
+        """The step's kind of fault, or the next one that finds something to hit."""
+        for name in step.kinds:
+            began_us = time.monotonic_ns() // 1_000
+            self._show.now(name)
+            try:
+                injury = self._kinds[name].begin(self._site, Random(step.seed), step.for_s)
+            except NothingToHit:
+                continue
+            except Exception as error:
+                raise NotMended(f"{name} could not begin: {error}") from error
+            recorder.begun(name, injury, began_us, step.for_s)
+            self._state.killed += injury.killed
+            self._show.now(f"{name}: {injury.target}")
+            try:
+                time.sleep(max(0.0, step.for_s - (time.monotonic() - began_us / 1e6)))
+            finally:
+                try:
+                    injury.undo()
+                except Exception as error:
+                    raise NotMended(f"{name} of {injury.target}: {error}") from error
+                finally:
+                    self._show.met(step, recorder.ended(name, injury, began_us))
+            return
+        raise NotMended(f"step {step.number} finds nothing that it could hit")
+
+    def _mend(self) -> None:
+        self._show.now("the tier mends")
+        try:
+            self._site.wait_until_whole()
+        except TimeoutError as error:
+            raise NotMended(str(error)) from None
+
+    def _wait(self, swarm: SwarmProcess, until_s: float, what: str, *, may_end: bool = False) -> None:
+        self._show.now(what)
+        while (left_s := until_s - time.monotonic()) > 0:
+            if swarm.wait(min(left_s, POLL_S)):
+                if may_end:
+                    return
+                raise CouldNotRun(f"the swarm ended before its time: {swarm.last_words()}")
+
+
+class _Recorder:
+    """Writes `faults.calls`: a row when a fault begins, so that whoever ends us leaves it there, and one when
+    it has ended."""
+
+    def __init__(self, path: Path, run_id: str) -> None:
+        self._writer = CallWriter(path, run_id)
+
+    def __enter__(self) -> _Recorder:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with contextlib.suppress(OSError):
+            self._writer.end(time.monotonic_ns() // 1_000)
+
+    def begun(self, kind: str, injury: Injury, began_us: int, for_s: float) -> None:
+        ended_us = began_us + int(for_s * 1e6)
+        self._write(Fault(kind, injury.target, began_us, ended_us, injury.silences, UNDER_WAY))
+
+    def ended(self, kind: str, injury: Injury, began_us: int) -> Fault:
+        now_us = time.monotonic_ns() // 1_000
+        fault = Fault(kind, injury.target, began_us, now_us, injury.silences, injury.detail)
+        self._write(fault)
+        return fault
+
+    def _write(self, fault: Fault) -> None:
+        self._writer.write(fault)
+        self._writer.flush()

@@ -1,0 +1,152 @@
+"""The report of a chaos run: verdict and availability over all of its parts, from its directory."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rich.console import Console
+
+from bench.chaos import page, table
+from bench.chaos.availability import Availability, availability
+from bench.chaos.state import State, read
+from bench.swarm.figures import Figures
+from bench.swarm.report import PAGE, RESULTS, Addition, NothingToReport
+from bench.swarm.report import report as swarm_report
+from cluster.cli.common import columns
+from storage.history.calls import History
+from storage.history.judge.verdict import TOLD_MAX, Verdict
+
+COURSES_MAX: Final = 4
+"""Parts whose course is drawn; the pages of all of them have more."""
+
+
+TOLD_HERE_MAX: Final = 5
+"""Violations on the terminal; the page has more."""
+
+
+class PartReport(NamedTuple):
+    """Of one part."""
+
+    name: str
+    page: str
+    """Of its swarm, from the report's directory."""
+    verdict: Verdict
+    found: Availability
+    course: list[str]
+    """Plots."""
+
+
+class Outcome(NamedTuple):
+    """What came out of a run."""
+
+    state: State
+    verdict: Verdict
+    rows: list[table.Row]
+    page: Path
+    parts: int
+    """That could be judged."""
+
+    @property
+    def is_fine(self) -> bool:
+        """No promise was broken, and the tier came back after every fault."""
+        return self.verdict.is_fine and not self.state.unmended
+
+    @property
+    def could_not_run(self) -> bool:
+        """Something else came between, or nothing was seen."""
+        return bool(self.state.words) or not self.parts
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        if not self.parts:
+            return "nothing was seen that could be judged"
+        return self.verdict.summary
+
+    @property
+    def done(self) -> str:
+        """How far the run came."""
+        state = self.state
+        end = "" if state.is_finished else "; not finished"
+        parts = f" and {state.parts} parts" if state.parts > 1 else ""
+        minutes = f"{state.lasted_s / 60:,.1f} minutes{parts}"
+        return (
+            f"{state.steps:,} faults, {state.killed:,} processes killed, in {minutes}, seed {state.seed}{end}"
+        )
+
+    def tell(self, console: Console) -> None:
+        """To a person."""
+        if self.rows:
+            headings = [name for name, _ in table.HEADINGS]
+            for line in columns([headings, *map(table.cells, self.rows)]):
+                console.print(line, soft_wrap=True, markup=False)
+        console.print(self.done, soft_wrap=True)
+        for words in self.state.words:
+            console.print(words, style="yellow", soft_wrap=True, markup=False)
+        for words in self.state.unmended:
+            console.print(
+                f"The tier did not come back: {words}", style="bold red", soft_wrap=True, markup=False
+            )
+        for violation in self.verdict.violations[:5]:
+            console.print(
+                f"{violation.rule}, {violation.group_id}: {violation.text}", soft_wrap=True, markup=False
+            )
+        style = "bold green" if self.is_fine and self.parts else "bold red"
+        console.print(self.summary, style=style, soft_wrap=True, markup=False)
+        console.print(f"Report: {self.page}", soft_wrap=True, markup=False)
+
+
+def report(directory: Path, console: Console | None = None) -> Outcome:
+    """Judge every part and write report.html and report.json; `console` shows the progress. Raises NoRun."""
+    state = read(directory)
+    parts: list[PartReport] = []
+    words = list(state.words)
+    for number in range(1, state.parts + 1):
+        try:
+            here = state.part(directory, number)
+            parts.append(_part(here, console, with_course=number <= COURSES_MAX))
+        except (OSError, NothingToReport) as error:
+            words.append(f"part {number} cannot be judged: {error}")
+    state = state.model_copy(update={"words": words})
+    rows = table.rows(part.found for part in parts)
+    outcome = Outcome(state, total([part.verdict for part in parts]), rows, directory / PAGE, len(parts))
+    outcome.page.write_text(page.page(outcome, parts), encoding="utf-8")
+    (directory / RESULTS).write_text(json.dumps(_plain(outcome), indent=2) + "\n", encoding="utf-8")
+    return outcome
+
+
+def _part(directory: Path, console: Console | None, *, with_course: bool) -> PartReport:
+    found: list[Availability] = []
+
+    def more(history: History, figures: Figures) -> Addition:
+        found.append(availability(history, figures))
+        return Addition(sections=(page.availability(found),))
+
+    judged = swarm_report(directory, console=console, more=more)
+    course = page.course(directory.name, judged.figures) if with_course else []
+    where = f"{directory.name}/{judged.page.name}"
+    return PartReport(directory.name, where, judged.verdict, found[0], course)
+
+
+def total(verdicts: list[Verdict]) -> Verdict:
+    """Of all parts."""
+    by_rule: Counter[str] = Counter()
+    judged: Counter[str] = Counter()
+    for verdict in verdicts:
+        by_rule.update(verdict.by_rule)
+        judged.update(verdict.judged)
+    violations = [violation for verdict in verdicts for violation in verdict.violations]
+    return Verdict(tuple(violations[:TOLD_MAX]), dict(by_rule), dict(judged))
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "summary": outcome.summary,
+        "is_fine": outcome.is_fine,
+        "run": outcome.state.model_dump(mode="json"),
+        "verdict": outcome.verdict.plain(),
+        "availability": [row.plain() for row in outcome.rows],
+    }

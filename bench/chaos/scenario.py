@@ -1,0 +1,110 @@
+"""What a chaos scenario's file says: which swarm, which faults how often, for how long.
+
+about = "Every kind of fault, one after the other."
+swarm = "chaos"            # a scenario of `groupd swarm`, or a file beside this one
+minutes = 5                # of the whole run; or kills = 1000
+[faults]                   # how often in each round; without this table each kind once
+kill-leader = 2
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from bench.swarm import scenario_errors, toml_lines
+from bench.swarm.scenario_errors import BadScenario
+
+SCENARIOS: Final = Path(__file__).with_name("scenarios")
+SUFFIX: Final = ".toml"
+
+
+def _span(said: Any) -> Any:
+    match said:
+        case [int() | float() as least, int() | float() as most] if 0 <= least <= most:
+            return said
+    raise ValueError(f"{said!r} is not allowed: two numbers of seconds are expected, as [1, 4]: from, to")
+
+
+Span = Annotated[tuple[float, float], BeforeValidator(_span)]
+"""Seconds, at least and at most."""
+
+
+class Scenario(BaseModel):
+    """One file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    about: str
+    swarm: str
+    minutes: float | None = Field(default=None, gt=0)
+    """Of the whole run, the calm before and after the faults included."""
+    kills: int | None = Field(default=None, gt=0)
+    """Processes that are to be killed, however long that takes."""
+    settle_s: float = Field(default=15, ge=0)
+    """From the swarm's start to the first fault."""
+    fault_s: Span = (1, 4)
+    """How long a fault lasts that can be undone."""
+    breath_s: Span = (4, 7)
+    """Between the end of a fault and the next one."""
+    recovery_s: float = Field(default=25, ge=0)
+    """After the last fault, until the swarm ends: all groups have to be stable by then."""
+    part_minutes: float = Field(default=30, gt=0)
+    """A longer run goes on with a new swarm: the judge reads one part's history at a time."""
+    ray_nodes: bool = False
+    """Each node of a throw-away tier is in a Ray node of its own."""
+    tier: tuple[str, ...] = ()
+    """Flags of `groupd up` for a throw-away tier."""
+    faults: dict[str, Annotated[int, Field(ge=0)]] | None = None
+    """Kind: how often in each round. None: each kind that there is, once."""
+
+    @model_validator(mode="after")
+    def _ends(self) -> Scenario:
+        if (self.minutes is None) == (self.kills is None):
+            raise ValueError("either minutes or kills is to be given")
+        if self.faults is not None and not any(self.faults.values()):
+            raise ValueError("faults: no kind is to be met")
+        return self
+
+
+def names() -> list[str]:
+    """Of the ready ones."""
+    return sorted(path.stem for path in SCENARIOS.glob(f"*{SUFFIX}"))
+
+
+def load(name_or_path: str, kinds: Iterable[str]) -> Scenario:
+    """A ready one, or a file's; `kinds` are the faults that there are. Raises BadScenario."""
+    path = Path(name_or_path)
+    if path.suffix != SUFFIX and len(path.parts) == 1:
+        if name_or_path not in names():
+            hint = scenario_errors.hint(name_or_path, names())
+            raise BadScenario(f"{name_or_path}: there is no such scenario; {hint}, or a {SUFFIX} file")
+        path = SCENARIOS / f"{name_or_path}{SUFFIX}"
+    try:
+        scenario = parse(path.read_text(encoding="utf-8"), str(path), kinds)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadScenario(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    beside = path.with_name(scenario.swarm)
+    return scenario.model_copy(update={"swarm": str(beside)}) if beside.is_file() else scenario
+
+
+def parse(text: str, file: str, kinds: Iterable[str]) -> Scenario:
+    """What a file's text says. Raises BadScenario."""
+    try:
+        said = tomllib.loads(text)
+        scenario = Scenario.model_validate({"name": Path(file).stem, **said})
+    except tomllib.TOMLDecodeError as error:
+        raise BadScenario(scenario_errors.no_toml(file, str(error))) from None
+    except ValidationError as error:
+        raise BadScenario(scenario_errors.words(file, text, said, error, {(): Scenario})) from None
+    for kind in scenario.faults or ():
+        if kind not in kinds:
+            line = toml_lines.line_of(toml_lines.lines(text), ("faults", kind))
+            hint = scenario_errors.hint(kind, sorted(kinds))
+            raise BadScenario(f"{file}:{line}: faults.{kind}: there is no such fault; {hint}")
+    return scenario

@@ -1,0 +1,55 @@
+"""Which fault comes when, and for how long: decided by scenario and seed alone.
+
+PURE. Faults come one at a time, each followed by time to breathe: so there are never two of them that take
+a majority away, and what clients felt has one cause. They come in rounds: every kind as often as the scenario
+says, in a new order each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Final, NamedTuple
+
+from bench.chaos.fault import OUTAGE
+from bench.chaos.scenario import Scenario
+
+LONGER_AFTER_AN_OUTAGE: Final = 1.5
+"""Times the breathing time: everybody has to come back."""
+
+
+class Step(NamedTuple):
+    """One fault."""
+
+    number: int
+    """From 0 on, of the whole schedule."""
+    kinds: tuple[str, ...]
+    """What is to happen, then what happens instead if there is nothing to hit."""
+    for_s: float
+    breath_s: float
+    """Afterwards."""
+    seed: int
+    """Of the fault's own choices."""
+
+
+def steps(scenario: Scenario, reaches: Mapping[str, str], seed: int) -> Iterator[Step]:
+    """All faults of a run, without end. `reaches`: the kinds that can be had, each with its reach."""
+    frequencies = scenario.faults or dict.fromkeys(reaches, 1)
+    one_round = [kind for kind in sorted(reaches) for _ in range(frequencies.get(kind, 0))]
+    if not one_round:
+        return
+    chance = Random(f"{scenario.name} {seed}")
+    number = 0
+    while True:
+        order = chance.sample(one_round, len(one_round))
+        for kind in order:
+            others = sorted(set(one_round) - {kind})
+            breath_s = chance.uniform(*scenario.breath_s)
+            yield Step(
+                number,
+                (kind, *chance.sample(others, len(others))),
+                for_s=round(chance.uniform(*scenario.fault_s), 3),
+                breath_s=round(breath_s * (LONGER_AFTER_AN_OUTAGE if reaches[kind] == OUTAGE else 1), 3),
+                seed=chance.getrandbits(32),
+            )
+            number += 1

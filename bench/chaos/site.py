@@ -1,0 +1,286 @@
+"""A tier under attack: who runs where, how they are hit, and whether the tier is whole.
+
+It asks the actors through Ray, by handles that it keeps: a look takes milliseconds, and works while Ray's
+GCS is frozen. One process has one site at a time, because it has one Ray.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import psutil
+
+from actors import runtime
+from actors.runtime import ActorCallError
+from actors.spec import CONTROLLER_GROUP, TierSpec
+from bench.chaos.fault import NothingToHit
+from bench.chaos.fault_file import FaultFile
+from bench.chaos.proxy import Proxy
+from bench.chaos.ray_nodes import RayNodes
+from cluster import lifecycle, tier_file
+from cluster.actor_plan import ActorPlan, actors_of
+from cluster.cli.screen import summary
+from cluster.repair import Status, leader_of
+
+LOOK_TIMEOUT_S: Final = 1.0
+"""Who does not answer within this is frozen, starting or gone."""
+LOOK_INTERVAL_S: Final = 0.1
+WHOLE_TIMEOUT_S: Final = 120.0
+"""A disk that failed is tried again after half a minute, and a damaged replica is built anew."""
+
+
+class Actor(NamedTuple):
+    """One actor that answered."""
+
+    name: str
+    group: str | None
+    """Its Raft group; None: a broker."""
+    replica_id: int
+    """A broker's is its node's."""
+    node_id: int
+    pid: int
+    leads: bool
+    is_up: bool
+    """It takes part in its group; of a broker: it complains of nothing."""
+
+    @property
+    def label(self) -> str:
+        """As reports name it."""
+        return f"{self.name} (leader)" if self.leads else self.name
+
+
+class Site:
+    """Made by `bench.chaos.sites`. All methods but `close` may be called from several threads."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        fault_file: FaultFile | None = None,
+        proxy: Proxy | None = None,
+        ray_nodes: RayNodes | None = None,
+        is_own: bool = False,
+        small_disk: Path | None = None,
+    ) -> None:
+        """Attaches to the tier that runs in `data_dir`. Raises TierError."""
+        self.data_dir = data_dir
+        tier, running = tier_file.require_running(data_dir)
+        self._ray_environment = _ray_environment()
+        lifecycle.attach_to(data_dir, tier, running)
+        self.bootstrap = ",".join(f"{node.host}:{node.clients_port}" for node in tier.nodes)
+        """What clients are to be given: it leads through the proxy if there is one."""
+        self.namespace = tier.namespace
+        self.driver_pid = running.pid
+        """Of the process that keeps the tier; None: it lives in a Ray cluster of its own."""
+        self.small_disk = small_disk
+        """A file system of which the data directory is the only user."""
+        self._fault_file = fault_file
+        self._proxy = proxy
+        self._ray_nodes = ray_nodes
+        self._is_own = is_own
+        self._handles: dict[str, runtime.Handle] = {}
+        self._guard = threading.Lock()
+        self.gcs_is_deaf = False
+        """Then no actor is looked up by its name: that would wait for Ray's GCS."""
+
+    @property
+    def has(self) -> frozenset[str]:
+        """What kinds of faults may need of it."""
+        there = {
+            "own": self._is_own,
+            "injection": self._fault_file is not None,
+            "proxy": self._proxy is not None,
+            "ray-nodes": self._ray_nodes is not None,
+            "tmpfs": self.small_disk is not None,
+        }
+        return frozenset(name for name, is_there in there.items() if is_there)
+
+    @property
+    def fault_file(self) -> FaultFile:
+        assert self._fault_file is not None, "the fault needs injection"
+        return self._fault_file
+
+    @property
+    def proxy(self) -> Proxy:
+        assert self._proxy is not None, "the fault needs a proxy"
+        return self._proxy
+
+    @property
+    def ray_nodes(self) -> RayNodes:
+        assert self._ray_nodes is not None, "the fault needs Ray nodes"
+        return self._ray_nodes
+
+    def close(self) -> None:
+        """Let go of the tier, which runs on."""
+        runtime.shutdown()
+        # Attaching sets variables, the way to this Ray's token among them: nothing for the next one.
+        for name in _ray_environment():
+            del os.environ[name]
+        os.environ.update(self._ray_environment)
+
+    # Looking.
+
+    @property
+    def spec(self) -> TierSpec:
+        """Where everybody should be now."""
+        tier, running = tier_file.require_running(self.data_dir)
+        return lifecycle.spec_of(tier, self.data_dir, running)
+
+    def statuses(self, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, Status]:
+        """What every actor says of itself, by name; {"dead": why} of those that do not answer."""
+        return self._ask(actors_of(self.spec), timeout_s)
+
+    def actors(self) -> list[Actor]:
+        """Those that answer now, leaders of each group marked."""
+        plans = actors_of(self.spec)
+        statuses = self._ask(plans, LOOK_TIMEOUT_S)
+        groups = {plan.group for plan in plans if plan.group is not None}
+        leaders = {
+            group: leader_of(statuses[plan.name] for plan in plans if plan.group == group) for group in groups
+        }
+        return [
+            _actor(plan, statuses[plan.name], leaders.get(plan.group or ""))
+            for plan in plans
+            if statuses[plan.name].get("pid")
+        ]
+
+    def replicas(self) -> list[Actor]:
+        """Of the offsets partitions."""
+        return [actor for actor in self.actors() if actor.group not in (None, CONTROLLER_GROUP)]
+
+    def copies(self, group: str) -> list[Actor]:
+        """The replicas of one group that answer, its leader first."""
+        found = [actor for actor in self.actors() if actor.group == group]
+        return sorted(found, key=lambda actor: not actor.leads)
+
+    def leader(self, group: str) -> Actor | None:
+        return next((actor for actor in self.copies(group) if actor.leads), None)
+
+    def is_whole(self) -> bool:
+        """As `groupd status` has it: each group has its leader and all its members, nobody complains. And
+        no actor is frozen."""
+        return bool(self.summary()["healthy"])
+
+    def summary(self) -> dict[str, Any]:
+        """What `groupd status --json` prints."""
+        tier, _ = tier_file.require_running(self.data_dir)
+        return summary(tier, self.data_dir, self.statuses())
+
+    def wait_until_whole(self, timeout_s: float = WHOLE_TIMEOUT_S) -> float:
+        """Seconds that it took. Raises TimeoutError that names who is not well."""
+        began = time.monotonic()
+        while not self.is_whole():
+            if time.monotonic() - began > timeout_s:
+                raise TimeoutError(f"not whole after {timeout_s:g} s: {self.complaints()}")
+            time.sleep(LOOK_INTERVAL_S)
+        return time.monotonic() - began
+
+    def complaints(self) -> str:
+        """Who is not well, in words."""
+        shown = self.summary()
+        said = [f"broker {node['node_id']}: {node['problem']}" for node in shown["nodes"] if node["problem"]]
+        groups = [(CONTROLLER_GROUP, shown["controller"])]
+        groups += [(f"partition {each['partition']}", each) for each in shown["partitions"]]
+        for name, group in groups:
+            if group["leader_node"] is None:
+                said.append(f"{name} has no leader")
+            for replica in group["replicas"]:
+                if words := replica["problem"] or replica["note"]:
+                    said.append(f"{name}, replica {replica['replica']}: {words}")
+        return "; ".join(said) or "nobody complains"
+
+    # Hitting.
+
+    def call(self, name: str, method: str, *args: Any, timeout_s: float) -> Any:
+        """Call an actor by its name. Raises NothingToHit if there is none, ActorCallError, TimeoutError."""
+        return runtime.await_call(self._handle(name), method, *args, timeout_s=timeout_s)
+
+    def ray_kill(self, name: str, *, no_restart: bool) -> None:
+        """Ray's own way to end an actor. Raises NothingToHit."""
+        runtime.kill(self._handle(name), no_restart=no_restart)
+
+    def gcs(self) -> psutil.Process:
+        """Ray's directory of actors. Raises NothingToHit if it was not started for this tier."""
+        found: list[psutil.Process] = []
+        if self._ray_nodes is not None:
+            found = self._ray_nodes.head_processes()
+        elif self.driver_pid is not None:
+            found = psutil.Process(self.driver_pid).children(recursive=True)
+        for each in found:
+            with suppress(psutil.NoSuchProcess):
+                if each.name() == "gcs_server":
+                    return each
+        raise NothingToHit("Ray's GCS is not the tier's own")
+
+    def _handle(self, name: str) -> runtime.Handle:
+        with self._guard:
+            if name not in self._handles:
+                handle = None if self.gcs_is_deaf else runtime.find(name, self.namespace)
+                if handle is None:
+                    raise NothingToHit(f"there is no actor {name}")
+                self._handles[name] = handle
+            return self._handles[name]
+
+    def _ask(self, plans: list[ActorPlan], timeout_s: float) -> dict[str, Status]:
+        """All at once. An actor that was made anew under its name has another handle."""
+        refs: dict[str, runtime.Ref] = {}
+        for plan in plans:
+            with suppress(NothingToHit):
+                refs[plan.name] = runtime.submit(self._handle(plan.name), "status")
+        deadline = time.monotonic() + timeout_s
+        statuses: dict[str, Status] = {plan.name: {"dead": "there is no such actor"} for plan in plans}
+        for name, ref in refs.items():
+            try:
+                statuses[name] = runtime.result(ref, max(deadline - time.monotonic(), 0.001))
+            except (ActorCallError, TimeoutError) as error:
+                statuses[name] = {"dead": str(error)}
+                if not isinstance(error, TimeoutError):
+                    with self._guard:
+                        self._handles.pop(name, None)
+        return statuses
+
+
+def _ray_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+
+
+def _actor(plan: ActorPlan, status: Status, leader: Status | None) -> Actor:
+    return Actor(
+        plan.name,
+        plan.group,
+        plan.replica_id,
+        plan.node_id,
+        status["pid"],
+        leads=leader is status,
+        is_up=not status.get("problem") and (plan.group is None or bool(status.get("member_id"))),
+    )
+
+
+def process(pid: int) -> psutil.Process:
+    """Knows its process from a later one of the same number. Raises NothingToHit."""
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        raise NothingToHit(f"process {pid} has ended already") from None
+
+
+def send(target: psutil.Process, number: int) -> None:
+    """A signal, unless the process has ended."""
+    assert target.pid != os.getpid(), "a fault must not hit its own process"
+    with suppress(psutil.NoSuchProcess):
+        target.send_signal(number)
+
+
+def until(holds: Callable[[], Any], what: str, timeout_s: float) -> None:
+    """Poll until `holds()`. Raises TimeoutError that says `what` was waited for."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {timeout_s:g} s: {what}")
+        time.sleep(LOOK_INTERVAL_S)

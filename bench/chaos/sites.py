@@ -1,0 +1,97 @@
+"""Where chaos happens: a throw-away tier made for it, with whatever faults need, or one that runs already."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from bench.chaos.fault_file import FaultFile
+from bench.chaos.proxy import Proxy, Way
+from bench.chaos.ray_nodes import RayNodes
+from bench.chaos.site import Site
+from bench.throwaway import Tier
+from cluster.ports import free_ports
+
+HOST: Final = "127.0.0.1"
+RAFT_PORTS: Final = 90
+"""Of three copies of any number of partitions up to 29, where links are TCP."""
+SMALL_DISK_MIB: Final = 512
+"""Room for fifteen replicas with segments of 1 MiB, and for what `groupd up` wants to be free."""
+SMALL_FILES: Final = (
+    *("--set", "raft.journal.segment.bytes=1048576"),
+    *("--set", "raft.snapshot.journal.bytes.min=1048576"),
+)
+"""Snapshots are taken, sent and damaged often, not once an hour."""
+
+
+@contextmanager
+def throw_away(
+    *flags: str, nodes: int = 3, small_disk: bool = False, ray_nodes: bool = False
+) -> Iterator[Site]:
+    """A new tier with faults to be injected and a proxy before its nodes, gone afterwards. `flags` are
+    further flags of `groupd up`.
+
+    `small_disk`: its data directory is a file system of its own, if that is allowed here (see `Site.has`).
+    `ray_nodes`: each of its nodes is in a Ray node of its own.
+    """
+    with ExitStack() as stack:
+        directory = Path(tempfile.mkdtemp(prefix="groupd-chaos-"))
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        disk = stack.enter_context(_small_disk(directory / "disk")) if small_disk else None
+        fault_file = FaultFile(directory / "faults.json")
+        port = free_ports(2 * nodes + RAFT_PORTS)
+        cluster = stack.enter_context(RayNodes(nodes)) if ray_nodes else None
+        # On each machine the first node has the first port.
+        ways = [Way(HOST, port + nodes + n, port + n) for n in range(nodes)]
+        if cluster is not None:
+            ways = [Way(host, port + nodes, port) for host in cluster.hosts]
+        proxy = stack.enter_context(Proxy(ways))
+        own = [f"--nodes={nodes}", "--set", f"advertised.port={port + nodes}"]
+        own += ["--set", f"raft.faults.file={fault_file.path}", *SMALL_FILES]
+        if cluster is not None:
+            own += ["--ray-address", cluster.address, "--set", f"raft.port={port + 2 * nodes}"]
+        tier = Tier(*own, *flags, port=port)
+        tier.data_dir.rmdir()
+        tier.data_dir = (disk or directory) / "data"
+        stack.enter_context(tier)
+        site = Site(
+            tier.data_dir,
+            fault_file=fault_file,
+            proxy=proxy,
+            ray_nodes=cluster,
+            is_own=True,
+            small_disk=disk,
+        )
+        stack.callback(site.close)
+        yield site
+
+
+@contextmanager
+def running(data_dir: Path) -> Iterator[Site]:
+    """The tier that runs in a data directory, and goes on after. Raises TierError."""
+    site = Site(data_dir)
+    try:
+        yield site
+    finally:
+        site.close()
+
+
+@contextmanager
+def _small_disk(where: Path) -> Iterator[Path | None]:
+    """None where file systems must not be mounted: only root may, as a rule."""
+    where.mkdir()
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    options = ["-t", "tmpfs", "-o", f"size={SMALL_DISK_MIB}m,mode=0700", "tmpfs", str(where)]
+    if not mount or not umount or subprocess.run([mount, *options], capture_output=True).returncode:
+        where.rmdir()
+        yield None
+        return
+    try:
+        yield where
+    finally:
+        subprocess.run([umount, "--lazy", str(where)], check=True)

@@ -1,0 +1,86 @@
+"""The swarm of a chaos run: `groupd swarm run` in a process of its own, which outlives no fault of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from bench.interrupts import deaf
+from bench.throwaway import ROOT
+
+BEGIN_TIMEOUT_S: Final = 60.0
+END_TIMEOUT_S: Final = 90.0
+"""All members leave, and the swarm writes and judges what they saw."""
+POLL_S: Final = 0.1
+
+
+class CouldNotRun(Exception):
+    """There is nothing to judge: no tier, no swarm; says why."""
+
+
+class SwarmProcess:
+    """Use as a context manager: it is stopped at the end, if it has not ended by itself."""
+
+    def __init__(self, directory: Path, arguments: list[str]) -> None:
+        self.directory = directory
+        self._log = directory.with_suffix(".log")
+        command = [sys.executable, "-m", "cluster.cli", "swarm", "run", *arguments, "--out", str(directory)]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                start_new_session=True,  # a Ctrl-C is ours to pass on
+            )
+
+    def __enter__(self) -> SwarmProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_until_begun(self) -> str:
+        """Its run id. Raises CouldNotRun."""
+        deadline = time.monotonic() + BEGIN_TIMEOUT_S
+        while time.monotonic() < deadline and self.is_running:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                return str(json.loads((self.directory / "run.json").read_bytes())["run_id"])
+            time.sleep(POLL_S)
+        why = "has not begun" if self.is_running else "ended at once"
+        raise CouldNotRun(f"the swarm {why}: {self.last_words()}")
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it has ended within that time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+        return not self.is_running
+
+    def stop(self) -> None:
+        """As Ctrl-C does: what it has seen is kept."""
+        if not self.is_running:
+            return
+        with deaf():
+            self._process.send_signal(signal.SIGINT)
+            if not self.wait(END_TIMEOUT_S):
+                self._process.kill()
+                self._process.wait()
+
+    def last_words(self) -> str:
+        """The last thing that it printed."""
+        lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")

@@ -1,0 +1,203 @@
+"""`groupd swarm`: fake consumers in any number on any Kafka, and what a judge makes of it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from bench.interrupts import terminable
+from bench.swarm import reports
+from bench.swarm import scenario as scenarios
+from bench.swarm.plan import PROTOCOLS
+from bench.swarm.reports import EXIT_INTERRUPTED, EXIT_NOT_RUN, mendable
+from bench.swarm.scenario import BadScenario, Scenario
+from cluster.cli.common import JsonOption, console, examples, fail, print_json, unwrap_help
+from cluster.cli.kafka import CommandConfigOption, print_table
+from cluster.tier_file import TierError
+
+if TYPE_CHECKING:
+    from bench.swarm.plan import Plan
+    from cluster.groups.properties import ClientProperties
+
+BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
+DIRECTORY: Final = Path("groupd-swarm")
+SEEDS: Final = 1_000_000
+DAYS_MAX: Final = 7
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Load any Kafka's group coordinator with swarms of fake consumers, and judge what it did.",
+    rich_markup_mode="rich",
+    epilog=examples("groupd swarm list", "groupd swarm run steady", "groupd swarm run mixed --web"),
+)
+ScenarioArgument = Annotated[
+    str, typer.Argument(help="A name of `groupd swarm list`, or a .toml file.", metavar="SCENARIO")
+]
+
+
+@app.command(
+    epilog=examples(
+        "groupd swarm run",
+        "groupd swarm run rolling-deploy --minutes 5 --members 500",
+        "groupd swarm run join-storm --bootstrap kafka-1:9092 --protocol cooperative-sticky",
+        "groupd swarm run my.toml --seed 7 --processes 2 --web",
+    )
+)
+def run(
+    scenario: ScenarioArgument = "steady",
+    bootstrap: Annotated[
+        str | None, typer.Option(help=f"host:port of any Kafka (default {BOOTSTRAP_DEFAULT}).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed is the same plan.", min=0)] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Instead of the scenario's duration.", min=0.1, max=DAYS_MAX * 1_440)
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="The same in seconds.", min=5, max=DAYS_MAX * 86_400)
+    ] = None,
+    members: Annotated[int | None, typer.Option(help="In all: scales the scenario.", min=1)] = None,
+    groups: Annotated[int | None, typer.Option(help="In all: scales the scenario.", min=1)] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help=f"Of all members: {', '.join(PROTOCOLS)}.", show_default=False)
+    ] = None,
+    processes: Annotated[int, typer.Option(help="That the members live in.", min=1)] = 1,
+    members_per_connection: Annotated[
+        int | None, typer.Option(help="Members of a process that share a connection.", min=1)
+    ] = None,
+    web: Annotated[bool, typer.Option("--web", help="Serve locust's page, too.")] = False,
+    web_port: Annotated[int, typer.Option(help="Of locust's page.", min=1, max=65_535)] = 8089,
+    out: Annotated[
+        Path | None, typer.Option(help="A new directory (default groupd-swarm/SCENARIO-TIME).")
+    ] = None,
+    software: Annotated[str, typer.Option(help="What the server is, for the report.")] = "",
+    command_config: CommandConfigOption = None,
+    judged: Annotated[
+        bool, typer.Option("--report/--no-report", help="Judge the run at its end, or leave that for later.")
+    ] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a swarm and judge it. Exit code 0: all was well; 1: there are violations; 2: it could not run.
+
+    Members join, heartbeat, commit and leave as Kafka's own clients do, and consume nothing. Ctrl-C ends a
+    run early: what was done until then is reported.
+    """
+    seed = SystemRandom().randrange(SEEDS) if seed is None else seed
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    with mendable():
+        chosen = scenarios.load(scenario).scaled(groups=groups, members=members)
+        duration_s = _duration_s(minutes, seconds)
+        chosen = chosen.changed(
+            duration_s=duration_s, protocol=protocol, members_per_connection=members_per_connection
+        )
+        # A Kafka remembers the groups of earlier runs: these have other names.
+        plan = chosen.plan(seed, prefix=f"swarm-{stamp}-")
+        kafka = _kafka(bootstrap, command_config)
+        directory = _new_directory(out or DIRECTORY / f"{chosen.name}-{stamp}")
+        with terminable():
+            directory = _run(
+                plan, kafka, directory, processes, web_port if web else None, software, quiet=as_json
+            )
+    if judged:
+        reports.tell(directory, as_json=as_json)
+
+
+@app.command("list", epilog=examples("groupd swarm list", "groupd swarm list --json"))
+def list_(as_json: JsonOption = False) -> None:
+    """List the scenarios that come with groupd."""
+    with mendable():
+        known = [scenarios.load(name) for name in scenarios.names()]
+    if as_json:
+        print_json([_summary(each) for each in known])
+        return
+    rows = [
+        (
+            each.name,
+            sum(table.count for table in each.groups),
+            each.members,
+            f"{each.duration_s:g} s",
+            each.about,
+        )
+        for each in known
+    ]
+    print_table(("SCENARIO", "GROUPS", "MEMBERS", "TAKES", "WHAT"), rows)
+
+
+@app.command(epilog=examples("groupd swarm show steady", "groupd swarm show steady > mine.toml"))
+def show(scenario: ScenarioArgument) -> None:
+    """Print a scenario's file, to make another of it."""
+    with mendable():
+        typer.echo(scenarios.read(scenario), nl=False)
+
+
+def _run(
+    plan: Plan,
+    kafka: ClientProperties,
+    directory: Path,
+    processes: int,
+    web_port: int | None,
+    software: str,
+    *,
+    quiet: bool,
+) -> Path:
+    """Raises typer.Exit with one line if it could not run."""
+    from bench.swarm.driver import NoConsumerProtocol, Unreachable, run_swarm
+    from bench.swarm.screen import Head, Screen
+
+    head = Head(plan.scenario, kafka.bootstrap, plan.seed, plan.duration_s, len(plan.members))
+    if web_port is not None and not quiet:
+        console.print(f"locust's page: http://127.0.0.1:{web_port}")
+    try:
+        with nullcontext() if quiet else Screen(console, head) as screen:
+            return run_swarm(
+                plan,
+                kafka.bootstrap,
+                directory,
+                processes=processes,
+                web_port=web_port,
+                on_second=screen,
+                security=kafka,
+                software=software,
+            )
+    except NoConsumerProtocol as error:
+        fail(f"{error}: choose a classic one, as --protocol cooperative-sticky", EXIT_NOT_RUN)
+    except Unreachable as error:
+        fail(str(error), EXIT_NOT_RUN)
+    except KeyboardInterrupt:
+        fail("interrupted before the swarm began", EXIT_INTERRUPTED)
+
+
+def _duration_s(minutes: float | None, seconds: float | None) -> float | None:
+    if minutes is not None and seconds is not None:
+        raise BadScenario("one of --minutes and --seconds says how long, not both")
+    return seconds if minutes is None else minutes * 60
+
+
+def _kafka(bootstrap: str | None, command_config: Path | None) -> ClientProperties:
+    """Raises TierError."""
+    from cluster.groups.properties import names_bootstrap, properties
+
+    if bootstrap is None and not names_bootstrap(command_config):
+        bootstrap = BOOTSTRAP_DEFAULT
+    kafka = properties(bootstrap, command_config)
+    _ = kafka.addresses  # raises now, before anything is written
+    return kafka
+
+
+def _new_directory(directory: Path) -> Path:
+    """Raises TierError: two runs in one directory would be judged as one."""
+    if (directory / "run.json").exists() or directory.is_file():
+        raise TierError(f"--out {directory}: there is a run already; a new directory is needed")
+    return directory
+
+
+def _summary(scenario: Scenario) -> dict[str, Any]:
+    return scenario.model_dump(mode="json") | {"members": scenario.members}
+
+
+reports.register(app)
+unwrap_help(app)

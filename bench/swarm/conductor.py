@@ -1,0 +1,214 @@
+"""What locust's master does for a swarm, or its only process: prepares a run, tells the workers of it, and
+sums up their pulses."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import gevent
+from locust.env import Environment
+
+from bench.swarm import plan_file
+from bench.swarm.board import Board
+from bench.swarm.clock import now_us, reading
+from bench.swarm.connection import Closed, TimedOut
+from bench.swarm.coordinators import Bootstrap
+from bench.swarm.crew import Run
+from bench.swarm.plan import GROW, Plan
+from bench.swarm.probe import NoConsumerProtocol, Unreachable, probe
+from bench.swarm.recorder import GROUP, percentiles
+from bench.swarm.second import Second
+from bench.swarm.topics import Topics, TopicsNotReady
+from cluster.groups.properties import ClientProperties
+from cluster.tier_file import TierError
+
+BEGIN: Final = "swarm-begin"
+PULSE: Final = "swarm-pulse"
+STOP: Final = "swarm-stop"
+DONE: Final = "swarm-done"
+"""Messages between master and workers."""
+RUN_FILE: Final = "run.json"
+HEAD_START_S: Final = 1.5
+"""From the word to all workers until the plan begins."""
+END_S: Final = 20.0
+"""Workers have so long to end and to say so."""
+MEMBERS: Final = "members"
+"""Request type of counts, which stand where locust shows milliseconds."""
+
+
+class Conductor:
+    """Of one run."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        plan: Plan,
+        properties: ClientProperties,
+        directory: Path,
+        software: str,
+    ) -> None:
+        self._environment = environment
+        self._plan = plan
+        self._properties = properties
+        self._directory = directory
+        self._software = software
+        self._bootstrap = Bootstrap(properties, "conductor")
+        self._topics: Topics | None = None
+        self._done: dict[str, dict[str, Any]] = {}
+        self._words: list[str] = []
+        self._board = Board()
+        self._pulses: dict[str, list[dict[str, Any]]] = {}
+        self._states: dict[str, dict[str, int]] = {}
+        self._greenlets: list[gevent.Greenlet] = []
+        self._is_ended = False
+        self._run = Run(uuid.uuid4().hex[:12], str(directory), 0, 0)
+        self.began_at = ""
+
+    def begin(self, workers: int, on_second: Callable[[Second], None]) -> None:
+        """Make the topics, then say when the plan begins. Raises Unreachable, NoConsumerProtocol,
+        TopicsNotReady, OSError."""
+        probe(self._plan, self._properties)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._topics = Topics(self._bootstrap, self._directory, self._run.run_id)
+        try:
+            self._topics.make(self._plan.topics)
+        except (Closed, TimedOut, TierError) as error:
+            raise Unreachable(f"the topics cannot be made: {error}") from error
+        began_us = now_us() + int(HEAD_START_S * 1e6)
+        self.began_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._run = self._run._replace(began_us=began_us, workers=workers)
+        self._write_run(is_finished=False)
+        message = {
+            "run": list(self._run),
+            "clock": list(reading()),
+            "plan": plan_file.plain(self._plan),
+            "properties": self._properties.model_dump(by_alias=True, exclude_none=True),
+        }
+        assert self._environment.runner is not None, "locust has begun"
+        self._environment.runner.send_message(BEGIN, message)
+        self._greenlets = [gevent.spawn(self._beat, on_second), gevent.spawn(self._grow)]
+
+    @property
+    def is_over(self) -> bool:
+        """All workers are done, or do not say so in time."""
+        late_s = self._plan.duration_s + END_S
+        return len(self._done) >= self._run.workers or self._elapsed_s() > late_s
+
+    def on_pulse(self, worker: str, pulse: dict[str, Any]) -> None:
+        self._pulses.setdefault(worker, []).append(pulse)
+        self._states[worker] = pulse["states"]
+
+    def on_done(self, worker: str, done: dict[str, Any]) -> None:
+        self._done[worker] = done
+
+    def end(self) -> None:
+        """Once; harmless when repeated. Tells whoever has not ended to do so."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        if not self.is_over:
+            self._words.append(f"stopped after {max(0.0, self._elapsed_s()):.0f} s")
+            assert self._environment.runner is not None, "it runs"
+            self._environment.runner.send_message(STOP, None)
+            deadline = time.monotonic() + END_S
+            while len(self._done) < self._run.workers and time.monotonic() < deadline:
+                gevent.sleep(0.1)
+        missing = self._run.workers - len(self._done)
+        if missing:
+            self._words.append(f"{missing} of {self._run.workers} processes did not say that they ended")
+        gevent.killall(self._greenlets)
+        if self._topics is not None:
+            self._topics.end()
+            self._write_run(is_finished=not self._words)
+        self._bootstrap.close()
+
+    def _elapsed_s(self) -> float:
+        return (now_us() - self._run.began_us) / 1e6
+
+    def _beat(self, on_second: Callable[[Second], None]) -> None:
+        while self._elapsed_s() < self._plan.duration_s:
+            gevent.sleep(1.0)
+            on_second(self._second())
+
+    def _second(self) -> Second:
+        pulses = [pulse for of_worker in self._pulses.values() for pulse in of_worker]
+        self._pulses = {}
+        latencies: Counter[int] = Counter()
+        rests = []
+        moved_before = self._board.moved_partitions
+        for pulse in pulses:
+            latencies.update(dict(pulse["latencies"]))
+            rests += self._board.take(pulse["turns"])
+        states: Counter[str] = Counter()
+        for of_worker in self._states.values():
+            states.update(of_worker)
+        commits = sum(pulse["commits"] for pulse in pulses)
+        p50_ms, p99_ms = percentiles(latencies, 0.5, 0.99)
+        for rest in rests:
+            self._fire(GROUP, rest.name, rest.took_ms)
+        for state, count in states.items():
+            self._fire(MEMBERS, state, count)
+        self._fire(GROUP, "commits in a second", commits)
+        if self._board.moved_partitions > moved_before:
+            self._fire(GROUP, "partitions moved in a second", self._board.moved_partitions - moved_before)
+        return Second(
+            at_s=self._elapsed_s(),
+            requests_s=sum(pulse["requests"] for pulse in pulses),
+            errors_s=sum(pulse["errors"] for pulse in pulses),
+            commits_s=commits,
+            members_by_state=dict(states),
+            groups_stable=self._board.groups_stable,
+            groups=len({member.group_id for member in self._plan.members}),
+            moved_partitions=self._board.moved_partitions,
+            p50_ms=p50_ms,
+            p99_ms=p99_ms,
+        )
+
+    def _fire(self, kind: str, name: str, value: float) -> None:
+        self._environment.events.request.fire(
+            request_type=kind, name=name, response_time=value, response_length=0, exception=None, context={}
+        )
+
+    def _grow(self) -> None:
+        assert self._topics is not None, "begun"
+        for action in self._plan.actions:
+            if action.kind != GROW:
+                continue
+            gevent.sleep(max(0.0, action.at_s - self._elapsed_s()))
+            try:
+                self._topics.grow(action.subject, int(action.value))
+            except (TopicsNotReady, Closed, TimedOut, TierError) as error:
+                self._words.append(f"{action.subject} did not grow to {action.value:.0f}: {error}")
+
+    def _write_run(self, *, is_finished: bool) -> None:
+        words = [*self._words, *(word for done in self._done.values() for word in done["words"])]
+        record = {
+            "run_id": self._run.run_id,
+            "scenario": self._plan.scenario,
+            "seed": self._plan.seed,
+            "bootstrap": self._properties.bootstrap,
+            "software": self._software,
+            "command": os.environ.get("GROUPD_SWARM_COMMAND") or " ".join(sys.argv),
+            "began_us": self._run.began_us,
+            "began_at": self.began_at,
+            "processes": self._run.workers,
+            "plan": plan_file.counts(self._plan),
+            "is_finished": is_finished,
+            "words": words,
+        }
+        beside = self._directory / f"{RUN_FILE}.new"
+        beside.write_text(json.dumps(record, indent=2))
+        beside.replace(self._directory / RUN_FILE)
+
+
+FAILURES: Final = (Unreachable, NoConsumerProtocol, TopicsNotReady, OSError)
+"""Why a run does not begin."""

@@ -1,0 +1,174 @@
+"""The way to the coordinators, for all members of one process: bootstrap connections they share, connections
+of their own to coordinators, and topics as the brokers tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from gevent.lock import BoundedSemaphore
+
+from bench.peers.lines import found_at
+from bench.swarm.connection import Address, Closed, Connection, TimedOut, connect
+from bench.swarm.requests import by_schema
+from cluster.groups.properties import ClientProperties
+from cluster.wire import parse_answer
+
+METADATA_VERSION: Final = 12
+SPARE_MAX: Final = 256
+"""Connections that are kept for the next held request, to one address."""
+
+
+class Bootstrap:
+    """One connection to any broker, opened again on the next one when it is lost."""
+
+    def __init__(self, properties: ClientProperties, name: str) -> None:
+        self._properties = properties
+        self._name = name
+        self._addresses = list(properties.addresses)
+        self._count = 0
+        self._connection: Connection | None = None
+        self._opening = BoundedSemaphore(1)
+
+    def connection(self) -> Connection:
+        """Raises Closed, TimedOut, TierError."""
+        with self._opening:
+            if self._connection is None or not self._connection.is_open:
+                self._connection = self._open()
+            return self._connection
+
+    def learn(self, addresses: Iterable[Address]) -> None:
+        """Brokers to fall back on."""
+        self._addresses += [address for address in addresses if address not in self._addresses]
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _open(self) -> Connection:
+        errors = []
+        for _ in self._addresses:
+            address = self._addresses[self._count % len(self._addresses)]
+            self._count += 1
+            try:
+                return connect(address, f"{self._name}/bootstrap-{self._count}", self._properties)
+            except (Closed, TimedOut) as error:
+                errors.append(str(error))
+        raise Closed("; ".join(errors))
+
+
+class Coordinators:
+    """Connections to coordinators, one a member, or one for every `members_max` of them.
+
+    Kafka answers a connection's requests in their order, so a request that is held would hold up all members
+    of a shared one: those travel on connections that are lent for that long.
+    """
+
+    def __init__(self, properties: ClientProperties, name: str, members_max: int) -> None:
+        self._properties = properties
+        self._name = name
+        self._members_max = members_max
+        self._shared: dict[Address, list[Connection]] = {}
+        self._seats: dict[Connection, int] = {}
+        self._spare: dict[Address, list[Connection]] = {}
+        self._opening: dict[Address, BoundedSemaphore] = {}
+        self._count = 0
+
+    @property
+    def are_shared(self) -> bool:
+        return self._members_max > 1
+
+    def take(self, address: Address, client_id: str) -> Connection:
+        """A member's connection, to be given back. Raises Closed, TimedOut, TierError."""
+        if not self.are_shared:
+            return self._connect(address, client_id)
+        with self._opening.setdefault(address, BoundedSemaphore(1)):
+            shared = [each for each in self._shared.get(address, []) if each.is_open]
+            free = [each for each in shared if self._seats[each] < self._members_max]
+            connection = free[0] if free else self._connect(address)
+            self._shared[address] = shared if free else [*shared, connection]
+            self._seats[connection] = self._seats.get(connection, 0) + 1
+            return connection
+
+    def give_back(self, connection: Connection) -> None:
+        seats = self._seats.get(connection, 1) - 1
+        if seats > 0 and connection.is_open:
+            self._seats[connection] = seats
+            return
+        self._seats.pop(connection, None)
+        connection.close()
+
+    def lend(self, address: Address) -> Connection:
+        """For one held request. Raises Closed, TimedOut, TierError."""
+        spare = self._spare.get(address, [])
+        while spare:
+            connection = spare.pop()
+            if connection.is_open:
+                return connection
+        return self._connect(address)
+
+    def returned(self, address: Address, connection: Connection) -> None:
+        """A lent one whose request has been answered, or not."""
+        spare = self._spare.setdefault(address, [])
+        if connection.is_open and len(spare) < SPARE_MAX:
+            spare.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        for connections in (*self._shared.values(), *self._spare.values()):
+            for connection in connections:
+                connection.close()
+
+    def _connect(self, address: Address, client_id: str | None = None) -> Connection:
+        self._count += 1
+        name = f"{self._name}/{address[0]}:{address[1]}-{self._count}"
+        return connect(address, name, self._properties, client_id)
+
+
+class Catalogue:
+    """Topics: their ids and how many partitions they have, as of the last look."""
+
+    def __init__(self, bootstrap: Callable[[], Connection]) -> None:
+        self._bootstrap = bootstrap
+        self.ids: dict[str, bytes] = {}
+        self.names: dict[bytes, str] = {}
+        self.partitions: dict[str, int] = {}
+        self.brokers: list[Address] = []
+
+    def look(self, topics: Iterable[str]) -> None:
+        """Ask for some topics; those that do not exist are passed over. Raises as `connection`."""
+        wanted = [{"name": topic, "topic_id": None} for topic in topics]
+        fields = {
+            "topics": wanted,
+            "allow_auto_topic_creation": False,
+            "include_topic_authorized_operations": False,
+        }
+        answer = self._bootstrap().call(by_schema("metadata", METADATA_VERSION, fields))
+        _, found = parse_answer("metadata", METADATA_VERSION, answer)
+        self.brokers = [(broker["host"], broker["port"]) for broker in found["brokers"]]
+        for topic in found["topics"]:
+            if not topic["error_code"] and topic["name"] is not None:
+                self._is(topic["name"], topic["topic_id"], len(topic["partitions"]))
+
+    def of(self, topics: Iterable[str]) -> Mapping[str, int]:
+        """Partition counts of those that exist."""
+        return {topic: self.partitions[topic] for topic in topics if topic in self.partitions}
+
+    def name(self, topic_id: bytes) -> str:
+        """One that was made meanwhile by somebody else has its id for a name."""
+        if topic_id not in self.names:
+            self.names[topic_id] = topic_id.hex()
+            self.ids[topic_id.hex()] = topic_id
+        return self.names[topic_id]
+
+    def _is(self, topic: str, topic_id: UUID | None, partitions: int) -> None:
+        raw = bytes(16) if topic_id is None else topic_id.bytes
+        self.ids[topic], self.names[raw], self.partitions[topic] = raw, topic, partitions
+
+
+def address_of(answer: bytes) -> tuple[int, Address | None]:
+    """Of FindCoordinator: error code, where the coordinator is."""
+    found = found_at(answer)
+    return (found, None) if isinstance(found, int) else (0, found)

@@ -1,0 +1,28 @@
+"""`locust -f bench/swarm/locustfile.py --host 127.0.0.1:9092 --scenario steady`: a swarm as a locust test."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from locust import events
+from locust.argument_parser import LocustArgumentParser
+from locust.env import Environment
+
+from bench.swarm.user import PlanShape, SwarmUser, arguments, install
+
+__all__ = ["PlanShape", "SwarmUser"]
+
+
+def _arguments(parser: LocustArgumentParser, **_: Any) -> None:
+    arguments(parser)
+
+
+def _install(environment: Environment, **_: Any) -> None:
+    install(environment)
+
+
+# Shells start what runs in the background with Ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+events.init_command_line_parser.add_listener(_arguments)
+events.init.add_listener(_install)

@@ -1,0 +1,209 @@
+"""How a member asks its coordinator: finds it, connects, writes down what it asked and what became of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final, TypeVar
+
+from bench.swarm.clock import now_us
+from bench.swarm.connection import REQUEST_TIMEOUT_S, Address, Connection, TimedOut
+from bench.swarm.coordinators import address_of
+from bench.swarm.members.reactions import Reaction
+from bench.swarm.members.shared import Shared
+from bench.swarm.plan import CONSUMER, MemberPlan
+from bench.swarm.recorder import GROUP, error_name
+from bench.swarm.requests import (
+    Identity,
+    Request,
+    find_coordinator,
+)
+from storage.history.calls import ANSWERED, CLASSIC, CLOSED, TIMED_OUT, Call
+from storage.history.calls import CONSUMER as CONSUMER_CALL
+
+T = TypeVar("T")
+Read = Callable[[bytes, Call], tuple[Call, T]]
+"""Reads an answer: the call with what it was told, and what the member goes on with."""
+
+CONSUMER_SESSION_MS: Final = 45_000
+"""group.consumer.session.timeout.ms: a KIP-848 member neither says nor hears how long its session lasts. This
+is Kafka's default, and the least that Kafka allows by default."""
+JOINING: Final = "joining"
+STABLE: Final = "stable"
+ASLEEP: Final = "asleep"
+LOST: Final = "without coordinator"
+ENDED: Final = "ended"
+
+
+class CoordinatorLost(Exception):
+    """Find it again."""
+
+
+class NotYet(Exception):
+    """The same once more, later."""
+
+
+class GaveUp(Exception):
+    """An error that ends a client; says which."""
+
+
+class Asker:
+    """Who asks; `reactions` is of its protocol."""
+
+    reactions: Mapping[int, Reaction]
+
+    def __init__(self, plan: MemberPlan, life: int, shared: Shared) -> None:
+        self.plan = plan
+        self.client = f"{plan.name}#{life}"
+        self.shared = shared
+        self.chance = Random(f"{shared.seed}/{self.client}")
+        self.state = JOINING
+        self.member_id = ""
+        self.epoch = -1
+        self._address: Address | None = None
+        self._line: Connection | None = None
+        self._lost_at: float | None = None
+
+    @property
+    def is_consumer(self) -> bool:
+        return self.plan.protocol == CONSUMER
+
+    def identity(self) -> Identity:
+        return Identity(self.plan.group_id, self.epoch, self.member_id, self.plan.instance_id)
+
+    def call(self) -> Call:
+        """Who asks, for the record; `ask` fills in what is missing."""
+        return Call(
+            self.client,
+            "",
+            "",
+            0,
+            group_id=self.plan.group_id,
+            protocol=CONSUMER_CALL if self.is_consumer else CLASSIC,
+            member_id=self.member_id,
+            group_instance_id=self.plan.instance_id,
+            epoch=self.epoch,
+            session_timeout_ms=CONSUMER_SESSION_MS if self.is_consumer else self.plan.session_timeout_ms,
+            rebalance_timeout_ms=self.plan.rebalance_timeout_ms,
+        )
+
+    def ask(self, request: Request, call: Call, read: Read[T], timeout_s: float = REQUEST_TIMEOUT_S) -> T:
+        """Ask the coordinator. Raises Closed, TimedOut, CoordinatorLost, NotYet."""
+        return self._ask_on(self._connected(), request, call, read, timeout_s)
+
+    def ask_and_be_held(self, request: Request, call: Call, read: Read[T], timeout_s: float) -> T:
+        """The same for a request that may be answered late."""
+        if not self.shared.coordinators.are_shared:
+            return self.ask(request, call, read, timeout_s)
+        address = self._coordinator()
+        lent = self.shared.coordinators.lend(address)
+        is_answered = False
+        try:
+            value = self._ask_on(lent, request, call, read, timeout_s)
+            is_answered = True
+            return value
+        finally:
+            if not is_answered:
+                lent.close()
+            self.shared.coordinators.returned(address, lent)
+
+    def _ask_on(self, line: Connection, request: Request, call: Call, read: Read[T], timeout_s: float) -> T:
+        pending = line.send(request)
+        call = call._replace(
+            connection=line.name,
+            api=request.api,
+            version=request.version,
+            sent_us=pending.sent_us,
+            correlation_id=pending.correlation_id,
+            timeout_ms=int(timeout_s * 1000),
+        )
+        recorder = self.shared.recorder
+        token = recorder.sent(call)
+        ended, size = call._replace(outcome=CLOSED), 0
+        try:
+            answer = pending.wait(timeout_s)
+            size = len(answer)
+            ended = call._replace(
+                outcome=ANSWERED,
+                ended_us=pending.answered_us,
+                answer_correlation_id=int.from_bytes(answer[:4], "big"),
+            )
+            ended, value = read(answer, ended)
+        except TimedOut:
+            ended = call._replace(outcome=TIMED_OUT)
+            line.close("no answer in time")
+            raise
+        finally:
+            recorder.ended(token, ended if size else ended._replace(ended_us=now_us()), size)
+            if not size and line is self._line and not self.shared.coordinators.are_shared:
+                line.close("given up")  # what is sent next must not wait behind it
+        return value
+
+    def check(self, error_code: int) -> Reaction:
+        """What the member has to do about it. Raises CoordinatorLost, NotYet, GaveUp for what is always done
+        alike."""
+        match self.reactions.get(error_code, Reaction.GIVE_UP):
+            case Reaction.FINE:
+                self._served()
+                return Reaction.FINE
+            case Reaction.AGAIN:
+                raise NotYet
+            case Reaction.FIND:
+                raise CoordinatorLost
+            case Reaction.GIVE_UP:
+                raise GaveUp(error_name(error_code))
+            case reaction:
+                return reaction
+
+    def _connected(self) -> Connection:
+        if self._line is not None and not self._line.is_open:
+            self._forget_coordinator()
+        if self._line is None:
+            self._line = self.shared.coordinators.take(self._coordinator(), self.plan.name)
+        return self._line
+
+    def _coordinator(self) -> Address:
+        if self._address is None:
+            group_id = self.plan.group_id
+
+            def read(answer: bytes, call: Call) -> tuple[Call, tuple[int, Address | None]]:
+                found = address_of(answer)
+                return call._replace(error_code=found[0]), found
+
+            line = self.shared.bootstrap.connection()
+            call = self.call()._replace(epoch=-1)
+            error_code, self._address = self._ask_on(
+                line, find_coordinator(group_id), call, read, REQUEST_TIMEOUT_S
+            )
+            if self._address is None:
+                self.check(error_code)
+                raise NotYet
+        return self._address
+
+    def _forget_coordinator(self) -> None:
+        self._without_service()
+        self._give_line_back()
+        self._address = None
+
+    def _give_line_back(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            self.shared.coordinators.give_back(line)
+
+    def _without_service(self) -> None:
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+        if self.state == STABLE:
+            self.state = LOST  # it owns what it owns: the group is not told
+
+    def _served(self) -> None:
+        if self._lost_at is not None:
+            self.shared.recorder.fire(GROUP, "without coordinator", self._without_ms(), 0, None)
+            self._lost_at = None
+        if self.state == LOST:
+            self.state = STABLE
+
+    def _without_ms(self) -> float:
+        assert self._lost_at is not None, "asked only then"
+        return (time.monotonic() - self._lost_at) * 1000

@@ -1,0 +1,119 @@
+"""What a member does with its partitions: it finds where to go on, "processes", commits rising offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from bench.swarm.answers import commit_errors, fetched
+from bench.swarm.members.asking import Asker, NotYet
+from bench.swarm.members.reactions import COMMIT_LATER
+from bench.swarm.members.shared import Shared
+from bench.swarm.plan import MemberPlan
+from bench.swarm.requests import (
+    offset_commit,
+    offset_fetch,
+)
+from storage.history.calls import Call, Offset, Partitions
+
+STEP_MAX: Final = 100
+"""Records between two commits of a partition."""
+
+
+class Processor(Asker):
+    """Owns partitions, and knows how far it is in each."""
+
+    def __init__(self, plan: MemberPlan, life: int, shared: Shared) -> None:
+        super().__init__(plan, life, shared)
+        self.owned: dict[str, tuple[int, ...]] = {}
+        self._positions: dict[tuple[str, int], int] = {}
+        self._commit_from = 0
+
+    def take(self, assigned: Mapping[str, tuple[int, ...]]) -> Partitions:
+        """It owns these from now on; returns what it did not own before."""
+        before = {(topic, number) for topic, numbers in self.owned.items() for number in numbers}
+        self.owned = dict(assigned)
+        now = {(topic, number) for topic, numbers in assigned.items() for number in numbers}
+        for key in before - now:
+            self._positions.pop(key, None)
+        return grouped(now - before)
+
+    def find_positions(self, partitions: Partitions) -> None:
+        """Where to go on: what is committed, else the beginning."""
+        if not partitions or self.plan.commit_interval_ms <= 0:
+            return
+
+        def read(answer: bytes, call: Call) -> tuple[Call, int]:
+            error_code, offsets = fetched(answer)
+            first = next((each.error_code for each in offsets if each.error_code), 0)
+            for topic, partition, offset, wrong in offsets if not error_code else ():
+                if not wrong:
+                    self._positions[topic, partition] = max(offset, 0)
+            return call._replace(error_code=error_code or first, offsets=offsets), error_code or first
+
+        request = offset_fetch(self.identity(), 9 if self.is_consumer else 8, partitions)
+        error_code = self.ask(request, self.call(), read)
+        if error_code not in COMMIT_LATER:
+            self.check(error_code)
+
+    def commit(self, partitions: list[tuple[str, int]]) -> None:
+        """What was processed meanwhile."""
+        if not partitions:
+            return
+        offsets: dict[str, dict[int, int]] = {}
+        for topic, number in partitions:
+            offset = self._positions[topic, number] + self.chance.randint(1, STEP_MAX)
+            offsets.setdefault(topic, {})[number] = self._positions[topic, number] = offset
+
+        def read(answer: bytes, call: Call) -> tuple[Call, int]:
+            errors = commit_errors(answer)
+            rows = tuple(row._replace(error_code=errors.get(row[:2], 0)) for row in call.offsets)
+            first = next((row.error_code for row in rows if row.error_code), 0)
+            return call._replace(offsets=rows, error_code=first), first
+
+        said = tuple(Offset(topic, *row) for topic, rows in offsets.items() for row in rows.items())
+        request = offset_commit(self.identity(), 9 if self.is_consumer else 8, offsets)
+        error_code = self.ask(request, self.call()._replace(offsets=said), read)
+        if error_code not in COMMIT_LATER:
+            self.check(error_code)
+
+    def commit_all(self) -> None:
+        """Before partitions are given up: the first `commit_partitions_max`, as far as their positions are
+        known. A commit that is lost is made good by whoever owns them next."""
+        if self.plan.commit_interval_ms > 0:
+            try:
+                self.commit(self._known()[: self.plan.commit_partitions_max])
+            except NotYet:
+                return
+
+    def _known(self) -> list[tuple[str, int]]:
+        return [
+            (topic, number)
+            for topic, numbers in self.owned.items()
+            for number in numbers
+            if (topic, number) in self._positions
+        ]
+
+    def _next_part(self) -> list[tuple[str, int]]:
+        """Partitions that do not fit into one commit have their turn in the next ones."""
+        known = self._known()
+        if len(known) < sum(map(len, self.owned.values())):
+            missing = {(t, n) for t, numbers in self.owned.items() for n in numbers} - set(known)
+            self.find_positions(grouped(missing))
+            known = self._known()
+        first = self._commit_from if self._commit_from < len(known) else 0
+        self._commit_from = first + self.plan.commit_partitions_max
+        return known[first : self._commit_from]
+
+
+def grouped(partitions: set[tuple[str, int]]) -> Partitions:
+    """By topic, both in order."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        topics.setdefault(topic, []).append(number)
+    return tuple((topic, tuple(numbers)) for topic, numbers in topics.items())
+
+
+def plain(owned: Mapping[str, tuple[int, ...]]) -> Partitions:
+    """As a history says it."""
+    return tuple((topic, tuple(sorted(numbers))) for topic, numbers in sorted(owned.items()))

@@ -1,0 +1,21 @@
+"""What the members of one process share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bench.swarm.coordinators import Bootstrap, Catalogue, Coordinators
+from bench.swarm.recorder import Recorder
+
+
+class Shared(NamedTuple):
+    """Of one run."""
+
+    run_id: str
+    seed: int
+    bootstrap: Bootstrap
+    coordinators: Coordinators
+    catalogue: Catalogue
+    recorder: Recorder
+    words: list[str]
+    """For the run's record: who gave up, and why."""

@@ -1,0 +1,145 @@
+"""A report as one HTML page that needs nothing else: readable on a phone and on a desk, dark or light.
+
+PURE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final, NamedTuple
+
+_CSS: Final = """
+:root { color-scheme: light dark; --ink: #1d2329; --paper: #fff; --dim: #66707a; --line: #d9dee3;
+  --tile: #f4f6f8; --fine: #1a7f4b; --bad: #c0273c; --odd: #9a6700; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ec; --paper: #14181c; --dim: #98a2ad;
+  --line: #333b43; --tile: #1d2329; --fine: #4cc38a; --bad: #ff7a8a; --odd: #e0b050; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1240px; padding: 16px; color: var(--ink); background: var(--paper);
+  font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.25rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
+.dim { color: var(--dim); }
+.verdict { border-left: 5px solid var(--fine); background: var(--tile); padding: 10px 14px; margin: 12px 0;
+  overflow-wrap: anywhere; }
+.verdict b { display: block; font-size: 1.3rem; color: var(--fine); }
+.verdict.bad { border-color: var(--bad); } .verdict.bad b { color: var(--bad); }
+.word { border-left: 5px solid var(--odd); padding: 2px 14px; margin: 6px 0; overflow-wrap: anywhere; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(148px, 1fr)); gap: 8px; }
+.tile { background: var(--tile); padding: 8px 12px; border-radius: 4px; }
+.tile b { display: block; font-size: 1.2rem; font-variant-numeric: tabular-nums; }
+.tile span { color: var(--dim); font-size: .82rem; line-height: 1.3; display: block; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr));
+  gap: 16px 24px; }
+.plot { margin: 0; } .plot svg { width: 100%; height: auto; display: block; }
+.wide { overflow-x: auto; }
+table { border-collapse: separate; border-spacing: 0; font-size: .86rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: 3px 10px; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { color: var(--dim); font-weight: 600; vertical-align: bottom; }
+th:first-child, td:first-child, .text { text-align: left; }
+td.text { white-space: normal; overflow-wrap: anywhere; min-width: 15rem; }
+td:first-child { position: sticky; left: 0; background: var(--paper); }
+@media (max-width: 500px) { body { padding: 10px; } th, td { padding: 3px 7px; } }
+"""
+
+
+class Section(NamedTuple):
+    """One part of a page; `html` is put in as it is."""
+
+    title: str
+    html: str
+
+
+class Tile(NamedTuple):
+    """One figure to be seen first."""
+
+    value: str
+    label: str
+
+
+class Headline(NamedTuple):
+    """What a page begins with."""
+
+    title: str
+    about: str
+    verdict: str = ""
+    """In a few words; empty: this page has none."""
+    is_fine: bool = True
+    because: str = ""
+    words: Sequence[str] = ()
+    """Warnings."""
+
+
+def page(headline: Headline, sections: Iterable[Section]) -> str:
+    """The whole document."""
+    parts = [f"<section><h2>{escape(each.title)}</h2>\n{each.html}\n</section>" for each in sections]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(headline.title)}</title>\n<style>{_CSS}</style></head>\n<body>\n"
+        + "\n".join([_head(headline), *parts])
+        + "\n</body></html>\n"
+    )
+
+
+def _head(headline: Headline) -> str:
+    parts = [f'<h1>{escape(headline.title)}</h1>\n<div class="dim">{escape(headline.about)}</div>']
+    if headline.verdict:
+        kind = "verdict" if headline.is_fine else "verdict bad"
+        because = escape(headline.because)
+        parts.append(f'<div class="{kind}"><b>{escape(headline.verdict)}</b>{because}</div>')
+    parts += [f'<div class="word">{escape(word)}</div>' for word in headline.words]
+    return "\n".join(parts)
+
+
+def tiles(found: Iterable[Tile]) -> str:
+    """A grid of figures."""
+    each = (
+        f'<div class="tile"><b>{escape(tile.value)}</b><span>{escape(tile.label)}</span></div>'
+        for tile in found
+    )
+    return f'<div class="tiles">{"".join(each)}</div>'
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, text: Sequence[int] = ()) -> str:
+    """Cells are escaped; the columns in `text` hold words, not numbers, and break their lines. A row of one
+    cell is a heading."""
+
+    def cells(tag: str, row: Sequence[str]) -> str:
+        if len(row) < len(headings):
+            return f'<th colspan="{len(headings)}">{escape(row[0])}</th>'
+        return "".join(
+            f'<{tag} class="text">{escape(cell)}</{tag}>'
+            if place in text
+            else f"<{tag}>{escape(cell)}</{tag}>"
+            for place, cell in enumerate(row)
+        )
+
+    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    head = f"<thead><tr>{cells('th', headings)}</tr></thead>"
+    return f'<div class="wide"><table>{head}<tbody>\n{body}\n</tbody></table></div>'
+
+
+def plots(found: Iterable[str]) -> str:
+    """A grid of what `charts` draws."""
+    return f'<div class="plots">{"".join(found)}</div>'
+
+
+def note(text: str) -> str:
+    """Small print."""
+    return f'<p class="dim">{escape(text)}</p>'
+
+
+def number(value: float | None) -> str:
+    """Three digits that matter; "-" without a value."""
+    if value is None:
+        return "-"
+    if isinstance(value, int) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def duration(value_ms: float | None) -> str:
+    """With its unit."""
+    if value_ms is None:
+        return "-"
+    return f"{number(value_ms / 1e3)} s" if value_ms >= 1_000 else f"{number(float(value_ms))} ms"

@@ -1,0 +1,77 @@
+"""What a swarm does, decided before it starts: who is in it, and what happens to whom and when.
+
+PURE: a scenario and a seed give a plan, always the same; whatever carries it out only reads it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+CLASSIC_RANGE: Final = "range"
+CLASSIC_COOPERATIVE: Final = "cooperative-sticky"
+CLASSIC_OPAQUE: Final = "opaque"
+"""A classic protocol whose bytes nobody but its members understands, as Kafka Connect's."""
+CONSUMER: Final = "consumer"
+PROTOCOLS: Final = (CLASSIC_RANGE, CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, CONSUMER)
+
+START: Final = "start"
+LEAVE: Final = "leave"
+"""Ends as a client that is closed: a dynamic member leaves its group, a static one is just gone (KIP-345;
+KIP-848: epoch -2)."""
+CRASH: Final = "crash"
+"""Is gone without a word."""
+SLEEP: Final = "sleep"
+"""Processes for `value` seconds: beyond max.poll.interval.ms it leaves, and joins again when it wakes."""
+CUT: Final = "cut"
+"""Its connections end; it connects again."""
+GROW: Final = "grow"
+"""The topic has `value` partitions from now on."""
+ACTIONS: Final = (START, LEAVE, CRASH, SLEEP, CUT, GROW)
+
+
+class TopicPlan(NamedTuple):
+    name: str
+    partitions: int
+
+
+class MemberPlan(NamedTuple):
+    """One fake consumer. A restarted one is the same member with another START."""
+
+    name: str
+    """Unique in the swarm, as "orders-3/12"; also its client id."""
+    group_id: str
+    protocol: str
+    topics: tuple[str, ...]
+    instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    """Classic; a KIP-848 group's is the server's."""
+    heartbeat_interval_ms: int = 3_000
+    """Classic; a KIP-848 member is told its interval."""
+    rebalance_timeout_ms: int = 60_000
+    """As Kafka's clients: also how long it may process without a poll (max.poll.interval.ms)."""
+    commit_interval_ms: int = 5_000
+    """0: never."""
+    commit_partitions_max: int = 1_000
+    """Of one OffsetCommit."""
+
+
+class Action(NamedTuple):
+    at_s: float
+    """After the swarm's start."""
+    kind: str
+    subject: str
+    """A member's name, or a topic's."""
+    value: float = 0.0
+
+
+class Plan(NamedTuple):
+    scenario: str
+    seed: int
+    duration_s: float
+    topics: tuple[TopicPlan, ...]
+    members: tuple[MemberPlan, ...]
+    actions: tuple[Action, ...]
+    """By time. After `duration_s` whoever is left leaves."""
+    members_per_connection: int = 1
+    """How many members of one process share a connection to a coordinator. Not against Kafka if requests are
+    held (it answers a connection's requests in order)."""

@@ -1,0 +1,219 @@
+"""What a run's directory says: judged, counted, and written into it as report.html and report.json.
+
+Everything comes from the rows of the clients and run.json, so that an interrupted run is reported as well.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.swarm import sections
+from bench.swarm.figures import Figures, figures_of
+from bench.swarm.page import Headline, Section, page
+from bench.swarm.results import plain
+from storage.history.call_files import SUFFIX, UnreadableFile, read_history
+from storage.history.calls import History
+from storage.history.judge.findings import Limits
+from storage.history.judge.verdict import Verdict, judge
+
+VERSION: Final = 1
+"""Of report.json."""
+PAGE: Final = "report.html"
+RESULTS: Final = "report.json"
+RUN_FILE: Final = "run.json"
+PROGRESS_FROM_BYTES: Final = 5_000_000
+"""Less is read and judged before a bar would be seen."""
+
+
+class NothingToReport(ValueError):
+    """The directory is none of a run; says why."""
+
+
+class Addition(NamedTuple):
+    """What another reader of the same history adds to its report."""
+
+    sections: tuple[Section, ...] = ()
+    """Of the page, before the tables of requests."""
+    lines: tuple[str, ...] = ()
+    """For the terminal."""
+    plain: Mapping[str, Any] = {}
+    """Keys of report.json."""
+
+
+More = Callable[[History, Figures], Addition]
+
+
+class Outcome(NamedTuple):
+    """What came out, and where it stands."""
+
+    verdict: Verdict
+    """As text it is one line."""
+    is_fine: bool
+    page: Path
+    lines: tuple[str, ...]
+    """For the terminal, above the verdict."""
+    figures: Figures
+
+
+def report(
+    directory: Path, *, console: Console | None = None, more: More | None = None, limits: Limits | None = None
+) -> Outcome:
+    """Judge a run and write its report.
+
+    `console` is where progress shows; `more` adds to the page. Raises NothingToReport, OSError.
+    """
+    run = read_run(directory)
+    with _progress(directory, console) as progress, _without_collector():
+        history = _read(directory, progress)
+        progress.says("counting")
+        figures = figures_of(history, run.get("began_us"))
+        verdict = judge(history, limits, lambda rule: progress.says(f"judging {rule}"))
+        progress.says("writing")
+        added = more(history, figures) if more else Addition()
+        words = tuple(_words(run, history))
+        about = sections.about(run, machine())
+        _write(directory / RESULTS, _as_json(run, figures, verdict, words, about) | dict(added.plain))
+        text = _page(run, figures, verdict, words, about, added)
+        (directory / PAGE).write_text(text, encoding="utf-8")
+    lines = (*words, *sections.lines(figures), *added.lines)
+    return Outcome(verdict, verdict.is_fine, directory / PAGE, lines, figures)
+
+
+def read_run(directory: Path) -> dict[str, Any]:
+    """What run.json says; empty if there is none, or not a whole one. Raises OSError."""
+    path = directory / RUN_FILE
+    try:
+        run = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except ValueError:
+        return {}
+    return run if isinstance(run, dict) else {}
+
+
+def machine() -> str:
+    """Where the report is made, and with what."""
+    from bench.cli import machine as described  # it builds the whole command line of `groupd bench`
+
+    return f"{described()}, groupd {version('groupd')}"
+
+
+def _read(directory: Path, progress: _Shown) -> History:
+    try:
+        return read_history(directory, progress.read)
+    except UnreadableFile as error:
+        raise NothingToReport(str(error)) from error
+
+
+def _words(run: Mapping[str, Any], history: History) -> Iterator[str]:
+    yield from map(str, run.get("words") or ())
+    if not run:
+        yield "There is no run.json, or it was not written whole: what was planned is not known."
+    elif not run.get("is_finished"):
+        yield "The run did not end as planned: this is what it did until then."
+    if not history.is_whole:
+        yield (
+            "The history is not whole: a file was cut short, or calls were on their way when it ended. "
+            "What it does not show is held against nobody."
+        )
+    if not history.calls:
+        yield "No request was ever sent."
+
+
+def _as_json(
+    run: Mapping[str, Any],
+    figures: Figures,
+    verdict: Verdict,
+    words: tuple[str, ...],
+    about: Mapping[str, str],
+) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "run": dict(run),
+        "machine": about["machine"],
+        "words": list(words),
+        "is_fine": verdict.is_fine,
+        "verdict": verdict.plain(),
+        "figures": plain(figures),
+    }
+
+
+def _write(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value) + "\n", encoding="utf-8")
+
+
+def _page(
+    run: Mapping[str, Any],
+    figures: Figures,
+    verdict: Verdict,
+    words: tuple[str, ...],
+    about: Mapping[str, str],
+    added: Addition,
+) -> str:
+    totals = figures.totals
+    server = run.get("software") or run.get("bootstrap") or ""
+    about_run = (
+        f"{totals.clients:,} members in {totals.groups:,} groups",
+        f"{totals.duration_s:,.0f} s",
+        server,
+    )
+    broken = f"{sum(verdict.by_rule.values()):,} promises broken"
+    headline = Headline(
+        title=f"Swarm: {run.get('scenario') or 'unknown scenario'}",
+        about=" · ".join(filter(None, (*about_run, run.get("began_at")))),
+        verdict="No promise was broken" if verdict.is_fine else broken,
+        is_fine=verdict.is_fine,
+        because=verdict.summary,
+        words=words,
+    )
+    own = list(sections.sections(figures, verdict, about))
+    return page(headline, [*own[:2], *added.sections, *own[2:]])
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Millions of rows are read and none of them is garbage: looking for it would take most of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _Shown:
+    """Progress; without a console nothing."""
+
+    def __init__(self, bar: Progress | None, total_bytes: int) -> None:
+        self._bar = bar
+        self._task = bar.add_task("reading", total=total_bytes) if bar else None
+        self._pending_bytes = 0
+
+    def read(self, count: int) -> None:
+        self._pending_bytes += count
+        if self._bar and self._task is not None and self._pending_bytes > PROGRESS_FROM_BYTES // 10:
+            self._bar.advance(self._task, self._pending_bytes)
+            self._pending_bytes = 0
+
+    def says(self, what: str) -> None:
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, description=what, total=None)
+
+
+@contextmanager
+def _progress(directory: Path, console: Console | None) -> Iterator[_Shown]:
+    total_bytes = sum(path.stat().st_size for path in directory.glob(f"*{SUFFIX}"))
+    bar = None
+    if console is not None and total_bytes >= PROGRESS_FROM_BYTES:
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        bar = Progress(*columns, console=console, transient=True)
+    with bar or nullcontext():
+        yield _Shown(bar, total_bytes)

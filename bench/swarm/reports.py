@@ -1,0 +1,94 @@
+"""`groupd swarm report` and `groupd swarm compare`, and how a run ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from bench.swarm.scenario import BadScenario
+from cluster.cli.common import JsonOption, console, examples, fail, print_json
+from cluster.tier_file import TierError
+
+EXIT_VIOLATIONS: Final = 1
+EXIT_NOT_RUN: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=examples("groupd swarm report groupd-swarm/steady-20261122-101500"))(report)
+    app.command(
+        epilog=examples(
+            "groupd swarm compare ours/report.json kafka/report.json",
+            "groupd swarm compare ours kafka --html compared.html",
+        )
+    )(compare)
+
+
+def report(
+    directory: Annotated[Path, typer.Argument(help="A run's directory.", metavar="DIR")],
+    as_json: JsonOption = False,
+) -> None:
+    """Judge a run again and write its report.html and report.json, of an interrupted run, too."""
+    tell(directory, as_json=as_json)
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help="A report.json, or a run's directory.", metavar="A")],
+    b: Annotated[Path, typer.Argument(help="The same of another run.", metavar="B")],
+    html: Annotated[Path | None, typer.Option(help="Write it there as a page with plots, too.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of text.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Set two runs side by side, as ours and Kafka's."""
+    from bench.swarm import compare as comparing
+
+    with mendable(comparing.NoReport):
+        compared = comparing.compare(a, b)
+        if html is not None:
+            html.write_text(comparing.html(compared), encoding="utf-8")
+    if as_json:
+        parts = [
+            {"heading": part.heading, "rows": [row._asdict() for row in part.rows]} for part in compared.parts
+        ]
+        print_json({"names": compared.names, "parts": parts, "remarks": compared.remarks})
+    elif markdown:
+        typer.echo(comparing.markdown(compared))
+    else:
+        comparing.show(console, compared)
+
+
+def tell(directory: Path, *, as_json: bool) -> None:
+    """Judge and report. Ends the command if anything was violated, or if there was nothing to judge."""
+    from bench.swarm import report as reporting
+
+    try:
+        with mendable(reporting.NothingToReport):
+            outcome = reporting.report(directory, console=None if as_json else console)
+    except KeyboardInterrupt:
+        fail(f"interrupted; the run is kept: groupd swarm report {directory}", EXIT_INTERRUPTED)
+    if as_json:
+        typer.echo((directory / reporting.RESULTS).read_text(encoding="utf-8"))
+    else:
+        for line in outcome.lines:
+            console.print(line, soft_wrap=True, markup=False)
+        style = "bold green" if outcome.is_fine else "bold red"
+        console.print(str(outcome.verdict), style=style, soft_wrap=True, markup=False)
+        console.print(f"Report: {outcome.page}", soft_wrap=True, markup=False)
+    if not outcome.is_fine:
+        raise typer.Exit(EXIT_VIOLATIONS)
+    if not outcome.figures.totals.requests:
+        raise typer.Exit(EXIT_NOT_RUN)
+
+
+@contextmanager
+def mendable(*more: type[Exception]) -> Iterator[None]:
+    """What the user can mend is told in a line each, with exit code 2."""
+    mended: tuple[type[Exception], ...] = (BadScenario, TierError, OSError, *more)
+    try:
+        yield
+    except mended as error:
+        fail(str(error), EXIT_NOT_RUN)

@@ -1,0 +1,22 @@
+"""What is shown live of a swarm."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Second(NamedTuple):
+    """What a swarm did within one second, of all processes."""
+
+    at_s: float
+    """After the swarm's start."""
+    requests_s: float
+    errors_s: float
+    commits_s: float
+    members_by_state: dict[str, int]
+    groups_stable: int
+    groups: int
+    moved_partitions: int
+    """Since the start."""
+    p50_ms: float
+    p99_ms: float

@@ -1,0 +1,124 @@
+"""The command as a user runs it: short on a throw-away tier, and what it says to bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bench.chaos.site import until
+from bench.throwaway import ROOT
+from cluster.cli import app
+
+TIMEOUT_S = 300
+"""The scenario takes less than a minute; a machine that has something else to do starts tiers slowly."""
+
+
+def chaos(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "cluster.cli", "chaos", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        start_new_session=True,
+    )
+
+
+def ended(running: subprocess.Popen[str]) -> str:
+    """What it printed."""
+    try:
+        return running.communicate(timeout=TIMEOUT_S)[0]
+    finally:
+        if running.poll() is None:
+            running.send_signal(signal.SIGINT)
+            running.communicate(timeout=TIMEOUT_S)
+
+
+def results(directory: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((directory / "report.json").read_text())
+    return told
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(TIMEOUT_S)
+def test_what_was_acknowledged_outlives_a_minute_of_faults(tmp_path: Path) -> None:
+    """Kills, freezes, cut links and resets under a swarm of both protocols: no promise is broken, and the
+    report says what each fault did."""
+    out = tmp_path / "out"
+    running = chaos("run", "--scenario", "short", "--seed", "2", "--out", str(out))
+    said = ended(running)
+    assert running.returncode == 0, said
+    told = results(out)
+    assert told["is_fine"]
+    assert told["run"]["is_finished"]
+    assert told["run"]["killed"] >= 1
+    judged = told["verdict"]["judged"]
+    assert min(judged[what] for what in ("commits", "reads", "assignments", "holds", "recovered groups")) > 0
+    kinds = {row["kind"] for row in told["availability"]}
+    assert "kill-leader" in kinds, said
+    page = (out / "report.html").read_text()
+    assert "No promise was broken" in page
+    assert "<svg" in page
+    assert "Report: " in said
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_an_interrupted_run_keeps_what_it_saw_and_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    running = chaos("run", "--scenario", "short", "--kills", "4", "--seed", "3", "--out", str(out))
+    state = out / "chaos.json"
+
+    def has_begun() -> bool:
+        assert running.poll() is None
+        return state.exists() and json.loads(state.read_text())["steps"] >= 1
+
+    until(has_begun, "a fault has been done", TIMEOUT_S)
+    running.send_signal(signal.SIGINT)
+    said = ended(running)
+    assert running.returncode == 130, said
+    first = results(out)
+    assert not first["run"]["is_finished"]
+    assert first["verdict"]["judged"]["requests"] > 0
+    running = chaos("run", "--resume", str(out))
+    said = ended(running)
+    assert running.returncode == 0, said
+    whole = results(out)
+    assert whole["run"]["is_finished"]
+    assert whole["run"]["parts"] == 2
+    assert whole["run"]["killed"] >= 4
+    assert whole["run"]["steps"] > first["run"]["steps"]
+
+
+def refused(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["chaos", *arguments])
+    assert result.exit_code == 2, result.output
+    return result.output
+
+
+def test_bad_input_is_told_before_anything_starts(tmp_path: Path) -> None:
+    assert "did you mean tour?" in refused("run", "--scenario", "tuor")
+    assert "not both" in refused("run", "--minutes", "1", "--kills", "1")
+    assert "holds no chaos run" in refused("run", "--resume", str(tmp_path))
+    assert "holds no chaos run" in refused("report", str(tmp_path))
+    (tmp_path / "something").touch()
+    assert "a new or an empty directory" in refused("run", "--out", str(tmp_path))
+
+
+def test_scenarios_and_kinds_of_faults_are_listed() -> None:
+    said = CliRunner().invoke(app, ["chaos", "list"]).output
+    assert "tour" in said
+    assert "kill-leader" in said
+    told = json.loads(CliRunner().invoke(app, ["chaos", "list", "--json"]).output)
+    assert {"short", "tour", "long"} <= {each["name"] for each in told["scenarios"]}
+    assert {"name", "about", "reach", "needs"} == set(told["faults"][0])

@@ -1,0 +1,93 @@
+"""A broker that answers as it is told to: real sockets; the server's codec reads and writes."""
+
+from __future__ import annotations
+
+import socketserver
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.protocol import codec
+from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR
+from actors.protocol.headers import parse_header
+from actors.protocol.wire import legacy_string
+
+Answer = Callable[[Any], Any]
+"""From a neutral request to its neutral answer; None: hang up."""
+
+
+class ScriptedBroker:
+    """Use as a context manager; it is every group's coordinator."""
+
+    def __init__(self, answer: Answer, offers: Sequence[tuple[int, int, int]] = ()) -> None:
+        self.requests: list[Any] = []
+        """Neutral group requests in the order of their coming; "FindCoordinator" for such a one."""
+        self._answer = answer
+        self._offers = offers
+        broker = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                broker._serve(self.request)
+
+        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = False
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    @property
+    def bootstrap(self) -> str:
+        host, port = self._server.server_address[:2]
+        return f"{host!s}:{port}"
+
+    def __enter__(self) -> ScriptedBroker:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()  # joins the handlers: their clients have hung up
+        self._thread.join()
+
+    def _serve(self, sock: Any) -> None:
+        while (frame := _frame(sock)) is not None:
+            answer = self._answered(frame)
+            if answer is None:
+                return
+            sock.sendall(answer)
+
+    def _answered(self, frame: bytes) -> bytes | None:
+        header, at = parse_header(frame)
+        if header.api_key == API_VERSIONS:
+            rows = b"".join(struct.pack(">hhh", *row) for row in self._offers)
+            return _sized(struct.pack(">ihi", header.correlation_id, 0, len(self._offers)) + rows)
+        if header.api_key == FIND_COORDINATOR:
+            self.requests.append("FindCoordinator")
+            host, port = self._server.server_address[:2]
+            body = struct.pack(">iihhi", header.correlation_id, 0, 0, -1, 1)
+            return _sized(body + legacy_string(str(host)) + struct.pack(">i", port))
+        request = codec.decode(header, frame, at)
+        self.requests.append(request)
+        answer = self._answer(request)
+        if answer is None:
+            return None
+        return codec.encode(header.api_key, header.api_version, header.correlation_id, answer)
+
+
+def _sized(answer: bytes) -> bytes:
+    return struct.pack(">i", len(answer)) + answer
+
+
+def _frame(sock: Any) -> bytes | None:
+    size = _exactly(sock, 4)
+    return None if size is None else _exactly(sock, int.from_bytes(size, "big"))
+
+
+def _exactly(sock: Any, count: int) -> bytes | None:
+    data = b""
+    while len(data) < count:
+        more = sock.recv(count - len(data))
+        if not more:
+            return None
+        data += more
+    return data

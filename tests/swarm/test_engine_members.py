@@ -1,0 +1,223 @@
+"""What a fake consumer does about answers: as Kafka's own clients do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gevent
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    FetchedGroup,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeftMember,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from bench.swarm.coordinators import Bootstrap, Catalogue, Coordinators
+from bench.swarm.members.classic import ClassicMember
+from bench.swarm.members.consumer import ConsumerMember
+from bench.swarm.members.member import Leaving, Member
+from bench.swarm.members.shared import Shared
+from bench.swarm.plan import CLASSIC_RANGE, CONSUMER, MemberPlan
+from bench.swarm.recorder import Recorder
+from cluster.groups.properties import properties
+from storage.history.call_files import read_history
+from storage.history.calls import History
+from tests.swarm.broker import ScriptedBroker
+
+DEADLINE_S = 10.0
+TOPIC_ID = bytes(15) + b"\1"
+PLAN = MemberPlan(
+    "orders/0", "orders", CLASSIC_RANGE, ("clicks",), heartbeat_interval_ms=20, commit_interval_ms=30
+)
+KIP848 = PLAN._replace(protocol=CONSUMER)
+
+
+class Script:
+    """A coordinator of one member; `errors` come first, each once, by the request's class."""
+
+    def __init__(self) -> None:
+        self.errors: dict[type[Any], list[int]] = {}
+        self.committed: dict[int, int] = {}
+        self.assignment = b""
+
+    def __call__(self, request: Any) -> Any:
+        errors = self.errors.get(type(request), [])
+        error = ErrorCode(errors.pop(0)) if errors else ErrorCode.none
+        match request:
+            case JoinGroupRequest():
+                member_id = request.member_id or "member-1"
+                chosen = request.protocols[0]
+                members = ((member_id, request.group_instance_id, chosen[1]),)
+                return JoinGroupResponse(
+                    error, 3, "consumer", chosen[0], member_id, False, member_id, members
+                )
+            case SyncGroupRequest():
+                self.assignment = dict(request.assignments).get(request.member_id, self.assignment)
+                return SyncGroupResponse(error, assignment=self.assignment)
+            case HeartbeatRequest():
+                return HeartbeatResponse(error)
+            case LeaveGroupRequest():
+                (member,) = request.members
+                return LeaveGroupResponse(error, (LeftMember(member.member_id, None, ErrorCode.none),))
+            case OffsetFetchRequest():
+                return OffsetFetchResponse((FetchedGroup("orders", (("clicks", self._fetched()),)),))
+            case OffsetCommitRequest():
+                ((topic, rows),) = request.topics
+                self.committed |= {row[0]: row[1] for row in rows}
+                return OffsetCommitResponse(((topic, tuple((row[0], error) for row in rows)),))
+            case ConsumerGroupHeartbeatRequest():
+                told = ((TOPIC_ID, bytes(4)),) if request.member_epoch == 0 else None
+                return ConsumerGroupHeartbeatResponse(error, None, request.member_id, 5, 20, told)
+        raise AssertionError(request)
+
+    def _fetched(self) -> tuple[tuple[int, int, int, str, ErrorCode], ...]:
+        return tuple((p, self.committed.get(p, -1), -1, "", ErrorCode.none) for p in range(2))
+
+
+class Stage:
+    """A member in front of a scripted broker."""
+
+    def __init__(self, broker: ScriptedBroker, directory: Path) -> None:
+        self.broker = broker
+        self.directory = directory
+        given = properties(broker.bootstrap, None)
+        self.recorder = Recorder(directory, 0, "run", lambda *_: None)
+        bootstrap = Bootstrap(given, "worker-0")
+        catalogue = Catalogue(bootstrap.connection)
+        catalogue.partitions["clicks"], catalogue.ids["clicks"] = 2, TOPIC_ID
+        catalogue.names[TOPIC_ID] = "clicks"
+        coordinators = Coordinators(given, "worker-0", 1)
+        self.shared = Shared("run", 7, bootstrap, coordinators, catalogue, self.recorder, [])
+        self.greenlets: list[gevent.Greenlet] = []
+
+    def start(self, plan: MemberPlan) -> Member:
+        member_class = ConsumerMember if plan.protocol == CONSUMER else ClassicMember
+        member = member_class(plan, 1, self.shared)
+        self.greenlets.append(gevent.spawn(member.run))
+        return member
+
+    def until(self, holds: Callable[[], Any], what: str) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not holds():
+            assert time.monotonic() < deadline, f"{what}; it asked {self.broker.requests}"
+            gevent.sleep(0.005)
+
+    def asked(self, kind: type[Any]) -> list[Any]:
+        return [request for request in self.broker.requests if isinstance(request, kind)]
+
+    def end(self, how: type[BaseException] = gevent.GreenletExit) -> None:
+        gevent.killall(self.greenlets, how)
+        self.shared.bootstrap.close()
+        self.recorder.close_record()
+        gevent.sleep(0)  # so that gevent closes what was shut down
+
+    def history(self) -> History:
+        return read_history(self.directory)
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def stage(script: Script, tmp_path: Path) -> Iterator[Stage]:
+    with ScriptedBroker(script) as broker:
+        stage = Stage(broker, tmp_path)
+        yield stage
+        stage.end()
+
+
+def test_a_member_finds_its_coordinator_joins_leads_and_commits_rising_offsets(
+    stage: Stage, script: Script
+) -> None:
+    script.errors[JoinGroupRequest] = [79]
+    member = stage.start(PLAN)
+    stage.until(lambda: len(stage.asked(OffsetCommitRequest)) >= 3, "three commits")
+    assert [join.member_id for join in stage.asked(JoinGroupRequest)] == ["", "member-1"]
+    assert member.owned == {"clicks": (0, 1)}
+    offsets = [request.topics[0][1][0][1] for request in stage.asked(OffsetCommitRequest)]
+    assert offsets == sorted(set(offsets))
+    assert stage.broker.requests[0] == "FindCoordinator"
+
+
+def test_a_member_told_of_another_coordinator_finds_it_and_stays_what_it_is(
+    stage: Stage, script: Script
+) -> None:
+    script.errors[HeartbeatRequest] = [0, 16, 0]
+    stage.start(PLAN)
+    stage.until(lambda: len(stage.asked(HeartbeatRequest)) >= 4, "it beats on")
+    assert stage.broker.requests.count("FindCoordinator") == 2
+    assert len(stage.asked(JoinGroupRequest)) == 1
+    assert {beat.generation_id for beat in stage.asked(HeartbeatRequest)} == {3}
+
+
+def test_a_member_that_is_unknown_joins_as_a_new_one_and_one_of_an_old_generation_as_itself(
+    stage: Stage, script: Script
+) -> None:
+    script.errors[HeartbeatRequest] = [25, 22]
+    stage.start(PLAN)
+    stage.until(lambda: len(stage.asked(JoinGroupRequest)) >= 3, "it joins again, twice")
+    assert [join.member_id for join in stage.asked(JoinGroupRequest)][:3] == ["", "", "member-1"]
+
+
+def test_a_member_that_is_fenced_for_good_ends_and_says_why(stage: Stage, script: Script) -> None:
+    script.errors[HeartbeatRequest] = [82]
+    member = stage.start(PLAN)
+    stage.until(lambda: member.state == "ended", "it ends")
+    assert stage.shared.words == ["orders/0#1 gave up: FENCED_INSTANCE_ID"]
+    stage.end()
+    assert [gone.client for gone in stage.history().gone] == ["orders/0#1"]
+
+
+def test_a_consumer_that_is_fenced_owns_nothing_and_joins_again_under_its_id(
+    stage: Stage, script: Script
+) -> None:
+    script.errors[ConsumerGroupHeartbeatRequest] = [0, 0, 110]
+    stage.start(KIP848)
+    stage.until(
+        lambda: [beat.member_epoch for beat in stage.asked(ConsumerGroupHeartbeatRequest)].count(0) == 2,
+        "it joins again",
+    )
+    beats = stage.asked(ConsumerGroupHeartbeatRequest)
+    rejoin = [beat for beat in beats if beat.member_epoch == 0][1]
+    assert rejoin.member_id == beats[0].member_id
+    assert rejoin.topic_partitions == ()
+    assert beats[1].topic_partitions == ((TOPIC_ID, bytes(4)),)
+
+
+def test_whoever_is_closed_leaves_unless_it_is_static(stage: Stage) -> None:
+    stage.start(PLAN)
+    stage.start(PLAN._replace(name="orders/1", instance_id="static"))
+    stage.until(lambda: len(stage.asked(HeartbeatRequest)) >= 4, "both are there")
+    stage.end(Leaving)
+    assert [leave.members[0].group_instance_id for leave in stage.asked(LeaveGroupRequest)] == [None]
+    assert [gone.client for gone in stage.history().gone] == ["orders/1#1"]
+
+
+def test_what_is_asked_and_never_answered_is_written_down_too(tmp_path: Path) -> None:
+    with ScriptedBroker(lambda request: None) as broker:
+        stage = Stage(broker, tmp_path)
+        stage.start(PLAN)
+        stage.until(lambda: len(stage.asked(JoinGroupRequest)) >= 2, "it tries again")
+        stage.end()
+    calls = [call for call in stage.history().calls if call.api == "JoinGroup"]
+    assert len(calls) == len(stage.asked(JoinGroupRequest))
+    assert {call.outcome for call in calls} <= {"closed", "open"}

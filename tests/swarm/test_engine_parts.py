@@ -1,0 +1,183 @@
+"""Small parts of the engine: requests by hand, connections, what the board makes of turns, plans as files."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.protocol import codec
+from actors.protocol.api_keys import (
+    CONSUMER_GROUP_HEARTBEAT,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    SYNC_GROUP,
+)
+from actors.protocol.headers import parse_header
+from actors.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    FetchedGroup,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeavingMember,
+    LeftMember,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchGroup,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from bench.swarm import answers, plan_file, requests
+from bench.swarm.answers import Beat, Joined
+from bench.swarm.board import UNSETTLED, Board, Rest
+from bench.swarm.driver import NoConsumerProtocol, Unreachable, run_swarm
+from bench.swarm.plan import CLASSIC_RANGE, CONSUMER, START, Action, MemberPlan, Plan, TopicPlan
+from bench.swarm.recorder import percentiles
+from bench.swarm.requests import (
+    Identity,
+    Request,
+)
+from cluster.ports import free_ports
+from storage.history.calls import Offset
+from tests.swarm.broker import ScriptedBroker
+
+WHO = Identity("group", 7, "member", "instance")
+ID = bytes(range(16))
+NUMBERS = struct.pack(">2i", 1, 5)
+REQUESTS = {
+    "join": (
+        requests.join_group("group", "member", None, (9, 8), ("consumer", "range", b"me")),
+        JoinGroupRequest("group", 9, 8, "member", None, "consumer", (("range", b"me"),)),
+    ),
+    "sync": (
+        requests.sync_group(WHO, {"a": b"1", "b": b""}),
+        SyncGroupRequest("group", 7, "member", "instance", None, None, (("a", b"1"), ("b", b""))),
+    ),
+    "heartbeat": (requests.heartbeat(WHO), HeartbeatRequest("group", 7, "member", "instance")),
+    "leave": (
+        requests.leave_group(WHO),
+        LeaveGroupRequest("group", (LeavingMember("member", "instance"),)),
+    ),
+    "first consumer heartbeat": (
+        requests.consumer_heartbeat(WHO, (60, ("t",)), requests.packed({"t": (1, 5)}, {"t": ID})),
+        ConsumerGroupHeartbeatRequest(
+            "group", "member", 7, "instance", None, 60, ("t",), None, None, ((ID, NUMBERS),)
+        ),
+    ),
+    "consumer heartbeat": (
+        requests.consumer_heartbeat(WHO, None, None),
+        ConsumerGroupHeartbeatRequest("group", "member", 7, "instance"),
+    ),
+    "commit": (
+        requests.offset_commit(WHO, 9, {"t": {0: 5, 1: 2**40}}),
+        OffsetCommitRequest(
+            "group", 7, "member", "instance", -1, (("t", ((0, 5, -1, ""), (1, 2**40, -1, ""))),)
+        ),
+    ),
+    "fetch": (
+        requests.offset_fetch(WHO, 9, (("t", (1, 5)),)),
+        OffsetFetchRequest((OffsetFetchGroup("group", (("t", (1, 5)),), "member", 7),), require_stable=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_servers_codec_reads_a_request_as_it_was_meant(name: str) -> None:
+    request, meant = REQUESTS[name]
+    header, at = parse_header(_frame(request))
+    assert codec.decode(header, _frame(request), at) == meant
+
+
+def _frame(request: Request) -> bytes:
+    tags = b"\0" if request.is_flexible else b""
+    return struct.pack(">hhih", request.api_key, request.version, 1, 0) + tags + request.body
+
+
+def _answer(api_key: int, version: int, body: Any) -> bytes:
+    return codec.encode(api_key, version, 1, body)[4:]
+
+
+def test_answers_of_the_servers_codec_are_read() -> None:
+    members = (("a", None, b"x"), ("b", "i", b""))
+    told = JoinGroupResponse(ErrorCode.none, 4, "consumer", "range", "a", False, "a", members)
+    assert answers.joined(_answer(JOIN_GROUP, 5, told)) == Joined(0, 4, "range", "a", "a", members)
+    synced = SyncGroupResponse(ErrorCode.rebalance_in_progress, assignment=b"mine")
+    assert answers.synced(_answer(SYNC_GROUP, 3, synced)) == (27, b"mine")
+    left = LeaveGroupResponse(ErrorCode.none, (LeftMember("a", None, ErrorCode.unknown_member_id),))
+    assert answers.left(_answer(LEAVE_GROUP, 3, left)) == 25
+    beat = ConsumerGroupHeartbeatResponse(ErrorCode.none, "words", "me", 6, 5_000, ((ID, NUMBERS),))
+    assert answers.beat(_answer(CONSUMER_GROUP_HEARTBEAT, 1, beat)) == Beat(0, 6, 5_000, ((ID, (1, 5)),))
+    nothing_new = beat._replace(assignment=None)
+    assert answers.beat(_answer(CONSUMER_GROUP_HEARTBEAT, 1, nothing_new)).assigned is None
+    committed = OffsetCommitResponse((("t", ((0, ErrorCode.none), (3, ErrorCode.stale_member_epoch))),))
+    assert answers.commit_errors(_answer(OFFSET_COMMIT, 9, committed)) == {("t", 0): 0, ("t", 3): 113}
+    rows = ((0, 17, -1, "", ErrorCode.none), (3, -1, -1, "", ErrorCode.unstable_offset_commit))
+    fetched = OffsetFetchResponse((FetchedGroup("group", (("t", rows),)),))
+    assert answers.fetched(_answer(OFFSET_FETCH, 9, fetched)) == (
+        0,
+        (Offset("t", 0, 17), Offset("t", 3, -1, 88)),
+    )
+
+
+def test_a_group_is_stable_when_all_are_at_one_epoch_and_what_moves_later_is_counted() -> None:
+    board = Board()
+    assert board.take([("g", "a", 0, UNSETTLED, 0), ("g", "b", 1_000, UNSETTLED, 0)]) == []
+    assert board.take([("g", "a", 5_000, 2, 3)]) == []
+    assert board.take([("g", "b", 9_000, 2, 3)]) == [Rest("time to stable", 9.0)]
+    assert board.take([("g", "b", 20_000, None, 0)]) == []
+    assert board.groups_stable == 1
+    assert board.take([("g", "a", 30_000, UNSETTLED, 0), ("g", "a", 32_500, 3, 3)]) == [
+        Rest("rebalance", 2.5)
+    ]
+    assert board.moved_partitions == 3
+
+
+def test_percentiles_are_of_all_requests() -> None:
+    assert list(percentiles(Counter({10: 98, 500: 1, 900: 1}), 0.5, 0.99)) == [1.0, 50.0]
+    assert list(percentiles(Counter(), 0.5)) == [0.0]
+
+
+def small_plan(protocol: str) -> Plan:
+    member = MemberPlan("g/0", "g", protocol, ("t",))
+    return Plan("small", 1, 5.0, (TopicPlan("t", 2),), (member,), (Action(0.0, START, "g/0"),))
+
+
+def test_a_plan_is_itself_again_out_of_its_file(tmp_path: Path) -> None:
+    plan_file.save(small_plan(CONSUMER), tmp_path / "plan.json")
+    assert plan_file.load(tmp_path / "plan.json") == small_plan(CONSUMER)
+
+
+def test_an_address_where_nobody_listens_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match=r"no Kafka can be reached at 127\.0\.0\.1:.*refused"):
+        run_swarm(small_plan(CLASSIC_RANGE), f"127.0.0.1:{free_ports(1)}", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_kafka_that_offers_too_little_is_told_so(tmp_path: Path) -> None:
+    with (
+        ScriptedBroker(lambda request: None) as broker,
+        pytest.raises(Unreachable, match="offers nothing of"),
+    ):
+        run_swarm(small_plan(CLASSIC_RANGE), broker.bootstrap, tmp_path)
+
+
+def test_a_coordinator_without_kip_848_is_told_as_such(tmp_path: Path) -> None:
+    classic = ((JOIN_GROUP, 0, 9), (HEARTBEAT, 0, 4), (OFFSET_COMMIT, 0, 8), (OFFSET_FETCH, 0, 8), (3, 0, 12))
+    with (
+        ScriptedBroker(lambda request: None, offers=classic) as broker,
+        pytest.raises(NoConsumerProtocol, match=r"1 of 1 members"),
+    ):
+        run_swarm(small_plan(CONSUMER), broker.bootstrap, tmp_path)

@@ -1,0 +1,104 @@
+"""Whole swarms on a real tier: everything that a plan can do to members, judged by what they wrote down."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.swarm.driver import Second, run_swarm
+from bench.swarm.plan import (
+    CRASH,
+    CUT,
+    GROW,
+    LEAVE,
+    PROTOCOLS,
+    SLEEP,
+    START,
+    Action,
+    MemberPlan,
+    Plan,
+    TopicPlan,
+)
+from bench.throwaway import Tier
+from storage.history.call_files import read_history
+from storage.history.judge.findings import Limits
+from storage.history.judge.verdict import judge
+
+pytestmark = pytest.mark.ray
+
+MEMBERS = 4
+GROWN_S = 9.0
+
+
+@pytest.fixture(scope="module")
+def tier() -> Iterator[Tier]:
+    with Tier("--nodes", "1", "--replicas", "1", "--set", "group.initial.rebalance.delay.ms=100") as running:
+        yield running
+
+
+def eventful(prefix: str, duration_s: float) -> Plan:
+    """One group of each protocol; member 0 leaves and returns, 1 crashes, 2 sleeps, 3 is cut off."""
+    topics, members, actions = [], [], []
+    for protocol in PROTOCOLS:
+        group_id, topic = f"{prefix}-{protocol}", f"{prefix}-{protocol}-clicks"
+        topics.append(TopicPlan(topic, 6))
+        actions.append(Action(GROWN_S, GROW, topic, 8))
+        names = [f"{group_id}/{number}" for number in range(MEMBERS)]
+        members += [
+            MemberPlan(
+                name,
+                group_id,
+                protocol,
+                (topic,),
+                session_timeout_ms=6_000 if protocol != "consumer" else 45_000,
+                heartbeat_interval_ms=300,
+                rebalance_timeout_ms=6_000,
+                commit_interval_ms=400,
+            )
+            for name in names
+        ]
+        actions += [Action(number / 10, START, name) for number, name in enumerate(names)]
+        actions += [Action(3.0, LEAVE, names[0]), Action(5.0, START, names[0]), Action(4.0, CRASH, names[1])]
+        actions += [Action(4.5, SLEEP, names[2], 1.5), Action(6.0, CUT, names[3])]
+    ordered = tuple(sorted(actions))
+    return Plan("eventful", 1, duration_s, tuple(topics), tuple(members), ordered)
+
+
+@pytest.mark.slow
+def test_an_eventful_swarm_of_two_processes_is_judged_fine(tier: Tier, tmp_path: Path) -> None:
+    seconds: list[Second] = []
+    plan = eventful("run", 18.0)
+    directory = run_swarm(plan, tier.bootstrap, tmp_path / "run", processes=2, on_second=seconds.append)
+    record = json.loads((directory / "run.json").read_text())
+    history = read_history(directory)
+    verdict = judge(history, Limits(recovery_ms=7_000))
+    assert verdict.is_fine, verdict.violations
+    assert verdict.judged["recovered groups"] >= 3
+    assert record["is_finished"]
+    assert record["words"] == []
+    assert history.is_whole
+    assert {topic.partitions for topic in history.topics} == {6, 8}
+    assert len({call.client.rpartition("#")[0] for call in history.calls if "/" in call.client}) == 16
+    assert max(second.groups_stable for second in seconds) == len(PROTOCOLS)
+
+
+def test_a_swarm_that_is_stopped_keeps_what_it_has(tier: Tier, tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def watch(second: Second) -> None:
+        if second.at_s > 3:
+            stop.set()
+
+    directory = run_swarm(
+        eventful("stopped", 120.0), tier.bootstrap, tmp_path / "run", on_second=watch, stop=stop
+    )
+    record = json.loads((directory / "run.json").read_text())
+    assert not record["is_finished"]
+    assert record["words"][0].startswith("stopped after ")
+    history = read_history(directory)
+    assert history.is_whole
+    assert judge(history).is_fine
