@@ -10,6 +10,11 @@ import time
 from collections.abc import Callable
 
 
+def monotonic_us() -> int:
+    """For how long something takes."""
+    return time.monotonic_ns() // 1_000
+
+
 def steady_clock_ms() -> Callable[[], int]:
     """A clock for one process."""
     offset_ms = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000

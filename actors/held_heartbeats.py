@@ -31,6 +31,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.contract import Request, Result, Token
 from actors.coordinator.consumer import WAITING_HEARTBEAT_INTERVAL_MS
+from actors.coordinator.consumer_events import QUIET
 from actors.coordinator.records import (
     CLASSIC_MEMBER,
     CONSUMER_GROUP_METADATA,
@@ -301,6 +302,8 @@ class HeldHeartbeats:
             elif key[0] in _OF_GROUP:
                 self._changed[key[1]] = None
         for event in result.events:
+            if type(event) in QUIET:
+                continue
             group_id = getattr(event, "group_id", None)
             if group_id in groups:
                 self._changed[group_id] = None

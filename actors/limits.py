@@ -77,6 +77,10 @@ QUEUED_BYTES_MAX = 4 * 1024
 kernel, and in the end with the client."""
 FIRST_FRAME_MS_MAX = 30_000
 """How long a new connection may take to send its first whole frame."""
+HISTORY_GROUPS_MAX = 10_000
+"""Whose past a leader remembers, for `groupd explain` and `groupd top`."""
+HISTORY_EVENTS_PER_GROUP_MAX = 64
+HISTORY_BYTES_MAX = 16 * MIB
 UNPROVEN_CONNECTIONS_MAX = 4096
 """Accepted connections that have not sent a whole frame yet."""
 LINK_FRAME_BYTES_MAX = FRAME_BYTES_MAX + 4 * MIB

@@ -21,14 +21,19 @@ import msgpack
 from actors import runtime
 from actors.api.in_place import answer_in_place
 from actors.assignors import compiled
+from actors.clock import monotonic_us
 from actors.collector import keep_collections_short
 from actors.contract import Request
+from actors.coordinator.consumer_events import UNLOGGED
+from actors.coordinator.events import line
 from actors.coordinator.records import RECORD_TYPES
 from actors.coordinator.restore import RESTORE, RestoreRequest, RestoreResponse
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.target_arrays import ARRAYS_FROM
 from actors.group_server import ElsewhereError, GroupServer
 from actors.held_heartbeats import Cause, HeldHeartbeats
+from actors.history import History
+from actors.history_writer import HistoryWriter
 from actors.large_answers import PackingThread
 from actors.metadata.image import NO_NODE, MetadataImage
 from actors.metadata.wire import unpack_image
@@ -99,7 +104,7 @@ class OffsetsPartition(StateSource):
             spec,
             partition_group(partition),
             replica_id,
-            new_shard=lambda: CoordinatorShard(spec.groups, new_id, self._image, self._gate),
+            new_shard=lambda: CoordinatorShard(spec.groups, new_id, self._image, self._gate, monotonic_us),
             record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
             release=self._release,
             on_events=self._on_events,
@@ -110,11 +115,12 @@ class OffsetsPartition(StateSource):
         self._server = GroupServer(
             host.replica, partition, spec.offsets_partitions, host.now_ms, self._gate, self._packing.pack
         )
-        groups = spec.groups
-        clients = groups.group_heartbeat_hold_clients if groups.group_heartbeat_hold_enable else ()
-        self._held = HeldHeartbeats(self._host.replica, self._server.release, self._host.now_ms, clients)
-        self._host.replica.watcher = self._held
-        self._metrics = ReplicaMetrics(partition, self._host, self._server.counts, self._held)
+        clients = spec.groups.group_heartbeat_hold_clients if spec.groups.group_heartbeat_hold_enable else ()
+        self._held = HeldHeartbeats(host.replica, self._server.release, host.now_ms, clients)
+        host.replica.watcher = self._held
+        self._metrics = ReplicaMetrics(partition, host, self._server.counts, self._held)
+        self._kept = kept = HistoryWriter(spec.history, spec.data_dir, spec.tier_id, partition, host.node_id)
+        self._history = History(partition, host, self._server.counts, kept.keep, kept.newly_dropped)
         self._link = new_link(
             spec.hub_path(self._host.node_id),
             spec.raft_secret("hub"),
@@ -147,6 +153,8 @@ class OffsetsPartition(StateSource):
         began_at = loop.time()
         await self._host.start()
         self._metrics.loaded(loop.time() - began_at)
+        self._history.start()
+        self._kept.start()
         self._link.start()
 
     async def stop(self) -> None:
@@ -156,6 +164,8 @@ class OffsetsPartition(StateSource):
         self._packing.close()
         await self._host.stop()
         self._held.refuse_all()
+        self._history.close()
+        await asyncio.to_thread(self._kept.close)
         self._metrics.close()
         self._table.close()
         self._link.close()
@@ -193,6 +203,14 @@ class OffsetsPartition(StateSource):
         """State and generation or epochs of a group; {} if this replica does not lead or know it."""
         return self._shard.summary(group_id) if self._host.replica.serving else {}
 
+    async def explain(self, group_id: str, after: int = 0) -> dict[str, Any]:
+        """What `groupd explain` shows of a group; {} if this replica does not serve."""
+        return self._history.explain(group_id, after)
+
+    async def top(self, by: str, limit: int) -> dict[str, Any]:
+        """What `groupd top` shows of this leader's groups; {} if this replica does not serve."""
+        return self._history.top(by, limit)
+
     @property
     def _shard(self) -> CoordinatorShard:
         shard = self._host.replica.shard
@@ -204,7 +222,9 @@ class OffsetsPartition(StateSource):
         and the time from here until it did. {} if nothing can be handed over now. Raises TimeoutError."""
         loop = asyncio.get_running_loop()
         began_at = loop.time()
+        self._history.hands_over = True
         if not await self.transfer(to_replica):
+            self._history.hands_over = False
             return {}
         while loop.time() < began_at + MOVE_TIMEOUT_S:
             leader = self._host.leader_replica
@@ -273,6 +293,7 @@ class OffsetsPartition(StateSource):
                         return kept
                 if header.api_key not in COORDINATOR_APIS:
                     return self._serve_other(connection, header, frame, body_offset)
+                self._history.identity = connection.identity
                 answered, connection.session = self._server.serve(
                     header,
                     frame,
@@ -355,6 +376,7 @@ class OffsetsPartition(StateSource):
     def on_relay(self, identity: ClientIdentity, frame: bytes, answer: Answer) -> None:
         try:
             header, body_offset = parse_header(frame)
+            self._history.identity = identity
             answered = self._server.serve_relayed(header, frame, body_offset, identity, answer)
         except (MalformedRequest, UnsupportedRequest):
             answer(None)
@@ -402,9 +424,11 @@ class OffsetsPartition(StateSource):
 
     def _on_events(self, events: Sequence[Any]) -> None:
         self._metrics.count_events(events)
+        self._history.record(events)
         for event in events:
-            if not (self._transactions.on_event(event) or self._plug_ins.on_event(event)):
-                log.info("%s", event)
+            done = self._transactions.on_event(event) or self._plug_ins.on_event(event)
+            if not done and type(event) not in UNLOGGED:
+                log.info("%s", line(event))
 
     def _on_turn(self) -> None:
         raft = self._host.raft
@@ -412,11 +436,15 @@ class OffsetsPartition(StateSource):
         now = (self._host.leader_node, raft.term, self._host.replica.serving)
         if now == self._announced:
             return
-        self._announced = now
+        was_serving = self._announced[2]
         leader_node, term, serving = now
+        self._announced = now
         self._link.announce(NO_NODE if leader_node is None else leader_node, term, serving)
+        if was_serving and not serving:
+            self._history.lost()
         if serving:
             log.info("leading partition %d in term %d", self._partition, term)
+            self._history.elected()
             self._spawn(self._tell_the_tier(term))
             self._warm_kernels()
         elif leader_node == self._host.node_id and not raft.is_leader:

@@ -106,6 +106,23 @@ class BrokerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySettings:
+    """Each field `a_b` is the setting `a.b`; of one replica's events and the segments they become."""
+
+    history_enable: bool = True
+    history_dir: str = ""
+    history_segment_bytes: int = 32 * 1024 * 1024
+    """In memory: on disk it is a tenth or less."""
+    history_segment_ms: int = 30_000
+    """What a crash loses at most."""
+    history_retention_ms: int = 90 * 24 * 3_600 * 1_000
+    history_retention_bytes: int = 1024 * 1024 * 1024
+    """Of one offsets partition."""
+    history_queue_max_events: int = 50_000
+    """About 20 MB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TierSpec:
     """One tier, as all its actors know it."""
 
@@ -140,6 +157,7 @@ class TierSpec:
     groups: GroupSettings = field(default_factory=GroupSettings)
     raft: RaftSettings = field(default_factory=RaftSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
+    history: HistorySettings = field(default_factory=HistorySettings)
 
     @property
     def namespace(self) -> str:

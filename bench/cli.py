@@ -368,6 +368,27 @@ def million_command(
     million.show(console, figures, machine())
 
 
+@app.command(
+    "history",
+    epilog="[bold]Examples[/bold]\n\n  groupd bench history\n\n"
+    "  groupd bench history --per-second 5000 --seconds 60 --json",
+)
+def history_command(
+    per_second: Annotated[int, typer.Option(help="Events of one leader.", min=1_000)] = 50_000,
+    seconds: Annotated[float, typer.Option(help="Of each way.", min=1)] = 20.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """What writing history costs a leader: CPU of an event, and the longest pause of the loop beside it."""
+    from bench import history_writing
+
+    plan = history_writing.Plan(per_second, seconds)
+    measured = history_writing.measure(plan, _say(as_json))
+    if as_json:
+        typer.echo(json.dumps({"machine": machine(), **history_writing.as_json(measured)}, indent=2))
+    else:
+        history_writing.show(console, measured, machine())
+
+
 def _say(as_json: bool) -> Callable[[str], None]:
     return (lambda _: None) if as_json else (lambda what: console.print(f"[dim]·[/dim] {what}"))
 

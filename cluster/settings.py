@@ -21,7 +21,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from actors.assignors.spec import ENTRY_POINTS, OWN_NAMES, is_assignor
 from actors.coordinator.settings import CLASSIC_ONLY, GroupSettings
-from actors.spec import BrokerSettings, RaftSettings
+from actors.spec import BrokerSettings, HistorySettings, RaftSettings
 from cluster.settings_table import SETTINGS, Setting
 
 ENV_PREFIX = "GROUPD_"
@@ -57,6 +57,10 @@ class Settings:
     @property
     def broker(self) -> BrokerSettings:
         return BrokerSettings(**self._fields(BrokerSettings, ""))
+
+    @property
+    def history(self) -> HistorySettings:
+        return HistorySettings(**self._fields(HistorySettings, ""))
 
     @property
     def raft(self) -> RaftSettings:
@@ -249,6 +253,7 @@ def _check_together(settings: Settings) -> None:
     _check_raft_heartbeat(settings)
     _check_raft_tls(settings)
     _check_addresses(settings)
+    _check_history(settings)
 
 
 def _check_assignors(settings: Settings) -> None:
@@ -341,6 +346,20 @@ def _check_advertised(settings: Settings) -> None:
             f"{name} = {first} ({settings.origins[name]}): {nodes} ports beside those of the nodes "
             f"({port} to {port + nodes - 1}) and below 65536 are allowed"
         )
+
+
+def _check_history(settings: Settings) -> None:
+    """An object store needs a package that we do not bring; a local path needs nothing, and no look here."""
+    name = "history.dir"
+    protocol, separator, _ = settings[name].partition("://")
+    if not separator:
+        return
+    import fsspec
+
+    try:
+        fsspec.get_filesystem_class(protocol)
+    except (ValueError, ImportError) as error:
+        raise SettingsError(f"{name} = {settings[name]!r} ({settings.origins[name]}): {error}") from None
 
 
 def _is_unspecified(host: str) -> bool:

@@ -16,7 +16,7 @@ from actors.coordinator.settings import GroupSettings
 from actors.limits import FRAME_BYTES_MAX
 from actors.security.gate import ACLS, NO_AUTHORIZER
 from actors.security.sasl import MECHANISMS
-from actors.spec import PLAINTEXT, SASL_PLAINTEXT, BrokerSettings, RaftSettings
+from actors.spec import PLAINTEXT, SASL_PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings
 
 INT32 = 2**31 - 1
 DEFAULT_LOST_TIMEOUT_MS = 300_000
@@ -52,7 +52,12 @@ class Setting(NamedTuple):
 
 def _actor_defaults() -> dict[str, Any]:
     defaults: dict[str, Any] = {}
-    for cls, prefix in ((GroupSettings, ""), (BrokerSettings, ""), (RaftSettings, "raft.")):
+    for cls, prefix in (
+        (GroupSettings, ""),
+        (BrokerSettings, ""),
+        (HistorySettings, ""),
+        (RaftSettings, "raft."),
+    ):
         for field in fields(cls):
             defaults[prefix + field.name.replace("_", ".")] = field.default
     return defaults
@@ -165,7 +170,20 @@ _RAFT = (
     _row("raft.faults.file", None, None, "Only for `groupd chaos`: a file of faults that replicas suffer."),
 )
 
-_ALL = (*_TIER, *_GROUPS, *_BROKERS, *_SECURITY, *_RAFT)
+_HISTORY = (
+    _row("history.enable", None, None, "Write what happens to groups to Parquet files."),
+    _row("history.dir", None, None,
+         "Where: a directory, or what fsspec knows, as s3://bucket/history. Empty: below data.dir."),
+    _row("history.segment.bytes", 65_536, 2**30, "A file is written when its rows take so much memory,"
+         " or earlier."),
+    _row("history.segment.ms", 100, INT32, "A file is written after so long: what a crash loses at most."),
+    _row("history.retention.ms", -1, INT64, "Age at which a day's files go. -1: never."),
+    _row("history.retention.bytes", -1, INT64, "Kept of one offsets partition, newest first. -1: all."),
+    _row("history.queue.max.events", 1, 10_000_000, "Events that wait to be written; more are dropped"
+         " and counted."),
+)  # fmt: skip
+
+_ALL = (*_TIER, *_GROUPS, *_BROKERS, *_SECURITY, *_RAFT, *_HISTORY)
 SETTINGS: Mapping[str, Setting] = MappingProxyType({setting.name: setting for setting in _ALL})
 """By name."""
 CONSTANTS = frozenset({"classic.new.member.join.timeout.ms", "raft.journal.sync"})

@@ -337,6 +337,7 @@ def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path)
         groups=settings.groups,
         raft=settings.raft,
         broker=settings.broker,
+        history=settings.history,
     )
 
 

@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from actors.contract import NOTHING, Record, Reply, Request, Result
 from actors.coordinator import classic, consumer, simple_groups
 from actors.coordinator.area import Area
+from actors.coordinator.events import GroupDeleted
 from actors.coordinator.offsets_delete import delete_all
 from actors.coordinator.slices import begun, sliced
 from actors.coordinator.state import ShardState
@@ -152,14 +153,17 @@ def delete_groups(state: ShardState, request: Request, now_ms: int) -> Result:
     body: DeleteGroupsRequest = request.body
     groups = tuple(dict.fromkeys(body.groups_names))
     records: list[Record] = []
+    events = []
     results = []
     for group_id in groups:
         try:
             records += delete_group(state, group_id, now_ms)
+            events.append(GroupDeleted(now_ms, group_id, "deleted on request", "O13"))
             results.append((group_id, NO_ERROR))
         except GroupError as error:
             results.append((group_id, error.error_code))
-    return Result(records, (Reply(request.token, DeleteGroupsResponse(tuple(results)), _only(groups)),))
+    answer = Reply(request.token, DeleteGroupsResponse(tuple(results)), _only(groups))
+    return Result(records, (answer,), events)
 
 
 def delete_group(state: ShardState, group_id: str, now_ms: int) -> list[Record]:

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from actors.assignors.spec import Assignment, AssignmentSpec
 from actors.contract import Record, Reply, Request, Result
+from actors.coordinator import rebalances
 from actors.coordinator.area import Area
 from actors.coordinator.consumer_events import AssignmentComputed
+from actors.coordinator.consumer_history import computed
 from actors.coordinator.consumer_state import FIRST_EPOCH
 from actors.coordinator.consumer_turn import Turn
+from actors.coordinator.events import CONSUMER
+from actors.coordinator.partitions import count
 from actors.coordinator.records import (
     TARGET_ASSIGNMENT_MEMBER,
     TARGET_ASSIGNMENT_METADATA,
@@ -119,7 +123,16 @@ def _assigned(state: ShardState, request: Request, now_ms: int) -> Result:
         for member_id, target in assignment.items()
         if target != group.members[member_id].target
     }
-    event = AssignmentComputed(group_id, epoch, assignor, len(assignment), len(changes), now_ms)
+    partitions = sum(map(count, assignment.values()))
+    event = computed(
+        state,
+        group,
+        changes,
+        AssignmentComputed(
+            now_ms, group_id, CONSUMER, epoch, epoch, assignor, None, len(assignment), partitions
+        ),
+    )
+    rebalances.target_stands(state, event)
     return Result(target_records(group_id, changes, epoch, now_ms), told, (event,))
 
 

@@ -176,7 +176,6 @@ class ClassicGroup:
         "previous_state",
         "protocol_name",
         "protocol_type",
-        "rebalance_began_ms",
         "state",
         "static_members",
         "subscribed_topics",
@@ -214,7 +213,6 @@ class ClassicGroup:
         self.last_newcomer_ms = now_ms
         self.join_deadline_ms = now_ms
         """C11: when this join phase is over for those who have not rejoined."""
-        self.rebalance_began_ms = now_ms
         self.current_state_timestamp_ms = now_ms
         self._storm: Storm | None = None
         self.changes = 0

@@ -20,6 +20,7 @@ from actors.coordinator.classic_group import (
     ClassicGroup,
     ClassicMember,
 )
+from actors.coordinator.classic_history import cut, tell_gone
 from actors.coordinator.classic_rebalance import (
     Cause,
     Turn,
@@ -34,6 +35,7 @@ from actors.coordinator.classic_rebalance import (
     remove_member,
 )
 from actors.coordinator.classic_store import generation_records
+from actors.coordinator.events import CLASSIC, MemberFenced, MemberJoined
 from actors.coordinator.migration import classic_members
 from actors.coordinator.records import GROUP_METADATA, GroupMetadataKey
 from actors.coordinator.state import ShardState
@@ -110,12 +112,12 @@ def _accepts(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
 def _turn_away(turn: Turn, group: ClassicGroup, request: Request) -> None:
     """C5: there is no place; who asked is no member and no pending member any longer."""
     body: JoinGroupRequest = request.body
-    cause = Cause("the group is full", body.member_id)
+    cause = Cause("the group is full", body.member_id, rule="C5")
     member = group.members.get(body.member_id)
     if member is not None:
-        remove_member(turn, group, member, cause)
+        remove_member(turn, group, member, cause, MemberFenced)
     elif body.member_id in group.pending_joins:
-        drop_pending(turn, group, body.member_id, cause)
+        drop_pending(turn, group, body.member_id, cause, MemberFenced)
     _refuse_without_id(turn, request, ErrorCode.group_max_size_reached)
     maybe_complete_join(turn, group)
 
@@ -172,7 +174,25 @@ def _add_member(turn: Turn, group: ClassicGroup, request: Request, member_id: st
     # noticed by this timer.
     timeout_ms = turn.state.settings.classic_new_member_join_timeout_ms
     turn.state.timers.schedule(member.session_key, turn.now_ms + timeout_ms)
-    members_changed(turn, group, Cause("new member", member_id, body.reason))
+    _tell_joined(turn, group, member, body.reason)
+    members_changed(turn, group, Cause("new member", member_id, body.reason, "C8"))
+
+
+def _tell_joined(turn: Turn, group: ClassicGroup, member: ClassicMember, reason: str | None) -> None:
+    turn.events.append(
+        MemberJoined(
+            turn.now_ms,
+            group.group_id,
+            CLASSIC,
+            group.generation,
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            cut(reason),
+            len(group.members),
+        )
+    )
 
 
 def _join_as_known(turn: Turn, group: ClassicGroup, request: Request) -> None:
@@ -211,7 +231,7 @@ def _rejoin(turn: Turn, group: ClassicGroup, request: Request, what: str) -> Non
     turn.answer(group.take_join(member), superseded, group.group_id)
     group.park_join(member, request.token)
     if not (member.is_new and group.is_settled):
-        rebalance_or_complete(turn, group, Cause(what, member.member_id, body.reason))
+        rebalance_or_complete(turn, group, Cause(what, member.member_id, body.reason, "C9"))
 
 
 def _replace_static_member(turn: Turn, group: ClassicGroup, request: Request, new: ClassicMember) -> None:
@@ -223,7 +243,9 @@ def _replace_static_member(turn: Turn, group: ClassicGroup, request: Request, ne
     _fence(turn, group, old)
     group.replace(old, new)
     arm_session(turn, new)
-    cause = Cause("static member restarted", new.member_id, request.body.reason)
+    cause = Cause("static member restarted", new.member_id, request.body.reason, "C21")
+    tell_gone(turn, group, MemberFenced, cause._replace(member_id=old.member_id), old)
+    _tell_joined(turn, group, new, request.body.reason)
     if group.state is STABLE and not old.is_new and group.select_protocol() == group.protocol_name:
         turn.records += generation_records(turn.state, group)
         answer = _restarted(group, new, leader_before, request.api_version)

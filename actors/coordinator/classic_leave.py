@@ -48,7 +48,7 @@ def leave_group(state: ShardState, request: Request, now_ms: int) -> Result:
 def _leave(turn: Turn, group: ClassicGroup, leaving: LeavingMember) -> ErrorCode:
     """Take one member out, or say why not (E7)."""
     member_id, instance_id, reason = leaving
-    cause = Cause("left", member_id, reason)
+    cause = Cause("left", member_id, reason, "C23")
     if member_id == "":
         # An operator removes an instance by its name (KIP-345); nothing names nobody.
         member_id = group.static_members.get(instance_id, "") if instance_id is not None else ""
@@ -67,5 +67,5 @@ def _cause(body: LeaveGroupRequest, gone: list[LeftMember]) -> Cause:
     if len(gone) == 1:
         first = gone[0]
         reason = next((leaving.reason for leaving in body.members if leaving[:2] == first[:2]), None)
-        return Cause("member left", first.member_id or None, reason)
-    return Cause(f"{len(gone)} members left")
+        return Cause("member left", first.member_id or None, reason, "C23")
+    return Cause(f"{len(gone)} members left", rule="C23")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.contract import NOTHING, Record, Reply, Result, Token
+from actors.coordinator import rebalances
 from actors.coordinator.batching import ALONE_MS, PAUSE_MS_MAX, pause_ms
 from actors.coordinator.classic_group import (
     COMPLETING_REBALANCE,
@@ -20,13 +21,19 @@ from actors.coordinator.classic_group import (
     ClassicMember,
     Step,
 )
+from actors.coordinator.classic_history import (
+    Gone,
+    cut,
+    move,
+    note_joined,
+    tell_began,
+    tell_ended,
+    tell_gone,
+)
 from actors.coordinator.classic_store import generation_records
-from actors.coordinator.events import MemberRemoved, RebalanceBegan, RebalanceDelayed, RebalanceEnded
+from actors.coordinator.events import CLASSIC, MemberExpired, MemberLeft, RebalanceDelayed
 from actors.coordinator.state import ShardState
 from actors.protocol.messages import NO_ERROR, JoinGroupResponse, SyncGroupResponse
-
-REASON_CHARS_MAX = 255
-"""C24: Kafka cuts a client's reason here."""
 
 
 class Cause(NamedTuple):
@@ -36,6 +43,8 @@ class Cause(NamedTuple):
     member_id: str | None = None
     reason: str | None = None
     """As the client gave it."""
+    rule: str | None = None
+    """The row that decided."""
 
 
 class Turn:
@@ -57,10 +66,6 @@ class Turn:
 
     def result(self) -> Result:
         return Result(self.records, self.replies, self.events)
-
-
-def cut(reason: str | None) -> str | None:
-    return reason if reason is None else reason[:REASON_CHARS_MAX]
 
 
 def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
@@ -127,7 +132,17 @@ def _delay_ms(turn: Turn, group: ClassicGroup, cause: Cause) -> int:
     longest_ms = min(turn.state.settings.group_rebalance_batch_max_ms, shortest_ms // 2)
     delay_ms = group.storm.delay_ms(turn.now_ms, longest_ms, calm_ms=longest_ms)
     if delay_ms > 0:
-        turn.events.append(RebalanceDelayed(*_named(group, cause), delay_ms, turn.now_ms))
+        turn.events.append(
+            RebalanceDelayed(
+                group.group_id,
+                group.generation,
+                cause.what,
+                cause.member_id,
+                cut(cause.reason),
+                delay_ms,
+                turn.now_ms,
+            )
+        )
     return delay_ms
 
 
@@ -136,23 +151,16 @@ def _rebalance_for_changes(turn: Turn, group: ClassicGroup, cause: Cause) -> Non
     prepare_rebalance(turn, group, cause)
 
 
-def _named(group: ClassicGroup, cause: Cause) -> tuple[str, int, str, str | None, str | None]:
-    """How the events of a rebalance that is about to come begin."""
-    return group.group_id, group.generation, cause.what, cause.member_id, cut(cause.reason)
-
-
 def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
     timers = turn.state.timers
     if group.state is COMPLETING_REBALANCE:
         _send_back_syncs(turn, group)
-    else:
-        group.rebalance_began_ms = turn.now_ms
     group.pending_syncs.clear()
     timers.cancel(group.sync_key)
     initial = group.state is EMPTY
-    group.move(Step.REBALANCE, turn.now_ms)
+    tell_began(turn, group, cause)
+    move(turn, group, Step.REBALANCE)
     group.changes = group.newcomers = 0
-    turn.events.append(RebalanceBegan(*_named(group, cause), turn.now_ms))
     delay_ms = turn.state.settings.group_initial_rebalance_delay_ms if initial else 0
     group.initial_delay_ms = delay_ms
     if delay_ms > 0:
@@ -219,8 +227,9 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
         for member in group.members.values()
         if member.join_token is None and member.group_instance_id is None
     ]
+    cause = Cause("did not rejoin in time", rule="C13")
     for member in missing:
-        remove_member(turn, group, member, Cause("did not rejoin in time"))
+        _remove_late(turn, group, member, cause)
     if not group.elect_joined_leader() and group.members:
         # Only absent static members: their session timers decide.
         group.join_deadline_ms = turn.now_ms + group.rebalance_timeout_ms
@@ -232,14 +241,15 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
         _begin_sync_phase(turn, group)
         return
     group.protocol_name = None
-    group.move(Step.NOBODY_JOINED, turn.now_ms)
+    move(turn, group, Step.NOBODY_JOINED)
     group.learn_subscribed_topics()
     end_rebalance(turn, group)
 
 
 def _begin_sync_phase(turn: Turn, group: ClassicGroup) -> None:
     group.protocol_name = group.select_protocol()
-    group.move(Step.MEMBERS_JOINED, turn.now_ms)
+    move(turn, group, Step.MEMBERS_JOINED)
+    note_joined(turn, group)
     group.learn_subscribed_topics()
     for member in group.members.values():
         turn.answer(group.take_join(member), joined(group, member), group.group_id)
@@ -253,18 +263,18 @@ def end_rebalance(turn: Turn, group: ClassicGroup) -> None:
     """The group is Stable or Empty: this generation is worth keeping."""
     group.storm.ended_ms = turn.now_ms
     turn.records += generation_records(turn.state, group)
-    turn.events.append(
-        RebalanceEnded(
-            group.group_id,
-            group.generation,
-            len(group.members),
-            turn.now_ms - group.rebalance_began_ms,
-            turn.now_ms,
-        )
-    )
+    tell_ended(turn, group)
 
 
-def remove_member(turn: Turn, group: ClassicGroup, member: ClassicMember, cause: Cause) -> None:
+def _remove_late(turn: Turn, group: ClassicGroup, member: ClassicMember, cause: Cause) -> None:
+    """The member was waited for in vain."""
+    rebalances.of(turn.state, group.group_id, CLASSIC).late[member.member_id] = None
+    remove_member(turn, group, member, cause, MemberExpired)
+
+
+def remove_member(
+    turn: Turn, group: ClassicGroup, member: ClassicMember, cause: Cause, gone: type[Gone] = MemberLeft
+) -> None:
     """Take a member out, without a rebalance: the caller begins one for all it removes.
 
     Its parked requests get UNKNOWN_MEMBER_ID, a join with member id "" (section 11, C23), so that a client
@@ -277,17 +287,18 @@ def remove_member(turn: Turn, group: ClassicGroup, member: ClassicMember, cause:
     member.sync_token = None
     turn.state.timers.cancel(member.session_key)
     group.remove(member)
-    _report_removed(turn, group, member.member_id, cause)
+    if member.assignment:
+        rebalance = rebalances.of(turn.state, group_id, CLASSIC)
+        rebalance.before.setdefault(member.member_id, member.assignment)
+    tell_gone(turn, group, gone, cause._replace(member_id=member.member_id), member)
 
 
-def drop_pending(turn: Turn, group: ClassicGroup, member_id: str, cause: Cause) -> None:
+def drop_pending(
+    turn: Turn, group: ClassicGroup, member_id: str, cause: Cause, gone: type[Gone] = MemberLeft
+) -> None:
     """Forget a member id that was handed out and not used."""
     turn.state.timers.cancel(group.pending_joins.pop(member_id))
-    _report_removed(turn, group, member_id, cause)
-
-
-def _report_removed(turn: Turn, group: ClassicGroup, member_id: str, cause: Cause) -> None:
-    turn.events.append(MemberRemoved(group.group_id, member_id, cause.what, cut(cause.reason), turn.now_ms))
+    tell_gone(turn, group, gone, cause._replace(member_id=member_id))
 
 
 def forget(state: ShardState, group_id: str) -> None:
@@ -295,6 +306,7 @@ def forget(state: ShardState, group_id: str) -> None:
     group = state.classic.pop(group_id, None)
     if group is None:
         return
+    rebalances.drop(state, group_id, CLASSIC)
     assert not group.parked_joins, group.story(Step.DELETED)
     for key in (group.join_key, group.sync_key, *group.pending_joins.values()):
         state.timers.cancel(key)
@@ -341,10 +353,12 @@ def on_sync_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Re
     if group is None or group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_syncs:
         return NOTHING
     turn = Turn(state, now_ms)
-    cause = Cause("did not sync in time")
-    for member_id in list(group.pending_syncs):
-        remove_member(turn, group, group.members[member_id], cause)
-    prepare_rebalance(turn, group, Cause("members did not sync in time"))
+    cause = Cause("did not sync in time", rule="C16")
+    late = list(group.pending_syncs)
+    for member_id in late:
+        _remove_late(turn, group, group.members[member_id], cause)
+    only = late[0] if len(late) == 1 else None
+    prepare_rebalance(turn, group, Cause("members did not sync in time", only, rule="C16"))
     return turn.result()
 
 
@@ -356,13 +370,14 @@ def on_session_timer(state: ShardState, key: tuple[object, ...], now_ms: int) ->
     member_id = str(key[2])
     turn = Turn(state, now_ms)
     if member_id in group.pending_joins:
-        drop_pending(turn, group, member_id, Cause("did not use its member id in time"))
+        cause = Cause("did not use its member id in time", rule="C8")
+        drop_pending(turn, group, member_id, cause, MemberExpired)
         maybe_complete_join(turn, group)
         return turn.result()
     member = group.members.get(member_id)
     if member is None or member.is_waited_for():
         return NOTHING
     what = "waited too long for its first generation" if member.is_new else "session timed out"
-    remove_member(turn, group, member, Cause(what))
-    members_changed(turn, group, Cause("member: " + what, member_id))
+    remove_member(turn, group, member, Cause(what, rule="C12"), MemberExpired)
+    members_changed(turn, group, Cause("member: " + what, member_id, rule="C12"))
     return turn.result()

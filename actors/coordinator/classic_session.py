@@ -14,6 +14,7 @@ from actors.coordinator.classic_group import (
     ClassicMember,
     Step,
 )
+from actors.coordinator.classic_history import move
 from actors.coordinator.classic_rebalance import Turn, arm_session, end_rebalance
 from actors.coordinator.migration import classic_members
 from actors.coordinator.state import ShardState
@@ -101,7 +102,7 @@ def _stabilise(turn: Turn, group: ClassicGroup, body: SyncGroupRequest) -> None:
     records are committed, so the group may be Stable at once: if they fail, leadership is lost with them."""
     assert group.state is COMPLETING_REBALANCE
     assignments = dict(body.assignments)
-    group.move(Step.LEADER_SYNCED, turn.now_ms)
+    move(turn, group, Step.LEADER_SYNCED)
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
         if member.sync_token is not None:

@@ -9,17 +9,18 @@ fetch checks and the describe views are in `consumer_views`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from actors.contract import NOTHING, Record, Reply, Request, Result, answered
-from actors.coordinator import consumer_apply, group_settings, regex
+from actors.coordinator import consumer_apply, consumer_history, group_settings, regex
 from actors.coordinator.area import Area
 from actors.coordinator.consumer_events import (
     CAUSE_MEMBER_JOINED,
     CAUSE_METADATA_CHANGED,
     CAUSE_SUBSCRIPTION_CHANGED,
-    EpochBumped,
 )
 from actors.coordinator.consumer_forming import FORMING_TIMER, may_wait, next_joins, wait
+from actors.coordinator.consumer_history import found_under_way
 from actors.coordinator.consumer_leave import drop_timers, leave, rebalance_over, session_over
 from actors.coordinator.consumer_members import (
     find_group,
@@ -99,6 +100,7 @@ __all__ = [
     "validate_fetch",
 ]
 
+_AT_REST = frozenset({"Empty", "Stable"})
 _new_tuple = tuple.__new__
 _NOTHING_NEW = ConsumerGroupHeartbeatRequest("", "", 0)[4:]
 """The fields after the instance id of a heartbeat that repeats nothing (A5)."""
@@ -134,6 +136,7 @@ def settle(turn: Turn) -> None:
     _update_epoch(turn)
     update_target(turn)
     _reconcile(turn)
+    consumer_history.tell(turn)
 
 
 def _steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: int) -> Result | None:
@@ -217,10 +220,8 @@ def _update_epoch(turn: Turn) -> None:
         if computed != turn.metadata_hash:
             turn.metadata_hash = computed
             cause = cause or CAUSE_METADATA_CHANGED
-    turn.group_epoch = group.group_epoch or FIRST_EPOCH
-    if cause is not None:
-        turn.group_epoch += 1
-        turn.events.append(EpochBumped(group.group_id, turn.group_epoch, cause, turn.member_id, turn.now_ms))
+    turn.cause = cause
+    turn.group_epoch = (group.group_epoch or FIRST_EPOCH) + (cause is not None)
     value = ConsumerGroupValue(turn.group_epoch, turn.metadata_hash)
     if value != group.metadata:
         turn.records.append(Record(ConsumerGroupKey(CONSUMER_GROUP_METADATA, group.group_id), value))
@@ -264,6 +265,7 @@ def _join_and_wait(turn: Turn) -> Result:
     session_key = (SESSION_TIMER, turn.group.group_id, turn.member_id)
     turn.state.timers.schedule(session_key, turn.now_ms + settings.session_timeout_ms)
     wait(turn)
+    consumer_history.tell(turn)
     return Result(turn.records, (), turn.events)
 
 
@@ -345,6 +347,9 @@ def _armed(state: ShardState, now_ms: int) -> Iterator[Result]:
         for group, member_id, member in some:
             _arm(state, group, member_id, member, now_ms)
         yield NOTHING
+    under_way = (group for group in state.consumer.values() if group.state_name not in _AT_REST)
+    for groups in sliced(under_way):
+        yield Result(events=list(chain(*(found_under_way(state, group, now_ms) for group in groups))))
 
 
 def _arm(

@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from actors.contract import NOTHING, Record, Reply, Request, Result
-from actors.coordinator import assignment_epochs
+from actors.coordinator import assignment_epochs, consumer_history
 from actors.coordinator.classic_rebalance import Cause, prepare_rebalance
 from actors.coordinator.classic_rebalance import Turn as ClassicTurn
 from actors.coordinator.consumer_events import (
     CAUSE_MEMBER_LEFT,
     CAUSE_REBALANCE_TIMEOUT,
     CAUSE_SESSION_TIMEOUT,
-    EpochBumped,
-    MemberFenced,
 )
 from actors.coordinator.consumer_members import find_group, find_static, member_tombstones, unknown_member
 from actors.coordinator.consumer_metadata import metadata_hash, regex_topics_of
@@ -84,13 +82,10 @@ def remove_members(
 ) -> Result:
     """Tombstones in Kafka's order (8, 7, 5), then the bumped epoch (M19); or, if only members of the classic
     protocol stay, a classic group that rebalances (G7). The members `gone` are in the group, none twice."""
-    fenced = [
-        MemberFenced(group.group_id, i, (group.members[i].current or NOT_JOINED).member_epoch, cause, now_ms)
-        for i in gone
-    ]
+    events = consumer_history.removed(state, group, gone, cause, now_ms)
     if is_due(state, group, gone):
         result = _downgrade(state, group, gone, now_ms)
-        return result._replace(events=[*fenced, *result.events])
+        return result._replace(events=[*events, *result.events])
     epoch = group.group_epoch + 1
     records = []
     for member_id in gone:
@@ -107,7 +102,8 @@ def remove_members(
         kept_hash = metadata_hash(names, state.image)
     key = ConsumerGroupKey(CONSUMER_GROUP_METADATA, group.group_id)
     records.append(Record(key, ConsumerGroupValue(epoch, kept_hash)))
-    return Result(records, (), [*fenced, EpochBumped(group.group_id, epoch, cause, gone[0], now_ms)])
+    events += consumer_history.bumped_by_removal(state, group, gone, cause, now_ms)
+    return Result(records, (), events)
 
 
 def _downgrade(state: ShardState, group: ConsumerGroup, gone: Sequence[str], now_ms: int) -> Result:

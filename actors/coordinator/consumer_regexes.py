@@ -14,7 +14,8 @@ from typing import Any
 
 from actors.contract import NOTHING, Record, Request, Result
 from actors.coordinator import regex
-from actors.coordinator.consumer_events import CAUSE_REGEX_RESOLVED, EpochBumped
+from actors.coordinator.consumer_events import CAUSE_REGEX_RESOLVED
+from actors.coordinator.consumer_history import bump, bumped
 from actors.coordinator.consumer_metadata import metadata_hash
 from actors.coordinator.consumer_state import REGEX_TIMER, ConsumerGroup, Subscription
 from actors.coordinator.consumer_turn import NEW_MEMBER, Turn
@@ -168,7 +169,7 @@ def _finished(state: ShardState, group: ConsumerGroup, resolution: Resolution, n
         metadata_key = ConsumerGroupKey(CONSUMER_GROUP_METADATA, group.group_id)
         records.append(Record(metadata_key, ConsumerGroupValue(epoch, hash_now)))
         member_id = resolution.asker.member_id
-        events.append(EpochBumped(group.group_id, epoch, CAUSE_REGEX_RESOLVED, member_id, now_ms))
+        events = bumped(state, group, bump(now_ms, group, epoch, CAUSE_REGEX_RESOLVED, member_id, group.size))
     _schedule_next(state, group, values, now_ms)
     return Result(records, events=events)
 

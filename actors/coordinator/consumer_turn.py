@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.contract import Record, Request
+from actors.coordinator.consumer_events import AssignmentComputed
 from actors.coordinator.consumer_metadata import RegexTopics, regex_topics_of
 from actors.coordinator.consumer_state import NOT_JOINED, ConsumerGroup, ConsumerMember
 from actors.coordinator.records import ConsumerMemberValue, CurrentAssignmentValue, TopicPartitions
@@ -24,7 +25,9 @@ class Turn:
     __slots__ = (
         "assignment_epoch",
         "body",
+        "cause",
         "classic",
+        "computed",
         "current",
         "events",
         "group",
@@ -55,6 +58,10 @@ class Turn:
         self.events: list[Any] = []
         self.group_epoch = group.group_epoch
         self.assignment_epoch = group.assignment_epoch
+        self.cause: str | None = None
+        """Why the group epoch rises; None: it does not."""
+        self.computed: AssignmentComputed | None = None
+        """The new target's event."""
         self.metadata_hash = group.metadata_hash
         self.regex_topics: RegexTopics = regex_topics_of(group) if group.regexes else {}
         self.regex_resolved = False

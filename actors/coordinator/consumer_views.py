@@ -7,12 +7,14 @@ from collections.abc import Generator
 from kio.schema.errors import ErrorCode
 
 from actors.contract import NOTHING, Record, Request, Result
+from actors.coordinator import rebalances
 from actors.coordinator.assignment_epochs import of_topic
 from actors.coordinator.consumer_leave import drop_timers
 from actors.coordinator.consumer_members import find_group, unknown_member
 from actors.coordinator.consumer_metadata import regex_topics_of
 from actors.coordinator.consumer_regexes import forget_regexes, subscribed_names
 from actors.coordinator.consumer_state import NOT_JOINED, ConsumerGroup, ConsumerMember
+from actors.coordinator.events import CONSUMER
 from actors.coordinator.partitions import EMPTY, union
 from actors.coordinator.records import (
     CONSUMER_GROUP_METADATA,
@@ -221,5 +223,6 @@ def forget(state: ShardState, group_id: str) -> None:
     group = state.consumer.get(group_id)
     if group is not None:
         forget_regexes(state, group_id)
+        rebalances.drop(state, group_id, CONSUMER)
         for member_id in list(group.members):
             drop_timers(state, group, member_id)

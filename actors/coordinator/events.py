@@ -1,25 +1,233 @@
 """What groups report about themselves: a rebalance must explain itself, afterwards too.
 
-Values for history and metrics only; nothing decides on them. A steady heartbeat makes none.
+Values for history and metrics; nothing decides on them. A steady heartbeat makes none. What has a `kind` is a
+row of history, its fields named as the columns of `storage.history.schema`; the rest is for the log alone.
+What only consumer groups report is in `consumer_events`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from storage.history.schema import Move
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+
+
+class MemberJoined(NamedTuple):
+    """A member was taken in; of a classic group it waits for its first generation."""
+
+    at_ms: int
+    group_id: str
+    group_type: str
+    group_epoch: int
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    reason: str | None = None
+    """The client's own words (KIP-800), cut to 255 characters (C24), here and below."""
+    members: int | None = None
+    """With it."""
+    client_software: str | None = None
+    """Whoever knows the connection fills it in."""
+
+    @property
+    def kind(self) -> str:
+        return "member_joined"
+
+
+class _MemberGone(NamedTuple):
+    """A member, or a member id handed out and not yet used, is gone."""
+
+    at_ms: int
+    group_id: str
+    group_type: str
+    group_epoch: int
+    member_id: str
+    group_instance_id: str | None
+    client_id: str | None
+    """None: the member id was never used."""
+    client_host: str | None
+    member_epoch: int | None
+    """None in a classic group."""
+    cause: str
+    rule: str | None
+    reason: str | None
+    members: int
+    """Without it."""
+
+
+class MemberLeft(_MemberGone):
+    """Of its own will, or because an administrator said so."""
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        return "member_left"
+
+
+class MemberExpired(_MemberGone):
+    """A timeout passed."""
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        return "member_expired"
+
+
+class MemberFenced(_MemberGone):
+    """Another took its place, or there was none for it."""
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        return "member_fenced"
+
+
+class StateChanged(NamedTuple):
+    """A classic group went from state to state."""
+
+    at_ms: int
+    group_id: str
+    group_type: str
+    group_epoch: int
+    previous_state: str
+    state: str
+    members: int
+
+    @property
+    def kind(self) -> str:
+        return "state_changed"
 
 
 class RebalanceBegan(NamedTuple):
-    """A classic group went to PreparingRebalance."""
+    """A classic group went to PreparingRebalance; the epoch of a consumer group rose."""
 
+    at_ms: int
     group_id: str
-    generation: int
-    """The one that ends."""
+    group_type: str
+    group_epoch: int
+    """Of a classic group the generation that ends, of a consumer group the new epoch."""
     cause: str
+    rule: str | None
     member_id: str | None
     """Whose doing it was, where it was one member's."""
+    client_id: str | None
+    client_host: str | None
     reason: str | None
-    """The client's own words (KIP-800), cut to 255 characters (C24)."""
-    now_ms: int
+    members: int
+
+    @property
+    def kind(self) -> str:
+        return "rebalance_began"
+
+
+class RebalanceEnded(NamedTuple):
+    """A classic group became Stable (its leader synced) or Empty. All members of a consumer group have what
+    the target gives them; or its epoch rose again before they had."""
+
+    at_ms: int
+    group_id: str
+    group_type: str
+    group_epoch: int
+    state: str
+    cause: str
+    """As it first began, with the next three."""
+    rule: str | None
+    member_id: str | None
+    reason: str | None
+    duration_ms: int
+    joining_ms: int | None
+    syncing_ms: int | None
+    revoking_ms: int | None
+    members: int
+    partitions: int | None
+    """None, with the next: too many to compare, or nobody can read them."""
+    moved: int | None
+    moves: tuple[Move, ...] | None
+    waited_for: tuple[str, ...] | None
+    assignor: str | None
+
+    @property
+    def kind(self) -> str:
+        return "rebalance_ended"
+
+
+class CommitRegressed(NamedTuple):
+    """A committed offset went back."""
+
+    at_ms: int
+    group_id: str
+    member_id: str | None
+    topic: str
+    partition: int
+    committed_offset: int
+    end_offset: int
+    """Committed before."""
+
+    @property
+    def kind(self) -> str:
+        return "commit_regressed"
+
+
+class Commits(NamedTuple):
+    """What a group committed since the last of these."""
+
+    at_ms: int
+    group_id: str
+    first_ms: int
+    last_ms: int
+    commits: int
+    offsets: int
+    regressed: int
+
+    @property
+    def kind(self) -> str:
+        return "commits"
+
+
+class OffsetsExpired(NamedTuple):
+    """Offsets were past their retention."""
+
+    at_ms: int
+    group_id: str
+    rule: str
+    count: int  # type: ignore[assignment]  # the column's name, and a tuple's method
+
+    @property
+    def kind(self) -> str:
+        return "offsets_expired"
+
+
+class OffsetsDeleted(NamedTuple):
+    """Offsets were deleted on request, or with their topic."""
+
+    at_ms: int
+    group_id: str
+    cause: str
+    count: int  # type: ignore[assignment]  # the column's name, and a tuple's method
+
+    @property
+    def kind(self) -> str:
+        return "offsets_deleted"
+
+
+class GroupDeleted(NamedTuple):
+    """A group is gone."""
+
+    at_ms: int
+    group_id: str
+    cause: str
+    rule: str
+
+    @property
+    def kind(self) -> str:
+        return "group_deleted"
 
 
 class RebalanceDelayed(NamedTuple):
@@ -31,28 +239,17 @@ class RebalanceDelayed(NamedTuple):
     """Of the first of them."""
     member_id: str | None
     reason: str | None
-    """As of RebalanceBegan."""
     delay_ms: int
     """At most: another cause of a rebalance takes this one along."""
     now_ms: int
 
 
-class RebalanceEnded(NamedTuple):
-    """A classic group became Stable (its leader synced) or Empty (`members` is 0)."""
-
-    group_id: str
-    generation: int
-    members: int
-    duration_ms: int
-    """From the first RebalanceBegan after the group was last Stable or Empty."""
-    now_ms: int
-
-
-class MemberRemoved(NamedTuple):
-    """A member, or a member id handed out and not yet used, is gone from a classic group."""
-
-    group_id: str
-    member_id: str
-    cause: str
-    reason: str | None
-    now_ms: int
+def line(event: Any) -> str:
+    """The event in one line of a log: without what is null, and without lists that may be long."""
+    named = zip(event._fields, event, strict=True)
+    return " ".join(
+        [
+            type(event).__name__,
+            *(f"{name}={value}" for name, value in named if value is not None and name != "moves"),
+        ]
+    )

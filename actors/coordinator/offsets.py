@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 from kio.schema.errors import ErrorCode
 
 from actors.contract import Record, Reply, Request, Result
-from actors.coordinator import classic, consumer, offsets_delete, offsets_store, simple_groups
+from actors.coordinator import classic, commit_tallies, consumer, offsets_delete, offsets_store, simple_groups
 from actors.coordinator.area import Area
+from actors.coordinator.events import CommitRegressed
 from actors.coordinator.offsets_delete import NO_TOPIC_ID, partition_count
 from actors.coordinator.offsets_reading import (
     FETCHED_AT_ONCE_MAX,
@@ -84,8 +85,9 @@ def commit(state: ShardState, request: Request, now_ms: int) -> Result:
     _validate_commit(state, request, now_ms)
     records, topics, count = written
     state.offset_counts["commits"] += count
+    back = commit_tallies.count(state, body, records, count, now_ms)
     answer = _new(OffsetCommitResponse, (topics, None))
-    return Result(records, (_new(Reply, (request.token, answer, body.group_id)),))
+    return Result(records, (_new(Reply, (request.token, answer, body.group_id)),), back)
 
 
 def _commit_by_id(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -102,12 +104,12 @@ def _commit_by_id(state: ShardState, request: Request, now_ms: int) -> Result:
             unknown = ((row[0], ErrorCode.unknown_topic_id) for row in partitions)
             wrong.setdefault(topic_id, []).extend(unknown)
     by_name = request._replace(body=body._replace(topics=tuple(named), topic_ids=None))
-    records, answered = _attempt(state, by_name, now_ms)
+    records, answered, events = _attempt(state, by_name, now_ms)
     topics = _merged(wrong, tuple((image.topics[name].topic_id, errors) for name, errors in answered))
     answer = OffsetCommitResponse(
         tuple(("", errors) for _, errors in topics), tuple(topic_id for topic_id, _ in topics)
     )
-    return Result(tuple(records), (Reply(request.token, answer, body.group_id),))
+    return Result(tuple(records), (Reply(request.token, answer, body.group_id),), events)
 
 
 def _commit_what_exists(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -125,24 +127,26 @@ def _commit_what_exists(state: ShardState, request: Request, now_ms: int) -> Res
                 (row[0], ErrorCode.unknown_topic_or_partition) for row in rows if not 0 <= row[0] < count
             )
     records: Collection[Record] = ()
+    events: list[CommitRegressed] = []
     answered: tuple[tuple[str, tuple[_Error, ...]], ...] = ()
     if topics:
         known_request = request._replace(body=body._replace(topics=tuple(topics)))
-        records, answered = _attempt(state, known_request, now_ms)
-    return _committed(request, _merged(wrong, answered))._replace(records=tuple(records))
+        records, answered, events = _attempt(state, known_request, now_ms)
+    told = _committed(request, _merged(wrong, answered))
+    return told._replace(records=tuple(records), events=events)
 
 
 def _attempt(
     state: ShardState, request: Request, now_ms: int
-) -> tuple[Collection[Record], tuple[tuple[str, tuple[_Error, ...]], ...]]:
+) -> tuple[Collection[Record], tuple[tuple[str, tuple[_Error, ...]], ...], list[CommitRegressed]]:
     """A commit of what exists of a request. If the group refuses it, the rest still has its own errors: Kafka
     sorts that out before the coordinator sees the request."""
     try:
         result = commit(state, request, now_ms)
-        records, answer = result.records, result.replies[0].body
+        records, answer, events = result.records, result.replies[0].body, list(result.events)
     except GroupError as error:
-        records, answer = (), refusal(request, error.error_code)
-    return records, answer.topics
+        records, answer, events = (), refusal(request, error.error_code), []
+    return records, answer.topics, events
 
 
 def _merged(

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from actors.contract import NOTHING, Record, Reply, Request, Result
 from actors.coordinator import classic, consumer, dying_groups, simple_groups
 from actors.coordinator.classic_protocols import CONSUMER_PROTOCOL_TYPE
+from actors.coordinator.events import OffsetsDeleted
 from actors.coordinator.offsets_walk import Stop, next_slice, stops
 from actors.coordinator.records import OFFSET_COMMIT, OffsetCommitKey
 from actors.coordinator.slices import AT_ONCE_MAX
@@ -59,7 +60,8 @@ def delete(state: ShardState, request: Request, now_ms: int) -> Result:
         simple_groups.keep(state, group_id)
     state.offset_counts["deletions"] += len(records)
     answer = OffsetDeleteResponse(NO_ERROR, tuple(topics))
-    return Result(records, (Reply(request.token, answer, group_id),))
+    event = OffsetsDeleted(now_ms, group_id, "deleted on request", len(records))
+    return Result(records, (Reply(request.token, answer, group_id),), (event,) if records else ())
 
 
 def _topics_in_use(state: ShardState, group_id: str, topics: Collection[str]) -> Collection[str]:
@@ -152,6 +154,7 @@ def _sweep(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
     groups, is_last = next_slice(sweep.walk)
     names = frozenset(state.topics_seen_deleted.values())
     records: list[Record] = []
+    events = []
     for group_id, positions in groups:
         swept = [
             record
@@ -161,12 +164,13 @@ def _sweep(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
         ]
         if swept:
             records += swept
+            events.append(OffsetsDeleted(now_ms, group_id, "their topic was deleted", len(swept)))
             simple_groups.keep(state, group_id)
     if is_last:
         state.sweep = None
     else:
         state.timers.schedule(_SWEEP_KEY, now_ms)
-    return Result(records)
+    return Result(records, events=events)
 
 
 def _is_deleted(state: ShardState, group_id: str, position: Position, sweep: Sweep) -> bool:

@@ -8,13 +8,14 @@ delays the next check by more than one interval nor prolongs an offset's life.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actors.contract import NOTHING, Record, Result
 from actors.coordinator import admin, consumer, simple_groups
 from actors.coordinator.area import Area
 from actors.coordinator.classic_group import EMPTY, STABLE
 from actors.coordinator.classic_protocols import CONSUMER_PROTOCOL_TYPE
+from actors.coordinator.events import GroupDeleted, OffsetsExpired
 from actors.coordinator.offsets_delete import tombstones
 from actors.coordinator.offsets_walk import next_slice, stops
 from actors.coordinator.records import NO_EXPIRY, OffsetCommitValue
@@ -66,17 +67,20 @@ def _check(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
         state.retention_walk = stops(state)
     groups, is_last = next_slice(state.retention_walk)
     records: list[Record] = []
+    events: list[Any] = []
     for group_id, positions in groups:
-        records += _expired(state, group_id, positions, now_ms)
+        records += _expired(state, group_id, positions, now_ms, events)
     if is_last:
         state.retention_walk = None
         _schedule(state, now_ms)
     else:
         state.timers.schedule(_CHECK_KEY, now_ms)
-    return Result(records)
+    return Result(records, events=events)
 
 
-def _expired(state: ShardState, group_id: str, positions: list[Position | None], now_ms: int) -> list[Record]:
+def _expired(
+    state: ShardState, group_id: str, positions: list[Position | None], now_ms: int, events: list[Any]
+) -> list[Record]:
     """Tombstones for what is over of these offsets of a group; for all of it if nothing is left."""
     retention = _retention(state, group_id)
     if retention is None:
@@ -95,7 +99,10 @@ def _expired(state: ShardState, group_id: str, positions: list[Position | None],
         ):
             expired.append(position)
     state.offset_counts["expirations"] += len(expired)
+    if expired:
+        events.append(OffsetsExpired(now_ms, group_id, "O14", len(expired)))
     if positions[-1] is None and len(expired) == len(offsets) and _is_over(state, group_id):
+        events.append(GroupDeleted(now_ms, group_id, "nobody used it", "O15"))
         return admin.delete_group(state, group_id, now_ms)
     return [record for position in expired for record in tombstones(state, group_id, *position)]
 

@@ -31,7 +31,7 @@ from actors.coordinator.refusals import refusal
 from actors.coordinator.settings import GroupSettings
 from actors.coordinator.settled import Settled, Stamp, settled, stamp
 from actors.coordinator.slices import begun, group_members
-from actors.coordinator.state import ShardState
+from actors.coordinator.state import ShardState, no_clock
 from actors.coordinator.transactions import coordinator, offset_commit
 from actors.metadata.image import MetadataImage
 from actors.protocol.errors import GroupError
@@ -56,7 +56,7 @@ _TIMERS = {kind: fire for area in AREAS for kind, fire in area.timers.items()}
 
 
 class CoordinatorShard:
-    """See `actors.contract.Shard`. `new_id` yields UUID strings."""
+    """See `actors.contract.Shard`. `new_id` yields UUID strings, `clock_us` the time that is only told."""
 
     def __init__(
         self,
@@ -64,8 +64,9 @@ class CoordinatorShard:
         new_id: Callable[[], str],
         image: MetadataImage,
         gate: Gate | None = None,
+        clock_us: Callable[[], int] = no_clock,
     ) -> None:
-        self.state = ShardState(settings, new_id, image, gate)
+        self.state = ShardState(settings, new_id, image, gate, clock_us)
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -24,12 +24,14 @@ from actors.security.gate import Gate
 if TYPE_CHECKING:
     from actors.coordinator.assignment_jobs import Job
     from actors.coordinator.classic import ClassicGroup
+    from actors.coordinator.commit_tallies import Tally
     from actors.coordinator.consumer_forming import Forming
     from actors.coordinator.consumer_regexes import Asker, Resolution
     from actors.coordinator.consumer_state import ConsumerGroup
     from actors.coordinator.offsets_delete import Sweep
     from actors.coordinator.offsets_reading import Reading
     from actors.coordinator.offsets_walk import Stop
+    from actors.coordinator.rebalances import Rebalance
     from actors.coordinator.records import (
         ClassicMemberValue,
         ProducerIdBlockValue,
@@ -42,6 +44,11 @@ if TYPE_CHECKING:
 Position = tuple[str, int]
 """A topic's name and a partition of it: what a group has one committed offset of."""
 PendingOffsets = dict[str, dict[Position, dict[int, PendingTxnOffsetValue]]]
+
+
+def no_clock() -> int:
+    """Where nobody wants to know, all takes no time."""
+    return 0
 
 
 class StoredClassicGroup:
@@ -63,6 +70,7 @@ class ShardState:
         new_id: Callable[[], str],
         image: MetadataImage,
         gate: Gate | None = None,
+        clock_us: Callable[[], int] = no_clock,
     ) -> None:
         self.settings = settings
         self.new_id = new_id
@@ -70,6 +78,8 @@ class ShardState:
         self.image = image
         self.gate = Gate() if gate is None else gate
         """What clients may see, as of the newest image; its owner keeps it up to date."""
+        self.clock_us = clock_us
+        """Of any beginning, for how long assignors take; nothing is decided by it."""
         self.new_topics_version = image.version
         """Version of the newest image that brought new topics, as far as this process knows (M24)."""
         self.topics_seen_deleted: dict[bytes, str] = {}
@@ -94,7 +104,11 @@ class ShardState:
         self.transactions: dict[str, TransactionValue] = {}
         self.producer_ids: ProducerIdBlockValue | None = None
 
-        # Volatile.
+        self.offset_counts = {"commits": 0, "expirations": 0, "deletions": 0}
+        """For metrics: since this process began, while it led."""
+        self._begin_volatile()
+
+    def _begin_volatile(self) -> None:
         self.timers = Timers()
         self.unverified: dict[Token, UnverifiedCommit] = {}
         """Commits of offsets that wait for the word of their transaction's coordinator (KIP-890)."""
@@ -114,21 +128,13 @@ class ShardState:
         """Of offsets, under way: to be told of every change."""
         self.sweep: Sweep | None = None
         self.retention_walk: Iterator[Stop] | None = None
-        self.offset_counts = {"commits": 0, "expirations": 0, "deletions": 0}
-        """For metrics: since this process began, while it led."""
+        self.rebalances: dict[str, Rebalance] = {}
+        """Group id -> the rebalance under way, for history."""
+        self.commit_tallies: dict[str, Tally] = {}
+        """Group id -> what it committed since history was last told."""
 
     def drop_volatile(self) -> None:
         """Forget what only a leader knows (C27); the host has already answered whoever was parked."""
-        self.timers = Timers()
-        self.unverified = {}
-        self.classic = {}
-        self.simple_groups = {}
-        self.regex_askers = {}
-        self.regex_resolutions = {}
-        self.assignment_jobs = {}
-        self.forming = {}
-        self.readings = []
-        self.sweep = None
-        self.retention_walk = None
+        self._begin_volatile()
         for group in self.consumer.values():
             group.drop_volatile()

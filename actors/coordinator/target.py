@@ -11,8 +11,10 @@ from actors.assignors.registry import AssignorError, PlugIn, named
 from actors.coordinator import group_settings
 from actors.coordinator.assignment_jobs import ask, target_records
 from actors.coordinator.consumer_events import AssignmentComputed, AssignmentDelayed
+from actors.coordinator.consumer_history import computed
 from actors.coordinator.consumer_state import ConsumerGroup
 from actors.coordinator.consumer_turn import Turn
+from actors.coordinator.events import CONSUMER
 from actors.coordinator.settings import GroupSettings
 from actors.coordinator.state import ShardState
 from actors.coordinator.target_arrays import group_of, partition_racks
@@ -39,18 +41,31 @@ def update_target(turn: Turn) -> None:
     if isinstance(assignor, PlugIn):
         ask(turn, name)
         return
+    began_us = turn.state.clock_us()
     group = group_of(turn)
     racks_of = partial(partition_racks, turn.state.image) if assignor.by_rack else None
     changes = assignor.assign(group, racks_of).changes()
+    duration_us = turn.state.clock_us() - began_us
     group_id = turn.group.group_id
     turn.records += target_records(group_id, changes, turn.group_epoch, turn.now_ms)
     turn.group.storm.rebalanced(turn.now_ms)
     turn.assignment_epoch = turn.group_epoch
     turn.target = changes.get(turn.member_id, turn.target)
-    members = len(group.slots)
-    turn.events.append(
-        AssignmentComputed(group_id, turn.group_epoch, name, members, len(changes), turn.now_ms)
+    topics = turn.state.image.topics_by_id
+    partitions = sum(topics[topic_id].partition_count for topic_id in group.topic_ids)
+    event = AssignmentComputed(
+        turn.now_ms,
+        group_id,
+        CONSUMER,
+        turn.group_epoch,
+        turn.group_epoch,
+        name,
+        duration_us,
+        len(group.slots),
+        partitions,
     )
+    turn.computed = computed(turn.state, turn.group, changes, event)
+    turn.events.append(turn.computed)
 
 
 def preferred_assignor(votes: Mapping[str, int], settings: GroupSettings) -> str:

@@ -8,11 +8,15 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from actors.coordinator.consumer_events import EpochBumped
-from actors.coordinator.events import RebalanceEnded
+from actors.coordinator.events import CLASSIC, CONSUMER, RebalanceEnded
 
-COUNTED_EVENTS: Final[Mapping[type, str]] = MappingProxyType(
-    {RebalanceEnded: "group_completed_rebalances", EpochBumped: "consumer_group_rebalances"}
+COUNTED_EVENTS: Final[Mapping[tuple[type, str | None], str]] = MappingProxyType(
+    {
+        (RebalanceEnded, CLASSIC): "group_completed_rebalances",
+        (EpochBumped, CONSUMER): "consumer_group_rebalances",
+    }
 )
+"""By the event's class and the type of its group."""
 
 
 class ApiCounts:
@@ -59,6 +63,6 @@ class RequestCounts:
 def count_events(counter: Counter[str], events: Iterable[Any]) -> None:
     """Add those of a shard's events that are metrics to `counter`, by metric."""
     for event in events:
-        name = COUNTED_EVENTS.get(type(event))
+        name = COUNTED_EVENTS.get((type(event), getattr(event, "group_type", None)))
         if name is not None:
             counter[name] += 1

@@ -43,7 +43,7 @@ def request_rows(counts: RequestCounts) -> list[Row]:
     """Of one actor's requests."""
     rows: list[Row] = []
     for api_key, of_api in sorted(counts.by_api.items()):
-        name = _api_name(api_key)
+        name = api_name(api_key)
         if answered := of_api.fine + of_api.errors.total():
             rows.append(("requests", (name,), answered))
         rows += [("errors", (name, ErrorCode(code).name), count) for code, count in of_api.errors.items()]
@@ -65,6 +65,6 @@ def gauge_rows(name: str, by_label: Mapping[str, int]) -> list[Row]:
     return [(name, (label,), count) for label, count in by_label.items()]
 
 
-def _api_name(api_key: int) -> str:
+def api_name(api_key: int) -> str:
     api = VERSIONS.get(api_key)
     return str(api_key) if api is None else api.name

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.coordinator.settings import GroupSettings
-from actors.spec import BrokerSettings, RaftSettings
+from actors.spec import BrokerSettings, HistorySettings, RaftSettings
 from cluster.settings import SettingsError, load, parse_assignments
 from cluster.settings_table import CONSTANTS, SETTINGS
 from cluster.tier import plan_nodes
@@ -20,12 +20,14 @@ def test_defaults_are_kafkas_own() -> None:
     assert settings.groups == GroupSettings()
     assert settings.broker == BrokerSettings()
     assert settings.raft == RaftSettings()
+    assert settings.history == HistorySettings()
     assert not settings.is_given("nodes")
 
 
 def test_every_field_that_actors_are_told_can_be_set() -> None:
     """A field that is added to the actors' settings gets a row in the table, or is named a constant."""
-    names = {field.name.replace("_", ".") for cls in (GroupSettings, BrokerSettings) for field in fields(cls)}
+    told = (GroupSettings, BrokerSettings, HistorySettings)
+    names = {field.name.replace("_", ".") for cls in told for field in fields(cls)}
     names |= {"raft." + field.name.replace("_", ".") for field in fields(RaftSettings)}
     assert names - set(SETTINGS) == CONSTANTS
 
@@ -70,6 +72,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
         ({"racks": "a,b"}, "one for each of the 3 nodes"),
         ({"advertised.port": "9094"}, "3 ports beside those of the nodes (9092 to 9094)"),
         ({"advertised.port": "65535"}, "and below 65536"),
+        ({"history.dir": "nowhere://a"}, "history.dir = 'nowhere://a' (flag): Protocol not known"),
         ({"grup.max.size": "1"}, "did you mean group.max.size?"),
     ],
 )

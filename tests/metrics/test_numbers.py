@@ -60,13 +60,20 @@ def test_rows_of_several_actors_are_added_up_or_the_largest_is_taken() -> None:
     assert len(numbers) == 3
 
 
+def _ended(group_type: str) -> RebalanceEnded:
+    nothing = (None,) * 3
+    phases = 10, *nothing
+    return RebalanceEnded(0, "g", group_type, 1, "Stable", "", *nothing, *phases, 2, *nothing, (), None)
+
+
 def test_rebalances_of_both_protocols_are_counted_from_events_and_others_are_not() -> None:
     """Kafka counts a classic rebalance when it ends and a consumer group's when its epoch rises."""
     counter: Counter[str] = Counter()
     events = [
-        RebalanceEnded("g", 1, 2, 10, 0),
-        EpochBumped("g", 2, "member joined", "m", 0),
-        EpochBumped("g", 3, "member left", "m", 0),
+        _ended("classic"),
+        _ended("consumer"),
+        EpochBumped(0, "g", "consumer", 2, "member joined", "M6", "m", 1),
+        EpochBumped(0, "g", "consumer", 3, "member left", "M19", "m", 0),
         "something else",
     ]
     count_events(counter, events)

@@ -14,8 +14,10 @@ from actors.coordinator.classic_group import STABLE, ClassicGroup, ClassicMember
 from actors.coordinator.classic_protocols import CONSUMER_PROTOCOL_TYPE
 from actors.coordinator.classic_rebalance import Turn, arm_session
 from actors.coordinator.consumer_state import ConsumerGroup
+from actors.coordinator.events import CONSUMER
 from actors.coordinator.migration.policy import allows_downgrade
 from actors.coordinator.partitions import EMPTY, unpack
+from actors.coordinator.rebalances import drop as drop_rebalance
 from actors.coordinator.records import (
     CONSUMER_GROUP_METADATA,
     ClassicMemberValue,
@@ -74,6 +76,7 @@ def take_over(turn: Turn, group: ConsumerGroup, live: ClassicGroup, *, rebalance
     again, for what the gone members had is assigned to nobody.
     """
     state, group_id = turn.state, group.group_id
+    drop_rebalance(state, group_id, CONSUMER)
     leader = live.leader
     if rebalances:
         live.leader = None

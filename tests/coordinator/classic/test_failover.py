@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 from actors.contract import Record
 from actors.coordinator.classic import AREA, describe, subscribed_topics
 from actors.coordinator.classic_group import EMPTY, PREPARING_REBALANCE, STABLE
-from actors.coordinator.events import RebalanceBegan
+from actors.coordinator.events import RebalanceBegan, StateChanged
 from actors.coordinator.records import (
     CLASSIC_MEMBER,
     GROUP_METADATA,
@@ -93,7 +93,7 @@ def test_group_above_a_lowered_limit_rebalances() -> None:
     a, b = driver.stable_group("a", "b")
     driver.events.clear()
     driver.fail_over(GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=1))
-    assert [type(event) for event in driver.events] == [RebalanceBegan]
+    assert [type(event) for event in driver.events] == [RebalanceBegan, StateChanged]
     assert driver.beat(a, driver.group.generation) == ErrorCode.rebalance_in_progress
     kept, refused = driver.join(b), driver.join(a)
     assert driver.joined(refused).error_code == ErrorCode.group_max_size_reached

@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.classic_group import EMPTY, PREPARING_REBALANCE
-from actors.coordinator.events import MemberRemoved, RebalanceBegan
+from actors.coordinator.events import MemberLeft, RebalanceBegan, StateChanged
 from actors.protocol.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,
@@ -31,7 +31,7 @@ def test_batch_makes_one_rebalance() -> None:
     a, b, c = driver.stable_group("a", "b", "c")
     driver.events.clear()
     assert errors(driver.leave(b, c)) == [ErrorCode.none, ErrorCode.none]
-    assert [type(event) for event in driver.events] == [MemberRemoved, MemberRemoved, RebalanceBegan]
+    assert [type(event) for event in driver.events] == [MemberLeft, MemberLeft, RebalanceBegan, StateChanged]
     assert driver.beat(a, driver.group.generation) == ErrorCode.rebalance_in_progress
 
 
@@ -143,7 +143,7 @@ def test_reason_explains_the_rebalance() -> None:
     driver = Driver()
     _, follower = driver.stable_group("a", "b")
     driver.leave(LeavingMember(follower, None, "the consumer is being closed" + "!" * 300))
-    began = driver.events[-1]
+    began = driver.events[-2]
     assert isinstance(began, RebalanceBegan)
     assert (began.cause, began.member_id) == ("member left", follower)
     assert began.reason is not None

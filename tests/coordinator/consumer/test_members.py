@@ -5,7 +5,8 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator import consumer, partitions
-from actors.coordinator.consumer_events import AssignmentComputed, EpochBumped, MemberFenced
+from actors.coordinator.consumer_events import AssignmentComputed, EpochBumped
+from actors.coordinator.events import MemberExpired
 from actors.coordinator.records import CurrentAssignmentValue
 from tests.coordinator.consumer.driver import (
     AS_KAFKA,
@@ -128,7 +129,7 @@ def test_joins_within_the_interval_share_one_assignment() -> None:
     driver.join("d", "returns")
     assert [record.key[2] for record in driver.last_records if record.key[0] == 7] == ["d"]
     computed = [event for event in driver.events if isinstance(event, AssignmentComputed)]
-    assert [(event.assignment_epoch, event.changed_members) for event in computed] == [(2, 1), (4, 3), (5, 1)]
+    assert [(event.assignment_epoch, event.moved) for event in computed] == [(2, 6), (4, 4), (5, 0)]
 
 
 def test_a_clock_that_steps_back_does_not_hold_the_target() -> None:
@@ -166,7 +167,7 @@ def test_a_member_too_slow_to_revoke_is_removed() -> None:
     driver.beat("b", 3)
     driver.advance(1_100)
     assert driver.group().member("a") is None
-    causes = [(e.member_id, e.cause) for e in driver.events if isinstance(e, MemberFenced)]
+    causes = [(e.member_id, e.cause) for e in driver.events if isinstance(e, MemberExpired)]
     assert causes == [("a", "rebalance timeout")]
     assert driver.beat("b", 3).assignment == owned(orders=range(4))
 

@@ -1,0 +1,116 @@
+"""What a classic group's decisions are told as: events, and what is kept of a rebalance until it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.coordinator import rebalances
+from actors.coordinator.classic_protocols import CONSUMER_PROTOCOL_TYPE
+from actors.coordinator.events import (
+    CLASSIC,
+    MemberExpired,
+    MemberFenced,
+    MemberLeft,
+    RebalanceBegan,
+    StateChanged,
+)
+from actors.coordinator.moves import classic_moves
+
+if TYPE_CHECKING:
+    from actors.coordinator.classic_group import ClassicGroup, ClassicMember, Step
+    from actors.coordinator.classic_rebalance import Cause, Turn
+
+Gone = MemberLeft | MemberExpired | MemberFenced
+
+REASON_CHARS_MAX = 255
+"""C24: Kafka cuts a client's reason here."""
+
+
+def cut(reason: str | None) -> str | None:
+    return reason if reason is None else reason[:REASON_CHARS_MAX]
+
+
+def tell_began(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+    """Before the group moves. What began first is the rebalance, however often it begins anew."""
+    member = group.members.get(cause.member_id or "")
+    event = RebalanceBegan(
+        turn.now_ms,
+        group.group_id,
+        CLASSIC,
+        group.generation,
+        cause.what,
+        cause.rule,
+        cause.member_id,
+        None if member is None else member.client_id,
+        None if member is None else member.client_host,
+        cut(cause.reason),
+        len(group.members),
+    )
+    rebalance = rebalances.of(turn.state, group.group_id, CLASSIC)
+    if rebalance.began is None:
+        rebalance.began = event
+        rebalance.before |= {each.member_id: each.assignment for each in group.members.values()}
+    turn.events.append(event)
+
+
+def move(turn: Turn, group: ClassicGroup, step: Step) -> None:
+    """Move the group, and tell of it."""
+    group.move(step, turn.now_ms)
+    turn.events.append(
+        StateChanged(
+            turn.now_ms,
+            group.group_id,
+            CLASSIC,
+            group.generation,
+            group.previous_state.value,
+            group.state.value,
+            len(group.members),
+        )
+    )
+
+
+def note_joined(turn: Turn, group: ClassicGroup) -> None:
+    """Tokens rise: the highest is of the join that was waited for, unless it was an initial delay (C10)."""
+    rebalance = rebalances.of(turn.state, group.group_id, CLASSIC)
+    rebalance.assigned_ms = turn.now_ms
+    if group.initial_delay_ms > 0:
+        return
+    joins = ((m.join_token, m.member_id) for m in group.members.values() if m.join_token is not None)
+    rebalance.last_joined = max(joins)[1]
+
+
+def tell_ended(turn: Turn, group: ClassicGroup) -> None:
+    """The group is Stable or Empty."""
+    rebalance = rebalances.of(turn.state, group.group_id, CLASSIC)
+    if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        after = {member.member_id: member.assignment for member in group.members.values()}
+        rebalance.take_moves(classic_moves(rebalance.before, after))
+    rebalance.assignor = group.protocol_name
+    last = () if rebalance.last_joined is None or not group.members else (rebalance.last_joined,)
+    turn.events.append(
+        rebalance.ended(turn.now_ms, group.generation, group.state.value, len(group.members), last)
+    )
+    rebalances.drop(turn.state, group.group_id, CLASSIC)
+
+
+def tell_gone(
+    turn: Turn, group: ClassicGroup, gone: type[Gone], cause: Cause, member: ClassicMember | None = None
+) -> None:
+    """The one that `cause` names is in the group no more; without `member` it never was."""
+    turn.events.append(
+        gone(
+            turn.now_ms,
+            group.group_id,
+            CLASSIC,
+            group.generation,
+            cause.member_id or "",
+            None if member is None else member.group_instance_id,
+            None if member is None else member.client_id,
+            None if member is None else member.client_host,
+            None,
+            cause.what,
+            cause.rule,
+            cut(cause.reason),
+            len(group.members),
+        )
+    )

@@ -1,0 +1,62 @@
+"""Events as the jobs read them: what there is most of, commits and lag samples, is summed up on the way in.
+
+So all jobs together read every event once for each of two parts, and keep the smaller part in memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+HOUR_MS: Final = 3_600_000
+BULK: Final = ("commits", "lag")
+"""Kinds of which a busy group makes rows all the time."""
+READ: Final = (
+    *("at_ms", "offsets_partition", "node_id", "term", "sequence", "kind", "group_id", "group_type"),
+    *("group_epoch", "member_id", "group_instance_id", "client_id", "client_host", "client_software"),
+    *("cause", "rule", "reason", "joining_ms", "syncing_ms", "revoking_ms", "members", "partitions"),
+    *("moved", "moves", "waited_for", "assignor", "topic", "partition", "committed_offset", "end_offset"),
+    "count",
+)
+"""Columns that the jobs look at."""
+
+
+class Digest(NamedTuple):
+    """What is known of a stretch of time."""
+
+    events: DataFrame
+    """Of all other kinds, with `date`."""
+    hours: DataFrame
+    """date, hour_ms, offsets_partition, group_id, commits, offsets, regressed, lag_max; kept too."""
+
+
+def digest(events: DataFrame) -> Digest:
+    """Two parts of a history, each to be persisted by who runs jobs."""
+    from pyspark.sql import functions as f
+
+    is_bulk = f.col("kind").isin(*BULK)
+    hours = (
+        events.where(is_bulk)
+        .groupBy(
+            (f.col("at_ms") - f.col("at_ms") % HOUR_MS).alias("hour_ms"), "offsets_partition", "group_id"
+        )
+        .agg(
+            f.sum("commits").alias("commits"),
+            f.sum("offsets").alias("offsets"),
+            f.sum("regressed").alias("regressed"),
+            f.max("lag").alias("lag_max"),
+        )
+    )
+    return Digest(
+        events.where(~is_bulk).select(*READ).withColumn("date", date_of("at_ms")),
+        hours.withColumn("date", date_of("hour_ms")),
+    )
+
+
+def date_of(column: str) -> Column:
+    """The day of UTC of a time in ms; sessions run in UTC (`session`)."""
+    from pyspark.sql import functions as f
+
+    return f.to_date(f.timestamp_millis(f.col(column)))

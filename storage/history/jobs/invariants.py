@@ -1,0 +1,189 @@
+"""What must never be in a history, looked for with set operations: the judge's rules over months.
+
+Only what is known is held against anybody: ownership is forgotten where a leader's last events may be lost
+(it was replaced without a word) or were dropped, and where a rebalance moved more than its row says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from storage.history.jobs.table import Column, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DOUBLE_OWNERSHIP: Final = "double ownership"
+COMMIT_REGRESSED: Final = "commit went back"
+EPOCH_FELL: Final = "epoch fell"
+TWO_LEADERS: Final = "two leaders in a term"
+
+INVARIANTS = Table(
+    "invariants",
+    "One row for each time that one was broken.",
+    (
+        Column(
+            "rule", "string", f'"{DOUBLE_OWNERSHIP}", "{COMMIT_REGRESSED}", "{EPOCH_FELL}", "{TWO_LEADERS}".'
+        ),
+        Column("group_id", "string", "Null for leaders."),
+        Column("offsets_partition", "int", ""),
+        Column("at_ms", "bigint", "Since when."),
+        Column("until_ms", "bigint", "Of double ownership: until when; null: no end is known."),
+        Column("topic", "string", ""),
+        Column("partition", "int", ""),
+        Column("members", "array<string>", "Who: the first owner first."),
+        Column("before", "bigint", "The offset or epoch before; of leaders, the first node."),
+        Column("after", "bigint", "The offset or epoch after; of leaders, the other node."),
+    ),
+)
+FAR: Final = 2**62
+
+
+def invariants(events: DataFrame) -> DataFrame:
+    """events: `digest`'s. A commit that goes back may have been asked for: it is told all the same."""
+    found = [double_ownership(events), _regressed(events), _fallen(events), _leaders(events)]
+    whole = found[0]
+    for part in found[1:]:
+        whole = whole.unionByName(part, allowMissingColumns=True)
+    return whole.selectExpr(
+        *(f"cast({column.name} AS {column.type}) AS {column.name}" for column in INVARIANTS.columns),
+        "to_date(timestamp_millis(at_ms)) AS date",
+    )
+
+
+def double_ownership(events: DataFrame) -> DataFrame:
+    """Intervals of ownership of one partition by several members that overlap."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    partition = ("group_id", "topic", "partition")
+    earlier = (
+        Window.partitionBy(*partition)
+        .orderBy("from_ms", "until_ms", "member_id")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    held = f.struct("until_ms", "member_id")
+    found = intervals(events).withColumn("other", f.max(held).over(earlier))
+    until = f.least("until_ms", "other.until_ms")
+    return found.where(
+        (f.col("other.until_ms") > f.col("from_ms")) & (f.col("other.member_id") != f.col("member_id"))
+    ).select(
+        f.lit(DOUBLE_OWNERSHIP).alias("rule"),
+        *partition,
+        "offsets_partition",
+        f.col("from_ms").alias("at_ms"),
+        f.when(until < FAR, until).alias("until_ms"),
+        f.array("other.member_id", "member_id").alias("members"),
+    )
+
+
+def intervals(events: DataFrame) -> DataFrame:
+    """Who had which partition from when until when (FAR: no end is known)."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    moved = events.where("kind = 'rebalance_ended' AND moves IS NOT NULL").select(
+        "group_id", "offsets_partition", "at_ms", "sequence", f.explode("moves").alias("move")
+    )
+    common = ("group_id", "offsets_partition", "at_ms", "move.topic", "move.partition")
+    gains = moved.where("move.to_member IS NOT NULL").select(
+        *common, f.col("move.to_member").alias("member_id"), f.lit(True).alias("is_gain")
+    )
+    losses = moved.where("move.from_member IS NOT NULL").select(
+        *common, f.col("move.from_member").alias("member_id"), f.lit(False).alias("is_gain")
+    )
+    # In the same rebalance a partition may be lost and found again: the loss comes first.
+    of_member = Window.partitionBy("group_id", "topic", "partition", "member_id").orderBy("at_ms", "is_gain")
+    following = of_member.rowsBetween(1, Window.unboundedFollowing)
+    lost_ms = f.min(f.when(~f.col("is_gain"), f.col("at_ms"))).over(following)
+    owned = gains.unionAll(losses).withColumn("lost_ms", lost_ms).where("is_gain")
+    return _forgotten(_left(owned, events), events).select(
+        *("group_id", "offsets_partition", "topic", "partition", "member_id"),
+        f.col("at_ms").alias("from_ms"),
+        f.least(f.coalesce("lost_ms", f.lit(FAR)), "gone_ms", "forgotten_ms").alias("until_ms"),
+    )
+
+
+def _left(owned: DataFrame, events: DataFrame) -> DataFrame:
+    """With `gone_ms`: when the member left its group."""
+    from pyspark.sql import functions as f
+
+    gone = (
+        events.where("kind IN ('member_left', 'member_expired', 'member_fenced')")
+        .groupBy("group_id", "member_id")
+        .agg(f.sort_array(f.collect_list("at_ms")).alias("gone"))
+    )
+    first = f"coalesce(filter(gone, g -> g >= at_ms)[0], {FAR}L)"
+    return owned.join(gone, ["group_id", "member_id"], "left").withColumn("gone_ms", f.expr(first))
+
+
+def _forgotten(owned: DataFrame, events: DataFrame) -> DataFrame:
+    """With `forgotten_ms`: from when on we do not know any more who owns what."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    leaders = Window.partitionBy("offsets_partition").orderBy("term", "sequence")
+    told = events.where(
+        "kind IN ('coordinator_elected', 'coordinator_lost', 'coordinator_moved', 'events_dropped')"
+    )
+    silent = (f.col("kind") == "coordinator_elected") & (f.lag("kind").over(leaders) == "coordinator_elected")
+    lost = (
+        told.withColumn("silent", silent)
+        .where("silent OR kind = 'events_dropped'")
+        .groupBy("offsets_partition")
+        .agg(f.sort_array(f.collect_list("at_ms")).alias("lost"))
+    )
+    cut = (
+        events.where("kind = 'rebalance_ended' AND moved > coalesce(size(moves), 0)")
+        .groupBy("group_id")
+        .agg(f.sort_array(f.collect_list("at_ms")).alias("cut"))
+    )
+    first = "coalesce(filter({0}, g -> g > at_ms)[0], {1}L)"
+    found = owned.join(f.broadcast(lost), "offsets_partition", "left").join(cut, "group_id", "left")
+    return found.withColumn(
+        "forgotten_ms", f.expr(f"least({first.format('lost', FAR)}, {first.format('cut', FAR)})")
+    )
+
+
+def _regressed(events: DataFrame) -> DataFrame:
+    return events.where("kind = 'commit_regressed'").selectExpr(
+        f"'{COMMIT_REGRESSED}' AS rule",
+        *("group_id", "offsets_partition", "at_ms", "topic", "partition"),
+        *("array(member_id) AS members", "end_offset AS before", "committed_offset AS after"),
+    )
+
+
+def _fallen(events: DataFrame) -> DataFrame:
+    """A group's epoch only rises; one that was deleted may begin anew."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    in_order = Window.partitionBy("group_id").orderBy("term", "sequence")
+    told = events.where("group_epoch IS NOT NULL OR kind = 'group_deleted'").withColumn(
+        "epoch", f.expr("CASE WHEN kind <> 'group_deleted' THEN group_epoch ELSE -1 END")
+    )
+    return (
+        told.withColumn("before", f.lag("epoch").over(in_order))
+        .where("epoch < before AND kind <> 'group_deleted'")
+        .selectExpr(
+            f"'{EPOCH_FELL}' AS rule",
+            *("group_id", "offsets_partition", "at_ms", "array(member_id) AS members"),
+            *("before", "epoch AS after"),
+        )
+    )
+
+
+def _leaders(events: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    elected = events.where("kind = 'coordinator_elected'").groupBy("offsets_partition", "term")
+    return (
+        elected.agg(
+            f.min_by("node_id", "at_ms").alias("before"),
+            f.max_by("node_id", "at_ms").alias("after"),
+            f.max("at_ms").alias("at_ms"),
+            f.count_distinct("node_id").alias("nodes"),
+        )
+        .where("nodes > 1")
+        .selectExpr(f"'{TWO_LEADERS}' AS rule", "offsets_partition", "at_ms", "before", "after")
+    )

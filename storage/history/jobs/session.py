@@ -1,0 +1,106 @@
+"""A Spark session as the jobs need it: quiet, in UTC, its memory bounded; one line if there is no Java."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MIN: Final = 17
+"""That Spark 4 runs on."""
+MASTER: Final = "local[*]"
+MEMORY: Final = "2g"
+"""Of the driver, which in local mode does all the work."""
+PARTITIONS: Final = 8
+"""Of a shuffle, at most: adaptive execution joins small ones and splits what is skewed."""
+JAVA_TIMEOUT_S: Final = 30
+
+
+class SparkMissing(Exception):
+    """Spark cannot run here; says what to install."""
+
+
+@contextmanager
+def session(master: str = MASTER, memory: str = MEMORY, *, progress: bool = False) -> Iterator[SparkSession]:
+    """Raises SparkMissing. `progress`: a bar on standard error for what takes long."""
+    require_java()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SparkMissing("PySpark is not installed: pip install 'groupd[spark]'") from None
+    log4j = Path(__file__).with_name("log4j2.properties")
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.driver.bindAddress": "127.0.0.1" if master.startswith("local") else "0.0.0.0",  # noqa: S104
+        # Few cores: a collector that stops and is done costs less than one that works beside. Spark makes one
+        # method of a stage, and one over many columns is so long that the JVM would only interpret it.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} -Duser.timezone=UTC"
+        " -XX:+UseParallelGC -XX:-DontCompileHugeMethods",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": str(progress).lower(),
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(PARTITIONS),
+        "spark.sql.adaptive.skewJoin.enabled": "true",
+        "spark.sql.parquet.filterPushdown": "true",
+        "spark.sql.files.openCostInBytes": "1000000",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Paths come from `look`: finding them again with a Spark job of its own is dear.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+        # A segment is whole or not there, so a copy of a copy is not needed.
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "spark.hadoop.fs.file.impl.disable.cache": "false",
+    }
+    if master.startswith("local"):
+        settings["spark.driver.host"] = "127.0.0.1"
+    builder = SparkSession.builder.master(master).appName("groupd history")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # tells the JVM's story of every refused query
+    with _quiet_start():
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def require_java() -> None:
+    """Raises SparkMissing unless there is a Java that Spark runs on."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    install = (
+        f"install a JDK or JRE {JAVA_MIN} or later (Debian: apt install openjdk-{JAVA_MIN}-jre-headless)"
+    )
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME={home} has none" if home else "there is none"
+        raise SparkMissing(f"Spark needs Java, and {where}: {install}")
+    told = subprocess.run(
+        [java, "-version"], capture_output=True, text=True, check=False, timeout=JAVA_TIMEOUT_S
+    ).stderr
+    found = re.search(r'version "(\d+)', told)
+    if found is None or int(found[1]) < JAVA_MIN:
+        version = "of an unknown version" if found is None else found[1]
+        raise SparkMissing(f"Spark needs Java {JAVA_MIN}, and {java} is {version}: {install}")
+
+
+@contextmanager
+def _quiet_start() -> Iterator[None]:
+    """The launcher's own words go nowhere; errors come as exceptions."""
+    with open(os.devnull, "wb") as nowhere, contextlib.ExitStack() as undo:
+        kept = os.dup(2)
+        undo.callback(os.close, kept)
+        os.dup2(nowhere.fileno(), 2)
+        undo.callback(os.dup2, kept, 2)
+        yield

@@ -1,0 +1,1 @@
+"""Tables of history as one page that can be sent to a colleague."""

@@ -1,0 +1,1 @@
+"""History on disk: Parquet segments that appear whole or not at all, their compaction, retention, reading."""

@@ -1,0 +1,138 @@
+"""What `groupd explain` and `groupd top` say, from a leader's answer (issue 8)."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+
+from cluster.cli.explain_text import event_line, rebalance_lines, state_lines
+from cluster.cli.top import _table
+from storage.history.schema import Move
+
+NOW_MS = 1_700_000_000_000
+
+
+def told(**changes: Any) -> dict[str, Any]:
+    waited = {
+        "member_id": "billing-2-77",
+        "group_instance_id": None,
+        "client_id": "billing-2",
+        "client_host": "/10.0.0.7",
+        "what": "joined again",
+        "deadline_ms": NOW_MS + 4_200,
+    }
+    now = {
+        "group_id": "billing",
+        "group_type": "classic",
+        "state": "PreparingRebalance",
+        "group_epoch": 7,
+        "assignment_epoch": None,
+        "members": 3,
+        "since_ms": NOW_MS - 800,
+        "cause": "member left",
+        "rule": "C23",
+        "member_id": "billing-1-55",
+        "reason": "the consumer is being closed",
+        "says": "not all members have joined again",
+        "waiting": 1,
+        "waited_for": [waited],
+        "offsets": 12,
+    }
+    answer = {
+        "group_id": "billing",
+        "now_ms": NOW_MS,
+        "offsets_partition": 3,
+        "node_id": 2,
+        "term": 5,
+        "leads_since_ms": NOW_MS - 60_000,
+        "now": now,
+        "last_commit_ms": NOW_MS - 3_000,
+        "rebalances": [],
+        "events": [],
+    }
+    return answer | changes
+
+
+def test_a_stuck_group_is_one_sentence_and_who_it_waits_for() -> None:
+    first, cause, waits, who, offsets, leader = state_lines(told())
+    assert first == (
+        "Group billing (classic, generation 7, 3 members) has been PreparingRebalance for 800 ms: "
+        "not all members have joined again."
+    )
+    assert '[C23], member billing-1-55, in its own words "the consumer is being closed"' in cause
+    assert waits == "  It waits for 1 of its members:"
+    assert who.startswith(
+        "    billing-2-77 (client billing-2 at /10.0.0.7) has not yet joined again; removed in 4.2 s, at "
+    )
+    assert offsets == "  Offsets: 12 partitions committed, the last commit 3.0 s ago."
+    assert "node 2, offsets partition 3" in leader
+
+
+def test_of_many_who_are_waited_for_some_are_named() -> None:
+    answer = told()
+    answer["now"] |= {"waiting": 250, "waited_for": answer["now"]["waited_for"] * 100}
+    assert "    and 240 more" in list(state_lines(answer))
+
+
+def test_a_rebalance_tells_phases_and_ways() -> None:
+    row = {
+        "at_ms": NOW_MS,
+        "kind": "rebalance_ended",
+        "group_epoch": 8,
+        "state": "Stable",
+        "members": 2,
+        "cause": "new member",
+        "rule": "C8",
+        "member_id": "b",
+        "duration_ms": 3_500,
+        "joining_ms": 3_000,
+        "syncing_ms": 500,
+        "partitions": 6,
+        "moved": 3,
+        "moves": [
+            Move("t", 0, "a", "b")._asdict(),
+            Move("t", 1, "a", "b")._asdict(),
+            Move("t", 2, None, "b")._asdict(),
+        ],
+        "waited_for": ["a"],
+    }
+    head, line, moved, *ways = rebalance_lines(told(rebalances=[row]), 5)
+    assert head == "The last 1 rebalance, newest first:"
+    assert "after 3.5 s (3.0 s joining, 500 ms syncing): new member [C8], member b; waited for a" in line
+    assert moved == "    3 partitions moved, of 6 assigned"
+    assert ways == ["    2 partitions from a to b", "    1 partition from nobody to b"]
+
+
+def test_what_nobody_could_read_is_said_to_be_unknown() -> None:
+    row = {"at_ms": 0, "group_epoch": 1, "state": "Stable", "members": 1, "duration_ms": 1, "cause": "x"}
+    assert list(rebalance_lines(told(rebalances=[row]), 1))[-1].strip().startswith("what moved is not known")
+
+
+def test_an_event_is_a_line() -> None:
+    row = {
+        "at_ms": NOW_MS,
+        "kind": "member_expired",
+        "member_id": "m",
+        "cause": "session timeout",
+        "rule": "M17",
+    }
+    assert event_line(row).endswith(" m was removed: session timeout [M17]")
+
+
+def test_the_table_of_top_shows_the_share_of_time_not_stable() -> None:
+    row = {
+        "group_id": "billing",
+        "state": "Stable",
+        "members": 3,
+        "rebalances": 4,
+        "churn": 6,
+        "commits": 1_234,
+        "unstable_ms": 5_000,
+        "cause": "member left",
+        "led_ms": 50_000,
+    }
+    screen = StringIO()
+    Console(width=120, file=screen).print(_table([row]))
+    assert "5.0 s, 10.0%" in screen.getvalue()
