@@ -18,7 +18,7 @@ from tests.simulation.plug_ins import LATE, UNFAIR_WAYS, fair
 from tests.simulation.run import World, run
 
 SEEDS_A_TEST = 30
-PLUG_IN_SEEDS = 30
+PLUG_IN_SEEDS = 60
 RED_SEEDS: tuple[tuple[int, int | None], ...] = (
     (45, None),  # a sync that failed in the background was hidden by one in line that succeeded
     (38, None),  # a snapshot that could not be saved was acknowledged
