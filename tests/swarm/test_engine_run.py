@@ -86,6 +86,7 @@ def test_an_eventful_swarm_of_two_processes_is_judged_fine(tier: Tier, tmp_path:
     assert max(second.groups_stable for second in seconds) == len(PROTOCOLS)
 
 
+@pytest.mark.slow
 def test_a_swarm_that_is_stopped_keeps_what_it_has(tier: Tier, tmp_path: Path) -> None:
     stop = threading.Event()
 
