@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from storage.history.schema import KIND_NAMES
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 HOUR_MS: Final = 3_600_000
 BULK: Final = ("commits", "lag")
 """Kinds of which a busy group makes rows all the time."""
+OTHERS: Final = tuple(sorted(KIND_NAMES - set(BULK)))
 READ: Final = (
     *("at_ms", "offsets_partition", "node_id", "term", "sequence", "kind", "group_id", "group_type"),
     *("group_epoch", "member_id", "group_instance_id", "client_id", "client_host", "client_software"),
@@ -36,9 +39,10 @@ def digest(events: DataFrame) -> Digest:
     """Two parts of a history, each to be persisted by who runs jobs."""
     from pyspark.sql import functions as f
 
-    is_bulk = f.col("kind").isin(*BULK)
+    # Both are said as what they are, not as what they are not: so Parquet's dictionaries of kinds let Spark
+    # pass over row groups that hold only the other part.
     hours = (
-        events.where(is_bulk)
+        events.where(f.col("kind").isin(*BULK))
         .groupBy(
             (f.col("at_ms") - f.col("at_ms") % HOUR_MS).alias("hour_ms"), "offsets_partition", "group_id"
         )
@@ -50,7 +54,7 @@ def digest(events: DataFrame) -> Digest:
         )
     )
     return Digest(
-        events.where(~is_bulk).select(*READ).withColumn("date", date_of("at_ms")),
+        events.where(f.col("kind").isin(*OTHERS)).select(*READ).withColumn("date", date_of("at_ms")),
         hours.withColumn("date", date_of("hour_ms")),
     )
 

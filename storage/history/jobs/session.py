@@ -51,16 +51,14 @@ def session(master: str = MASTER, memory: str = MEMORY, *, progress: bool = Fals
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(PARTITIONS),
-        "spark.sql.adaptive.skewJoin.enabled": "true",
-        "spark.sql.parquet.filterPushdown": "true",
+        # What is kept is read a few times only: finding out how to pack it costs more than it saves.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.sql.files.openCostInBytes": "1000000",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Paths come from `look`: finding them again with a Spark job of its own is dear.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
-        # A segment is whole or not there, so a copy of a copy is not needed.
+        # What is written is moved into its place as a whole afterwards (`run.Store`).
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-        "spark.hadoop.fs.file.impl.disable.cache": "false",
     }
     if master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
