@@ -10,15 +10,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from kio.schema.errors import ErrorCode
 
+from bench.swarm.errors import NEWS
 from storage.history.calls import ANSWERED, CLOSED, OPEN, TIMED_OUT, History
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-NEWS: Final = frozenset({int(ErrorCode.rebalance_in_progress), int(ErrorCode.member_id_required)})
-"""Codes by which a healthy coordinator tells its members what to do next: no errors."""
 WAITING_APIS: Final = frozenset({"JoinGroup", "SyncGroup"})
 """Answered when the other members have come: their latency is the rebalance's, not the server's."""
 GIVEN_UP: Final = "given up"
@@ -130,11 +128,3 @@ def spread(values_us: Sequence[int] | Integers) -> Spread:
     ranks = np.percentile(found, [50, 90, 99, 99.9, 100], method="inverted_cdf")
     p50, p90, p99, p999, most = (round(float(rank) / 1e3, 3) for rank in ranks)
     return Spread(len(found), round(float(found.mean()) / 1e3, 3), p50, p90, p99, p999, most)
-
-
-def error_name(code: int) -> str:
-    """Kafka's, as NOT_COORDINATOR."""
-    try:
-        return ErrorCode(code).name.upper()
-    except ValueError:
-        return f"ERROR_{code}"

@@ -13,16 +13,15 @@ import numpy as np
 
 from bench.swarm.columns import (
     GIVEN_UP,
-    NEWS,
     OUTCOMES,
     Columns,
     Integers,
     Mask,
     Spread,
     columns_of,
-    error_name,
     spread,
 )
+from bench.swarm.errors import NEWS, error_name
 from bench.swarm.gaps import Gap, gaps
 from bench.swarm.lives import GroupLife, Lives, Loss, Rebalance, lives_of
 from bench.swarm.seconds import Seconds, seconds_of

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from kio.schema.errors import ErrorCode
-
 from bench.swarm.board import Turn
 from bench.swarm.clock import now_us
+from bench.swarm.errors import NEWS, error_name
 from storage.history.call_files import SUFFIX, CallWriter
 from storage.history.calls import ANSWERED, CLOSED, TIMED_OUT, Call, Fault, Gone
 
@@ -22,8 +20,6 @@ LOGGER: Final = "groupd.swarm"
 KAFKA: Final = "kafka"
 GROUP: Final = "group"
 """Request types of locust's."""
-PART_OF_THE_PROTOCOL: Final = frozenset({27, 79})
-"""REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED: how a coordinator says what comes next."""
 TURNS_MAX: Final = 200_000
 """Kept for one second's pulse."""
 
@@ -100,7 +96,7 @@ class Recorder:
     def _error(self, call: Call) -> Exception | None:
         if call.outcome != ANSWERED:
             return _LOST[call.outcome]
-        if call.error_code == 0 or call.error_code in PART_OF_THE_PROTOCOL:
+        if call.error_code == 0 or call.error_code in NEWS:
             return None
         if call.error_code not in self._errors:
             self._errors[call.error_code] = KafkaError(error_name(call.error_code))
@@ -111,13 +107,6 @@ _LOST: Final = {
     CLOSED: KafkaError("connection closed before the answer"),
     TIMED_OUT: KafkaError("no answer in time"),
 }
-
-
-def error_name(error_code: int) -> str:
-    """As Kafka's documents write it."""
-    with contextlib.suppress(ValueError):
-        return ErrorCode(error_code).name.upper()
-    return f"ERROR_{error_code}"
 
 
 class Pulse:
@@ -132,7 +121,7 @@ class Pulse:
 
     def add(self, call: Call, took_ms: float) -> None:
         self.requests += 1
-        is_fine = call.is_answered and (call.error_code == 0 or call.error_code in PART_OF_THE_PROTOCOL)
+        is_fine = call.is_answered and (call.error_code == 0 or call.error_code in NEWS)
         self.errors += not is_fine
         self.commits += call.api == "OffsetCommit" and is_fine
         if call.api not in _HELD:

@@ -10,8 +10,8 @@ import gevent
 
 from bench.swarm.clock import now_us
 from bench.swarm.coordinators import Bootstrap, Catalogue
+from bench.swarm.errors import error_name
 from bench.swarm.plan import TopicPlan
-from bench.swarm.recorder import error_name
 from bench.swarm.requests import by_schema
 from cluster.wire import parse_answer
 from storage.history.call_files import SUFFIX, CallWriter

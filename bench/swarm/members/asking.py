@@ -10,10 +10,11 @@ from typing import Final, TypeVar
 from bench.swarm.clock import now_us
 from bench.swarm.connection import REQUEST_TIMEOUT_S, Address, Connection, TimedOut
 from bench.swarm.coordinators import address_of
+from bench.swarm.errors import error_name
 from bench.swarm.members.reactions import Reaction
 from bench.swarm.members.shared import Shared
 from bench.swarm.plan import CONSUMER, MemberPlan
-from bench.swarm.recorder import GROUP, error_name
+from bench.swarm.recorder import GROUP
 from bench.swarm.requests import (
     Identity,
     Request,

@@ -1,0 +1,21 @@
+"""Kafka's error codes as a swarm tells them.
+
+PURE.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+NEWS: Final = frozenset({int(ErrorCode.rebalance_in_progress), int(ErrorCode.member_id_required)})
+"""Codes by which a healthy coordinator tells its members what to do next: no errors."""
+
+
+def error_name(code: int) -> str:
+    """Kafka's, as NOT_COORDINATOR."""
+    try:
+        return ErrorCode(code).name.upper()
+    except ValueError:
+        return f"ERROR_{code}"
