@@ -120,7 +120,8 @@ class Wire:
         """Send one request and return its answer's fields. Raises Closed, TimeoutError."""
         self._correlation_id += 1
         frame = request_frame(api, version, self._correlation_id, self._client_id, fields)
-        payload = await asyncio.wait_for(self._exchange(frame), timeout_s)
+        async with asyncio.timeout(timeout_s):  # wait_for of Python 3.11 may swallow a cancellation
+            payload = await self._exchange(frame)
         correlation_id, answer = parse_answer(api, version, payload)
         assert correlation_id == self._correlation_id, "answers must come in order (W13)"
         return answer
