@@ -5,8 +5,9 @@ for the next target (M8) and then for what the first one has to give up again: t
 fleet that starts as one. So the answers of the first joins wait a moment for more joins (`batching.pause_ms`)
 and then for one target that has them all. Nothing else waits: members and epochs are recorded as they come.
 
-Never longer than the assignment interval, which is what those behind the first would have waited for; so an
-interval of 0, or no batching, is as Kafka. Volatile: a leader that falls sends those back who wait.
+Never longer than three assignment intervals: whoever comes behind the first target waits for the next one
+(M8), and then for a heartbeat or two of those who have to give up what they were given. An interval of 0, or
+no batching, is as Kafka. Volatile: a leader that falls sends those back who wait.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from actors.coordinator.consumer_turn import Turn
 from actors.coordinator.state import ShardState
 
 FORMING_TIMER = "consumer-forming"
+INTERVALS_MAX = 3
 ANSWERS_PER_TIMER = 100
 """Joins that are decided in one call, less than ten milliseconds of work."""
 
@@ -75,4 +77,4 @@ def next_joins(state: ShardState, group_id: str, now_ms: int) -> list[Request]:
 
 def _longest_ms(state: ShardState, group_id: str) -> int:
     interval_ms = group_settings.of(state, group_id).assignment_interval_ms
-    return min(interval_ms, state.settings.group_rebalance_batch_max_ms)
+    return min(INTERVALS_MAX * interval_ms, state.settings.group_rebalance_batch_max_ms)
