@@ -85,7 +85,7 @@ class _Local:
 # Starting, attaching, stopping.
 
 
-def prepare_environment(*, token_path: Path | None, numba_cache_dir: Path | None = None) -> None:
+def prepare_environment(*, token_path: Path | None) -> None:
     """Decide by environment what Ray offers no other way to decide; processes started later inherit it.
 
     Workers run at nice 15 by default, which costs a third of the throughput under load. The memory monitor
@@ -111,8 +111,6 @@ def prepare_environment(*, token_path: Path | None, numba_cache_dir: Path | None
     }
     if token_path is not None:
         env |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_path)}
-    if numba_cache_dir is not None:
-        env["NUMBA_CACHE_DIR"] = str(numba_cache_dir)
     os.environ.update(env)
     _share_our_code()
     if "ray" in sys.modules:
@@ -122,7 +120,7 @@ def prepare_environment(*, token_path: Path | None, numba_cache_dir: Path | None
         raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
-def start_local(namespace: str, run_dir: Path, *, token_path: Path, numba_cache_dir: Path | None) -> str:
+def start_local(namespace: str, run_dir: Path, *, token_path: Path) -> str:
     """Start a Ray of our own on this machine, bound to loopback, and connect to it. Returns its address.
 
     Against `ray.init()` this leaves out the dashboard's server, the autoscaler's monitor and the log
@@ -131,7 +129,7 @@ def start_local(namespace: str, run_dir: Path, *, token_path: Path, numba_cache_
 
     Raises RuntimeError with Ray's own words.
     """
-    prepare_environment(token_path=token_path, numba_cache_dir=numba_cache_dir)
+    prepare_environment(token_path=token_path)
     _import_quietly()
     ray_node = importlib.import_module("ray._private.node")
     parameter = importlib.import_module("ray._private.parameter")

@@ -146,8 +146,7 @@ def _connect(settings: Settings, tier_id: str, data_dir: Path, run_dir: Path) ->
             runtime.attach(settings["ray.address"], namespace)
             return str(settings["ray.address"])
         token_path, _ = tier_file.secret(data_dir, "ray-token")
-        cache = data_dir / "numba-cache"
-        return runtime.start_local(namespace, run_dir, token_path=token_path, numba_cache_dir=cache)
+        return runtime.start_local(namespace, run_dir, token_path=token_path)
     except (RuntimeError, runtime.RayUnreachableError) as error:
         raise TierError(str(error)) from None
 

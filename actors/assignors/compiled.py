@@ -1,8 +1,8 @@
 """The kernels as they run: plain Python on lists for small groups, compiled on arrays for big ones.
 
 numpy costs a process 20 MB and a tenth of a second, numba 50 MB and a third, so only a big group makes a
-process import them; numba's on-disk cache lies beside the kernels or where NUMBA_CACHE_DIR says (whoever
-starts the process sets it).
+process import them. numba's on-disk cache lies beside the kernels, or in the user's cache directory where
+nobody may write there, so that only the first big group of an installation waits for the compiler.
 """
 
 from __future__ import annotations
