@@ -246,16 +246,21 @@ def as_json(measured: Measured) -> dict[str, Any]:
 
 def show(console: Console, measured: Measured, machine: str) -> None:
     table = Table(title=machine, title_justify="left", box=None, pad_edge=False)
-    for heading in ("client", "protocol", "", *SCENES):
-        table.add_column(heading, justify="right" if heading in SCENES else "left", no_wrap=True)
+    for heading in ("", *SCENES):
+        table.add_column(
+            heading, justify="right" if heading else "left", no_wrap=not heading, overflow="fold"
+        )
     by_group: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for row in measured.rows:
         by_group.setdefault((row.client, row.protocol, row.server), {})[row.scene] = row.seconds
-    for key, scenes in sorted(by_group.items()):
-        table.add_row(*key, *(_in_words(scenes.get(scene, [])) for scene in SCENES))
+    for (client, protocol, server), scenes in sorted(by_group.items()):
+        figures = (_in_words(scenes.get(scene, [])) for scene in SCENES)
+        table.add_row(f"{client}\n{protocol} {server}", *figures)
     if by_group:
         console.print(table)
-        console.print(f"seconds, median (smallest-largest); {PARTITIONS} partitions, 2 members and a third")
+        console.print(
+            f"seconds, median and below it smallest-largest; {PARTITIONS} partitions, 2 members and a third"
+        )
     for idle in measured.idle:
         console.print(
             f"{idle.client}, {idle.protocol}: {idle.members} members idle for {idle.minutes:g} minutes:"
@@ -270,4 +275,4 @@ def show(console: Console, measured: Measured, machine: str) -> None:
 def _in_words(seconds: list[float]) -> str:
     if not seconds:
         return "-"
-    return f"{statistics.median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})"
+    return f"{statistics.median(seconds):.2f}\n{min(seconds):.1f}-{max(seconds):.1f}"

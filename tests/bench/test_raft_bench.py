@@ -34,6 +34,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_every_figure_of_ours_is_measured_and_nothing_stays_behind(temporary: Path) -> None:
     before = replicas_left()
     ended = CliRunner().invoke(app, ["raft", "--no-stock", "--json", *BRIEF])

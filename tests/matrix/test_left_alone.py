@@ -35,6 +35,7 @@ def holding() -> Iterator[Tier]:
         yield running
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "client",
