@@ -32,7 +32,7 @@ def goal_ms(shape: Shape) -> float | None:
 
 
 def show(console: Console, result: Result, machine: str) -> None:
-    table = Table(title=_title(result, machine), title_justify="left", box=None, pad_edge=False)
+    table = Table(title=_title(result, machine), title_justify="left", box=None, padding=(0, 1, 0, 0))
     for name in ("assignor", "group", "topics", "how"):
         table.add_column(name, no_wrap=True)
     for name in ("groupd", "Kafka", "times", "recorded", "goal"):
