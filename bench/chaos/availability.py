@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from bench.swarm.columns import given_up
 from bench.swarm.figures import Figures
+from bench.swarm.plan import SLEEP
 from storage.history.calls import CONSUMER, NEVER, Call, Fault, History
 from storage.history.judge.findings import ERRORS_OF_MOVING
 
@@ -29,7 +31,8 @@ class Harm(NamedTuple):
     without_us: int = 0
     """Time in which its requests failed or stalled, and none was served."""
     refused: int = 0
-    """Requests that were told to come back, or whose answer was lost."""
+    """Requests that were told to come back, or whose answer was lost; not those that a client gave up because
+    it was to leave or to crash."""
     members_lost: int = 0
     """Members that heard that they were some no longer."""
     rebalances: int = 0
@@ -40,7 +43,7 @@ class Availability(NamedTuple):
     """Of one history."""
 
     faults: tuple[Fault, ...]
-    """By time."""
+    """By time; not what the swarm's own plan did to its members."""
     groups: int
     harms: tuple[Harm, ...]
     """Of the groups that felt a fault."""
@@ -48,7 +51,8 @@ class Availability(NamedTuple):
 
 def availability(history: History, figures: Figures) -> Availability:
     """`figures` are those of the same history."""
-    faults = sorted(history.faults, key=lambda fault: fault.began_us)
+    done_to_it = [fault for fault in history.faults if fault.kind != SLEEP]
+    faults = sorted(done_to_it, key=lambda fault: fault.began_us)
     windows = _Windows(faults)
     found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     for gap in figures.gaps:
@@ -56,8 +60,9 @@ def availability(history: History, figures: Figures) -> Availability:
         if number is not None and gap.is_served_again:
             began_us = max(gap.began_us, faults[number].began_us)
             found[number, gap.group_id]["without_us"] += gap.ended_us - began_us
-    for call in history.calls:
-        if call.group_id and call.ended_us != NEVER and _has_failed(call):
+    own = set(given_up(history))
+    for place, call in enumerate(history.calls):
+        if call.group_id and call.ended_us != NEVER and _has_failed(call) and place not in own:
             found[windows.at(call.ended_us), call.group_id]["refused"] += 1
     for loss in figures.losses:
         found[windows.at(loss.at_us), loss.group_id]["members_lost"] += 1

@@ -31,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Break a tier on purpose, under load, and see that nothing was lost.",
     rich_markup_mode="rich",
-    epilog=examples("groupd chaos run", "groupd chaos list", "groupd chaos run --scenario long --kills 1000"),
+    epilog=examples("groupd chaos run", "groupd chaos list", "groupd chaos run --scenario long"),
 )
 
 
@@ -40,14 +40,16 @@ app = typer.Typer(
         "groupd chaos run",
         "groupd chaos run --scenario tour --minutes 10 --seed 7",
         "groupd chaos run --scenario kills --data-dir groupd-data",
-        "groupd chaos run --scenario long --kills 1000 --out groupd-chaos/long",
+        "groupd chaos run --scenario long --out groupd-chaos/long",
         "groupd chaos run --resume groupd-chaos/long",
     )
 )
 def run(
     scenario: Annotated[str, typer.Option(help="A name of `groupd chaos list`, or a .toml file.")] = "tour",
-    minutes: Annotated[float | None, typer.Option(help="Instead of the scenario's.", min=0.5)] = None,
-    kills: Annotated[int | None, typer.Option(help="Until so many processes were killed.", min=1)] = None,
+    minutes: Annotated[float | None, typer.Option(help="Instead of the scenario's end.", min=0.5)] = None,
+    kills: Annotated[
+        int | None, typer.Option(help="Until so many processes were killed; and --minutes, if given.", min=1)
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed is the same schedule.", min=0)] = None,
     data_dir: Annotated[
         Path | None,
@@ -130,8 +132,6 @@ def _scenario(name: str, minutes: float | None = None, kills: int | None = None)
     from bench.chaos import scenario as scenarios
     from bench.chaos.faults import KINDS
 
-    if minutes is not None and kills is not None:
-        raise TierError("one of --minutes and --kills says how long, not both")
     chosen = scenarios.load(name, KINDS)
     if minutes is None and kills is None:
         return chosen
@@ -139,7 +139,9 @@ def _scenario(name: str, minutes: float | None = None, kills: int | None = None)
 
 
 def _takes(scenario: Scenario) -> str:
-    return f"{scenario.minutes:g} min" if scenario.kills is None else f"{scenario.kills:,} kills"
+    minutes = f"{scenario.minutes:g} min" if scenario.minutes is not None else ""
+    kills = f"{scenario.kills:,} kills" if scenario.kills is not None else ""
+    return " and ".join(filter(None, (kills, minutes)))
 
 
 def _carry_out(state: State, directory: Path, *, quiet: bool) -> None:

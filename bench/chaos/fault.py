@@ -20,13 +20,14 @@ class Injury(NamedTuple):
 
     target: str
     """As "partition-3-1 (leader)"."""
-    undo: Callable[[], None]
-    """Ends it: thaws, heals, starts anew. May take long; raises if the tier cannot be mended."""
+    undo: Callable[[], int | None]
+    """Ends it: thaws, heals, starts anew. May take long; raises if the tier cannot be mended. Returns how
+    many processes were ended after the beginning, if any."""
     silences: bool = False
     """While it lasts connections may stay open without an answer."""
     detail: str = ""
     killed: int = 0
-    """Processes that it ended: what `--kills` counts."""
+    """Processes that it ended when it began: these, and what `undo` returns, are what `--kills` counts."""
 
 
 class NothingToHit(Exception):

@@ -77,6 +77,10 @@ def _sections(outcome: Outcome, parts: Sequence[PartReport]) -> Iterator[Section
         yield Section("Broken promises", pages.table(("rule", "group", "what"), rows, text=(2,)))
     if outcome.rows:
         yield availability([part.found for part in parts])
+    if by_kind := sorted(outcome.state.killed_by.items(), key=lambda item: -item[1]):
+        counts = [*by_kind, ("all", outcome.state.killed)]
+        table_of_kills = pages.table(("fault", "processes"), [(kind, f"{count:,}") for kind, count in counts])
+        yield Section("Processes killed", table_of_kills)
     links = "".join(
         f'<p><a href="{escape(part.page)}">{escape(part.name)}</a>: {escape(part.verdict.summary)}</p>'
         for part in parts

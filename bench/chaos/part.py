@@ -69,19 +69,21 @@ class Part:
                 self._mend()
                 self._wait(swarm, min(time.monotonic() + step.breath_s, faults_end_s), "the tier breathes")
             end_s = began_s + part_s
-            if self._is_done:
+            ends_early = self._is_done
+            if ends_early:
                 end_s = min(end_s, time.monotonic() + scenario.recovery_s)
             self._wait(swarm, end_s, "the tier recovers", may_end=True)
         self._came_to(self._state.steps, lasted_s + time.monotonic() - began_s)
         self._show.now("the swarm ends")
-        if not self._is_done:
+        if not ends_early:
             swarm.wait(END_TIMEOUT_S)  # its time is up as well
         swarm.stop()
 
     @property
     def _is_done(self) -> bool:
+        """Then the part ends before its time. One that counts minutes alone has its time from the start."""
         scenario = self._state.scenario
-        return scenario.kills is not None and self._state.killed >= scenario.kills
+        return scenario.kills is not None and self._state.is_done(scenario.recovery_s)
 
     def _came_to(self, steps: int, lasted_s: float) -> None:
         self._state.steps = steps
@@ -101,17 +103,18 @@ class Part:
             except Exception as error:
                 raise NotMended(f"{name} could not begin: {error}") from error
             recorder.begun(name, injury, began_us, step.for_s)
-            self._state.killed += injury.killed
+            killed = injury.killed
             self._show.now(f"{name}: {injury.target}")
             try:
                 time.sleep(max(0.0, step.for_s - (time.monotonic() - began_us / 1e6)))
             finally:
                 try:
-                    injury.undo()
+                    killed += injury.undo() or 0
                 except Exception as error:
                     raise NotMended(f"{name} of {injury.target}: {error}") from error
                 finally:
-                    self._show.met(step, recorder.ended(name, injury, began_us))
+                    self._state.count(name, killed)
+                    self._show.met(step, recorder.ended(name, injury, began_us, killed))
             return
         raise NotMended(f"step {step.number} finds nothing that it could hit")
 
@@ -149,9 +152,10 @@ class _Recorder:
         ended_us = began_us + int(for_s * 1e6)
         self._write(Fault(kind, injury.target, began_us, ended_us, injury.silences, UNDER_WAY))
 
-    def ended(self, kind: str, injury: Injury, began_us: int) -> Fault:
+    def ended(self, kind: str, injury: Injury, began_us: int, killed: int) -> Fault:
         now_us = time.monotonic_ns() // 1_000
-        fault = Fault(kind, injury.target, began_us, now_us, injury.silences, injury.detail)
+        detail = "; ".join(filter(None, (injury.detail, f"{killed} killed" if killed > 1 else "")))
+        fault = Fault(kind, injury.target, began_us, now_us, injury.silences, detail)
         self._write(fault)
         return fault
 

@@ -64,7 +64,8 @@ class Outcome(NamedTuple):
         """One line."""
         if not self.parts:
             return "nothing was seen that could be judged"
-        return self.verdict.summary
+        killed = f"{self.state.killed:,} processes killed, " if self.state.killed else ""
+        return f"{killed}{self.verdict.summary}"
 
     @property
     def done(self) -> str:

@@ -24,11 +24,10 @@ PART_LEAST_S = 30.0
 def run(state: State, directory: Path, show: Show) -> None:
     """Begin a run, or go on with one. Raises CouldNotRun. Whatever ends it, `state` in the directory says how
     far it came, and the parts keep what was seen."""
-    done, all_of_it = state.done()
-    while done < all_of_it:
+    while not state.is_done():
         part_s = state.scenario.part_minutes * 60
         if state.scenario.kills is None:
-            part_s = min(part_s, all_of_it - done)
+            part_s = min(part_s, state.scenario.least_s - state.lasted_s)
             if state.parts and part_s < PART_LEAST_S:
                 break
         try:
@@ -39,7 +38,6 @@ def run(state: State, directory: Path, show: Show) -> None:
             return
         except (CouldNotRun, RuntimeError, TierError) as problem:
             raise _noted(problem, state, directory) from None
-        done, _ = state.done()
     state.is_finished = True
     state.write(directory)
 

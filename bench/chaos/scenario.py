@@ -2,7 +2,7 @@
 
 about = "Every kind of fault, one after the other."
 swarm = "chaos"            # a scenario of `groupd swarm`, or a file beside this one
-minutes = 5                # of the whole run; or kills = 1000
+minutes = 5                # of the whole run; or kills = 1000; with both it ends when both are reached
 [faults]                   # how often in each round; without this table each kind once
 kill-leader = 2
 """
@@ -45,7 +45,7 @@ class Scenario(BaseModel):
     minutes: float | None = Field(default=None, gt=0)
     """Of the whole run, the calm before and after the faults included."""
     kills: int | None = Field(default=None, gt=0)
-    """Processes that are to be killed, however long that takes."""
+    """Processes that are to be killed, however long that takes; with `minutes`, at least so many."""
     settle_s: float = Field(default=15, ge=0)
     """From the swarm's start to the first fault."""
     fault_s: Span = (1, 4)
@@ -65,11 +65,16 @@ class Scenario(BaseModel):
 
     @model_validator(mode="after")
     def _ends(self) -> Scenario:
-        if (self.minutes is None) == (self.kills is None):
-            raise ValueError("either minutes or kills is to be given")
+        if self.minutes is None and self.kills is None:
+            raise ValueError("minutes or kills is to be given, or both")
         if self.faults is not None and not any(self.faults.values()):
             raise ValueError("faults: no kind is to be met")
         return self
+
+    @property
+    def least_s(self) -> float:
+        """That the run lasts."""
+        return (self.minutes or 0) * 60
 
 
 def names() -> list[str]:

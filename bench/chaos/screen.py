@@ -57,9 +57,11 @@ class Screen:
 
     def went_on(self, state: State) -> None:
         """The run has come further."""
-        done, all_of_it = state.done()
-        if state.scenario.kills is not None:
-            words = f"{done:,.0f} of {all_of_it:,.0f} kills"
-        else:
-            words = f"{done / 60:.1f} of {all_of_it / 60:.1f} minutes"
-        self._bar.update(self._task, completed=done, total=all_of_it, words=words)
+        scenario = state.scenario
+        killed = f"{state.killed:,} processes killed"
+        if scenario.kills is not None:
+            killed = f"{state.killed:,} of {scenario.kills:,} processes killed"
+        minutes = f"{state.lasted_s / 60:.1f} minutes"
+        if scenario.minutes is not None:
+            minutes = f"{state.lasted_s / 60:.1f} of {scenario.minutes:.1f} minutes"
+        self._bar.update(self._task, completed=state.share, total=1.0, words=f"{killed}, {minutes}")

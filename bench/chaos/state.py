@@ -30,6 +30,8 @@ class State(BaseModel):
     """Of the schedule that were met."""
     killed: int = 0
     """Processes."""
+    killed_by: dict[str, int] = {}
+    """The same by kind of fault."""
     lasted_s: float = 0.0
     """Of all parts, as far as their swarms ran."""
     parts: int = 0
@@ -44,11 +46,23 @@ class State(BaseModel):
         """The directory of a part, from 1 on: a swarm's run with `faults.calls` in it."""
         return directory / f"part-{number}"
 
-    def done(self) -> tuple[float, float]:
-        """How much of the run is done, and how much there is: seconds, or kills."""
-        if self.scenario.kills is not None:
-            return self.killed, self.scenario.kills
-        return self.lasted_s, (self.scenario.minutes or 0) * 60
+    def count(self, kind: str, killed: int) -> None:
+        """So many processes were killed by a fault of this kind."""
+        if killed:
+            self.killed += killed
+            self.killed_by[kind] = self.killed_by.get(kind, 0) + killed
+
+    def is_done(self, ahead_s: float = 0.0) -> bool:
+        """All kills, and all minutes when `ahead_s` more will have passed."""
+        return self.killed >= (self.scenario.kills or 0) and self.lasted_s + ahead_s >= self.scenario.least_s
+
+    @property
+    def share(self) -> float:
+        """How much of the run is done, from 0 to 1: of kills or minutes, whichever are further behind."""
+        kills, least_s = self.scenario.kills, self.scenario.least_s
+        of_kills = self.killed / kills if kills else 1.0
+        of_time = self.lasted_s / least_s if least_s else 1.0
+        return min(of_kills, of_time, 1.0)
 
     def write(self, directory: Path) -> None:
         """In one step: whoever reads meets the state before or after."""

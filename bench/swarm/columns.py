@@ -89,7 +89,7 @@ def columns_of(history: History) -> Columns:
         return np.fromiter(values, kind, len(calls))
 
     outcome = column(np.int8, (outcomes[call.outcome] for call in calls))
-    outcome[_given_up(history)] = outcomes[GIVEN_UP]
+    outcome[given_up(history)] = outcomes[GIVEN_UP]
     return Columns(
         sent_us=column(np.int64, (call.sent_us for call in calls)),
         ended_us=column(np.int64, (call.ended_us for call in calls)),
@@ -102,7 +102,7 @@ def columns_of(history: History) -> Columns:
     )
 
 
-def _given_up(history: History) -> list[int]:
+def given_up(history: History) -> list[int]:
     """Places of the calls that were closed when their client left or crashed."""
     closed = [(place, call) for place, call in enumerate(history.calls) if call.outcome == CLOSED]
     parted: dict[str, list[int]] = {call.client: [] for _, call in closed}

@@ -56,7 +56,7 @@ MODULES = (
 )
 ENTRY_POINT_GROUP = "groupd.commands"
 
-app = typer.Typer(
+_app = typer.Typer(
     name="groupd",
     help="Kafka consumer groups, coordinated by a replicated tier of Ray actors.",
     no_args_is_help=True,
@@ -66,23 +66,32 @@ app = typer.Typer(
     epilog=examples("groupd up", "groupd demo", "groupd status"),
 )
 for module in MODULES:
-    module.register(app)
-unwrap_help(app)
+    module.register(_app)
+unwrap_help(_app)
+
+
+def __getattr__(name: str) -> typer.Typer:
+    """`app`: made when it is first asked for, because the other packages' commands import from here."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _plug_in()
+    globals()[name] = _app
+    return _app
 
 
 def _plug_in() -> None:
     """Add the other packages' commands, unless one of our own is asked for (their imports take time)."""
-    ours = {command.name for command in app.registered_commands}
-    ours |= {group.name for group in app.registered_groups}
+    ours = {command.name for command in _app.registered_commands}
+    ours |= {group.name for group in _app.registered_groups}
     if len(sys.argv) > 1 and sys.argv[1] in ours:
         return
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         try:
             commands = entry.load()
         except ImportError as error:
-            app.command(entry.name, help=f"Not installed: {error}.")(_missing(entry.name, str(error)))
+            _app.command(entry.name, help=f"Not installed: {error}.")(_missing(entry.name, str(error)))
         else:
-            app.add_typer(commands, name=entry.name)
+            _app.add_typer(commands, name=entry.name)
 
 
 def _missing(name: str, why: str) -> Callable[[], None]:
@@ -91,6 +100,3 @@ def _missing(name: str, why: str) -> Callable[[], None]:
         raise typer.Exit(1)
 
     return command
-
-
-_plug_in()

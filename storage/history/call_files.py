@@ -31,14 +31,25 @@ SUFFIX: Final = ".calls"
 MAGIC: Final = "groupd calls"
 ROW_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a row when it is read: more is damage."""
+_CALL: Final = "call"
 _KINDS: Final[dict[str, type[Any]]] = {
-    "call": Call,
+    _CALL: Call,
     "gone": Gone,
     "fault": Fault,
     "topic": Topic,
     "end": End,
 }
 OnBytes = Callable[[int], None]
+Share = Callable[[Any, Any], Any]
+_OFFSETS: Final = Call._fields.index("offsets")
+_SHARED: Final = tuple(
+    Call._fields.index(name)
+    for name in (
+        *("client", "connection", "api", "outcome", "group_id", "protocol", "member_id"),
+        *("group_instance_id", "subscribed", "owned", "assigned"),
+    )
+)
+"""Places in a call of what other calls have as well."""
 _NAMES: Final = {row_class: name for name, row_class in _KINDS.items()}
 
 
@@ -91,10 +102,11 @@ def read_file(path: Path, on_bytes: OnBytes = lambda _: None) -> CallFile:
         unpacker = msgpack.Unpacker(file, use_list=False, max_buffer_size=ROW_BYTES_MAX)
         run_id = _run_id(path, unpacker)
         rows: list[Row] = []
+        share: Share = {}.setdefault
         whole_bytes = unpacker.tell()
-        with contextlib.suppress(ValueError, TypeError, KeyError, msgpack.exceptions.UnpackException):
+        with contextlib.suppress(ValueError, TypeError, LookupError, msgpack.exceptions.UnpackException):
             for plain in unpacker:  # until the file ends, or a row that was not written whole
-                rows.append(_row(plain))
+                rows.append(_row(plain, share))
                 before, whole_bytes = whole_bytes, unpacker.tell()
                 on_bytes(whole_bytes - before)
     return CallFile(run_id, rows, path.stat().st_size - whole_bytes)
@@ -126,9 +138,15 @@ def read_history(directory: Path, on_bytes: OnBytes = lambda _: None) -> History
     return history_of([row for file in files for row in file.rows], is_whole=is_whole)
 
 
-def _row(plain: tuple[Any, ...]) -> Row:
+def _row(plain: tuple[Any, ...], share: Share) -> Row:
+    """`share` gives the first value that is equal: millions of calls are those of few clients of few groups,
+    and their names would take more memory than all the rest."""
     kind, *fields = plain
+    if kind == _CALL:
+        for place in _SHARED:
+            if word := fields[place]:
+                fields[place] = share(word, word)
+        if offsets := fields[_OFFSETS]:
+            fields[_OFFSETS] = tuple([Offset(share(each[0], each[0]), *each[1:]) for each in offsets])
     row: Row = _KINDS[kind](*fields)
-    if isinstance(row, Call) and row.offsets:
-        return row._replace(offsets=tuple(Offset(*offset) for offset in row.offsets))
     return row

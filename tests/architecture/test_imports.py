@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
@@ -29,6 +32,25 @@ PURE = (
     "storage/history/judge",
     "cluster/placement.py",
     "cluster/repair.py",
+    "bench/chaos/availability.py",
+    "bench/chaos/page.py",
+    "bench/chaos/table.py",
+    "bench/swarm/answers.py",
+    "bench/swarm/board.py",
+    "bench/swarm/columns.py",
+    "bench/swarm/comparison.py",
+    "bench/swarm/errors.py",
+    "bench/swarm/figures.py",
+    "bench/swarm/gaps.py",
+    "bench/swarm/lives.py",
+    "bench/swarm/members/assigning.py",
+    "bench/swarm/members/reactions.py",
+    "bench/swarm/page.py",
+    "bench/swarm/plan.py",
+    "bench/swarm/results.py",
+    "bench/swarm/seconds.py",
+    "bench/swarm/sections.py",
+    "bench/swarm/toml_lines.py",
 )
 IMPURE = {
     "asyncio",
@@ -93,6 +115,14 @@ def test_pure_packages_have_no_clock_no_chance_no_outside() -> None:
         if name.partition(".")[0] in IMPURE
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("entry", entry_points(group="groupd.commands"), ids=lambda entry: entry.name)
+def test_the_commands_of_other_packages_can_be_imported_first(entry: EntryPoint) -> None:
+    """They import what all commands share, from the package that gathers them."""
+    first = f"import {entry.module}; from cluster.cli import app"
+    done = subprocess.run([sys.executable, "-c", first], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
 
 
 def test_one_module_imports_ray() -> None:

@@ -6,6 +6,7 @@ from bench.chaos.availability import Availability, availability
 from bench.chaos.part import UNDER_WAY
 from bench.chaos.table import ALL, cells, rows
 from bench.swarm.figures import figures_of
+from bench.swarm.plan import SLEEP
 from storage.history.calls import ANSWERED, CLOSED, Call, Fault, Gone, Row, history_of
 
 S = 1_000_000
@@ -52,6 +53,23 @@ def test_a_leader_that_answers_late_was_not_there() -> None:
 def test_a_request_sent_before_the_fault_that_lost_it_is_put_down_to_that_fault() -> None:
     [harm] = found(beat(19), call("OffsetCommit", 19.99, 21.0, outcome=CLOSED), beat(21.4, 21.5)).harms
     assert (harm.kind, harm.without_us, harm.refused) == ("links-slow", 1_500_000, 1)
+
+
+def test_what_a_client_gave_up_by_itself_was_not_refused() -> None:
+    """It closed its connection because it was to leave, or to crash, with a request on its way."""
+    leaver = beat(9, client="b#1", epoch=5), beat(11, 11.2, client="b#1", outcome=CLOSED)
+    leaves = beat(11.3, client="b#1", epoch=-1)
+    crashed = beat(9, client="c#1", epoch=5), beat(11, 11.2, client="c#1", outcome=CLOSED)
+    assert found(*leaver, leaves, *crashed, Gone("c#1", int(11.2 * S)), beat(12)).harms == ()
+    assert [harm.refused for harm in found(*leaver, beat(12)).harms] == [1]
+
+
+def test_a_member_that_the_swarm_sends_to_sleep_is_no_fault() -> None:
+    """What happens while it sleeps is put down to the fault before."""
+    asleep = fault(SLEEP, 10.1, 14)
+    told = found(beat(9), asleep, call("OffsetCommit", 10.5, 11.0, outcome=CLOSED), beat(11.4, 11.5))
+    assert [each.kind for each in told.faults] == ["kill-leader", "links-slow"]
+    assert [harm.kind for harm in told.harms] == ["kill-leader"]
 
 
 def test_before_the_first_fault_nothing_is_put_down_to_any() -> None:

@@ -14,6 +14,7 @@ import pytest
 from actors.spec import CONTROLLER_GROUP
 from bench.chaos import sites
 from bench.chaos.faults import KINDS
+from bench.chaos.faults.bursts import KILLS
 from bench.chaos.faults.disks import SLOW_SYNC_MS
 from bench.chaos.faults.network import CLIENT_DELAY_S, SLOW_MS
 from bench.chaos.site import Site
@@ -109,6 +110,12 @@ def complains(words: str) -> Callable[[Scene], None]:
     return lambda scene: scene.until(lambda: words in scene.site.complaints(), f"somebody says {words!r}")
 
 
+def killed_in_turn(scene: Scene) -> None:
+    assert scene.injury.undo() == KILLS
+    now = scene.now()
+    assert any(now[name].pid != actor.pid for name, actor in scene.before.items() if name in now)
+
+
 def connections_ended(scene: Scene) -> None:
     count, _, _ = scene.injury.detail.partition(" ")
     assert int(count) > 0
@@ -160,6 +167,7 @@ EFFECTS: dict[str, Callable[[Scene], None]] = {
     **{name: replaced for name in HERE if name.startswith(("kill-", "ray-kill"))},
     **{name: ended for name in HERE if name.startswith("term-")},
     **{name: silent for name in HERE if name.startswith("freeze-")},
+    **{name: killed_in_turn for name in HERE if name.endswith("-in-turn")},
     "freeze-gcs": frozen_gcs,
     "links-cut-leader": led_by_another,
     "links-cut-follower": told("loss=1"),

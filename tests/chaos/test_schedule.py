@@ -70,12 +70,40 @@ def test_the_ready_scenarios_name_faults_and_swarms_that_there_are(name: str) ->
     assert swarms.load(scenario.swarm).plan(seed=1).members
 
 
+def test_the_long_run_meets_every_kind_that_a_tier_of_its_own_can_have() -> None:
+    faults = scenarios.load("long", KINDS).faults
+    assert faults is not None
+    assert {kind for kind, times in faults.items() if times} == {
+        name for name, kind in KINDS.items() if "ray-nodes" not in kind.needs
+    }
+
+
+@pytest.mark.parametrize(
+    ("end", "killed", "lasted_s", "is_done", "share"),
+    [
+        ("minutes = 2", 500, 60, False, 0.5),
+        ("minutes = 2", 0, 120, True, 1),
+        ("kills = 10", 4, 9_000, False, 0.4),
+        ("kills = 10", 17, 0, True, 1),
+        ("kills = 10\nminutes = 2", 17, 90, False, 0.75),
+        ("kills = 10\nminutes = 2", 9, 120, False, 0.9),
+        ("kills = 10\nminutes = 2", 10, 120, True, 1),
+    ],
+)
+def test_a_run_ends_when_its_kills_and_its_minutes_are_reached(
+    end: str, killed: int, lasted_s: float, is_done: bool, share: float
+) -> None:
+    scenario = scenarios.parse(f"{HEAD}{end}\n", "end.toml", REACHES)
+    state = State(scenario=scenario, seed=1, killed=killed, lasted_s=lasted_s)
+    assert (state.is_done(), state.share) == (is_done, share)
+    assert state.is_done(ahead_s=30) == (is_done or (killed >= 10 and lasted_s == 90))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("about = 1 2", "f.toml:1: is no TOML"),
-        ('about = "x"\nswarm = "steady"\n', "either minutes or kills is to be given"),
-        (HEAD + "minutes = 5\nkills = 1\n", "either minutes or kills is to be given"),
+        ('about = "x"\nswarm = "steady"\n', "minutes or kills is to be given"),
         (HEAD + "minutes = -5\n", "f.toml:3: minutes: -5 is not allowed"),
         (HEAD + "minutes = 5\nfault_s = [3, 1]\n", "f.toml:4: fault_s: [3, 1] is not allowed: two numbers"),
         (HEAD + "minutes = 5\nbreath_s = 2\n", "f.toml:4: breath_s: 2 is not allowed: two numbers"),
@@ -109,7 +137,10 @@ def test_a_swarm_may_stand_beside_the_scenario(tmp_path: Path) -> None:
 def test_a_run_is_kept_as_far_as_it_came(tmp_path: Path) -> None:
     state = State(scenario=WEIGHTED, seed=7, steps=3, killed=2, parts=1)
     state.write(tmp_path)
+    state.count("kill-node", 6)
+    state.count("links-slow", 0)
+    state.write(tmp_path)
     assert read(tmp_path) == state
-    assert state.done() == (2, 10)
+    assert (state.killed, state.killed_by) == (8, {"kill-node": 6})
     with pytest.raises(NoRun, match="holds no chaos run"):
         read(tmp_path / "elsewhere")

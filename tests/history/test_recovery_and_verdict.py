@@ -122,6 +122,16 @@ def test_history_comes_back_from_its_files_as_it_was(tmp_path: Path) -> None:
     assert judge(both).summary == judge(read_history(tmp_path)).summary
 
 
+def test_names_that_come_again_and_again_are_kept_once(tmp_path: Path) -> None:
+    """Else those of millions of calls would not fit into memory."""
+    _write(tmp_path / "1.calls", _handed_over("a").history())
+    calls = read_history(tmp_path).calls
+    assert len(calls) > 1
+    for field in ("client", "group_id", "api"):
+        words = [getattr(call, field) for call in calls]
+        assert len({id(word) for word in words}) == len(set(words))
+
+
 def _handed_over(name: str) -> Telling:
     telling = Telling()
     telling.topic(2)

@@ -7,9 +7,13 @@ from types import MappingProxyType
 from typing import Final
 
 from bench.chaos.fault import FaultKind
-from bench.chaos.faults import by_ray, disks, network, processes, upkeep
+from bench.chaos.faults import bursts, by_ray, disks, network, processes, upkeep
 
 KINDS: Final[Mapping[str, FaultKind]] = MappingProxyType(
-    {kind.name: kind for module in (processes, by_ray, network, disks, upkeep) for kind in module.KINDS}
+    {
+        kind.name: kind
+        for module in (processes, bursts, by_ray, network, disks, upkeep)
+        for kind in module.KINDS
+    }
 )
 """By name, in the order in which they are listed."""

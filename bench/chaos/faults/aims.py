@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from random import Random
+from typing import TypeVar
 
 from actors.spec import CONTROLLER_GROUP
 from bench.chaos.fault import NothingToHit
 from bench.chaos.site import Actor, Site
 
+T = TypeVar("T")
 Aim = Callable[[Site, Random], list[Actor]]
 """Raises NothingToHit."""
 
@@ -40,6 +43,35 @@ def copies(site: Site, chance: Random) -> list[Actor]:
     return site.copies(chosen.group)
 
 
+def whole_leader(site: Site, chance: Random) -> list[Actor]:
+    """The leader of a partition that misses nobody."""
+    return _one(_whole(site), chance, "whole partition")[:1]
+
+
+def whole_majority(site: Site, chance: Random) -> list[Actor]:
+    """As `majority`, of a partition that misses nobody."""
+    found = _one(_whole(site), chance, "whole partition")
+    return found[: len(found) // 2 + 1]
+
+
+def node(site: Site, chance: Random) -> list[Actor]:
+    """Every actor of one node, if all groups can spare theirs there."""
+    actors = site.actors()
+    chosen = chance.choice(sorted({actor.node_id for actor in actors}) or [0])
+    hit = [actor for actor in actors if actor.node_id == chosen]
+    left = [actor for actor in actors if actor.node_id != chosen and actor.is_up]
+    for actor in hit:
+        copies_left = sum(each.group == actor.group for each in left)
+        if actor.group is not None and not (_can_spare(actor, actors) and copies_left >= 2):
+            raise NothingToHit(f"{actor.name} cannot be spared")
+    return hit
+
+
+def everybody(site: Site, chance: Random) -> list[Actor]:
+    """Replicas, controllers and brokers."""
+    return site.actors()
+
+
 def controller(site: Site, chance: Random) -> list[Actor]:
     """The controller's leader."""
     found = [actor for actor in site.copies(CONTROLLER_GROUP) if actor.leads]
@@ -62,13 +94,21 @@ def _spare(site: Site) -> list[Actor]:
     return [actor for actor in replicas if _can_spare(actor, replicas)]
 
 
+def _whole(site: Site) -> list[list[Actor]]:
+    """The copies of each partition that has a leader and misses nobody, the leader first."""
+    by_group: dict[str | None, list[Actor]] = defaultdict(list)
+    for actor in sorted(_spare(site), key=lambda actor: not actor.leads):
+        by_group[actor.group].append(actor)
+    return [copies for copies in by_group.values() if copies[0].leads]
+
+
 def _can_spare(actor: Actor, others: list[Actor]) -> bool:
     """Whoever is missing now does not answer: a group has as many copies as answer when it is whole."""
     group = [each for each in others if each.group == actor.group and each.is_up]
     return actor in group and len(group) >= 3
 
 
-def _one(found: list[Actor], chance: Random, what: str) -> Actor:
+def _one(found: list[T], chance: Random, what: str) -> T:
     if not found:
         raise NothingToHit(f"there is no {what} to be hit now")
     return chance.choice(found)

@@ -134,13 +134,14 @@ class ClockJump:
             end()
             raise
 
-        def undo() -> None:
+        def undo() -> int:
             end()
-            for actor in site.actors():
-                if actor.name == hit.name:
-                    send(process(actor.pid), signal.SIGKILL)
+            found = [actor for actor in site.actors() if actor.name == hit.name]
+            for actor in found:
+                send(process(actor.pid), signal.SIGKILL)
+            return len(found)
 
-        return Injury(hit.label, undo, detail=f"{ahead_ms / 3_600_000:+.0f} h")
+        return Injury(hit.label, undo, detail=f"{ahead_ms / 3_600_000:+.0f} h", killed=1)
 
 
 def _start_anew(site: Site, hit: Actor) -> None:

@@ -24,10 +24,9 @@ def _overdue(history: History, silences: list[Fault], limits: Limits) -> Iterato
             is_overdue = history.ended_us > due_us + grace_us
         else:
             is_overdue = call.outcome == TIMED_OUT or call.ended_us > due_us + grace_us
-        excused = any(
+        if is_overdue and not any(
             fault.began_us < due_us and fault.ended_us + grace_us > call.sent_us for fault in silences
-        )
-        if is_overdue and not excused:
+        ):
             yield Violation("never answered", call.group_id, story(call))
 
 

@@ -45,11 +45,12 @@ def judge_recovery(history: History, limits: Limits) -> Findings:
         if call.api in _MEMBERSHIP:
             by_group[call.group_id].append(call)
     gone = {row.client: row.at_us for row in history.gone}
+    faults = sorted(history.faults, key=lambda fault: fault.began_us)
     violations: list[Violation] = []
     judged = 0
     for group_id, calls in by_group.items():
         members = _members(calls, gone)
-        quiet_us = max(faults_end_us, grown_us, _last_change_us(calls, gone, history.faults))
+        quiet_us = max(faults_end_us, grown_us, _last_change_us(calls, gone, faults))
         if not members or history.ended_us - quiet_us < limits.recovery_ms * 1_000:
             continue
         judged += 1
@@ -100,24 +101,30 @@ def _last_change_us(calls: Sequence[Call], gone: Mapping[str, int], faults: Sequ
     """A member that crashed counts until its session has ended; so does one whose leaving the coordinator may
     not have heard of, and a static one that will be back (KIP-848: epoch -2)."""
     last = NEVER
+    silences: set[tuple[int, int]] = set()
+    """Since when somebody says nothing, and the session's time-out: of all calls of a member the same."""
     for call in calls:
         if _joins(call) or _leaves(call):
             last = max(last, call.sent_us)
         if call.client in gone:
-            last = max(last, _session_end_us(gone[call.client], call, faults))
+            silences.add((gone[call.client], call.session_timeout_ms))
         elif _leaves(call) and (
             not call.is_answered or call.error_code in ERRORS_OF_MOVING or call.epoch == COMES_BACK
         ):
-            last = max(last, _session_end_us(call.sent_us, call, faults))
-    return last
+            silences.add((call.sent_us, call.session_timeout_ms))
+    ends = (_session_end_us(silent_us, session_ms, faults) for silent_us, session_ms in silences)
+    return max(last, max(ends, default=NEVER))
 
 
-def _session_end_us(silent_us: int, call: Call, faults: Sequence[Fault]) -> int:
-    """Of a member that is silent from then on. A new leader, which faults bring, begins all sessions anew."""
-    session_us = call.session_timeout_ms * 1_000
+def _session_end_us(silent_us: int, session_ms: int, faults: Sequence[Fault]) -> int:
+    """Of a member that is silent from then on. A new leader, which faults (by their beginning) bring, begins
+    all sessions anew."""
+    session_us = session_ms * 1_000
     end_us = silent_us + session_us
-    for fault in sorted(faults, key=lambda fault: fault.began_us):
-        if fault.began_us <= end_us and fault.ended_us >= silent_us:
+    for fault in faults:
+        if fault.began_us > end_us:
+            break
+        if fault.ended_us >= silent_us:
             end_us = max(end_us, fault.ended_us + session_us)
     return end_us
 

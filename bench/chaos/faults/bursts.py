@@ -1,0 +1,97 @@
+"""Many processes killed at a time, or as fast as they come back: what a thousand kills are made of."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury, NothingToHit
+from bench.chaos.faults import aims
+from bench.chaos.faults.aims import Aim
+from bench.chaos.faults.processes import Signal
+from bench.chaos.faults.upkeep import Work
+from bench.chaos.site import LOOK_INTERVAL_S, Site, process, send
+
+KILLS: Final = 8
+"""In a row."""
+NOBODY_TIMEOUT_S: Final = 60.0
+"""As long as a replica may take to come back."""
+
+
+@dataclass(slots=True, kw_only=True)
+class InTurn:
+    """Kills go on, whatever time the fault is given: the next one as soon as some partition misses nobody.
+    Those hit before may still be on their way back, to other partitions."""
+
+    name: str
+    about: str
+    aim: Aim
+    target: str
+    reach: str = SAFE
+    needs: frozenset[str] = frozenset()
+
+    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+        """Undone when all are killed. Raises NothingToHit if nobody can be now."""
+        killed = _kill(self.aim, site, chance)
+
+        def work(stop: threading.Event) -> None:
+            nonlocal killed
+            last_s = time.monotonic()
+            while killed < KILLS:
+                with suppress(NothingToHit):
+                    killed += _kill(self.aim, site, chance)
+                    last_s = time.monotonic()
+                if time.monotonic() - last_s > NOBODY_TIMEOUT_S:
+                    raise TimeoutError(f"no partition is whole for {NOBODY_TIMEOUT_S:g} s")
+                time.sleep(LOOK_INTERVAL_S)
+
+        going_on = Work(work, self.name)
+
+        def undo() -> int:
+            going_on.end()
+            return killed
+
+        return Injury(self.target, undo)
+
+
+def _kill(aim: Aim, site: Site, chance: Random) -> int:
+    """How many were. Raises NothingToHit, also if one ended by itself."""
+    targets = [process(actor.pid) for actor in aim(site, chance)]
+    for each in targets:
+        send(each, signal.SIGKILL)
+    return len(targets)
+
+
+KINDS: tuple[FaultKind, ...] = (
+    InTurn(
+        name="kill-leaders-in-turn",
+        about=f"{KILLS} leaders are killed one after the other, each when its partition has all its copies.",
+        aim=aims.whole_leader,
+        target="leaders",
+    ),
+    InTurn(
+        name="kill-majorities-in-turn",
+        about=f"Two of three copies of one partition after the other are killed, {KILLS} processes in all.",
+        aim=aims.whole_majority,
+        target="leaders and followers",
+        reach=OUTAGE,
+    ),
+    Signal(
+        name="kill-node",
+        about="All actors of one node (replicas, controller, broker) are killed at the same time.",
+        aim=aims.node,
+        number=signal.SIGKILL,
+    ),
+    Signal(
+        name="kill-tier",
+        about="All actors of all nodes are killed at the same time.",
+        aim=aims.everybody,
+        number=signal.SIGKILL,
+        reach=OUTAGE,
+    ),
+)
