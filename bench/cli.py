@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -309,6 +310,40 @@ def rolling_restart_command(
     for each in counted:
         table.add_row(each.peer, f"{each.members:,}", f"{each.rebalances:,}", f"{each.lost_members:,}")
     console.print(table)
+
+
+@app.command(
+    "swarms",
+    epilog="[bold]Examples[/bold]\n\n  groupd bench swarms --quick\n\n"
+    "  groupd bench swarms --kafka-home ~/kafka_2.13-4.3.1 --out compared",
+)
+def swarms_command(
+    seed: Annotated[int, typer.Option(help="Of the plans, which are the same on both.", min=0)] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Short swarms: does it all work?")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A new directory (default groupd-swarm/compared-TIME).", file_okay=False),
+    ] = None,
+    kafka_home: KafkaHome = None,
+) -> None:
+    """Swarms on our tier and on Apache Kafka, three nodes each, one after the other. Takes 15 minutes.
+
+    Steady, a rolling deploy, a storm of joins, and a leader killed in the middle of a steady swarm: time to
+    stable, rebalances, time without coordinator. Of each swarm there is a report as of `groupd swarm run`.
+    """
+    # Not at the top: every command of `groupd` imports this module.
+    from bench import swarms
+    from bench.swarm import compare
+
+    out = out or Path("groupd-swarm") / time.strftime("compared-%Y%m%d-%H%M%S")
+    if out.exists():
+        typer.echo(f"groupd: --out {out}: it is there already; a new directory is needed", err=True)
+        raise typer.Exit(2)
+    wanted = swarms.Wanted(seed, out, machine(), quick, kafka_home)
+    with console.status("begins") as status:
+        found = swarms.run(wanted, _progress(status.update))
+    compare.show(console if console.is_terminal else Console(width=120, highlight=False), found)
+    console.print(f"written into {out}: {swarms.JSON}, {swarms.MARKDOWN}, and a report of each swarm")
 
 
 @app.command("memory", epilog="[bold]Examples[/bold]\n\n  groupd bench memory")

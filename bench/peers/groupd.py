@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from actors.protocol.java_hash import partition_for
 from bench.peers.lines import Address
-from bench.peers.peer import POLL_S, SETTINGS, Peer
+from bench.peers.peer import POLL_S, Peer
 from bench.peers.plan import Options, Refused
 from bench.throwaway import Tier
 
@@ -34,7 +34,7 @@ class _Groupd(Peer):
         return self._tier
 
     def start(self) -> None:
-        settings = (f"--set={name}={value}" for name, value in SETTINGS.items())
+        settings = (f"--set={name}={value}" for name, value in self.settings.items())
         flags = ("--nodes", str(self.nodes), "--replicas", str(self.copies), *settings)
         tier = Tier(*flags, nodes=self.nodes)
         self.launched_at = time.monotonic()

@@ -20,7 +20,7 @@ from typing import ClassVar, Final
 
 from bench.peers.jars import fetch, jars_of
 from bench.peers.lines import Address, coordinators
-from bench.peers.peer import POLL_S, READY_TIMEOUT_S, SETTINGS, Peer, end
+from bench.peers.peer import POLL_S, READY_TIMEOUT_S, Peer, end
 from bench.peers.plan import Options, Refused
 from cluster.ports import free_ports
 
@@ -146,7 +146,7 @@ class _Kafka(Peer):
         controller_port = port + self.brokers
         copies, least = str(self.brokers), "2" if self.brokers == 3 else "1"
         settings = {
-            **SETTINGS,
+            **self.settings,
             "process.roles": "broker,controller",
             "node.id": str(number),
             "controller.quorum.voters": ",".join(voters),

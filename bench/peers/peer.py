@@ -55,6 +55,7 @@ class Peer(ABC):
     """It takes no more in the time that there is."""
     session_timeout_ms: ClassVar[int] = 7_200_000
     """Theirs: nobody beats for those that no load drives at the moment."""
+    settings: ClassVar[Mapping[str, str]] = SETTINGS
 
     def __init__(self, options: Options) -> None:
         self.options = options

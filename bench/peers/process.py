@@ -14,7 +14,7 @@ import confluent_kafka
 
 from bench.peers.jars import cache
 from bench.peers.lines import Address
-from bench.peers.peer import SETTINGS, Peer, end
+from bench.peers.peer import Peer, end
 from bench.peers.plan import Options, Refused
 from bench.throwaway import ROOT
 
@@ -148,7 +148,10 @@ class Kfake(_Process):
         return ""
 
     def command(self) -> list[str]:
-        return [str(self._directory() / "kfake"), *(f"{name}={value}" for name, value in SETTINGS.items())]
+        return [
+            str(self._directory() / "kfake"),
+            *(f"{name}={value}" for name, value in self.settings.items()),
+        ]
 
     def software(self) -> str:
         listed = self._go("list", "-m", KFAKE)

@@ -1,6 +1,8 @@
 """Which groups are at rest, by what all their members' turns say. PURE.
 
-A group is at rest when all of its members are, at one generation or epoch.
+A group is at rest when all of its members are, at one generation or epoch. Its start is over when a rest has
+lasted for QUIET_US, or when a member goes: before that it only had a breath between two that joined. The
+report says the same of the whole history (`start`).
 """
 
 from __future__ import annotations
@@ -8,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
+
+from bench.swarm.start import QUIET_US
 
 UNSETTLED: Final = -1
 Turn = tuple[str, str, int, int | None, int]
@@ -27,12 +31,14 @@ class _Group:
     def __init__(self, now_us: int) -> None:
         self.epochs: dict[str, int] = {}
         self.counts: Counter[int] = Counter()
-        self.since_us: int | None = now_us
-        """When it was disturbed; None: it is at rest."""
+        self.disturbed_us = now_us
+        self.rested_us: int | None = None
+        """Since when it is at rest; None: it is not."""
         self.latest_us = now_us
-        self.has_rested = False
+        self.has_started = False
 
-    def turn(self, member: str, epoch: int | None) -> None:
+    def turn(self, member: str, at_us: int, epoch: int | None) -> bool:
+        """Whether it has come to rest with that."""
         before = self.epochs.pop(member, None)
         if before is not None:
             self.counts[before] -= 1
@@ -41,10 +47,31 @@ class _Group:
         if epoch is not None:
             self.epochs[member] = epoch
             self.counts[epoch] += 1
+        self.latest_us = max(self.latest_us, at_us)
+        return self._moved_on(at_us, len(self.counts) == 1 and UNSETTLED not in self.counts)
+
+    def _moved_on(self, at_us: int, rests: bool) -> bool:
+        if rests and self.rested_us is None:
+            self.rested_us = self.latest_us
+            return True
+        if not rests and self.rested_us is not None:
+            self.rested_us = None
+            if self.has_started:
+                self.disturbed_us = at_us
+        return False
 
     @property
-    def rests(self) -> bool:
-        return len(self.counts) == 1 and UNSETTLED not in self.counts
+    def took_ms(self) -> float:
+        """Of a group at rest."""
+        assert self.rested_us is not None, "it is at rest"
+        return (self.rested_us - self.disturbed_us) / 1000
+
+    def starts_now(self, now_us: int, *, is_left: bool = False) -> bool:
+        """Whether its start is over with that; once."""
+        if self.has_started or self.rested_us is None:
+            return False
+        self.has_started = is_left or now_us - self.rested_us >= QUIET_US
+        return self.has_started
 
 
 class Board:
@@ -53,26 +80,25 @@ class Board:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self.moved_partitions = 0
-        """Given to a member of a group that had been at rest before."""
+        """Given to a member of a group whose start was over."""
 
     @property
     def groups_stable(self) -> int:
-        return sum(group.since_us is None for group in self._groups.values())
+        return sum(group.rested_us is not None for group in self._groups.values())
 
-    def take(self, turns: Iterable[Turn]) -> list[Rest]:
+    def take(self, turns: Iterable[Turn], now_us: int) -> list[Rest]:
         """Those of one process in their order; returns what came to rest."""
         rests = []
         for group_id, member, at_us, epoch, gained in turns:
             group = self._groups.get(group_id)
             if group is None:
                 group = self._groups[group_id] = _Group(at_us)
-            group.turn(member, epoch)
-            group.latest_us = max(group.latest_us, at_us)
-            self.moved_partitions += gained if group.has_rested else 0
-            if group.rests and group.since_us is not None:
-                name = "rebalance" if group.has_rested else "time to stable"
-                rests.append(Rest(name, (group.latest_us - group.since_us) / 1000))
-                group.since_us, group.has_rested = None, True
-            elif not group.rests and group.since_us is None:
-                group.since_us = at_us
+            if group.starts_now(at_us, is_left=epoch is None):
+                rests.append(Rest("time to stable", group.took_ms))
+            self.moved_partitions += gained if group.has_started else 0
+            if group.turn(member, at_us, epoch) and group.has_started:
+                rests.append(Rest("rebalance", group.took_ms))
+        for group in self._groups.values():
+            if group.starts_now(now_us):
+                rests.append(Rest("time to stable", group.took_ms))
         return rests

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -16,15 +17,15 @@ from bench.swarm import scenario as scenarios
 from bench.swarm.plan import PROTOCOLS
 from bench.swarm.reports import EXIT_INTERRUPTED, EXIT_NOT_RUN, mendable
 from bench.swarm.scenario import BadScenario, Scenario
+from bench.swarm.target import BOOTSTRAP_DEFAULT, Target, Where, target
 from cluster.cli.common import JsonOption, console, examples, fail, print_json, unwrap_help
 from cluster.cli.kafka import CommandConfigOption, print_table
 from cluster.tier_file import TierError
 
 if TYPE_CHECKING:
     from bench.swarm.plan import Plan
-    from cluster.groups.properties import ClientProperties
+    from bench.swarm.second import Second
 
-BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 DIRECTORY: Final = Path("groupd-swarm")
 SEEDS: Final = 1_000_000
 DAYS_MAX: Final = 7
@@ -39,11 +40,17 @@ ScenarioArgument = Annotated[
     str, typer.Argument(help="A name of `groupd swarm list`, or a .toml file.", metavar="SCENARIO")
 ]
 
+TierOption = Annotated[
+    int | None,
+    typer.Option(help="Start a throw-away tier of so many nodes, and record its CPU and memory.", min=1),
+]
+
 
 @app.command(
     epilog=examples(
         "groupd swarm run",
         "groupd swarm run rolling-deploy --minutes 5 --members 500",
+        "groupd swarm run ten-thousand --tier 1 --processes 2",
         "groupd swarm run join-storm --bootstrap kafka-1:9092 --protocol cooperative-sticky",
         "groupd swarm run my.toml --seed 7 --processes 2 --web",
     )
@@ -53,6 +60,10 @@ def run(
     bootstrap: Annotated[
         str | None, typer.Option(help=f"host:port of any Kafka (default {BOOTSTRAP_DEFAULT}).")
     ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Of a running tier, whose CPU and memory are recorded, too.")
+    ] = None,
+    tier: TierOption = None,
     seed: Annotated[int | None, typer.Option(help="The same seed is the same plan.", min=0)] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Instead of the scenario's duration.", min=0.1, max=DAYS_MAX * 1_440)
@@ -90,18 +101,17 @@ def run(
     stamp = time.strftime("%Y%m%d-%H%M%S")
     with mendable():
         chosen = scenarios.load(scenario).scaled(groups=groups, members=members)
-        duration_s = _duration_s(minutes, seconds)
         chosen = chosen.changed(
-            duration_s=duration_s, protocol=protocol, members_per_connection=members_per_connection
+            duration_s=_duration_s(minutes, seconds),
+            protocol=protocol,
+            members_per_connection=members_per_connection,
         )
         # A Kafka remembers the groups of earlier runs: these have other names.
         plan = chosen.plan(seed, prefix=f"swarm-{stamp}-")
-        kafka = _kafka(bootstrap, command_config)
         directory = _new_directory(out or DIRECTORY / f"{chosen.name}-{stamp}")
-        with terminable():
-            directory = _run(
-                plan, kafka, directory, processes, web_port if web else None, software, quiet=as_json
-            )
+        with terminable(), target(Where(bootstrap, data_dir, tier), command_config) as aim:
+            aim = aim._replace(software=software or aim.software)
+            directory = _run(plan, aim, directory, processes, web_port if web else None, quiet=as_json)
     if judged:
         reports.tell(directory, as_json=as_json)
 
@@ -135,33 +145,33 @@ def show(scenario: ScenarioArgument) -> None:
 
 
 def _run(
-    plan: Plan,
-    kafka: ClientProperties,
-    directory: Path,
-    processes: int,
-    web_port: int | None,
-    software: str,
-    *,
-    quiet: bool,
+    plan: Plan, aim: Target, directory: Path, processes: int, web_port: int | None, *, quiet: bool
 ) -> Path:
     """Raises typer.Exit with one line if it could not run."""
     from bench.swarm.driver import NoConsumerProtocol, Unreachable, run_swarm
     from bench.swarm.screen import Head, Screen
+    from bench.swarm.watch import Watch
 
+    kafka = aim.kafka
     head = Head(plan.scenario, kafka.bootstrap, plan.seed, plan.duration_s, len(plan.members))
     if web_port is not None and not quiet:
         console.print(f"locust's page: http://127.0.0.1:{web_port}")
     try:
-        with nullcontext() if quiet else Screen(console, head) as screen:
+        with ExitStack() as stack:
+            looking: list[Callable[[Second], None]] = []
+            if not quiet:
+                looking.append(stack.enter_context(Screen(console, head)))
+            if aim.pids is not None:
+                looking.append(stack.enter_context(Watch(directory, aim.pids)))
             return run_swarm(
                 plan,
                 kafka.bootstrap,
                 directory,
                 processes=processes,
                 web_port=web_port,
-                on_second=screen,
+                on_second=lambda second: _look(looking, second),
                 security=kafka,
-                software=software,
+                software=aim.software,
             )
     except NoConsumerProtocol as error:
         fail(f"{error}: choose a classic one, as --protocol cooperative-sticky", EXIT_NOT_RUN)
@@ -171,21 +181,15 @@ def _run(
         fail("interrupted before the swarm began", EXIT_INTERRUPTED)
 
 
+def _look(looking: Iterable[Callable[[Second], None]], second: Second) -> None:
+    for look in looking:
+        look(second)
+
+
 def _duration_s(minutes: float | None, seconds: float | None) -> float | None:
     if minutes is not None and seconds is not None:
         raise BadScenario("one of --minutes and --seconds says how long, not both")
     return seconds if minutes is None else minutes * 60
-
-
-def _kafka(bootstrap: str | None, command_config: Path | None) -> ClientProperties:
-    """Raises TierError."""
-    from cluster.groups.properties import names_bootstrap, properties
-
-    if bootstrap is None and not names_bootstrap(command_config):
-        bootstrap = BOOTSTRAP_DEFAULT
-    kafka = properties(bootstrap, command_config)
-    _ = kafka.addresses  # raises now, before anything is written
-    return kafka
 
 
 def _new_directory(directory: Path) -> Path:

@@ -31,7 +31,7 @@ class NoReport(ValueError):
 def compare(a: Path, b: Path) -> Comparison:
     """Of two report.json, or of directories that hold one. Raises NoReport, OSError."""
     paths = [path / RESULTS if path.is_dir() else path for path in (a, b)]
-    first, second = (_read(path) for path in paths)
+    first, second = (read(path) for path in paths)
     return compared(first, second, (_name(paths[0]), _name(paths[1])))
 
 
@@ -39,7 +39,8 @@ def _name(path: Path) -> str:
     return path.parent.resolve().name if path.name == RESULTS else path.name
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
+    """A report.json. Raises NoReport, OSError."""
     if not path.exists():
         raise NoReport(f"{path}: there is no such report; `groupd swarm report DIR` writes it")
     try:

@@ -66,6 +66,12 @@ _REQUESTS: Final = (
     ("lost", "lost"),
     ("commits a second", "commits_s"),
 )
+_SERVER: Final = (
+    ("cores, mean", "cores_mean"),
+    ("cores, max", "cores_max"),
+    ("memory in MiB, mean", "memory_mib_mean"),
+    ("memory in MiB, max", "memory_mib_max"),
+)
 _SPREADS: Final = (("p50", "p50_ms"), ("p99", "p99_ms"), ("max", "max_ms"))
 _SAME: Final = ("scenario", "seed", "processes")
 
@@ -83,6 +89,7 @@ def compared(a: Report, b: Report, names: tuple[str, str]) -> Comparison:
         Part("Length of a rebalance", tuple(_spread_rows(both, "figures", "rebalance"))),
         Part("Time without coordinator, by group and gap", tuple(_gap_rows(both))),
         Part("Requests", tuple(_rows(both, _REQUESTS))),
+        *_server_parts(both),
         *_api_parts(both),
         Part("Errors", tuple(_error_rows(both))),
     )
@@ -95,8 +102,8 @@ def _run(report: Report) -> Mapping[str, Any]:
     return run
 
 
-def _at(report: Report, *path: str) -> Any:
-    """None where something on the way is missing: a run may never have come so far."""
+def at(report: Report, *path: str) -> Any:
+    """A figure of a report. None where something on the way is missing: a run may never have come so far."""
     found: Any = report
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -105,37 +112,44 @@ def _at(report: Report, *path: str) -> Any:
 
 def _rows(both: tuple[Report, Report], figures: tuple[tuple[str, str], ...]) -> Iterator[Row]:
     for label, name in figures:
-        a, b = (_at(report, "figures", "totals", name) for report in both)
+        a, b = (at(report, "figures", "totals", name) for report in both)
         yield Row(label, a, b)
 
 
 def _spread_rows(both: tuple[Report, Report], *path: str) -> Iterator[Row]:
     for label, name in _SPREADS:
-        a, b = (_at(report, *path, name) for report in both)
+        a, b = (at(report, *path, name) for report in both)
         yield Row(label, a, b, is_ms=True)
 
 
 def _gap_rows(both: tuple[Report, Report]) -> Iterator[Row]:
-    a, b = (_at(report, "figures", "without_coordinator", "values") for report in both)
+    a, b = (at(report, "figures", "without_coordinator", "values") for report in both)
     if a or b:
         yield Row("times", a, b)
         yield from _spread_rows(both, "figures", "without_coordinator")
 
 
 def _apis(report: Report) -> dict[str, Mapping[str, Any]]:
-    return {api["api"]: api for api in _at(report, "figures", "apis") or ()}
+    return {api["api"]: api for api in at(report, "figures", "apis") or ()}
 
 
 def _api_parts(both: tuple[Report, Report]) -> Iterator[Part]:
     found = tuple(_apis(report) for report in both)
     for name in dict.fromkeys((*found[0], *found[1])):
         mine = ({"api": found[0].get(name, {})}, {"api": found[1].get(name, {})})
-        rows = [Row("requests", _at(mine[0], "api", "requests"), _at(mine[1], "api", "requests"))]
+        rows = [Row("requests", at(mine[0], "api", "requests"), at(mine[1], "api", "requests"))]
         yield Part(f"{name}: latency", (*rows, *_spread_rows(mine, "api", "latency")))
 
 
+def _server_parts(both: tuple[Report, Report]) -> Iterator[Part]:
+    """If anybody looked at one."""
+    if any(report.get("server") for report in both):
+        rows = (Row(label, *(at(report, "server", name) for report in both)) for label, name in _SERVER)
+        yield Part("The server's processes", tuple(rows))
+
+
 def _error_rows(both: tuple[Report, Report]) -> Iterator[Row]:
-    a, b = (_at(report, "figures", "errors") or {} for report in both)
+    a, b = (at(report, "figures", "errors") or {} for report in both)
     for name in dict.fromkeys((*a, *b)):
         yield Row(name, a.get(name, 0), b.get(name, 0))
 
@@ -157,7 +171,7 @@ def _remarks(both: tuple[Report, Report]) -> Iterator[str]:
         for word in report.get("words") or ():
             yield f"{letter}: {word}"
         if not report.get("is_fine"):
-            yield f"{letter}: {_at(report, 'verdict', 'summary') or 'it was not judged'}"
+            yield f"{letter}: {at(report, 'verdict', 'summary') or 'it was not judged'}"
     for missing, other, letter in ((both[0], both[1], "A"), (both[1], both[0], "B")):
         absent = _apis(other).keys() - _apis(missing).keys()
         if absent:

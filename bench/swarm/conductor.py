@@ -27,6 +27,7 @@ from bench.swarm.plan import GROW, Plan
 from bench.swarm.probe import NoConsumerProtocol, Unreachable, probe
 from bench.swarm.recorder import GROUP, percentiles
 from bench.swarm.second import Second
+from bench.swarm.sessions import Session, consumer_session
 from bench.swarm.topics import Topics, TopicsNotReady
 from cluster.groups.properties import ClientProperties
 from cluster.tier_file import TierError
@@ -65,6 +66,8 @@ class Conductor:
         self._topics: Topics | None = None
         self._done: dict[str, dict[str, Any]] = {}
         self._words: list[str] = []
+        """What went wrong."""
+        self._session = Session()
         self._board = Board()
         self._pulses: dict[str, list[dict[str, Any]]] = {}
         self._states: dict[str, dict[str, int]] = {}
@@ -83,9 +86,12 @@ class Conductor:
             self._topics.make(self._plan.topics)
         except (Closed, TimedOut, TierError) as error:
             raise Unreachable(f"the topics cannot be made: {error}") from error
+        self._session = consumer_session(self._bootstrap.connection(), self._plan)
         began_us = now_us() + int(HEAD_START_S * 1e6)
         self.began_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._run = self._run._replace(began_us=began_us, workers=workers)
+        self._run = self._run._replace(
+            began_us=began_us, workers=workers, consumer_session_ms=self._session.timeout_ms
+        )
         self._write_run(is_finished=False)
         message = {
             "run": list(self._run),
@@ -147,7 +153,7 @@ class Conductor:
         moved_before = self._board.moved_partitions
         for pulse in pulses:
             latencies.update(dict(pulse["latencies"]))
-            rests += self._board.take(pulse["turns"])
+            rests += self._board.take(pulse["turns"], now_us())
         states: Counter[str] = Counter()
         for of_worker in self._states.values():
             states.update(of_worker)
@@ -190,7 +196,8 @@ class Conductor:
                 self._words.append(f"{action.subject} did not grow to {action.value:.0f}: {error}")
 
     def _write_run(self, *, is_finished: bool) -> None:
-        words = [*self._words, *(word for done in self._done.values() for word in done["words"])]
+        doubts = [self._session.doubt] if self._session.doubt else []
+        words = [*doubts, *self._words, *(word for done in self._done.values() for word in done["words"])]
         record = {
             "run_id": self._run.run_id,
             "scenario": self._plan.scenario,
@@ -202,6 +209,7 @@ class Conductor:
             "began_at": self.began_at,
             "processes": self._run.workers,
             "plan": plan_file.counts(self._plan),
+            "consumer_session_ms": self._session.timeout_ms,
             "is_finished": is_finished,
             "words": words,
         }

@@ -19,7 +19,19 @@ from bench.swarm.members.classic import ClassicMember
 from bench.swarm.members.consumer import ConsumerMember
 from bench.swarm.members.member import Leaving, Member
 from bench.swarm.members.shared import Shared
-from bench.swarm.plan import CONSUMER, CRASH, CUT, GROW, LEAVE, SLEEP, START, Action, MemberPlan, Plan
+from bench.swarm.plan import (
+    CONSUMER,
+    CONSUMER_SESSION_MS,
+    CRASH,
+    CUT,
+    GROW,
+    LEAVE,
+    SLEEP,
+    START,
+    Action,
+    MemberPlan,
+    Plan,
+)
 from bench.swarm.recorder import Fire, Recorder
 from cluster.groups.properties import ClientProperties
 
@@ -39,6 +51,8 @@ class Run(NamedTuple):
     directory: str
     began_us: int
     workers: int
+    consumer_session_ms: int = CONSUMER_SESSION_MS
+    """Of the coordinator's KIP-848 groups."""
 
 
 class Crew:
@@ -65,6 +79,7 @@ class Crew:
             coordinators=Coordinators(properties, name, plan.members_per_connection),
             catalogue=Catalogue(bootstrap.connection),
             recorder=self.recorder,
+            consumer_session_ms=run.consumer_session_ms,
             words=[],
         )
         self._looking: gevent.Greenlet | None = None

@@ -1,31 +1,17 @@
-"""What a swarm measured, from the rows of its history alone.
+"""What a swarm measured: all figures of a run. `counting` finds them in a history.
 
-PURE: so that an interrupted run, or one on another machine, is reported as any other.
+PURE.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from bench.swarm.columns import (
-    GIVEN_UP,
-    OUTCOMES,
-    Columns,
-    Integers,
-    Mask,
-    Spread,
-    columns_of,
-    spread,
-)
-from bench.swarm.errors import NEWS, error_name
-from bench.swarm.gaps import Gap, gaps
-from bench.swarm.lives import GroupLife, Lives, Loss, Rebalance, lives_of
-from bench.swarm.seconds import Seconds, seconds_of
-from storage.history.calls import Fault, History
+from bench.swarm.columns import Integers, Spread
+from bench.swarm.gaps import Gap
+from bench.swarm.life import Loss, Rebalance
+from bench.swarm.seconds import Seconds
+from storage.history.calls import Fault
 
 
 class ApiFigures(NamedTuple):
@@ -128,143 +114,3 @@ class Figures(NamedTuple):
     failed_us: Integers
     """When requests were refused or lost, rising."""
     faults: tuple[Fault, ...]
-
-
-def figures_of(history: History, began_us: int | None = None) -> Figures:
-    """`began_us`: the run's beginning, if it is known; else its first row's."""
-    columns = columns_of(history)
-    lives, found = lives_of(history), gaps(columns)
-    if began_us is None:
-        began_us = history.calls[0].sent_us if history.calls else history.ended_us
-    ended_us = max(history.ended_us, began_us)
-    duration_s = max((ended_us - began_us) / 1e6, 1e-6)
-    rebalances = [each for life in lives.groups for each in life.rebalances]
-    failed_us = np.sort(columns.ended_us[columns.lost | columns.refused])
-    groups = _groups(columns, lives, found, duration_s)
-    return Figures(
-        began_us=began_us,
-        ended_us=ended_us,
-        totals=_totals(history, columns, groups, found, duration_s),
-        stable=spread([life.stable_us for life in lives.groups if life.stable_us is not None]),
-        rebalance=spread(settled_lengths_us(rebalances)),
-        without_coordinator=spread([gap.length_us for gap in found]),
-        apis=_apis(columns),
-        errors=_errors(columns, columns.answered),
-        groups=groups,
-        seconds=seconds_of(columns, lives, found, began_us, ended_us),
-        rebalances=rebalances,
-        gaps=found,
-        losses=lives.losses,
-        failed_us=failed_us,
-        faults=_once(history.faults),
-    )
-
-
-def _once(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """A fault may be written down when it begins, and again, with its true end, when it has ended."""
-    latest = {(fault.kind, fault.target, fault.began_us): fault for fault in faults}
-    return tuple(sorted(latest.values(), key=lambda fault: fault.began_us))
-
-
-def settled_lengths_us(rebalances: Iterable[Rebalance]) -> list[int]:
-    """Of those that settled."""
-    return [length_us for each in rebalances if (length_us := each.length_us) is not None]
-
-
-def _apis(columns: Columns) -> list[ApiFigures]:
-    found = []
-    for place, api in enumerate(columns.apis):
-        of_api = columns.api == place
-        answered = of_api & columns.answered
-        served = answered & ~columns.refused
-        found.append(
-            ApiFigures(
-                api,
-                requests=int(of_api.sum()),
-                refused=int((of_api & columns.refused).sum()),
-                lost=int((of_api & columns.lost).sum()),
-                latency=spread(columns.ended_us[served] - columns.sent_us[served]),
-                errors=_errors(columns, answered),
-            )
-        )
-    return sorted(found, key=lambda each: -each.requests)
-
-
-def _errors(columns: Columns, mask: Mask) -> dict[str, int]:
-    codes, counts = np.unique(columns.error_code[mask], return_counts=True)
-    by_name = {
-        error_name(code): count for code, count in zip(codes.tolist(), counts.tolist(), strict=True) if code
-    }
-    return dict(sorted(by_name.items(), key=lambda item: -item[1]))
-
-
-def _groups(columns: Columns, lives: Lives, found: list[Gap], duration_s: float) -> list[GroupFigures]:
-    def counts(mask: Mask | bool) -> Integers:
-        groups = columns.group[mask & (columns.group >= 0)]
-        return np.bincount(groups, minlength=len(columns.groups))
-
-    acknowledged = columns.of({"OffsetCommit"}) & columns.answered & (columns.error_code == 0)
-    requests, commits = counts(True), counts(acknowledged)
-    refused, lost = counts(columns.refused), counts(columns.lost)
-    gaps_us: dict[str, list[int]] = {}
-    for gap in found:
-        gaps_us.setdefault(gap.group_id, []).append(gap.length_us)
-    losses = Counter(loss.group_id for loss in lives.losses)
-    by_group = {life.group_id: life for life in lives.groups}
-    groups = []
-    for place, group_id in enumerate(columns.groups):
-        life = by_group.get(group_id) or GroupLife(group_id, "", 0, [], None, 0)
-        lengths_us = settled_lengths_us(life.rebalances)
-        groups.append(
-            GroupFigures(
-                group_id,
-                life.protocol,
-                life.clients,
-                requests=int(requests[place]),
-                refused=int(refused[place]),
-                lost=int(lost[place]),
-                rebalances=len(life.rebalances),
-                rebalance=spread(lengths_us),
-                unsettled=len(life.rebalances) - len(lengths_us),
-                stable_ms=None if life.stable_us is None else life.stable_us / 1e3,
-                moved=life.moved,
-                commits=int(commits[place]),
-                commits_s=round(int(commits[place]) / duration_s, 3),
-                members_lost=losses[group_id],
-                without_coordinator=spread(gaps_us.get(group_id, [])),
-            )
-        )
-    return sorted(groups, key=lambda group: group.badness, reverse=True)
-
-
-def _totals(
-    history: History, columns: Columns, groups: Sequence[GroupFigures], found: list[Gap], duration_s: float
-) -> Totals:
-    requests = len(history.calls)
-    answered, refused, lost = (int(mask.sum()) for mask in (columns.answered, columns.refused, columns.lost))
-    given_up = int((columns.outcome == OUTCOMES.index(GIVEN_UP)).sum())
-    commits = sum(group.commits for group in groups)
-    return Totals(
-        duration_s=round(duration_s, 3),
-        groups=len(groups),
-        clients=sum(group.clients for group in groups),
-        requests=requests,
-        requests_s=round(requests / duration_s, 1),
-        answered=answered,
-        news=int((columns.answered & np.isin(columns.error_code, list(NEWS))).sum()),
-        refused=refused,
-        lost=lost,
-        given_up=given_up,
-        open=requests - answered - lost - given_up,
-        rebalances=sum(group.rebalances for group in groups),
-        unsettled=sum(group.unsettled for group in groups),
-        moved=sum(group.moved for group in groups),
-        commits=commits,
-        commits_s=round(commits / duration_s, 1),
-        offsets=sum(
-            len(call.offsets) for call in history.calls if call.api == "OffsetCommit" and call.is_fine
-        ),
-        members_lost=sum(group.members_lost for group in groups),
-        never_stable=sum(group.stable_ms is None and group.clients > 0 for group in groups),
-        unserved=sum(not gap.is_served_again for gap in found),
-    )

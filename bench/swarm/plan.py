@@ -29,6 +29,10 @@ GROW: Final = "grow"
 ACTIONS: Final = (START, LEAVE, CRASH, SLEEP, CUT, GROW)
 
 
+CONSUMER_SESSION_MS: Final = 45_000
+"""Kafka's default of group.consumer.session.timeout.ms, and the least that Kafka allows by default."""
+
+
 class TopicPlan(NamedTuple):
     name: str
     partitions: int

@@ -16,8 +16,9 @@ from typing import Any, Final, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.swarm import sections
-from bench.swarm.figures import Figures, figures_of
+from bench.swarm import sections, server
+from bench.swarm.counting import figures_of
+from bench.swarm.figures import Figures
 from bench.swarm.page import Headline, Section, page
 from bench.swarm.results import plain
 from storage.history.call_files import SUFFIX, UnreadableFile, read_history
@@ -81,7 +82,13 @@ def report(
         added = more(history, figures) if more else Addition()
         words = tuple(_words(run, history))
         about = sections.about(run, machine())
-        _write(directory / RESULTS, _as_json(run, figures, verdict, words, about) | dict(added.plain))
+        needs = server.read(directory)
+        results = _as_json(run, figures, verdict, words, about) | {"server": server.plain(needs)}
+        _write(directory / RESULTS, results | dict(added.plain))
+        added = added._replace(
+            sections=(*server.sections(needs, sections.bands(figures)), *added.sections),
+            lines=(*server.lines(needs), *added.lines),
+        )
         text = _page(run, figures, verdict, words, about, added)
         (directory / PAGE).write_text(text, encoding="utf-8")
     lines = (*words, *sections.lines(figures), *added.lines)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.swarm.figures import Figures, settled_lengths_us
+from bench.swarm.counting import settled_lengths_us
+from bench.swarm.figures import Figures
 
 
 def shape(values_us: Sequence[int]) -> list[float]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from bench.swarm.columns import WAITING_APIS, Columns, Integers, Mask
 from bench.swarm.gaps import Gap
-from bench.swarm.lives import REBALANCING, SETTLED, Lives
+from bench.swarm.life import REBALANCING, SETTLED
+from bench.swarm.lives import Lives
 
 STEPS_MAX: Final = 7_200
 

@@ -9,7 +9,18 @@ from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
-from bench.swarm.plan import CRASH, CUT, GROW, LEAVE, SLEEP, START, Action, MemberPlan
+from bench.swarm.plan import (
+    CONSUMER,
+    CONSUMER_SESSION_MS,
+    CRASH,
+    CUT,
+    GROW,
+    LEAVE,
+    SLEEP,
+    START,
+    Action,
+    MemberPlan,
+)
 from bench.swarm.shape import Count, Disturbance, Pause, Seconds, Shape, Share, Stage, everybody
 
 
@@ -43,7 +54,8 @@ class Ramp(Shape):
             yield Action(place / len(members) * up_s, START, member.name)
             if self.down_s:
                 going_s = max(up_s, stage.calm_from_s - self.down_s)
-                yield Action(going_s + place / len(members) * self.down_s, LEAVE, member.name)
+                down_s = max(0.0, min(self.down_s, stage.calm_from_s - going_s))
+                yield Action(going_s + place / len(members) * down_s, LEAVE, member.name)
 
 
 class JoinStorm(Shape):
@@ -95,7 +107,8 @@ class RollingDeploy(Disturbance):
 
 
 class CrashLoop(Disturbance):
-    """Some members of each group crash, come back, and crash again."""
+    """Some members of each group crash, come back, and crash again. A crash is over when the session has
+    ended: the last one is so long before the calm end, if that leaves half of the time to crash in."""
 
     shape: Literal["crash-loop"] = "crash-loop"
     members: Count = 1
@@ -105,8 +118,15 @@ class CrashLoop(Disturbance):
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
         for member in self._looping(stage, chance):
+            last_s = self._last_s(stage, member)
             for at_s in self.times(stage, self.up_s + self.away_s, chance):
-                yield from _gone(CRASH, member, at_s, self.away_s)
+                if at_s <= last_s:
+                    yield from _gone(CRASH, member, at_s, self.away_s)
+
+    def _last_s(self, stage: Stage, member: MemberPlan) -> float:
+        is_consumer = member.protocol == CONSUMER
+        session_ms = CONSUMER_SESSION_MS if is_consumer else member.session_timeout_ms
+        return max(stage.calm_from_s - session_ms / 1_000, (self.begin_s + stage.calm_from_s) / 2)
 
     def _looping(self, stage: Stage, chance: Random) -> Iterator[MemberPlan]:
         for members in stage.groups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.chaos.availability import Availability, availability
 from bench.chaos.part import UNDER_WAY
 from bench.chaos.table import ALL, cells, rows
-from bench.swarm.figures import figures_of
+from bench.swarm.counting import figures_of
 from bench.swarm.plan import SLEEP
 from storage.history.calls import ANSWERED, CLOSED, Call, Fault, Gone, Row, history_of
 

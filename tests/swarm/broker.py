@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.protocol import codec
-from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR
+from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, GROUP_APIS
 from actors.protocol.headers import parse_header
 from actors.protocol.wire import legacy_string
 
 Answer = Callable[[Any], Any]
-"""From a neutral request to its neutral answer; None: hang up."""
+"""From a neutral request, or kio's of an API that is no group's, to such an answer; None: hang up."""
 
 
 class ScriptedBroker:
@@ -22,7 +22,7 @@ class ScriptedBroker:
 
     def __init__(self, answer: Answer, offers: Sequence[tuple[int, int, int]] = ()) -> None:
         self.requests: list[Any] = []
-        """Neutral group requests in the order of their coming; "FindCoordinator" for such a one."""
+        """Neutral group requests and kio's of other APIs, as they came; "FindCoordinator" for such a one."""
         self._answer = answer
         self._offers = offers
         broker = self
@@ -66,11 +66,14 @@ class ScriptedBroker:
             host, port = self._server.server_address[:2]
             body = struct.pack(">iihhi", header.correlation_id, 0, 0, -1, 1)
             return _sized(body + legacy_string(str(host)) + struct.pack(">i", port))
-        request = codec.decode(header, frame, at)
+        is_groups = header.api_key in GROUP_APIS
+        request = (codec.decode if is_groups else codec.decode_entity)(header, frame, at)
         self.requests.append(request)
         answer = self._answer(request)
         if answer is None:
             return None
+        if not is_groups:
+            return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
         return codec.encode(header.api_key, header.api_version, header.correlation_id, answer)
 
 

@@ -43,6 +43,7 @@ from tests.swarm.broker import ScriptedBroker
 
 DEADLINE_S = 10.0
 TOPIC_ID = bytes(15) + b"\1"
+SESSION_MS = 60_000
 PLAN = MemberPlan(
     "orders/0", "orders", CLASSIC_RANGE, ("clicks",), heartbeat_interval_ms=20, commit_interval_ms=30
 )
@@ -104,7 +105,7 @@ class Stage:
         catalogue.partitions["clicks"], catalogue.ids["clicks"] = 2, TOPIC_ID
         catalogue.names[TOPIC_ID] = "clicks"
         coordinators = Coordinators(given, "worker-0", 1)
-        self.shared = Shared("run", 7, bootstrap, coordinators, catalogue, self.recorder, [])
+        self.shared = Shared("run", 7, bootstrap, coordinators, catalogue, self.recorder, SESSION_MS, [])
         self.greenlets: list[gevent.Greenlet] = []
 
     def start(self, plan: MemberPlan) -> Member:
@@ -201,6 +202,8 @@ def test_a_consumer_that_is_fenced_owns_nothing_and_joins_again_under_its_id(
     assert rejoin.member_id == beats[0].member_id
     assert rejoin.topic_partitions == ()
     assert beats[1].topic_partitions == ((TOPIC_ID, bytes(4)),)
+    stage.recorder.flush()
+    assert {call.session_timeout_ms for call in stage.history().calls} == {SESSION_MS}
 
 
 def test_whoever_is_closed_leaves_unless_it_is_static(stage: Stage) -> None:

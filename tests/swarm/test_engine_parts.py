@@ -134,15 +134,27 @@ def test_answers_of_the_servers_codec_are_read() -> None:
 
 def test_a_group_is_stable_when_all_are_at_one_epoch_and_what_moves_later_is_counted() -> None:
     board = Board()
-    assert board.take([("g", "a", 0, UNSETTLED, 0), ("g", "b", 1_000, UNSETTLED, 0)]) == []
-    assert board.take([("g", "a", 5_000, 2, 3)]) == []
-    assert board.take([("g", "b", 9_000, 2, 3)]) == [Rest("time to stable", 9.0)]
-    assert board.take([("g", "b", 20_000, None, 0)]) == []
+    assert board.take([("g", "a", 0, UNSETTLED, 0), ("g", "b", 1_000, UNSETTLED, 0)], 2_000) == []
+    assert board.take([("g", "a", 5_000, 2, 3)], 6_000) == []
+    assert board.take([("g", "b", 9_000, 2, 3)], 10_000) == []
     assert board.groups_stable == 1
-    assert board.take([("g", "a", 30_000, UNSETTLED, 0), ("g", "a", 32_500, 3, 3)]) == [
+    assert board.take([("g", "b", 20_000, None, 0)], 21_000) == [Rest("time to stable", 9.0)]
+    assert board.take([("g", "a", 30_000, UNSETTLED, 0), ("g", "a", 32_500, 3, 3)], 33_000) == [
         Rest("rebalance", 2.5)
     ]
-    assert board.moved_partitions == 3
+    assert (board.groups_stable, board.moved_partitions) == (1, 3)
+
+
+def test_a_breath_between_two_that_join_is_no_stable_group() -> None:
+    board = Board()
+    alone = [("g", "a", 0, UNSETTLED, 0), ("g", "a", 1_000_000, 1, 6)]
+    assert board.take(alone, 1_100_000) == []
+    together = [("g", "b", 3_000_000, UNSETTLED, 0), ("g", "b", 3_000_000, 2, 3), ("g", "a", 4_000_000, 2, 0)]
+    assert board.take(together, 5_000_000) == []
+    assert board.take([], 8_999_999) == []
+    assert board.take([], 9_000_000) == [Rest("time to stable", 4_000.0)]
+    assert board.take([("g", "c", 10_000_000, 2, 0)], 20_000_000) == []
+    assert board.moved_partitions == 0
 
 
 def test_percentiles_are_of_all_requests() -> None:

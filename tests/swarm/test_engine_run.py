@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from bench.swarm.driver import Second, run_swarm
 from bench.swarm.plan import (
@@ -24,6 +25,7 @@ from bench.swarm.plan import (
     TopicPlan,
 )
 from bench.throwaway import Tier
+from cluster.cli import app
 from storage.history.call_files import read_history
 from storage.history.judge.findings import Limits
 from storage.history.judge.verdict import judge
@@ -84,6 +86,18 @@ def test_an_eventful_swarm_of_two_processes_is_judged_fine(tier: Tier, tmp_path:
     assert {topic.partitions for topic in history.topics} == {6, 8}
     assert len({call.client.rpartition("#")[0] for call in history.calls if "/" in call.client}) == 16
     assert max(second.groups_stable for second in seconds) == len(PROTOCOLS)
+
+
+@pytest.mark.slow
+def test_what_the_server_of_a_data_directory_needs_is_recorded(tier: Tier, tmp_path: Path) -> None:
+    flags = ["--data-dir", str(tier.data_dir), "--seconds", "10", "--members", "10"]
+    result = CliRunner().invoke(app, ["swarm", "run", "steady", *flags, "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["server"]["seconds"] >= 6
+    assert report["server"]["cores_max"] > 0
+    assert report["server"]["memory_mib_mean"] > 100
+    assert (report["run"]["consumer_session_ms"], report["words"]) == (45_000, [])
 
 
 @pytest.mark.slow

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from bench.swarm import server
 from bench.swarm.compare import NoReport, compare, html, markdown, show
 from bench.swarm.comparison import Comparison, Row
 from bench.swarm.report import report
+from bench.swarm.server import Need
 from tests.swarm.histories import RUN_ID, Story, World
 
 OURS = World(seed=1, members=3, seconds=60, fault_for_s=1.0)
@@ -23,6 +25,8 @@ def run_of(directory: Path, world: World, **run: Any) -> Path:
     directory.mkdir()
     story = Story(world)
     story.write(directory)
+    if "cores" in run:
+        (directory / server.FILE).write_text(json.dumps(Need(1.0, run.pop("cores"), 250.0, 3)))
     run = {"run_id": RUN_ID, "scenario": "steady", "seed": 1, "is_finished": True, **run}
     (directory / "run.json").write_text(json.dumps(run | {"began_us": world.began_us}))
     report(directory)
@@ -33,7 +37,7 @@ def run_of(directory: Path, world: World, **run: Any) -> Path:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     directory = tmp_path_factory.mktemp("runs")
     ours = run_of(directory / "ours", OURS, software="groupd", seed=2)
-    kafka = run_of(directory / "kafka", KAFKA, software="Kafka | 3 brokers", is_finished=False)
+    kafka = run_of(directory / "kafka", KAFKA, software="Kafka | 3 brokers", is_finished=False, cores=0.5)
     return compare(ours, kafka / "report.json")
 
 
@@ -54,6 +58,8 @@ def test_figures_stand_side_by_side_with_their_ratio(both: Comparison) -> None:
 
 
 def test_what_one_run_has_not_is_a_dash_and_is_said(both: Comparison) -> None:
+    watched = rows(both, "The server's processes")
+    assert watched["cores, mean"].cells == ("cores, mean", "-", "0.50", "")
     beats = rows(both, "ConsumerGroupHeartbeat: latency")
     assert beats["p50"].cells[2:] == ("-", "")
     assert "B never sent: ConsumerGroupHeartbeat." in both.remarks

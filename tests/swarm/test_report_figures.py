@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bench.swarm.columns import spread
-from bench.swarm.figures import Figures, GroupFigures, figures_of
+from bench.swarm.counting import figures_of
+from bench.swarm.figures import Figures, GroupFigures
 from storage.history.calls import TIMED_OUT, Fault
 from storage.history.judge.verdict import judge
 from tests.history.telling import Telling
@@ -98,6 +99,80 @@ def test_rebalance_lasts_from_the_first_sign_to_the_last_settled_answer() -> Non
         (2, (8_070 - 7_005) * 1_000),
     ]
     assert only(figures).stable_ms == 80.0
+
+
+def started(telling: Telling) -> None:
+    """Two of KIP-848 at epoch 2, at rest after three seconds."""
+    telling.topic(2)
+    telling.consumer_beat("a", 1_000, 1_010, (0, 1), assigned=(0, 1))
+    telling.consumer_beat("b", 1_500, 1_510, (0, 2), assigned=())
+    telling.consumer_beat("a", 2_000, 2_010, (1, 1), assigned=(0,))
+    telling.consumer_beat("a", 2_020, 2_030, (1, 2), owned=(0,))
+
+
+def redeployed(telling: Telling, from_ms: int) -> None:
+    """Each leaves and comes back, again and again: nothing lasts for five seconds."""
+    epoch = 2
+    for at in range(from_ms, 40_000, 4_000):
+        telling.consumer_beat("b", at, at + 10, (-1, -1))
+        telling.consumer_beat("a", at + 1_000, at + 1_010, (epoch, epoch + 1), assigned=(0, 1))
+        telling.consumer_beat("b", at + 2_000, at + 2_010, (0, epoch + 2), assigned=())
+        telling.consumer_beat("a", at + 2_500, at + 2_510, (epoch + 1, epoch + 1), assigned=(0,))
+        telling.consumer_beat("a", at + 2_520, at + 2_530, (epoch + 1, epoch + 2), owned=(0,))
+        telling.consumer_beat("b", at + 3_000, at + 3_010, (epoch + 2, epoch + 2), assigned=(1,))
+        epoch += 2
+
+
+def test_group_that_is_redeployed_soon_after_its_start_was_stable_before() -> None:
+    telling = Telling()
+    started(telling)
+    telling.consumer_beat("b", 3_000, 3_010, (2, 2), assigned=(1,))
+    redeployed(telling, 5_000)
+    assert only(told(telling)).stable_ms == 2_010.0
+
+
+def test_group_whose_member_leaves_before_all_is_owned_was_not_stable_then() -> None:
+    """All are at one epoch, and b has its partition to come."""
+    telling = Telling()
+    started(telling)
+    redeployed(telling, 2_500)
+    assert only(told(telling)).stable_ms == 2_500 + 3_010 - 1_000
+
+
+def test_crash_and_growing_topics_are_no_part_of_the_start_either() -> None:
+    crashed, grown = Telling(), Telling()
+    for telling in (crashed, grown):
+        started(telling)
+        telling.consumer_beat("b", 3_000, 3_010, (2, 2), assigned=(1,))
+    crashed.gone("b", 4_000)
+    crashed.consumer_beat("b#2", 6_000, 6_010, (0, 3), assigned=())
+    crashed.consumer_beat("a", 7_000, 7_010, (2, 3), assigned=(0,))
+    grown.topic(3, 4_000)
+    grown.consumer_beat("a", 6_000, 6_010, (2, 3), assigned=(0, 2))
+    assert only(told(crashed)).stable_ms == only(told(grown)).stable_ms == 2_010.0
+
+
+def test_quiet_group_whose_members_are_at_different_epochs_is_not_stable() -> None:
+    """All have joined; the first one owns everything until its next heartbeat."""
+    telling = Telling()
+    telling.topic(2)
+    telling.consumer_beat("a", 1_000, 1_010, (0, 1), assigned=(0, 1))
+    telling.consumer_beat("b", 1_100, 1_110, (0, 2), assigned=())
+    telling.consumer_beat("c", 1_200, 1_210, (0, 3), assigned=())
+    telling.consumer_beat("a", 7_000, 7_010, (1, 4), assigned=(0,))
+    telling.consumer_beat("b", 8_000, 8_010, (2, 4), assigned=(1,))
+    telling.consumer_beat("c", 9_000, 9_010, (3, 4))
+    assert only(told(telling)).stable_ms == 8_010.0
+
+
+def test_group_in_which_members_still_join_is_not_stable_yet() -> None:
+    telling = Telling()
+    started(telling)
+    telling.consumer_beat("b", 3_000, 3_010, (2, 2), assigned=(1,))
+    telling.consumer_beat("c", 7_000, 7_010, (0, 3), assigned=())
+    for client, number in (("a", 0), ("b", 1)):
+        telling.consumer_beat(client, 8_000, 8_010, (2, 3), assigned=(number,))
+    assert only(told(telling)).stable_ms == 7_010.0
 
 
 def test_rebalance_that_the_next_one_overtakes_has_no_length() -> None:

@@ -64,6 +64,10 @@ def test_wrong_flags_are_told_and_nothing_is_run(tmp_path: Path) -> None:
     )
     assert "--bootstrap nowhere: host:port is expected" in refused("run", "--bootstrap", "nowhere")
     assert "cannot be read" in refused("run", "--command-config", str(tmp_path / "none"), "--out", str(out))
+    assert "one of --bootstrap, --data-dir and --tier" in refused(
+        "run", "--bootstrap", "k:1", "--tier", "1", "--out", str(out)
+    )
+    assert f"there is no tier in {tmp_path}" in refused("run", "--data-dir", str(tmp_path), "--out", str(out))
     assert not out.exists()
 
 

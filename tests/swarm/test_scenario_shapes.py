@@ -9,7 +9,7 @@ import pytest
 
 from bench.swarm import scenario
 from bench.swarm.plan import CRASH, CUT, GROW, LEAVE, SLEEP, START, Action, Plan
-from bench.swarm.scenario import GroupsTable, Scenario
+from bench.swarm.scenario import GroupsTable, Protocol, Scenario
 from bench.swarm.shapes import (
     Autoscaler,
     CommitHeavy,
@@ -101,6 +101,13 @@ def test_a_ramp_brings_one_after_the_other_and_takes_them_away_so() -> None:
     assert leaves == [82.0 + place for place in range(18)]  # the calm end begins after 100 s
 
 
+def test_a_ramp_that_has_little_time_to_go_down_is_down_before_the_calm_end() -> None:
+    plan = plan_of(Ramp(up_s=90, down_s=60))
+    leaves = [action.at_s for action in plan.actions if action.kind == LEAVE]
+    assert (leaves[0], len(leaves)) == (90.0, 18)
+    assert leaves[-1] < 100
+
+
 def test_a_join_storm_is_one_moment_and_comes_again() -> None:
     plan = plan_of(JoinStorm(begin_s=2, within_s=0.2, every_s=30, away_s=5))
     storms = Counter(round(action.at_s) for action in plan.actions if action.kind == START)
@@ -129,7 +136,28 @@ def test_a_crash_loop_is_of_a_few_members_and_nobody_leaves() -> None:
     crashed = {action.subject for action in plan.actions if action.kind == CRASH}
     assert LEAVE not in kinds
     assert len(crashed) == 6
-    assert kinds[START] - 18 == kinds[CRASH] >= 6 * 8
+    assert kinds[START] - 18 == kinds[CRASH] >= 6 * 4
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "protocol", "last_s"), [(10_000, "range", 150), (6_000, "consumer", 115)]
+)
+def test_the_session_of_the_last_that_crashed_ends_before_the_calm_end(
+    session_ms: int, protocol: Protocol, last_s: float
+) -> None:
+    shapes = (CrashLoop(up_s=8, away_s=2),)
+    table = GroupsTable(
+        name="a", count=9, members=2, protocols={protocol: 1}, session_timeout_ms=session_ms, shapes=shapes
+    )
+    plan = Scenario(name="test", duration_s=180, groups=(table,)).plan(1)
+    crashes = [action.at_s for action in plan.actions if action.kind == CRASH]
+    assert last_s - 10 < max(crashes) <= last_s
+
+
+def test_a_short_crash_loop_has_half_of_its_time_to_crash_in() -> None:
+    plan = plan_of(CrashLoop(begin_s=2, up_s=2, away_s=1), duration_s=40)
+    crashes = [action.at_s for action in plan.actions if action.kind == CRASH]
+    assert 13 < max(crashes) <= 16
 
 
 def test_an_autoscaler_keeps_its_few_and_reaches_all() -> None:

@@ -27,9 +27,6 @@ T = TypeVar("T")
 Read = Callable[[bytes, Call], tuple[Call, T]]
 """Reads an answer: the call with what it was told, and what the member goes on with."""
 
-CONSUMER_SESSION_MS: Final = 45_000
-"""group.consumer.session.timeout.ms: a KIP-848 member neither says nor hears how long its session lasts. This
-is Kafka's default, and the least that Kafka allows by default."""
 JOINING: Final = "joining"
 STABLE: Final = "stable"
 ASLEEP: Final = "asleep"
@@ -75,6 +72,7 @@ class Asker:
 
     def call(self) -> Call:
         """Who asks, for the record; `ask` fills in what is missing."""
+        session_ms = self.shared.consumer_session_ms if self.is_consumer else self.plan.session_timeout_ms
         return Call(
             self.client,
             "",
@@ -85,7 +83,7 @@ class Asker:
             member_id=self.member_id,
             group_instance_id=self.plan.instance_id,
             epoch=self.epoch,
-            session_timeout_ms=CONSUMER_SESSION_MS if self.is_consumer else self.plan.session_timeout_ms,
+            session_timeout_ms=session_ms,
             rebalance_timeout_ms=self.plan.rebalance_timeout_ms,
         )
 

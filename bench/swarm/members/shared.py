@@ -17,5 +17,7 @@ class Shared(NamedTuple):
     coordinators: Coordinators
     catalogue: Catalogue
     recorder: Recorder
+    consumer_session_ms: int
+    """Of KIP-848 members, which neither say nor hear it."""
     words: list[str]
     """For the run's record: who gave up, and why."""

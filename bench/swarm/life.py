@@ -1,0 +1,59 @@
+"""What a history says of members and groups: rebalances, memberships lost, how members changed.
+
+PURE. A rebalance is a classic generation or a KIP-848 epoch that somebody learned of. It lasts from its first
+sign (a member that joins or leaves, or hears that it must rejoin or of a new epoch) to the last member's
+settled answer: a SyncGroup; a ConsumerGroupHeartbeat that tells the epoch or more partitions at it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from storage.history.calls import NEVER
+
+OUT, REBALANCING, SETTLED = range(3)
+
+
+class Rebalance(NamedTuple):
+    """One generation or epoch of one group."""
+
+    group_id: str
+    epoch: int
+    began_us: int
+    settled_us: int
+    """NEVER: the next one came before anybody had settled."""
+
+    @property
+    def length_us(self) -> int | None:
+        return None if self.settled_us == NEVER else self.settled_us - self.began_us
+
+
+class Loss(NamedTuple):
+    """A member heard that it is one no longer."""
+
+    group_id: str
+    client: str
+    at_us: int
+    error_code: int
+
+
+class Move(NamedTuple):
+    """A member became another `state` (OUT, REBALANCING, SETTLED)."""
+
+    at_us: int
+    before: int
+    state: int
+
+
+class GroupLife(NamedTuple):
+    """What one group went through."""
+
+    group_id: str
+    protocol: str
+    clients: int
+    """Lives of members: a restarted one counts again."""
+    rebalances: list[Rebalance]
+    stable_us: int | None
+    """From the first join to the end of the group's start (see `start`); None: it never came to rest."""
+    moved: int
+    """Partitions that another member owned before."""

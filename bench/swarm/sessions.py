@@ -1,0 +1,55 @@
+"""How long a coordinator's KIP-848 sessions last: no member says or hears that, and the judge has to know."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from actors.protocol.api_keys import DESCRIBE_CONFIGS
+from bench.swarm.connection import Closed, Connection, TimedOut
+from bench.swarm.errors import error_name
+from bench.swarm.plan import CONSUMER, CONSUMER_SESSION_MS, Plan
+from bench.swarm.requests import by_schema
+from cluster.groups.requests import GROUP_RESOURCE
+from cluster.wire import parse_answer
+
+VERSION: Final = 4
+NAME: Final = "consumer.session.timeout.ms"
+"""Of a group; without one of its own it has the broker's group.consumer.session.timeout.ms."""
+
+
+class Session(NamedTuple):
+    """Of the KIP-848 groups of a plan, which are all new: none has configs of its own."""
+
+    timeout_ms: int = CONSUMER_SESSION_MS
+    doubt: str = ""
+    """Why that is only taken to be so."""
+
+
+def consumer_session(connection: Connection, plan: Plan) -> Session:
+    """As the broker tells it for one of the plan's groups; else Kafka's default, and why."""
+    group_id = next((member.group_id for member in plan.members if member.protocol == CONSUMER), None)
+    if group_id is None:
+        return Session()
+    try:
+        return Session(_asked(connection, group_id))
+    except (Closed, TimedOut, ValueError) as error:
+        why = str(error) or "no answer in time"
+        return Session(doubt=f"KIP-848 sessions are taken to be {CONSUMER_SESSION_MS / 1e3:g} s: {why}")
+
+
+def _asked(connection: Connection, group_id: str) -> int:
+    """Raises Closed, TimedOut, ValueError."""
+    if connection.offered.get(DESCRIBE_CONFIGS, (0, -1))[1] < VERSION:
+        raise ValueError(f"the broker does not offer DescribeConfigs v{VERSION}")
+    asked = {"resource_type": GROUP_RESOURCE, "resource_name": group_id, "configuration_keys": [NAME]}
+    fields = {"resources": [asked], "include_synonyms": False, "include_documentation": False}
+    _, answer = parse_answer(
+        "describe_configs", VERSION, connection.call(by_schema("describe_configs", VERSION, fields))
+    )
+    for result in answer["results"]:
+        if result["error_code"]:
+            raise ValueError(f"DescribeConfigs is refused: {error_name(result['error_code'])}")
+        for config in result["configs"]:
+            if config["name"] == NAME and config["value"]:
+                return int(config["value"])
+    raise ValueError(f"the broker does not know a group's {NAME}")
