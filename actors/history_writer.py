@@ -3,8 +3,7 @@
 The loop puts events into a bounded queue: nothing else, and never waits. What finds no room there, or cannot
 be written, is counted, and told by an event of its own (`events_dropped`) once it can be.
 A disk that is full, or a store that is away, stops writing for a while; it is logged once, and once more when
-it goes on. pyarrow and fsspec are
-imported by the thread when it needs them: followers do without.
+it goes on. pyarrow and fsspec are imported by the thread when it needs them: followers do without.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actors.spec import HistorySettings
@@ -91,14 +90,15 @@ class HistoryWriter:
         if self._settings.history_enable:
             self._thread.start()
 
-    def keep(self, recorded: Recorded) -> None:
-        """Have an event written."""
-        if len(self._queue) >= self._settings.history_queue_max_events:
-            self._refused += 1
-        elif self._settings.history_enable:
-            self._queue.append(recorded)
-            if not self._wake.is_set():
-                self._wake.set()
+    def keep(self, recorded: Sequence[Recorded]) -> None:
+        """Have events written."""
+        if not self._settings.history_enable:
+            return
+        room = self._settings.history_queue_max_events - len(self._queue)
+        self._queue.extend(recorded if len(recorded) <= room else recorded[:room])
+        self._refused += max(0, len(recorded) - room)
+        if not self._wake.is_set():
+            self._wake.set()
 
     def newly_dropped(self, now_ms: int) -> Iterator[EventsDropped]:
         """What was dropped and is not told yet, once there is hope that it will be written."""

@@ -118,8 +118,8 @@ class OffsetsPartition(StateSource):
         clients = spec.groups.group_heartbeat_hold_clients if spec.groups.group_heartbeat_hold_enable else ()
         self._held = HeldHeartbeats(host.replica, self._server.release, host.now_ms, clients)
         host.replica.watcher = self._held
-        self._metrics = ReplicaMetrics(partition, host, self._server.counts, self._held)
         self._kept = kept = HistoryWriter(spec.history, spec.data_dir, spec.tier_id, partition, host.node_id)
+        self._metrics = ReplicaMetrics(partition, host, self._server.counts, self._held, kept)
         self._history = History(partition, host, self._server.counts, kept.keep, kept.newly_dropped)
         self._link = new_link(
             spec.hub_path(self._host.node_id),
@@ -162,7 +162,11 @@ class OffsetsPartition(StateSource):
         self._transactions.close()
         self._plug_ins.close()
         self._packing.close()
+        self._history.hands_over = True
         await self._host.stop()
+        if self._announced[2]:  # nobody is known to have taken over
+            self._history.hands_over = False
+            self._history.lost("stopped")
         self._held.refuse_all()
         self._history.close()
         await asyncio.to_thread(self._kept.close)

@@ -424,6 +424,40 @@ def history_command(
         history_writing.show(console, measured, machine())
 
 
+@app.command(
+    "history-jobs",
+    epilog="[bold]Examples[/bold]\n\n  groupd bench history-jobs --events 1000000\n\n"
+    "  groupd bench history-jobs --folder ~/history-10m --cores 2 --json",
+)
+def history_jobs_command(
+    events: Annotated[int, typer.Option(help="Of the made-up history.", min=10_000)] = 10_000_000,
+    folder: Annotated[Path | None, typer.Option(help="Kept, and used again. (default temporary)")] = None,
+    memory: Annotated[str, typer.Option(help="Of each engine.")] = "2g",
+    cores: Annotated[str, typer.Option(help="Numbers of them, by commas.")] = "1,2",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """A made-up history to all of its tables: Spark's jobs beside hand-written DuckDB queries.
+
+    Their tables must be the same. Ten million events take some minutes.
+    """
+    from bench import history_jobs
+
+    try:
+        plan = history_jobs.Plan(events, memory, tuple(int(number) for number in cores.split(",")))
+    except ValueError:
+        typer.echo(f"groupd: --cores {cores}: whole numbers such as 1,2 are expected", err=True)
+        raise typer.Exit(2) from None
+    try:
+        runs = history_jobs.measure(plan, folder, _say(as_json))
+    except history_jobs.CannotRun as error:
+        typer.echo(f"groupd: {error}", err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(json.dumps({"machine": machine(), "runs": [run._asdict() for run in runs]}, indent=2))
+    else:
+        history_jobs.show(console, runs, machine())
+
+
 def _say(as_json: bool) -> Callable[[str], None]:
     return (lambda _: None) if as_json else (lambda what: console.print(f"[dim]·[/dim] {what}"))
 

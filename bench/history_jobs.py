@@ -1,23 +1,25 @@
 """A made-up history to all tables: Spark's jobs beside hand-written DuckDB queries on the same Parquet.
 
-`python -m bench.history_jobs --events 10000000`. Every run is a process of its own, so that each pays for its
-own start, and the tables of both are compared: a fast wrong answer is none.
+Every run is a process of its own (`python -m bench.history_jobs ENGINE ...`), so that each pays for its own
+start, and the tables of both are compared: a fast wrong answer is none.
 """
 
 from __future__ import annotations
 
-import argparse
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import psutil
+from rich.console import Console
+from rich.table import Table
 
 from bench.history_duckdb import QUERIES, make, summary
 from storage.history.generator.plan import plan
@@ -28,6 +30,19 @@ from storage.history.segments.folder import Folder
 RUN_TIMEOUT_S: Final = 3_600
 WATCH_S: Final = 0.2
 PERIOD_DAYS: Final = 7
+
+
+class CannotRun(Exception):
+    """What is needed is not installed, or an engine failed; says which."""
+
+
+class Plan(NamedTuple):
+    """What is measured."""
+
+    events: int = 10_000_000
+    memory: str = "2g"
+    """Of each engine."""
+    cores: tuple[int, ...] = (1, 2)
 
 
 class Run(NamedTuple):
@@ -45,52 +60,64 @@ class Run(NamedTuple):
     """The most that the process and its children had in memory."""
 
 
-def measure(events: int, folder: Path, memory: str, cores: Sequence[int]) -> list[Run]:
-    """Make the history unless it is there, then run everybody. RuntimeError if tables differ."""
+def require() -> None:
+    """Raises CannotRun unless both engines are here."""
+    from storage.history.jobs.session import SparkMissing, require_java
+
+    for module, package in (("duckdb", "duckdb"), ("pyspark", "'groupd[spark]'")):
+        if importlib.util.find_spec(module) is None:
+            raise CannotRun(f"{module} is not installed: pip install {package}")
+    try:
+        require_java()
+    except SparkMissing as error:
+        raise CannotRun(str(error)) from None
+
+
+def measure(asked: Plan, folder: Path | None, say: Callable[[str], None]) -> list[Run]:
+    """Make the history unless it is in `folder`, which is kept, then run everybody. Raises CannotRun."""
+    require()
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="groupd-history-") as temporary:
+            return _measure(asked, Path(temporary), say)
+    folder.mkdir(parents=True, exist_ok=True)
+    return _measure(asked, folder.resolve(), say)
+
+
+def _measure(asked: Plan, folder: Path, say: Callable[[str], None]) -> list[Run]:
     history = folder / "history"
     if not history.exists():
         started = time.perf_counter()
-        groups = max(40, min(2_000, events // 25_000))
-        count = write(
-            plan(Spec(seed=1, events=events, days=PERIOD_DAYS, groups=groups)), Folder(str(history))
-        )
-        _say(f"{count:,} events of {groups} groups written in {time.perf_counter() - started:.1f} s")
+        groups = max(40, min(2_000, asked.events // 25_000))
+        spec = Spec(seed=1, events=asked.events, days=PERIOD_DAYS, groups=groups)
+        count = write(plan(spec), Folder(str(history)))
+        say(f"{count:,} events of {groups} groups written in {time.perf_counter() - started:.1f} s")
     runs = []
     for engine in ("duckdb", "spark"):
-        for number in cores:
-            runs.append(_run(engine, history, folder / f"duckdb-{number}", number, memory))
-            _say(str(runs[-1]))
-    _compare(history / "_tables", folder / f"duckdb-{cores[-1]}")
+        for number in asked.cores:
+            say(f"{engine} on {number} {'core' if number == 1 else 'cores'}")
+            runs.append(_run(engine, history, folder / f"duckdb-{number}", number, asked.memory))
+    _compare(history / "_tables", folder / f"duckdb-{asked.cores[-1]}")
+    say(f"{len(QUERIES)} tables are the same")
     return runs
 
 
 def _run(engine: str, history: Path, out: Path, cores: int, memory: str) -> Run:
-    command = [
-        sys.executable,
-        "-m",
-        "bench.history_jobs",
-        "--one",
-        engine,
-        str(history),
-        str(out),
-        str(cores),
-    ]
+    command = [sys.executable, "-m", "bench.history_jobs", engine, str(history), str(out), str(cores), memory]
     out.mkdir(exist_ok=True)
     started = time.perf_counter()
-    running = subprocess.Popen(
-        [*command, "--memory", memory], stdout=subprocess.PIPE, text=True, env=_environment(cores)
-    )
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment(cores))
     most, cpu_s = 0, 0.0
-    while running.poll() is None:
-        memory_bytes, used_s = _usage(running.pid)
-        most, cpu_s = max(most, memory_bytes), max(cpu_s, used_s)
-        if time.perf_counter() - started > RUN_TIMEOUT_S:
-            running.kill()
-        time.sleep(WATCH_S)
+    try:
+        while running.poll() is None and time.perf_counter() - started < RUN_TIMEOUT_S:
+            memory_bytes, used_s = _usage(running.pid)
+            most, cpu_s = max(most, memory_bytes), max(cpu_s, used_s)
+            time.sleep(WATCH_S)
+    finally:
+        running.kill()  # interrupted, or out of time; one that has ended takes no notice
     seconds = time.perf_counter() - started
     said, _ = running.communicate()
     if running.returncode != 0:
-        raise RuntimeError(f"{engine} on {cores} cores failed")
+        raise CannotRun(f"{engine} on {cores} cores failed")
     return Run(engine, cores, seconds, json.loads(said.splitlines()[-1])["working_s"], cpu_s, most >> 20)
 
 
@@ -124,12 +151,8 @@ def one(engine: str, history: Path, out: Path, cores: int, memory: str) -> float
     with session(f"local[{cores}]", memory) as spark:
         started = time.perf_counter()
         period = Period(spec.first_date, spec.date(spec.first_ms + PERIOD_DAYS * DAY_MS - 1))
-        run(spark, Folder(str(history)), period, say=_timed(started))
+        run(spark, Folder(str(history)), period, say=lambda _: None)
         return time.perf_counter() - started
-
-
-def _timed(started: float) -> Any:
-    return lambda said: _say(f"{time.perf_counter() - started:6.1f} s  {said}")
 
 
 def _compare(ours: Path, theirs: Path) -> None:
@@ -142,30 +165,21 @@ def _compare(ours: Path, theirs: Path) -> None:
             if (mine := summary(connection, ours, name)) != (other := summary(connection, theirs, name))
         ]
     if different:
-        raise RuntimeError("tables differ: " + "; ".join(different))
-    _say(f"{len(QUERIES)} tables are the same")
+        raise CannotRun("tables differ: " + "; ".join(different))
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--events", type=int, default=10_000_000)
-    parser.add_argument("--folder", type=Path, help="Kept if given; else a temporary one.")
-    parser.add_argument("--memory", default="2g", help="Of each engine.")
-    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.one:
-        engine, history, out, cores = asked.one
-        print(json.dumps({"working_s": one(engine, Path(history), Path(out), int(cores), asked.memory)}))
-        return
-    with tempfile.TemporaryDirectory(prefix="groupd-history-") as temporary:
-        runs = measure(asked.events, asked.folder or Path(temporary), asked.memory, asked.cores)
-    print(json.dumps([run._asdict() for run in runs], indent=2))
+def show(console: Console, runs: Sequence[Run], machine: str) -> None:
+    """Print them as a table."""
+    table = Table(title=machine, title_justify="left", box=None, pad_edge=False)
+    for column in ("engine", "cores", "seconds", "working", "CPU seconds", "MiB"):
+        table.add_column(column, justify="left" if column == "engine" else "right")
+    for run in runs:
+        seconds = f"{run.seconds:.1f}", f"{run.working_s:.1f}", f"{run.cpu_s:.1f}"
+        table.add_row(run.engine, str(run.cores), *seconds, f"{run.memory_mib:,}")
+    console.print(table)
 
 
 if __name__ == "__main__":
-    main()
+    name, read_from, write_to, core_count, memory_each = sys.argv[1:]
+    working_s = one(name, Path(read_from), Path(write_to), int(core_count), memory_each)
+    print(json.dumps({"working_s": working_s}))

@@ -165,8 +165,7 @@ def _turns(kept: HistoryWriter, coming: Iterator[Recorded], per_s: int, seconds:
         if in_s > 0:
             time.sleep(in_s)
         late.append(time.perf_counter() - due_at)
-        for each in islice(coming, per_s // TURNS_PER_S):
-            kept.keep(each)
+        kept.keep(list(islice(coming, per_s // TURNS_PER_S)))
     return late
 
 

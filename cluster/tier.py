@@ -82,8 +82,11 @@ def plan_tier(
     settings: Settings, existing: TierFile | None, nodes: tuple[NodeSpec, ...], tier_id: str
 ) -> TierFile:
     """What tier.json should say: a new tier, or the existing one at the addresses wanted now."""
+    history_dir = settings["history.dir"]
+    if history_dir and "://" not in history_dir:
+        history_dir = str(Path(history_dir).resolve())
     if existing is not None:
-        return replace(existing, nodes=nodes)
+        return replace(existing, nodes=nodes, history_dir=history_dir)
     places = [placement.Place(node.node_id, node.rack) for node in nodes]
     replicas = settings["offsets.topic.replication.factor"]
     return TierFile(
@@ -95,6 +98,7 @@ def plan_tier(
         ),
         controllers=copies(placement.controllers(places, replicas)),
         ray_address=settings["ray.address"],
+        history_dir=history_dir,
     )
 
 

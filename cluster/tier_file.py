@@ -75,6 +75,8 @@ class TierFile:
     controllers: Copies
     ray_address: str
     """As configured when the directory was made; empty: a Ray of our own."""
+    history_dir: str = ""
+    """As configured at the last start, a local path made absolute; empty: below the data directory."""
     leaving: tuple[tuple[str, Copy], ...] = ()
     """(group, replica) of those that are in no row above and that their groups have not let go yet."""
     placement_version: int = 0
@@ -160,6 +162,7 @@ def _read(data_dir: Path) -> TierFile | None:
             placement=tuple(_copies(row) for row in content["placement"]),
             controllers=_copies(content["controllers"]),
             ray_address=content["ray_address"],
+            history_dir=content.get("history_dir", ""),
             leaving=tuple((group, Copy(*copy)) for group, copy in content.get("leaving", ())),
             placement_version=content.get("placement_version", 0),
             formed=content["formed"],

@@ -2,16 +2,18 @@
 goes back.
 
 A commit pays less than a microsecond here: it adds to its group's tally, which the host takes away now and
-then (`taken`).
+then (`taken`). To see whether it goes back it must look up what was there; the apply that follows needs the
+same, and is left it (`offsets_store.found_before`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from operator import itemgetter, lt
 from typing import Any
 
 from actors.contract import Record
+from actors.coordinator import offsets_store
 from actors.coordinator.events import CommitRegressed, Commits
 from actors.coordinator.records import OFFSET_COMMIT, OffsetCommitValue
 from actors.coordinator.state import Position, ShardState
@@ -25,6 +27,7 @@ Tally = list[int]
 _NONE: list[CommitRegressed] = []
 """Not to be changed: nearly every commit gives it."""
 _Committed = Mapping[Position, OffsetCommitValue]
+_offset_of: Any = itemgetter(OffsetCommitValue._fields.index("offset"))
 
 
 def count(
@@ -41,28 +44,30 @@ def count(
     committed: Any = state.offsets.get(group_id)
     if committed is None:
         return _NONE
+    goes_back = False
     value: Any
     for key, value in records:
         if key[0] == OFFSET_COMMIT:
             before = committed.get((key[2], key[3]))
-            if before is not None and value[0] < before[0]:
-                break
-        elif _goes_back(committed, key[2], value):
-            break
-    else:
+            goes_back |= before is not None and value[0] < before[0]
+        else:
+            replaced = offsets_store.found_before(committed, key[2], value[0])
+            if len(records) == 1:  # else an earlier one may change what this one finds
+                state.found_before = value, replaced
+            goes_back |= _goes_back(value[1], replaced[1])
+    if not goes_back:
         return _NONE
     back = list(_regressed(committed, body, records, now_ms))
     tally[4] += len(back)
     return back[:TOLD_MAX]
 
 
-def _goes_back(committed: _Committed, topic: str, batch: Any) -> bool:
-    get = committed.get
-    for position, offset in zip(zip(repeat(topic), batch[0]), batch[1], strict=True):
-        before = get(position)
-        if before is not None and offset < before[0]:
-            return True
-    return False
+def _goes_back(offsets: Sequence[int], before: Sequence[OffsetCommitValue | None]) -> bool:
+    try:
+        return any(map(lt, offsets, map(_offset_of, before)))
+    except TypeError:  # there was none yet
+        both = zip(offsets, before, strict=True)
+        return any(value is not None and offset < value.offset for offset, value in both)
 
 
 def _regressed(

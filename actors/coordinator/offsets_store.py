@@ -7,7 +7,7 @@ its partitions run in C.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -32,7 +32,22 @@ class ReplacedOffsets(NamedTuple):
     values: tuple[OffsetCommitValue | None, ...]
 
 
+Found = tuple[OffsetBatchValue, ReplacedOffsets]
+"""What is about to replace what. It holds until offsets change in any other way."""
+
+
+def found_before(
+    offsets: Mapping[Position, OffsetCommitValue], topic: str, partitions: Iterable[int]
+) -> ReplacedOffsets:
+    """What a batch would replace. For one that is about to be applied it may be left in
+    `ShardState.found_before`: looking it up is most of the work."""
+    positions = tuple(zip(repeat(topic), partitions))
+    replaced: ReplacedOffsets = _new(ReplacedOffsets, (positions, tuple(map(offsets.get, positions))))
+    return replaced
+
+
 def apply_one(state: ShardState, key: Key, value: Value | None) -> Value | None:
+    state.found_before = None
     _, group_id, topic, partition = key
     offsets = state.offsets.get(group_id)
     if value is None:
@@ -60,15 +75,18 @@ def apply_batch(state: ShardState, key: Key, value: Value | None) -> Value | Non
     offsets = state.offsets.get(group_id)
     if offsets is None:
         offsets = state.offsets[group_id] = {}
+    found, state.found_before = state.found_before, None
     if isinstance(value, ReplacedOffsets):
         return _undo(state, group_id, offsets, value)
     assert isinstance(value, OffsetBatchValue)
     partitions, committed, leader_epochs, commit_ms, expire_ms, topic_id = value
-    positions = tuple(zip(repeat(topic), partitions))
-    replaced: ReplacedOffsets = _new(ReplacedOffsets, (positions, tuple(map(offsets.get, positions))))
+    if found is not None and found[0] is value:
+        replaced = found[1]
+    else:
+        replaced = found_before(offsets, topic, partitions)
     fields = zip(committed, leader_epochs, repeat(""), repeat(commit_ms), repeat(expire_ms), repeat(topic_id))
     values = map(_new, repeat(OffsetCommitValue), fields)
-    offsets.update(zip(positions, values, strict=True))
+    offsets.update(zip(replaced[0], values, strict=True))
     if state.readings:
         _tell_readings(state, group_id, *replaced)
     return replaced

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from actors.coordinator.consumer_state import ConsumerGroup
     from actors.coordinator.offsets_delete import Sweep
     from actors.coordinator.offsets_reading import Reading
+    from actors.coordinator.offsets_store import Found
     from actors.coordinator.offsets_walk import Stop
     from actors.coordinator.rebalances import Rebalance
     from actors.coordinator.records import (
@@ -132,6 +133,8 @@ class ShardState:
         """Group id -> the rebalance under way, for history."""
         self.commit_tallies: dict[str, Tally] = {}
         """Group id -> what it committed since history was last told."""
+        self.found_before: Found | None = None
+        """What a commit will replace, for its apply, which comes next."""
 
     def drop_volatile(self) -> None:
         """Forget what only a leader knows (C27); the host has already answered whoever was parked."""

@@ -60,6 +60,8 @@ _ROWS = (
     Family("connections", "gauge", "Client connections of the node.", (),
            "kafka.server:type=socket-server-metrics,connection-count"),
     Family("connections_refused", "counter", "Connections closed at accept, for a limit.", ()),
+    Family("history_events_dropped", "counter", "Events that are in no segment of the history: its queue was"
+           " full, or it could not be written."),
     Family("replica_lag_entries", "max", "Log entries that the slowest follower of a partition led here is"
            " behind.", ("partition",)),
     Family("resident_memory_bytes", "gauge", "Memory of the actors' processes.", ("actor",)),

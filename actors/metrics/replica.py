@@ -9,6 +9,7 @@ from typing import Any
 
 from actors.coordinator.shard import CoordinatorShard
 from actors.held_heartbeats import HeldHeartbeats
+from actors.history_writer import HistoryWriter
 from actors.metrics.counts import RequestCounts, count_events
 from actors.metrics.groups import group_rows
 from actors.metrics.loop_lag import LoopLag
@@ -22,12 +23,18 @@ class ReplicaMetrics:
     """Belongs to the actor of `partition`, which tells it of events; the rest is looked up when asked."""
 
     def __init__(
-        self, partition: int, host: ReplicaHost, requests: RequestCounts, held: HeldHeartbeats
+        self,
+        partition: int,
+        host: ReplicaHost,
+        requests: RequestCounts,
+        held: HeldHeartbeats,
+        kept: HistoryWriter,
     ) -> None:
         self._partition = partition
         self._host = host
         self._requests = requests
         self._held = held
+        self._kept = kept
         self._events: Counter[str] = Counter()
         self._lag = LoopLag()
         self._load_s = 0.0
@@ -57,6 +64,7 @@ class ReplicaMetrics:
         rows.append(("event_queue_time_seconds", (), self._lag.late.packed()))
         rows.append(("event_processing_time_seconds", (), host.turn_times.packed()))
         rows += held_rows(self._held)
+        rows.append(("history_events_dropped", (), self._kept.dropped))
         shard = host.replica.shard
         if host.replica.serving and isinstance(shard, CoordinatorShard):
             rows += self._lag_rows()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from cluster import tier_file
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     DataDirOption,
@@ -45,7 +47,12 @@ commands = typer.Typer(
 )
 HistoryOption = Annotated[
     str | None,
-    typer.Option("--history", help="Folder of the history, or any URL that fsspec knows.", metavar="DIR"),
+    typer.Option(
+        "--history",
+        help="Folder of the history, or any URL that fsspec knows; default: the history.dir of the tier in"
+        " --data-dir.",
+        metavar="DIR",
+    ),
 ]
 SinceOption = Annotated[str, typer.Option(help="How far back: 7d, 4w, or a date.", metavar="PERIOD")]
 MasterOption = Annotated[str, typer.Option(help="Spark's master.")]
@@ -86,7 +93,7 @@ def jobs(
 
         if follow:
             follow_segments(spark, folder, every_s=every_s, say=typer.echo).awaitTermination()
-        seen = run(spark, folder, _period(folder, since), _what_if() if with_assignors else None, typer.echo)
+        seen = run(spark, folder, _period(since), _what_if() if with_assignors else None, typer.echo)
         _warn(seen)
         typer.echo(f"{seen.rows:,} events were read; the tables are in {folder.url}/_tables")
 
@@ -110,11 +117,12 @@ def report(
 
     Makes the tables of the period anew first.
     """
-    with _spark(history, data_dir, master, memory) as (spark, folder):
+    with errors():
+        period = _period(since)
+    with _spark(history, data_dir, master, memory, partial(_check_group, period, group)) as (spark, folder):
         from storage.history.jobs.run import run
         from storage.history.report.page import page
 
-        period = _period(folder, since)
         seen = run(spark, folder, period, say=lambda _: None)
         facts = _facts(spark, folder, seen, period, group)
         out.write_text(page(facts), encoding="utf-8")
@@ -168,9 +176,14 @@ def sql(
 
 @contextmanager
 def _spark(
-    history: str | None, data_dir: Path, master: str, memory: str
+    history: str | None,
+    data_dir: Path,
+    master: str,
+    memory: str,
+    check: Callable[[Folder], None] = lambda _: None,
 ) -> Iterator[tuple[SparkSession, Folder]]:
-    """A session and the folder; what the user can mend is one line."""
+    """A session and the folder; what the user can mend is one line. `check` comes before Spark's start, which
+    takes seconds, and may raise NothingRecorded."""
     from storage.history.jobs.run import NothingRecorded
     from storage.history.jobs.session import SparkMissing, session
     from storage.history.segments.folder import Folder, FolderError
@@ -180,6 +193,7 @@ def _spark(
             folder = Folder(_url(history, data_dir))
             if not folder.segments().found:
                 raise NothingRecorded(f"nothing recorded in {folder.url}")
+            check(folder)
             with session(master, memory, progress=typer.get_text_stream("stderr").isatty()) as spark:
                 yield spark, folder
         except (SparkMissing, NothingRecorded, FolderError) as error:
@@ -191,9 +205,11 @@ def _spark(
 
 
 def _url(history: str | None, data_dir: Path) -> str:
-    """Spark's idea of where we are is its own, so a path is made absolute."""
+    """Spark's idea of where we are is its own, so a path is made absolute. Raises TierError."""
     if history is None:
-        return str(data_dir.resolve() / "history")
+        tier = tier_file.read(data_dir)
+        kept = "" if tier is None else tier.history_dir
+        return kept or str(data_dir.resolve() / "history")
     return history if "://" in history else str(Path(history).resolve())
 
 
@@ -203,8 +219,25 @@ def _is_sparks(error: Exception) -> bool:
     return isinstance(error, PySparkException)
 
 
-def _period(folder: Folder, since: str) -> Period:
-    """Up to the last day of which there are events, or today. Raises TierError."""
+def _check_group(period: Period, group: str | None, folder: Folder) -> None:
+    """Raises NothingRecorded."""
+    from storage.history.jobs.events import look
+    from storage.history.jobs.run import NothingRecorded, nothing
+    from storage.history.segments.groups import others_than
+
+    found = [each for each in look(folder, period).found if each.segment.first_at_ms < period.until_ms]
+    if not found:
+        raise NothingRecorded(nothing(folder, period))
+    others = None if group is None else others_than(folder, found, group)
+    if others is not None:
+        there = f"there are, among others: {', '.join(others)}" if others else "there is none"
+        raise NothingRecorded(
+            f"nothing recorded of group {group} from {period.first} to {period.last}; {there}"
+        )
+
+
+def _period(since: str) -> Period:
+    """Up to today. Raises TierError."""
     from storage.history.jobs.events import Period
 
     today = dt.datetime.now(dt.UTC).date()
@@ -223,25 +256,13 @@ def _period(folder: Folder, since: str) -> Period:
 
 
 def _facts(spark: SparkSession, folder: Folder, seen: Seen, period: Period, group: str | None) -> Facts:
-    """Raises NothingRecorded."""
-    from pyspark.sql import functions as f
-
     from storage.history.jobs.events import events
-    from storage.history.jobs.run import NothingRecorded, Store
+    from storage.history.jobs.run import Store
     from storage.history.jobs.tables import TABLES
     from storage.history.report.facts import gather
 
     store = Store(folder)
     tables = {table.name: store.read(spark, table) for table in TABLES}
-    if group is not None and tables["groups"].where(f.col("group_id") == group).isEmpty():
-        top = (
-            tables["groups"]
-            .groupBy("group_id")
-            .agg(f.sum("rebalances").alias("n"))
-            .orderBy("n", ascending=False)
-        )
-        known = ", ".join(row["group_id"] for row in top.limit(5).collect()) or "none"
-        raise NothingRecorded(f"nothing recorded of group {group}; there are, among others: {known}")
     skipped = [(each.path, each.why) for each in seen.skipped]
     return gather(tables, events(spark, folder, seen.found), period, group, skipped)
 

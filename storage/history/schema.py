@@ -199,6 +199,9 @@ KINDS: Final = (
     Kind("events_dropped", "Events that could not be written.", ("cause", "count")),
 )
 KIND_NAMES: Final = frozenset(kind.name for kind in KINDS)
+BULK: Final = ("commits", "lag")
+"""Kinds of which a busy group makes rows all the time. They have row groups of their own in a segment: who
+looks for others passes them over."""
 
 
 class Event(Protocol):

@@ -101,6 +101,8 @@ def test_scrapers_can_read_what_they_get() -> None:
         *process_rows("broker"),
         ("group_count", ("consumer",), 7),
         ("offset_commits", (), 12),
+        ("history_events_dropped", (), 3),
+        ("history_events_dropped", (), 4),
         ("event_queue_time_seconds", (), histogram.packed()),
     ]
     text = exposition(merged(rows)).decode()
@@ -108,6 +110,8 @@ def test_scrapers_can_read_what_they_get() -> None:
     assert read["groupd_group_count"].samples[0].value == 7
     assert read["groupd_group_count"].samples[0].labels == {"protocol": "consumer"}
     assert read["groupd_offset_commits"].samples[0].name == "groupd_offset_commits_total"
+    [dropped] = read["groupd_history_events_dropped"].samples
+    assert (dropped.name, dropped.value) == ("groupd_history_events_dropped_total", 7)
     quantiles = [s for s in read["groupd_event_queue_time_seconds"].samples if "quantile" in s.labels]
     assert [s.labels["quantile"] for s in quantiles] == ["0.5", "0.95", "0.99", "0.999", "1"]
     assert 0.002 <= quantiles[0].value <= 0.0025

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from storage.history.generator.bulk import stretches
 from storage.history.generator.plan import Plan, group_id, host, member_id, topic
@@ -31,7 +30,6 @@ from storage.history.segments.folder import Folder
 from storage.history.segments.names import Segment
 
 TIER_ID: Final = "made-up"
-BULK: Final = ("commits", "lag")
 
 
 def segments(plan: Plan) -> Iterator[tuple[Segment, Any]]:
@@ -62,10 +60,7 @@ def write(plan: Plan, folder: Folder) -> int:
 
 
 def _write(table: Any, sink: Any) -> None:
-    """Kinds that there are many of have row groups of their own: who looks for others passes them over."""
-    is_bulk = pc.is_in(table["kind"], pa.array(BULK))
-    parts = [table.filter(pc.invert(is_bulk)), table.filter(is_bulk)]
-    parquet.write(sink, [part for part in parts if part.num_rows], parquet.About(TIER_ID))
+    parquet.write(sink, parquet.apart(table), parquet.About(TIER_ID))
 
 
 class _Texts:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from storage.history.schema import KIND_NAMES
+from storage.history.schema import BULK, KIND_NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 HOUR_MS: Final = 3_600_000
-BULK: Final = ("commits", "lag")
-"""Kinds of which a busy group makes rows all the time."""
 OTHERS: Final = tuple(sorted(KIND_NAMES - set(BULK)))
 READ: Final = (
     *("at_ms", "offsets_partition", "node_id", "term", "sequence", "kind", "group_id", "group_type"),

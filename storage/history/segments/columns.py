@@ -1,23 +1,30 @@
-"""Events become columns: lists as long as they are few, then arrow arrays, a table in the end.
+"""Events become columns: those of one class have the same fields, so all their values in one list, one after
+the other, are columns by slicing.
 
 A thread does this beside a loop that must answer heartbeats, so each piece between two moments in which the
 interpreter may change hands is short: `ROWS_AT_ONCE` events of one class are some tenths of a millisecond.
-Events of one class have the same fields, which makes their columns one `zip`.
+Shorter pieces cost more: what is paid for each array is paid more often. Rows are not put in the order of
+their sequences: kind by kind they are cheaper to make and to write, and smaller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from storage.history.schema import COLUMNS, MOVES, SCHEMA_VERSION, TEXTS, Recorded, arrow_schema
+from storage.history.schema import BULK, COLUMNS, MOVES, SCHEMA_VERSION, TEXTS, Recorded, arrow_schema
 
-ROWS_AT_ONCE: Final = 500
+ROWS_AT_ONCE: Final = 1_000
 """Of one class; a moved partition counts like a row."""
+WITH_MOVES_AT_ONCE: Final = 200
 _TYPES: Final = {column.name: column.type for column in COLUMNS}
+_UNFIT: Final = (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError)
+"""What values that do not fit their columns raise."""
 
 
 class Origin(NamedTuple):
@@ -29,7 +36,7 @@ class Origin(NamedTuple):
 
 
 class Columns:
-    """Events of one leader in one term, until they are taken as a table."""
+    """Events of one leader in one term, until they are taken as tables."""
 
     def __init__(self, origin: Origin, rest: Callable[[], None]) -> None:
         """`rest` is called after each piece of work."""
@@ -38,110 +45,125 @@ class Columns:
         self.size_bytes = 0
         """Of the arrays; of what is in lists yet nothing."""
         self._rest = rest
-        self._of_class: dict[type, _OfClass] = {}
+        self._of_class: dict[Any, _OfClass] = {}
+        self._parts: dict[bool, list[pa.Table]] = {False: [], True: []}
+        """What is in arrays, by whether it is BULK."""
 
-    def add(self, recorded: Iterable[Recorded]) -> int:
+    def add(self, recorded: Sequence[Recorded]) -> int:
         """Take events of the origin. Returns how many cannot be written: a bug of who made them, for which
         the others are not to suffer."""
-        of_class, unfit = self._of_class, 0
+        of_class = self._of_class
         for _, _, _, sequence, event in recorded:
-            into = of_class.get(event.__class__)
-            if into is None:
-                into = of_class[event.__class__] = _OfClass(event.__class__)
-            into.events.append(event)
+            cls = event.__class__
+            if cls not in of_class:
+                of_class[cls] = _OfClass(cls, event.kind)
+            into = of_class[cls]
             into.sequences.append(sequence)
-            into.weight += 1 if into.moves_at is None else 1 + len(event[into.moves_at] or ())
-            self.rows += 1
-            if into.weight >= ROWS_AT_ONCE:
-                unfit += self._settle(into)
-        return unfit
+            into.cells.extend(event)
+        self.rows += len(recorded)
+        return sum([self._settle(each) for each in of_class.values() if len(each.sequences) >= each.at_once])
 
-    def take(self) -> tuple[pa.Table | None, int]:
-        """All of it, in order, with nothing left here; and how many could not be written."""
+    def take(self) -> tuple[list[pa.Table], int]:
+        """All of it, with nothing left here, what is BULK in a table of its own; and how many could not be
+        written."""
         unfit = sum([self._settle(each) for each in self._of_class.values()])
-        parts = [part for of_class in self._of_class.values() for part in of_class.take()]
-        rows, self.rows, self.size_bytes = self.rows, 0, 0
-        if not parts:
-            return None, unfit
-        table = _joined(parts, self.origin, self._rest)
-        assert table.num_rows == rows
-        return table, unfit
+        tables = [_whole(parts, self.origin) for parts in self._parts.values() if parts]
+        assert sum(table.num_rows for table in tables) == self.rows
+        self._parts = {False: [], True: []}
+        self.rows = self.size_bytes = 0
+        return tables, unfit
 
     def _settle(self, of_class: _OfClass) -> int:
-        rows = len(of_class.events)
-        try:
-            self.size_bytes += of_class.settle()
-        except (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError):
-            self.rows -= rows
-            return rows
-        finally:
-            of_class.events, of_class.sequences, of_class.weight = [], [], 0
+        """Make arrays of what waits. Returns how many cannot be written."""
+        unfit = 0
+        for begin, end in of_class.cuts():
+            try:
+                table = of_class.table(begin, end)
+            except _UNFIT:
+                unfit += end - begin
+            else:
+                self._parts[of_class.kind in BULK].append(table)
+                self.size_bytes += table.get_total_buffer_size()
             self._rest()
-        return 0
+        of_class.cells, of_class.sequences = [], []
+        self.rows -= unfit
+        return unfit
 
 
 class _OfClass:
     """Events of one class, which are of one kind."""
 
-    __slots__ = ("_batches", "_cls", "events", "moves_at", "sequences", "weight")
+    __slots__ = ("_fields", "_moves_at", "at_once", "cells", "kind", "sequences")
 
-    def __init__(self, cls: Any) -> None:
-        self._cls = cls
-        self.moves_at = cls._fields.index(MOVES) if MOVES in cls._fields else None
-        self.events: list[Any] = []
+    def __init__(self, cls: Any, kind: str) -> None:
+        self.kind = kind
+        self._fields: tuple[str, ...] = cls._fields
+        self._moves_at = cls._fields.index(MOVES) if MOVES in cls._fields else None
+        self.at_once = ROWS_AT_ONCE if self._moves_at is None else WITH_MOVES_AT_ONCE
         self.sequences: list[int] = []
-        self.weight = 0
-        self._batches: list[pa.Table] = []
+        self.cells: list[Any] = []
+        """All values of the first event, then of the next."""
 
-    def settle(self) -> int:
-        """Make arrays of the lists. Returns their size in bytes."""
-        rows = len(self.events)
-        if not rows:
-            return 0
-        kinds = pa.repeat(self.events[0].kind, rows)
-        arrays = {"kind": kinds, "sequence": _ARRAYS["int64"](self.sequences)}
-        for name, values in zip(self._cls._fields, zip(*self.events, strict=True), strict=True):
-            array = _ARRAYS[_TYPES[name]](values)
-            if array.null_count < rows:
-                arrays[name] = array
-        table = pa.table(arrays)
-        self._batches.append(table)
-        return int(table.nbytes)
+    def cuts(self) -> Iterator[tuple[int, int]]:
+        """What becomes arrays at once, from the how-manieth event to before which."""
+        begin, rows = 0, len(self.sequences)
+        if self._moves_at is not None:
+            weight = 0
+            for row, moves in enumerate(self.cells[self._moves_at :: len(self._fields)], 1):
+                weight += 1 + len(moves or ())
+                if weight >= ROWS_AT_ONCE:
+                    yield begin, row
+                    begin, weight = row, 0
+        if begin < rows:
+            yield begin, rows
 
-    def take(self) -> list[dict[str, pa.ChunkedArray]]:
-        """What was settled, by column; one part where all have the same columns."""
-        batches, self._batches = self._batches, []
-        by_columns: dict[tuple[str, ...], list[pa.Table]] = {}
-        for batch in batches:
-            by_columns.setdefault(tuple(batch.column_names), []).append(batch)
-        tables = (pa.concat_tables(each) for each in by_columns.values())
-        return [dict(zip(each.column_names, each.columns, strict=True)) for each in tables]
+    def table(self, begin: int, end: int) -> pa.Table:
+        """Without the columns that are null, and without those that all of an origin's events share."""
+        found = {
+            "kind": pa.repeat(self.kind, end - begin),
+            "sequence": _ARRAYS["int64"](self.sequences[begin:end]),
+        }
+        width = len(self._fields)
+        for place, name in enumerate(self._fields):
+            array = _array(_TYPES[name], self.cells[begin * width + place : end * width : width])
+            if array is not None:
+                found[name] = array
+        return pa.Table.from_arrays(list(found.values()), schema=_schema(tuple(found)))
 
 
-def _joined(
-    parts: Sequence[dict[str, pa.ChunkedArray]], origin: Origin, rest: Callable[[], None]
-) -> pa.Table:
-    """One table of the history's schema, in the order of sequences. Takes the columns out of `parts`: to free
-    all of them at once is tens of milliseconds in which no other thread runs."""
-    sequences = np.concatenate([part["sequence"].to_numpy() for part in parts])
-    order = pa.array(np.argsort(sequences, kind="stable"))
+def _array(kind: str, values: list[Any]) -> pa.Array | None:
+    """None: all are null. What is the same in all events needs no look at each in Python's way."""
+    first = values[0]
+    if first is values[-1] and values.count(first) == len(values):
+        if first is None:
+            return None
+        if kind in _PLAIN:
+            return pa.repeat(pa.scalar(first, _PLAIN[kind]), len(values))
+    return _ARRAYS[kind](values)
+
+
+@lru_cache(maxsize=64)
+def _schema(names: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([arrow_schema().field(name) for name in names])
+
+
+def _whole(parts: Iterable[pa.Table], origin: Origin) -> pa.Table:
+    """One table of the history's schema, nothing copied; those with the same columns one after the other."""
+    alike: dict[tuple[str, ...], list[pa.Table]] = {}
+    for part in parts:
+        alike.setdefault(tuple(part.column_names), []).append(part)
     always = {"version": SCHEMA_VERSION, **origin._asdict()}
-    rows = [len(part["sequence"]) for part in parts]
-    columns = []
-    for field in arrow_schema():
-        found = [part.pop(field.name, None) for part in parts]
-        if field.name in always:
-            columns.append(pa.repeat(pa.scalar(always[field.name], field.type), len(order)))
-        elif any(each is not None for each in found):
-            whole = [
-                pa.nulls(count, field.type) if each is None else each.combine_chunks()
-                for each, count in zip(found, rows, strict=True)
-            ]
-            columns.append(pa.concat_arrays(whole).take(order))
-        else:
-            columns.append(pa.nulls(len(order), field.type))
-        rest()
-    return pa.table(columns, schema=arrow_schema())
+    schema = arrow_schema()
+    own = _schema(tuple(name for name in schema.names if name not in always))
+    stretches = (pa.concat_tables(each) for each in alike.values())
+    joined = pa.concat_tables([own.empty_table(), *stretches], promote_options="default")
+    columns = [
+        pa.chunked_array([pa.repeat(pa.scalar(always[field.name], field.type), joined.num_rows)])
+        if field.name in always
+        else joined[field.name]
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _integers(kind: Any) -> Callable[[Sequence[Any]], pa.Array]:
@@ -167,21 +189,23 @@ def _moves(values: Sequence[Any]) -> pa.Array:
         flat += moves or ()
     offsets.append(len(flat))
     fields = list(kind.value_type)
-    of_field = zip(*flat, strict=True) if flat else [()] * len(fields)
-    parts = [pa.array(part, field.type) for part, field in zip(of_field, fields, strict=True)]
+    cells = list(chain.from_iterable(flat))
+    parts = [
+        _ARRAYS[_MOVE_TYPES[field.name]](cells[place :: len(fields)]) for place, field in enumerate(fields)
+    ]
     structs = pa.StructArray.from_arrays(parts, fields=fields)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
 
 
-def _plain(kind: Any) -> Callable[[Sequence[Any]], pa.Array]:
+def _of(kind: Any) -> Callable[[Sequence[Any]], pa.Array]:
     return lambda values: pa.array(values, kind)
 
 
+_MOVE_TYPES: Final = {"topic": "string", "partition": "int32", "from_member": "string", "to_member": "string"}
+_PLAIN: Final = {"string": pa.string(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64()}
 _ARRAYS: Final[dict[str, Callable[[Sequence[Any]], pa.Array]]] = {
-    "string": _plain(pa.string()),
-    "int16": _integers(pa.int16()),
-    "int32": _integers(pa.int32()),
-    "int64": _integers(pa.int64()),
-    TEXTS: _plain(pa.list_(pa.string())),
+    "string": _of(pa.string()),
+    **{name: _integers(kind) for name, kind in _PLAIN.items() if name != "string"},
+    TEXTS: _of(pa.list_(pa.string())),
     MOVES: _moves,
 }

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from storage.history.schema import BULK
 from storage.history.segments import parquet
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Found, Segment
@@ -94,18 +95,19 @@ def _tier_id(folder: Folder, part: Segment) -> str:
 
 
 def _row_groups(folder: Folder, parts: list[Segment], between: Callable[[], None]) -> Iterator[pa.Table]:
-    """The parts' rows, gathered into row groups of some size."""
-    gathered: list[pa.Table] = []
+    """The parts' rows, gathered into row groups of some size, what is BULK apart."""
+    gathered: dict[bool, list[pa.Table]] = {False: [], True: []}
     for part in parts:
         with _opened(folder, part) as (file, _):
             for number in range(file.num_row_groups):
-                gathered.append(parquet.row_group(file, number))
+                for table in parquet.apart(parquet.row_group(file, number)):
+                    gathered[table["kind"][0].as_py() in BULK].append(table)
                 between()
-        if sum(table.num_rows for table in gathered) >= parquet.ROW_GROUP_ROWS:
-            yield pa.concat_tables(gathered)
-            gathered = []
-    if gathered:
-        yield pa.concat_tables(gathered)
+        for tables in gathered.values():
+            if sum(table.num_rows for table in tables) >= parquet.ROW_GROUP_ROWS:
+                yield pa.concat_tables(tables)
+                tables.clear()
+    yield from (pa.concat_tables(tables) for tables in gathered.values() if tables)
 
 
 @contextmanager

@@ -1,7 +1,10 @@
 """The inside of a segment: the table of `storage.history.schema` as Parquet, and who wrote it.
 
 Key-value metadata: `groupd.schema.version`, `groupd.tier.id`, and in a compacted segment `groupd.replaces`,
-a JSON list of the names that it stands for. pyarrow takes 40 MB: only processes that write or read import it.
+a JSON list of the names that it stands for. Kinds that are BULK have row groups of their own. Rows of
+a row group are in no order that readers may rely on.
+
+pyarrow takes 40 MB: only processes that write or read import it.
 """
 
 from __future__ import annotations
@@ -12,9 +15,10 @@ from contextlib import closing, contextmanager
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from storage.history.schema import COLUMNS, SCHEMA_VERSION, arrow_schema
+from storage.history.schema import BULK, COLUMNS, SCHEMA_VERSION, arrow_schema
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Segment
 
@@ -65,6 +69,13 @@ def write(sink: Any, tables: Iterable[pa.Table], about: About) -> None:
         writer.add_key_value_metadata(metadata)
         for table in tables:
             writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+
+
+def apart(table: pa.Table) -> list[pa.Table]:
+    """The rows that are BULK apart from the others, each if there are any."""
+    is_bulk = pc.is_in(table["kind"], pa.array(BULK))
+    parts = [table.filter(pc.invert(is_bulk)), table.filter(is_bulk)]
+    return [part for part in parts if part.num_rows]
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -69,46 +69,57 @@ class SegmentWriter:
         columns, self._columns = self._columns, None
         if columns is None:
             return Written()
-        table, lost = columns.take()
-        parts = [] if table is None else _by_day(table)
-        del table
+        tables, lost = columns.take()
+        days = _by_day(tables)
+        del tables
         error: Exception | None = None
         segments = []
-        while parts:
-            part = parts.pop(0)
-            segment = segment_of(part, columns.origin)
+        while days:
+            parts = days.pop(0)
+            segment = segment_of(parts, columns.origin)
             try:
-                self._folder.publish(segment, partial(parquet.write, tables=[part], about=self._about))
+                self._folder.publish(segment, partial(parquet.write, tables=parts, about=self._about))
             except Exception as failure:  # each of fsspec's file systems has its own
                 error = failure
-                lost += _count(part)
+                lost += sum(map(_count, parts))
             else:
                 segments.append(segment)
-            while part.num_columns:  # one by one: to free all at once would hold up other threads
-                part = part.remove_column(0)
-                self._rest()
+            self._free(parts)
         return Written(tuple(segments), lost, error)
 
+    def _free(self, tables: list[pa.Table]) -> None:
+        """Column by column: to free all at once would hold up other threads for tens of milliseconds."""
+        while tables:
+            table = tables.pop()
+            while table.num_columns:
+                table = table.remove_column(0)
+                self._rest()
 
-def segment_of(table: pa.Table, origin: Origin) -> Segment:
-    """The name for a table of one day that is in the order of sequences."""
-    at_ms, sequences = table["at_ms"], table["sequence"]
+
+def segment_of(tables: Sequence[pa.Table], origin: Origin) -> Segment:
+    """The name for tables of one day."""
+    first_at_ms = min(pc.min(table["at_ms"]).as_py() for table in tables)
+    sequences = [pc.min_max(table["sequence"]).as_py() for table in tables]
     return Segment(
         origin.offsets_partition,
-        pc.min(at_ms).as_py(),
+        first_at_ms,
         origin.term,
-        sequences[0].as_py(),
-        sequences[-1].as_py(),
+        min(each["min"] for each in sequences),
+        max(each["max"] for each in sequences),
     )
 
 
-def _by_day(table: pa.Table) -> list[pa.Table]:
-    at_ms = table["at_ms"]
-    least, most = pc.min_max(at_ms).as_py().values()
-    if least // DAY_MS == most // DAY_MS:
-        return [table]
-    days = pc.divide(at_ms, DAY_MS)
-    return [table.filter(pc.equal(days, day)) for day in days.unique()]
+def _by_day(tables: Iterable[pa.Table]) -> list[list[pa.Table]]:
+    """Oldest day first."""
+    of_day: dict[int, list[pa.Table]] = {}
+    for table in tables:
+        at_ms = table["at_ms"]
+        least, most = (each // DAY_MS for each in pc.min_max(at_ms).as_py().values())
+        for day in range(least, most + 1):
+            part = table if least == most else table.filter(pc.equal(pc.divide(at_ms, DAY_MS), day))
+            if part.num_rows:
+                of_day.setdefault(day, []).append(part)
+    return [of_day[day] for day in sorted(of_day)]
 
 
 def _count(lost: pa.Table) -> int:

@@ -28,8 +28,7 @@ def main() -> None:
     for first in count(1, EVENTS_AT_ONCE):
         now_ms = time.time_ns() // 1_000_000
         events = (changed(first + number, now_ms) for number in range(EVENTS_AT_ONCE))
-        for each in recorded(events, term=int(term), first=first):
-            kept.keep(each)
+        kept.keep(recorded(events, term=int(term), first=first))
         pause.wait(PAUSE_S)
 
 

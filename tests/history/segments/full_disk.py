@@ -38,8 +38,7 @@ def main() -> None:
 
     def write(events: list[Any]) -> None:
         nonlocal sequence
-        for each in recorded(events, first=sequence + 1):
-            kept.keep(each)
+        kept.keep(recorded(events, first=sequence + 1))
         sequence += len(events)
 
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -41,8 +41,7 @@ def _rows(root: Path) -> list[dict[str, Any]]:
 
 def test_by_default_history_is_below_the_data_directory_and_whole_after_a_stop(tmp_path: Path) -> None:
     with _started(tmp_path) as kept:
-        for each in recorded(map(changed, range(1_234))):
-            kept.keep(each)
+        kept.keep(recorded(map(changed, range(1_234))))
     rows = _rows(tmp_path / "history")
     assert [row["sequence"] for row in rows] == list(range(1, 1_235))
     assert kept.dropped == 0
@@ -50,14 +49,13 @@ def test_by_default_history_is_below_the_data_directory_and_whole_after_a_stop(t
 
 def test_a_segment_appears_when_its_time_has_come(tmp_path: Path) -> None:
     with _started(tmp_path, history_segment_ms=100) as kept:
-        kept.keep(recorded([changed(1)])[0])
+        kept.keep(recorded([changed(1)]))
         eventually(lambda: bool(_rows(tmp_path / "history")), "not published")
 
 
 def test_a_segment_appears_when_it_is_large(tmp_path: Path) -> None:
     with _started(tmp_path, history_segment_bytes=100_000) as kept:
-        for each in recorded(map(changed, range(5_000))):
-            kept.keep(each)
+        kept.keep(recorded(map(changed, range(5_000))))
         folder = Folder(str(tmp_path / "history"))
         eventually(lambda: len(folder.segments().found) > 1, "not published")
 
@@ -65,8 +63,7 @@ def test_a_segment_appears_when_it_is_large(tmp_path: Path) -> None:
 def test_terms_have_segments_of_their_own(tmp_path: Path) -> None:
     with _started(tmp_path) as kept:
         for term in (5, 7):
-            for each in recorded(map(changed, range(10)), term=term):
-                kept.keep(each)
+            kept.keep(recorded(map(changed, range(10)), term=term))
     found = Folder(str(tmp_path / "history")).segments().found
     assert [(each.segment.term, each.segment.last_sequence) for each in found] == [(5, 10), (7, 10)]
 
@@ -74,8 +71,8 @@ def test_terms_have_segments_of_their_own(tmp_path: Path) -> None:
 def test_what_finds_no_room_is_counted_and_told(tmp_path: Path) -> None:
     """The thread is not started before the queue has overflowed."""
     kept = HistoryWriter(HistorySettings(history_queue_max_events=100), str(tmp_path), TIER, PARTITION, NODE)
-    for each in recorded(map(changed, range(130))):
-        kept.keep(each)
+    kept.keep(recorded(map(changed, range(90))))
+    kept.keep(recorded(map(changed, range(90, 130)), first=91))
     assert kept.dropped == 30
     kept.start()
     try:
@@ -85,7 +82,7 @@ def test_what_finds_no_room_is_counted_and_told(tmp_path: Path) -> None:
 
         def is_kept() -> bool:
             before = kept.dropped
-            kept.keep(recorded(told, first=131)[0])
+            kept.keep(recorded(told, first=131))
             return kept.dropped == before
 
         eventually(is_kept, "no room")
@@ -115,7 +112,6 @@ def test_a_full_disk_is_told_once_and_every_event_is_written_or_counted(tmp_path
 
 def test_nothing_is_written_or_dropped_where_history_is_off(tmp_path: Path) -> None:
     with _started(tmp_path, history_enable=False) as kept:
-        for each in recorded(map(changed, range(10))):
-            kept.keep(each)
+        kept.keep(recorded(map(changed, range(10))))
     assert kept.dropped == 0
     assert list(tmp_path.iterdir()) == []

@@ -7,8 +7,9 @@ from uuid import uuid4
 
 import pytest
 
+from actors.coordinator.events import Commits
 from storage.history.schema import SCHEMA_VERSION, Move, row
-from storage.history.segments import reader
+from storage.history.segments import compaction, parquet, reader
 from storage.history.segments.folder import Folder, FolderError
 from storage.history.segments.names import DAY_MS, parse
 from storage.history.segments.writer import SegmentWriter
@@ -22,7 +23,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
 
 
 def test_what_is_read_is_what_was_recorded(folder: Folder) -> None:
-    """Classes alternate, so that columns of different kinds meet in one table, in the order of sequences."""
+    """Classes alternate, so that columns of different kinds meet in one table."""
     moves = (Move("orders", 1, "a", None), Move("orders", 2, None, "b"))
     events = [
         changed(1),
@@ -41,18 +42,34 @@ def test_what_is_read_is_what_was_recorded(folder: Folder) -> None:
 
     assert skipped == []
     names = ("moves", "waited_for")
-    read = [{k: v for k, v in each.items() if v is not None or k in names} for each in table.to_pylist()]
+    rows = table.sort_by("sequence").to_pylist()
+    read = [{k: v for k, v in each.items() if v is not None or k in names} for each in rows]
     assert read == wanted
 
 
-def test_thousands_of_events_keep_their_order(folder: Folder) -> None:
+def test_thousands_of_events_keep_their_sequences(folder: Folder) -> None:
     """More than fit into one piece of columns, of two classes."""
     events = [changed(n) if n % 5 else Moved(NOON_MS + n, "g", (), ()) for n in range(3_000)]
     publish(folder, recorded(events, first=100))
     table, _ = reader.read_all(folder, columns=["sequence", "at_ms", "version"])
+    table = table.sort_by("sequence")
     assert table["sequence"].to_pylist() == list(range(100, 3_100))
     assert table["at_ms"].to_pylist() == [event.at_ms for event in events]
     assert set(table["version"].to_pylist()) == {SCHEMA_VERSION}
+
+
+def test_commits_have_row_groups_of_their_own(tmp_path: Path) -> None:
+    """So that who looks for rebalances passes them over; after a merge too."""
+    folder = Folder(str(tmp_path))
+    events = [
+        changed(n) if n % 3 else Commits(NOON_MS + n, "g", NOON_MS, NOON_MS + n, 1, 1, 0) for n in range(30)
+    ]
+    parts = [publish(folder, recorded(events, first=first))[0] for first in (1, 31)]
+    merged = compaction.merge(folder, parts, (), lambda: None)
+    for segment, rows in ((parts[0], 30), (merged, 60)):
+        with parquet.opened(folder, segment) as (file, _):
+            kinds = [parquet.row_group(file, n)["kind"].to_pylist() for n in range(file.num_row_groups)]
+        assert kinds == [["state_changed"] * (rows * 2 // 3), ["commits"] * (rows // 3)]
 
 
 def test_a_name_tells_whose_and_which_events_they_are(folder: Folder) -> None:

@@ -1,0 +1,47 @@
+"""An offsets partition's only replica in a process of its own, as an actor has it: leads, and is stopped.
+
+`python -m tests.actors.stopped_leader FOLDER`: prints how many events history lacks, as a metric.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import uvloop
+
+from actors.metrics.numbers import merged
+from actors.offsets_partition import OffsetsPartition
+from actors.spec import NodeSpec, TierSpec, copies
+
+DEADLINE_S = 20.0
+
+
+def spec_in(directory: Path) -> TierSpec:
+    return TierSpec(
+        tier_id="t" * 22,
+        secret="secret",
+        data_dir=str(directory / "data"),
+        run_dir=str(directory),
+        nodes=(NodeSpec(node_id=1, host="127.0.0.1", port=1),),
+        placement=(copies((1,)),),
+        controllers=copies((1,)),
+    )
+
+
+async def lead_and_stop(directory: Path) -> None:
+    actor = OffsetsPartition(spec_in(directory), 0, 0)
+    await actor.start()
+    deadline = time.monotonic() + DEADLINE_S
+    while not await actor.serves():
+        assert time.monotonic() < deadline, "never served"
+        await asyncio.sleep(0.005)
+    print(merged(await actor.metrics())["history_events_dropped", ()])
+    await actor.stop()
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(lead_and_stop(Path(sys.argv[1])))
