@@ -5,14 +5,18 @@ WITH lived AS (
 ), timed AS (
   SELECT *, CASE WHEN lag(kind) OVER w = 'member_joined' THEN at_ms - lag(at_ms) OVER w END AS lived_ms
   FROM lived WINDOW w AS (PARTITION BY group_id, client ORDER BY at_ms, kind)
+), told AS (
+  SELECT *, kind = 'member_expired'
+    AND cause IN ('rebalance timeout', 'did not rejoin in time', 'did not join in time',
+      'did not sync in time') AS missed FROM timed
 ), counted AS (
   SELECT date, group_id, client, count(*) FILTER (kind = 'member_joined') AS joined,
     count(*) FILTER (kind = 'member_left') AS "left", count(*) FILTER (kind = 'member_expired') AS expired,
     count(*) FILTER (kind = 'member_fenced') AS fenced,
     count(*) FILTER (kind <> 'member_joined' AND lived_ms < 600000) AS short_lives,
-    count(*) FILTER (kind = 'member_expired' AND cause <> 'session timeout') AS missed_rebalances,
-    arg_max(kind = 'member_expired' AND cause <> 'session timeout', struct_pack(at_ms, kind)) AS is_stuck
-  FROM timed GROUP BY ALL
+    count(*) FILTER (missed) AS missed_rebalances,
+    arg_max(missed, struct_pack(at_ms, kind)) AS is_stuck
+  FROM told GROUP BY ALL
 ), names AS (SELECT DISTINCT group_id, member_id, client FROM lived),
 triggered AS (
   SELECT date, group_id, coalesce(client, member_id) AS client, count(*) AS triggered

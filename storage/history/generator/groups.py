@@ -124,11 +124,14 @@ def restarting(of: World) -> Rows:
 def _going(spec: Spec, all_: Restarts) -> tuple[Int64s, dict[str, Column]]:
     """Causes, and how they show in the row of the member that goes."""
     random = np.random.default_rng([spec.seed, 2])
-    cause = np.where(random.random(all_.group.size) < 0.7, CAUSE["member left"], CAUSE["session timeout"])
-    cause = np.where(all_.planted == 1, CAUSE["rebalance timeout"], cause)
-    is_left = cause == CAUSE["member left"]
+    is_classic = all_.group % 2 == 0
+    silent = np.where(is_classic, CAUSE["session timed out"], CAUSE["session timeout"])
+    late = np.where(is_classic, CAUSE["did not rejoin in time"], CAUSE["rebalance timeout"])
+    is_late = all_.planted == 1
+    is_left = (random.random(all_.group.size) < 0.7) & ~is_late
+    cause = np.where(is_late, late, np.where(is_left, CAUSE["member left"], silent))
     kind = np.where(is_left, KIND["member_left"], KIND["member_expired"])
-    timeout = np.where(cause == CAUSE["session timeout"], 45_000, 300_000)
+    timeout = np.where(is_late, 300_000, 45_000)
     return cause, {
         "kind": kind,
         "reason": np.where(is_left, 0, NULL),

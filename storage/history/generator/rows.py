@@ -30,8 +30,12 @@ KINDS: Final = (
     "coordinator_lost",
     "coordinator_elected",
 )
-CAUSES: Final = ("member left", "session timeout", "member joined", "rebalance timeout", "another leads")
-RULES: Final = ("C21", "C18", "C11", "C16", "C30")
+CAUSES: Final = (
+    *("member left", "session timeout", "member joined", "rebalance timeout", "another leads"),
+    *("session timed out", "did not rejoin in time"),
+)
+"""As the coordinator says them; the last two are those of classic groups."""
+RULES: Final = ("M19", "M17", "M6", "M16", "", "C12", "C13")
 """Of the causes, each the row that decided."""
 REASONS: Final = ("the consumer is being closed", "rebalance failed: timeout")
 STATES: Final = ("Stable", "PreparingRebalance", "Empty")

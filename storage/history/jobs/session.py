@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,17 @@ MEMORY: Final = "2g"
 """Of the driver, which in local mode does all the work."""
 PARTITIONS: Final = 8
 """Of a shuffle, at most: adaptive execution joins small ones and splits what is skewed."""
+HOT_ONLY: Final = " ".join(
+    f"-XX:Tier4{name}={value}"
+    for name, value in {
+        "InvocationThreshold": 50_000,
+        "MinInvocationThreshold": 6_000,
+        "CompileThreshold": 150_000,
+        "BackEdgeThreshold": 400_000,
+    }.items()
+)
+"""Ten times the JVM's: most of a session's code runs too seldom to be worth its second compiler, which took a
+third of a start's CPU; what is hot for long still gets it."""
 JAVA_TIMEOUT_S: Final = 30
 
 
@@ -45,7 +57,7 @@ def session(master: str = MASTER, memory: str = MEMORY, *, progress: bool = Fals
         # Few cores: a collector that stops and is done costs less than one that works beside. Spark makes one
         # method of a stage, and one over many columns is so long that the JVM would only interpret it.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} -Duser.timezone=UTC"
-        " -XX:+UseParallelGC -XX:-DontCompileHugeMethods",
+        f" -XX:+UseParallelGC -XX:-DontCompileHugeMethods {HOT_ONLY}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(progress).lower(),
         "spark.log.level": "ERROR",
@@ -62,6 +74,7 @@ def session(master: str = MASTER, memory: str = MEMORY, *, progress: bool = Fals
     }
     if master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need what is installed beside us
     builder = SparkSession.builder.master(master).appName("groupd history")
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -1,13 +1,14 @@
 """A group's membership, replayed through assignors: what would have moved, and how evenly?
 
-The assignors are the caller's (`Replay`): nothing here knows them. All members are taken to subscribe to all
-topics that the group has owned, as history does not tell subscriptions.
+The assignors are the caller's (`Replay`): nothing here knows them. History does not tell subscriptions: all
+members are taken to subscribe to all topics that the group has owned. Of a group that has owned one topic
+only that is no guess; of any other the row says that it is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -27,8 +28,11 @@ WHAT_IF = Table(
         Column("uneven", "bigint", "The greatest difference of two members' partitions."),
         Column("members_max", "bigint", ""),
         Column("partitions", "bigint", ""),
+        Column("topics", "bigint", "That the group has owned partitions of."),
+        Column("assumes", "string", "What history does not tell, and was guessed; null: nothing."),
     ),
 )
+SAME_TOPICS: Final = "each member subscribes to all topics"
 
 
 class Assigned(NamedTuple):
@@ -101,7 +105,12 @@ def _replayed(
 ) -> list[dict[str, Any]]:
     """One group's days, on a worker."""
     counts = {each["topic"]: each["count"] for each in topics}
-    common = {"group_id": group_id, "partitions": sum(counts.values())}
+    common = {
+        "group_id": group_id,
+        "partitions": sum(counts.values()),
+        "topics": len(counts),
+        "assumes": SAME_TOPICS if len(counts) > 1 else None,
+    }
     return [
         {**day, **common, "assignor": assignor}
         for assignor in assignors

@@ -117,3 +117,4 @@ def test_the_sticky_assignor_moves_less(tables: dict[str, Any], planned: Plan) -
         assert row["sum(assignments)"] == planned.spec.groups * planned.spec.members + 2 * restarts
         assert row["max(uneven)"] <= 1
     assert 0 < sums["uniform"]["sum(moved)"] < sums["range"]["sum(moved)"]
+    assert tables["what_if"].where("topics <> 1 OR assumes IS NOT NULL").count() == 0
