@@ -18,7 +18,8 @@ from tests.simulation.plug_ins import LATE, UNFAIR_WAYS, fair
 from tests.simulation.run import World, run
 
 SEEDS_A_TEST = 30
-PLUG_IN_SEEDS = 60
+PLUG_IN_SEEDS_MAX = 400
+"""Few seeds have a plug-in assign, and which way it fails is theirs to draw."""
 RED_SEEDS: tuple[tuple[int, int | None], ...] = (
     (45, None),  # a sync that failed in the background was hidden by one in line that succeeded
     (38, None),  # a snapshot that could not be saved was acknowledged
@@ -77,10 +78,12 @@ def test_groups_of_another_size(replicas: int) -> None:
 
 def test_a_plug_in_that_assigns_fails_is_late_and_gives_what_cannot_be() -> None:
     """And every run ends well all the same."""
-    calls: Counter[str] = Counter()
-    for seed in range(PLUG_IN_SEEDS):
-        calls += run(seed).plug_in_calls
     expected = {way.__name__ for way in (fair, *UNFAIR_WAYS)} | {LATE}
+    calls: Counter[str] = Counter()
+    for seed in range(PLUG_IN_SEEDS_MAX):
+        calls += run(seed).plug_in_calls
+        if calls.keys() >= expected:
+            break
     assert calls.keys() == expected, f"{calls}: such a plug-in proves nothing"
 
 

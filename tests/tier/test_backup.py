@@ -20,7 +20,7 @@ from cluster.ports import free_ports
 from tests.tier.committer import Committer
 from tests.tier.conftest import DEADLINE_S, until
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.clients, pytest.mark.timeout(300)]
 
 GROUPS = 20
 TOPICS = {"orders": 7, "payments": 3}
