@@ -150,7 +150,6 @@ def test_offsets_groups_and_topics_live_on_in_a_tier_of_another_shape(
         old.run("backup", str(directory))
 
 
-@pytest.mark.slow
 def test_a_partition_without_a_leader_refuses_the_backup_and_leaves_nothing(
     old: Tier, tmp_path: Path
 ) -> None:
