@@ -171,6 +171,8 @@ class Crowd:
 
 def tier_flags(plan: Plan) -> tuple[str, ...]:
     settings = {
+        # A join that waits for others holds up whoever is behind it on the connection.
+        "group.rebalance.batch.max.ms": 0,
         "group.heartbeat.budget.per.second": plan.budget,
         "group.consumer.max.heartbeat.interval.ms": HIGHEST_INTERVAL_MS,
         "group.consumer.max.session.timeout.ms": SESSION_TIMEOUT_MS,
