@@ -85,8 +85,7 @@ class Tier:
     def processes(self) -> list[psutil.Process]:
         """The driver with all its children: actors and Ray."""
         pid = json.loads((self.data_dir / "tier.json").read_text())["running"]["pid"]
-        driver = psutil.Process(pid)
-        return [driver, *driver.children(recursive=True)]
+        return family(pid)
 
     def run(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
         """Run a `groupd` command on this tier; returns what it prints. RuntimeError unless its exit code
@@ -108,6 +107,12 @@ class Tier:
         if running.returncode not in fine:
             raise RuntimeError(f"{' '.join(arguments)} failed:\n{out}\n{words}")
         return out
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """A tier's driver with all its children: actors and Ray. Raises psutil.Error."""
+    driver = psutil.Process(pid)
+    return [driver, *driver.children(recursive=True)]
 
 
 def _interrupt(running: subprocess.Popen[str]) -> None:

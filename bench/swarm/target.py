@@ -56,7 +56,7 @@ def target(where: Where, command_config: Path | None) -> Iterator[Target]:
 
 def _of(data_dir: Path, command_config: Path | None) -> Target:
     """The tier that runs in a directory; in a Ray cluster of its own its processes may be anywhere."""
-    from bench.swarm.watch import family
+    from bench.throwaway import family
     from cluster.groups.properties import properties
 
     tier, running = require_running(data_dir)
@@ -64,7 +64,7 @@ def _of(data_dir: Path, command_config: Path | None) -> Target:
     return Target(
         properties(running.bootstrap, command_config),
         f"{_groupd()}, {len(tier.nodes)} node(s)",
-        None if pid is None else lambda: family(pid),
+        None if pid is None else lambda: [process.pid for process in family(pid)],
     )
 
 

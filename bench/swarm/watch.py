@@ -59,11 +59,6 @@ class Watch:
         self._file.flush()
 
 
-def family(pid: int) -> list[int]:
-    """A tier's driver with all its children: actors and Ray. Raises psutil.Error."""
-    return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-
-
 def _alive(pids: Sequence[int]) -> list[psutil.Process]:
     found = []
     for pid in pids:

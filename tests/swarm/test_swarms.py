@@ -15,7 +15,8 @@ from bench.swarm.comparison import Comparison
 from bench.swarm.report import report
 from bench.swarm.second import Second
 from bench.swarm.server import Need
-from bench.swarm.watch import Watch, family
+from bench.swarm.watch import Watch
+from bench.throwaway import family
 from tests.swarm.histories import RUN_ID, Story, World
 
 SERVERS = ("groupd-3", "kafka-3")
@@ -88,7 +89,7 @@ def test_a_watched_server_is_in_the_report(tmp_path: Path) -> None:
 
 
 def test_watching_a_process_writes_a_line_a_second(tmp_path: Path) -> None:
-    with Watch(tmp_path, lambda: family(os.getpid())) as watch:
+    with Watch(tmp_path, lambda: [process.pid for process in family(os.getpid())]) as watch:
         for at_s in (1.0, 2.0, 3.5):
             watch(SECOND._replace(at_s=at_s))
     needs = server.read(tmp_path)

@@ -60,7 +60,7 @@ def write(plan: Plan, folder: Folder) -> int:
 
 
 def _write(table: Any, sink: Any) -> None:
-    parquet.write(sink, parquet.apart(table), parquet.About(TIER_ID))
+    parquet.write(sink, parquet.apart(table).values(), parquet.About(TIER_ID))
 
 
 class _Texts:

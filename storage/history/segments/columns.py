@@ -190,9 +190,7 @@ def _moves(values: Sequence[Any]) -> pa.Array:
     offsets.append(len(flat))
     fields = list(kind.value_type)
     cells = list(chain.from_iterable(flat))
-    parts = [
-        _ARRAYS[_MOVE_TYPES[field.name]](cells[place :: len(fields)]) for place, field in enumerate(fields)
-    ]
+    parts = [_ARRAYS[str(field.type)](cells[place :: len(fields)]) for place, field in enumerate(fields)]
     structs = pa.StructArray.from_arrays(parts, fields=fields)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
 
@@ -201,7 +199,6 @@ def _of(kind: Any) -> Callable[[Sequence[Any]], pa.Array]:
     return lambda values: pa.array(values, kind)
 
 
-_MOVE_TYPES: Final = {"topic": "string", "partition": "int32", "from_member": "string", "to_member": "string"}
 _PLAIN: Final = {"string": pa.string(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64()}
 _ARRAYS: Final[dict[str, Callable[[Sequence[Any]], pa.Array]]] = {
     "string": _of(pa.string()),

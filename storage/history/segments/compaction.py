@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage.history.schema import BULK
 from storage.history.segments import parquet
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Found, Segment
@@ -100,8 +99,8 @@ def _row_groups(folder: Folder, parts: list[Segment], between: Callable[[], None
     for part in parts:
         with _opened(folder, part) as (file, _):
             for number in range(file.num_row_groups):
-                for table in parquet.apart(parquet.row_group(file, number)):
-                    gathered[table["kind"][0].as_py() in BULK].append(table)
+                for is_bulk, table in parquet.apart(parquet.row_group(file, number)).items():
+                    gathered[is_bulk].append(table)
                 between()
         for tables in gathered.values():
             if sum(table.num_rows for table in tables) >= parquet.ROW_GROUP_ROWS:

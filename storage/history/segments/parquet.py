@@ -71,11 +71,11 @@ def write(sink: Any, tables: Iterable[pa.Table], about: About) -> None:
             writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
 
 
-def apart(table: pa.Table) -> list[pa.Table]:
-    """The rows that are BULK apart from the others, each if there are any."""
+def apart(table: pa.Table) -> dict[bool, pa.Table]:
+    """By whether they are BULK: the rows that are, and the others, each if there are any."""
     is_bulk = pc.is_in(table["kind"], pa.array(BULK))
-    parts = [table.filter(pc.invert(is_bulk)), table.filter(is_bulk)]
-    return [part for part in parts if part.num_rows]
+    parts = {False: table.filter(pc.invert(is_bulk)), True: table.filter(is_bulk)}
+    return {bulk: part for bulk, part in parts.items() if part.num_rows}
 
 
 @contextmanager
