@@ -327,7 +327,8 @@ def on_join_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Re
         return NOTHING
     turn = Turn(state, now_ms)
     if group.state is STABLE:
-        _rebalance_for_changes(turn, group, Cause(f"{group.changes} joins and leaves, taken together"))
+        changes = "join or leave" if group.changes == 1 else "joins and leaves, taken together"
+        _rebalance_for_changes(turn, group, Cause(f"{group.changes} {changes}"))
         return turn.result()
     initial = group.initial_delay_ms > 0
     if initial and group.new_member_added and group.initial_remaining_ms > 0:
