@@ -21,6 +21,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from actors.protocol.java_hash import partition_for
 from actors.protocol.wire import compact_count, compact_string
 from bench.peers.consumer import CONSUMER_GROUP_HEARTBEAT, REBALANCE_TIMEOUT_MS, parse
 from bench.peers.lines import NOT_YET, RETRY_S, Address, Line, coordinators, open_all, request
@@ -31,11 +32,12 @@ TOPIC: Final = "idle"
 GOAL_BYTES: Final = 1_024
 IN_TIME_S: Final = 1.0
 """A heartbeat is in time if it is answered so soon after it was due."""
-JOINING_MAX: Final = 1_000
-"""Of members whose joins a connection has outstanding."""
+JOINING_MAX: Final = 20
+"""Of members whose joins a connection has outstanding: those that are due meanwhile wait for them."""
 BEATING_MAX: Final = 1_000
 SLOT_S: Final = 0.02
-LINES_A_NODE: Final = 4
+LINES_A_PARTITION: Final = 64
+"""A connection has one request served at a time, and a join is served once it is on disk."""
 COORDINATORS_ASKED_MAX: Final = 1_000
 HIGHEST_INTERVAL_MS: Final = 120_000
 SESSION_TIMEOUT_MS: Final = 3 * HIGHEST_INTERVAL_MS
@@ -114,6 +116,7 @@ class Crowd:
         self.members: list[Member] = []
         self.lost: Counter[int] = Counter()
         self.joined = asyncio.Event()
+        self.joined_members = 0
         self.lates_s: list[float] = []
         """Of heartbeats since `measure`."""
         self._next_slot = int(time.monotonic() / SLOT_S)
@@ -157,7 +160,9 @@ class Crowd:
         if answer.error:
             self.lost[answer.error] += 1
             return
-        if member.epoch != _JOIN_EPOCH:
+        if member.epoch == _JOIN_EPOCH:
+            self.joined_members += 1
+        else:
             self.lates_s.append(now_s - member.due_s)
         member.epoch, member.interval_s = answer.member_epoch, answer.interval_s
         if answer.assigned is not None:
@@ -246,15 +251,17 @@ async def _crowds(bootstrap: Address, plan: Plan) -> list[Crowd]:
     found: dict[str, Address] = {}
     for first in range(0, len(group_ids), COORDINATORS_ASKED_MAX):
         found |= await coordinators(bootstrap, group_ids[first : first + COORDINATORS_ASKED_MAX])
-    ports: dict[Address, list[str]] = {}
+    # A connection for groups of one offsets partition each, as those of real clients are for one group.
+    places: dict[tuple[Address, int], list[str]] = {}
     for group_id, address in found.items():
-        ports.setdefault(address, []).append(group_id)
-    lines = await open_all([address for address in ports for _ in range(LINES_A_NODE)])
-    crowds = []
-    for number, line in enumerate(lines):
-        mine = ports[line.address][number % LINES_A_NODE :: LINES_A_NODE]
-        crowds.append(Crowd(line, mine, plan.group_size))
-    return crowds
+        places.setdefault((address, partition_for(group_id, plan.partitions)), []).append(group_id)
+    shares = [
+        (address, mine[number::LINES_A_PARTITION])
+        for (address, _), mine in places.items()
+        for number in range(min(LINES_A_PARTITION, len(mine)))
+    ]
+    lines = await open_all([address for address, _ in shares])
+    return [Crowd(line, mine, plan.group_size) for line, (_, mine) in zip(lines, shares, strict=True)]
 
 
 async def _until_joined(
@@ -264,7 +271,7 @@ async def _until_joined(
         done, _ = await asyncio.wait(tasks, timeout=5.0, return_when=asyncio.FIRST_EXCEPTION)
         for task in done:
             task.result()
-        say(f"{sum(len(crowd.members) for crowd in crowds):,} of {plan.members:,} members have joined")
+        say(f"{sum(crowd.joined_members for crowd in crowds):,} of {plan.members:,} members have joined")
 
 
 def _cpu_s(tier: Tier) -> float:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from typing import Final
 
 import uvloop
@@ -23,7 +22,8 @@ from cluster.wire import parse_answer, request_frame
 GROUPS: Final = 1_000
 MEMBERS_EACH: Final = 100
 OFFSETS_EACH: Final = 1_000
-OUTSTANDING_MAX: Final = 64
+CONNECTIONS: Final = 64
+"""To each node."""
 JOINED: Final = "memory-joined"
 COMMITTED: Final = "memory-committed"
 
@@ -109,21 +109,22 @@ async def _send(
     frames: Iterator[tuple[str, bytes]],
     error_of: Callable[[bytes], int],
 ) -> None:
-    """All of them over one connection to each node, a few outstanding."""
+    """All of them, each when the one before it on its connection has been answered: servers take one request
+    of a connection at a time, so that only many connections share a write to disk."""
     found = await coordinators(peer.bootstrap[0], group_ids)
-    lines = {address: await Line.open(address) for address in peer.bootstrap}
 
-    async def served(group_id: str, frame: bytes) -> None:
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            while (error := error_of(await lines[found[group_id]].ask(frame))) in NOT_YET:
-                await asyncio.sleep(RETRY_S)
-                found.update(await coordinators(peer.bootstrap[0], [group_id]))
-        if error:
-            raise Failed(f"{group_id}: error {error}")
+    async def send_some() -> None:
+        lines = {address: await Line.open(address) for address in peer.bootstrap}
+        try:
+            for group_id, frame in frames:
+                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                    while (error := error_of(await lines[found[group_id]].ask(frame))) in NOT_YET:
+                        await asyncio.sleep(RETRY_S)
+                        found.update(await coordinators(peer.bootstrap[0], [group_id]))
+                if error:
+                    raise Failed(f"{group_id}: error {error}")
+        finally:
+            for line in lines.values():
+                line.close()
 
-    try:
-        while some := list(islice(frames, OUTSTANDING_MAX)):
-            await asyncio.gather(*(served(*each) for each in some))
-    finally:
-        for line in lines.values():
-            line.close()
+    await asyncio.gather(*(send_some() for _ in range(CONNECTIONS)))
