@@ -1,0 +1,36 @@
+"""The same answers from the tables that the Spark jobs make."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+from storage.history.jobs.invariants import COMMIT_REGRESSED
+from tests.history.real_run.answers import Back, Trigger
+
+
+class SparkAnswers(NamedTuple):
+    """By group, where there is more than one."""
+
+    triggers: dict[str, list[Trigger]]
+    unowned_ms: dict[str, int]
+    """Summed over partitions, at most."""
+    back: set[Back]
+    broken: list[Any]
+    """Rows of all other invariants."""
+
+
+def spark_answers(tables: dict[str, Any]) -> SparkAnswers:
+    triggers = defaultdict(list)
+    unowned_ms: dict[str, int] = defaultdict(int)
+    for row in tables["rebalances"].orderBy("group_id", "began_ms").collect():
+        triggers[row["group_id"]].append(Trigger(row["began_ms"], row["member_id"], row["cause"]))
+        unowned_ms[row["group_id"]] += row["unowned_partition_ms"] or 0
+    broken = tables["invariants"].collect()
+    back = {
+        Back(*(row[name] for name in ("group_id", "topic", "partition", "before", "after")))
+        for row in broken
+        if row["rule"] == COMMIT_REGRESSED
+    }
+    others = [row for row in broken if row["rule"] != COMMIT_REGRESSED]
+    return SparkAnswers(dict(triggers), dict(unowned_ms), back, others)
