@@ -5,12 +5,13 @@ swarm = "chaos"            # a scenario of `groupd swarm`, or a file beside this
 minutes = 5                # of the whole run; or kills = 1000; with both it ends when both are reached
 [faults]                   # how often in each round; without this table each kind once
 kill-leader = 2
+others = 1                 # each kind that is not named here; without it: none
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,6 +22,7 @@ from bench.swarm.scenario_errors import BadScenario
 
 SCENARIOS: Final = Path(__file__).with_name("scenarios")
 SUFFIX: Final = ".toml"
+OTHERS: Final = "others"
 
 
 def _span(said: Any) -> Any:
@@ -82,7 +84,7 @@ def names() -> list[str]:
     return sorted(path.stem for path in SCENARIOS.glob(f"*{SUFFIX}"))
 
 
-def load(name_or_path: str, kinds: Iterable[str]) -> Scenario:
+def load(name_or_path: str, kinds: Collection[str]) -> Scenario:
     """A ready one, or a file's; `kinds` are the faults that there are. Raises BadScenario."""
     path = Path(name_or_path)
     if path.suffix != SUFFIX and len(path.parts) == 1:
@@ -98,7 +100,7 @@ def load(name_or_path: str, kinds: Iterable[str]) -> Scenario:
     return scenario.model_copy(update={"swarm": str(beside)}) if beside.is_file() else scenario
 
 
-def parse(text: str, file: str, kinds: Iterable[str]) -> Scenario:
+def parse(text: str, file: str, kinds: Collection[str]) -> Scenario:
     """What a file's text says. Raises BadScenario."""
     try:
         said = tomllib.loads(text)
@@ -107,9 +109,16 @@ def parse(text: str, file: str, kinds: Iterable[str]) -> Scenario:
         raise BadScenario(scenario_errors.no_toml(file, str(error))) from None
     except ValidationError as error:
         raise BadScenario(scenario_errors.words(file, text, said, error, {(): Scenario})) from None
-    for kind in scenario.faults or ():
+    if scenario.faults is None:
+        return scenario
+    for kind in scenario.faults.keys() - {OTHERS}:
         if kind not in kinds:
             line = toml_lines.line_of(toml_lines.lines(text), ("faults", kind))
-            hint = scenario_errors.hint(kind, sorted(kinds))
+            hint = scenario_errors.hint(kind, [OTHERS, *sorted(kinds)])
             raise BadScenario(f"{file}:{line}: faults.{kind}: there is no such fault; {hint}")
-    return scenario
+    return scenario.model_copy(update={"faults": _spelled_out(scenario.faults, kinds)})
+
+
+def _spelled_out(faults: dict[str, int], kinds: Collection[str]) -> dict[str, int]:
+    named = {kind: count for kind, count in faults.items() if kind != OTHERS}
+    return dict.fromkeys(kinds, faults.get(OTHERS, 0)) | named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
 from actors.logs import LogFile
@@ -47,3 +48,22 @@ def test_what_is_no_text_is_written_escaped(tmp_path: Path) -> None:
     log.close()
 
     assert (tmp_path / "actor.log").read_text().endswith("lone surrogate \\ud800\n")
+
+
+def test_lines_are_written_soon_and_a_warning_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "actor.log"
+    log = LogFile(path, 10_000, 2)
+
+    log.emit(_record("first", 1_700_000_000.0))
+    deadline_s = time.monotonic() + 10
+    while "first" not in path.read_text():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+    log.emit(_record("second", 1_700_000_000.0))
+    warning = _record("third", 1_700_000_000.0)
+    warning.levelno = logging.WARNING
+    log.emit(warning)
+
+    told = [line.rsplit(" ", 1)[1] for line in path.read_text().splitlines()]
+    log.close()
+    assert told == ["first", "second", "third"]

@@ -43,6 +43,14 @@ def test_every_round_has_each_kind_as_often_as_the_scenario_says() -> None:
     assert [step.number for step in first(12)] == list(range(12))
 
 
+def test_all_kinds_that_are_not_named_are_the_others() -> None:
+    text = HEAD + "minutes = 5\n[faults]\nkill-all = 4\nothers = 2\n"
+    mixed = scenarios.parse(text, "mixed.toml", REACHES)
+    times = dict.fromkeys(REACHES, 2) | {"kill-all": 4}
+    met = Counter(step.kinds[0] for step in first(sum(times.values()), scenario=mixed))
+    assert met == times
+
+
 def test_a_scenario_without_kinds_has_all_that_there_are() -> None:
     everything = scenarios.parse(HEAD + "minutes = 5\n", "all.toml", REACHES)
     assert Counter(step.kinds[0] for step in first(6, scenario=everything)) == dict.fromkeys(REACHES, 2)
@@ -70,12 +78,10 @@ def test_the_ready_scenarios_name_faults_and_swarms_that_there_are(name: str) ->
     assert swarms.load(scenario.swarm).plan(seed=1).members
 
 
-def test_the_long_run_meets_every_kind_that_a_tier_of_its_own_can_have() -> None:
+def test_the_long_run_meets_every_kind() -> None:
     faults = scenarios.load("long", KINDS).faults
     assert faults is not None
-    assert {kind for kind, times in faults.items() if times} == {
-        name for name, kind in KINDS.items() if "ray-nodes" not in kind.needs
-    }
+    assert [kind for kind in KINDS if not faults[kind]] == []
 
 
 @pytest.mark.parametrize(
