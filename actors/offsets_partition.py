@@ -95,6 +95,7 @@ class OffsetsPartition(StateSource):
         new_link: Callable[..., Link] = Link,
         new_id: Callable[[], str] = _new_id,
     ) -> None:
+        self._unwrap("on_frame", "on_relay", "_relay", "_release", "_on_events", "_on_turn")
         self._spec = spec
         self._partition = partition
         self._gate = Gate(spec.broker)
