@@ -101,7 +101,7 @@ class OffsetsPartition(StateSource):
         self._gate = Gate(spec.broker)
         self._sasl = Sasl(spec.broker)
         self._image = MetadataImage(cluster_id=spec.tier_id, offsets_leaders=(-1,) * spec.offsets_partitions)
-        self._host = new_host(
+        host = self._host = new_host(
             spec,
             partition_group(partition),
             replica_id,
@@ -111,7 +111,6 @@ class OffsetsPartition(StateSource):
             on_events=self._on_events,
             on_turn=self._on_turn,
         )
-        host = self._host
         self._packing = PackingThread()
         self._server = GroupServer(
             host.replica, partition, spec.offsets_partitions, host.now_ms, self._gate, self._packing.pack

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 
 from actors.logs import LogFile
+from tests.history.segments.making import eventually
 
 
 def _record(message: str, created_s: float) -> logging.LogRecord:
@@ -55,10 +55,7 @@ def test_lines_are_written_soon_and_a_warning_at_once(tmp_path: Path) -> None:
     log = LogFile(path, 10_000, 2)
 
     log.emit(_record("first", 1_700_000_000.0))
-    deadline_s = time.monotonic() + 10
-    while "first" not in path.read_text():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
+    eventually(lambda: "first" in path.read_text(), "the first line is written")
     log.emit(_record("second", 1_700_000_000.0))
     warning = _record("third", 1_700_000_000.0)
     warning.levelno = logging.WARNING
