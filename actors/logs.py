@@ -84,9 +84,9 @@ class LogFile(RotatingFileHandler):
     def _write(self) -> None:
         if self._lines and self.stream is not None:
             lines, self._lines = self._lines, []
-            self.stream.buffer.write(b"".join(lines))
             self._written_bytes += self._unwritten_bytes
             self._unwritten_bytes = 0
+            self.stream.buffer.write(b"".join(lines))
             self.stream.flush()
 
     def _write_now_and_then(self) -> None:

@@ -111,10 +111,11 @@ def parse(text: str, file: str, kinds: Collection[str]) -> Scenario:
         raise BadScenario(scenario_errors.words(file, text, said, error, {(): Scenario})) from None
     if scenario.faults is None:
         return scenario
-    for kind in scenario.faults.keys() - {OTHERS}:
-        if kind not in kinds:
+    allowed = [OTHERS, *sorted(kinds)]
+    for kind in scenario.faults:
+        if kind not in allowed:
             line = toml_lines.line_of(toml_lines.lines(text), ("faults", kind))
-            hint = scenario_errors.hint(kind, [OTHERS, *sorted(kinds)])
+            hint = scenario_errors.hint(kind, allowed)
             raise BadScenario(f"{file}:{line}: faults.{kind}: there is no such fault; {hint}")
     return scenario.model_copy(update={"faults": _spelled_out(scenario.faults, kinds)})
 

@@ -14,21 +14,9 @@ import uvloop
 
 from actors.metrics.numbers import merged
 from actors.offsets_partition import OffsetsPartition
-from actors.spec import NodeSpec, TierSpec, copies
+from tests.actors.specs import spec_in
 
 DEADLINE_S = 20.0
-
-
-def spec_in(directory: Path) -> TierSpec:
-    return TierSpec(
-        tier_id="t" * 22,
-        secret="secret",
-        data_dir=str(directory / "data"),
-        run_dir=str(directory),
-        nodes=(NodeSpec(node_id=1, host="127.0.0.1", port=1),),
-        placement=(copies((1,)),),
-        controllers=copies((1,)),
-    )
 
 
 async def lead_and_stop(directory: Path) -> None:

@@ -13,11 +13,12 @@ import pytest
 import uvloop
 
 from actors.replica_host import ReplicaHost
-from actors.spec import NodeSpec, TierSpec, copies
+from actors.spec import TierSpec
 from storage.members import Member
 from storage.messages import APPEND, PRE_VOTE, VOTE, Append
 from storage.skeleton import Node
 from storage.transport import LinkIdentity, PeerTransport
+from tests.actors.specs import spec_in
 from tests.coordinator.shards import new_shard
 from tests.replica.alone import TYPES
 
@@ -56,19 +57,6 @@ class ScriptedLeader:
         return sum(message[0] in (PRE_VOTE, VOTE) for message in self.heard)
 
 
-def spec_in(directory: Path) -> TierSpec:
-    nodes = tuple(NodeSpec(node_id=number, host="127.0.0.1", port=number) for number in (1, 2, 3))
-    return TierSpec(
-        tier_id="t" * 22,
-        secret="secret",
-        data_dir=str(directory / "data"),
-        run_dir=str(directory),
-        nodes=nodes,
-        placement=(copies((1, 2, 3)),),
-        controllers=copies((1, 2, 3)),
-    )
-
-
 async def until(holds: Callable[[], Any]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not holds():
@@ -81,7 +69,7 @@ def test_who_was_held_up_hears_its_leader_before_it_campaigns(tmp_path: Path, fa
     """A follower's loop is blocked until its election is long due; a heartbeat came meanwhile."""
 
     async def story() -> None:
-        spec = spec_in(tmp_path)
+        spec = spec_in(tmp_path, nodes=3)
         host = ReplicaHost(
             spec,
             GROUP,

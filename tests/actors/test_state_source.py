@@ -15,8 +15,8 @@ from actors.contract import Request
 from actors.coordinator.records import OFFSET_COMMIT
 from actors.coordinator.restore import RESTORE, RestoreRequest
 from actors.replica_host import ReplicaHost
-from actors.spec import NodeSpec, TierSpec, copies
 from actors.state_source import PIECE_BYTES_MAX, StateSource
+from tests.actors.specs import spec_in
 from tests.coordinator.shards import new_shard
 from tests.replica.alone import TYPES
 
@@ -28,15 +28,7 @@ class Source(StateSource):
     """An actor with one replica, alone in its group, and no clients."""
 
     def __init__(self, directory: Path) -> None:
-        spec = TierSpec(
-            tier_id="t" * 22,
-            secret="secret",
-            data_dir=str(directory / "data"),
-            run_dir=str(directory),
-            nodes=(NodeSpec(node_id=1, host="127.0.0.1", port=1),),
-            placement=(copies((1,)),),
-            controllers=copies((1,)),
-        )
+        spec = spec_in(directory)
         self.answers: list[Any] = []
         self._host = ReplicaHost(
             spec,

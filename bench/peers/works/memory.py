@@ -52,19 +52,24 @@ def scenarios(options: Options) -> list[Scenario]:
 
 def _measure(groups: int, peer: Peer) -> Sample:
     peer.needs_groups()
-    first, rest = range(groups // 5), range(groups // 5, groups)
     with on_its_own(peer) as own:
         own.version(CONSUMER_GROUP_HEARTBEAT, 1)
         topics.create(own, {JOINED: MEMBERS_EACH, COMMITTED: OFFSETS_EACH})
         own.wait_until_ready()
-        grown = {}
-        for work, each in ((_join, MEMBERS_EACH), (_commit, OFFSETS_EACH)):
-            work(first, own)
-            before = _live_bytes(own)
-            work(rest, own)
-            grown[work] = (_live_bytes(own) - before) / (len(rest) * each * own.copies)
-    figures = {"a member:bytes": grown[_join], "an offset:bytes": grown[_commit]}
+        figures = {
+            "a member:bytes": _growth(_join, groups, MEMBERS_EACH, own),
+            "an offset:bytes": _growth(_commit, groups, OFFSETS_EACH, own),
+        }
     return Sample(figures=figures, requests=groups * (MEMBERS_EACH + 1))
+
+
+def _growth(work: Callable[[range, Peer], None], groups: int, each: int, peer: Peer) -> float:
+    """Bytes of each thing of all groups but the first, in each copy."""
+    first, rest = range(groups // 5), range(groups // 5, groups)
+    work(first, peer)
+    before = _live_bytes(peer)
+    work(rest, peer)
+    return (_live_bytes(peer) - before) / (len(rest) * each * peer.copies)
 
 
 def _live_bytes(peer: Peer) -> int:
