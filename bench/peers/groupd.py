@@ -22,6 +22,8 @@ LAG_MAX: Final = 100
 
 class _Groupd(Peer):
     nodes: ClassVar[int]
+    settle_s: ClassVar[float] = 35.0
+    """A leader writes a file of history every 30 s."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)

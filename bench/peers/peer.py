@@ -56,6 +56,8 @@ class Peer(ABC):
     session_timeout_ms: ClassVar[int] = 7_200_000
     """Theirs: nobody beats for those that no load drives at the moment."""
     settings: ClassVar[Mapping[str, str]] = SETTINGS
+    settle_s: ClassVar[float] = 0.0
+    """Until what it writes behind is written."""
 
     def __init__(self, options: Options) -> None:
         self.options = options

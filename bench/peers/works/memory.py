@@ -28,8 +28,6 @@ MEMBERS_EACH: Final = 100
 OFFSETS_EACH: Final = 1_000
 CONNECTIONS: Final = 64
 """To each node."""
-SETTLE_S: Final = 35.0
-"""Our leaders write a file of history every 30 s."""
 JOINED: Final = "memory-joined"
 COMMITTED: Final = "memory-committed"
 
@@ -67,14 +65,13 @@ def _growth(work: Callable[[range, Peer], None], groups: int, each: int, peer: P
     """Bytes of each thing of all groups but the first, in each copy."""
     first, rest = range(groups // 5), range(groups // 5, groups)
     work(first, peer)
-    before = _live_bytes(peer)
+    before = _settled_bytes(peer)
     work(rest, peer)
-    return (_live_bytes(peer) - before) / (len(rest) * each * peer.copies)
+    return (_settled_bytes(peer) - before) / (len(rest) * each * peer.copies)
 
 
-def _live_bytes(peer: Peer) -> int:
-    """When what is only on its way to disk is there."""
-    time.sleep(SETTLE_S)
+def _settled_bytes(peer: Peer) -> int:
+    time.sleep(peer.settle_s)
     return peer.live_bytes()
 
 
