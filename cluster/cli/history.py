@@ -185,7 +185,7 @@ def _spark(
     """A session and the folder; what the user can mend is one line. `check` comes before Spark's start, which
     takes seconds, and may raise NothingRecorded."""
     from storage.history.jobs.run import NothingRecorded
-    from storage.history.jobs.session import SparkMissing, session
+    from storage.history.jobs.session import SparkMissing, require_connector, session
     from storage.history.segments.folder import Folder, FolderError
 
     with errors():
@@ -195,6 +195,7 @@ def _spark(
                 raise NothingRecorded(f"nothing recorded in {folder.url}")
             check(folder)
             with session(master, memory, progress=typer.get_text_stream("stderr").isatty()) as spark:
+                require_connector(spark, folder.url)
                 yield spark, folder
         except (SparkMissing, NothingRecorded, FolderError) as error:
             fail(str(error))

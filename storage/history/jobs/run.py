@@ -135,13 +135,20 @@ class Store:
             if day in there:
                 self._remove(f"{table.name}/{day}")
             if day in made_:
-                self._fs.mv(
-                    f"{self._root}/{staging}/{day}", f"{self._root}/{table.name}/{day}", recursive=True
-                )
+                self._move(f"{staging}/{day}", f"{table.name}/{day}")
+
+    def _move(self, name: str, to: str) -> None:
+        """File by file: an object store has nothing else."""
+        self._fs.makedirs(f"{self._root}/{to}", exist_ok=True)
+        for path in self._fs.find(f"{self._root}/{name}"):
+            self._fs.mv(path, f"{self._root}/{to}/{path.rsplit('/', 1)[-1]}")
 
     def _ls(self, name: str) -> list[Any]:
         self._fs.invalidate_cache()
-        return list(self._fs.ls(f"{self._root}/{name}", detail=False))
+        try:
+            return list(self._fs.ls(f"{self._root}/{name}", detail=False))
+        except FileNotFoundError:  # an object store has no empty directories
+            return []
 
     def _remove(self, name: str) -> None:
         if self._fs.exists(f"{self._root}/{name}"):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,10 +36,12 @@ HOT_ONLY: Final = " ".join(
 """Ten times the JVM's: most of a session's code runs too seldom to be worth its second compiler, which took a
 third of a start's CPU; what is hot for long still gets it."""
 JAVA_TIMEOUT_S: Final = 30
+CONNECTORS: Final = {"s3": "hadoop-aws", "s3a": "hadoop-aws", "abfs": "hadoop-azure"}
+"""Of Hadoop, by what a URL begins with."""
 
 
 class SparkMissing(Exception):
-    """Spark cannot run here; says what to install."""
+    """Spark cannot run here, or not on that folder; says what to install."""
 
 
 @contextmanager
@@ -71,6 +73,7 @@ def session(master: str = MASTER, memory: str = MEMORY, *, progress: bool = Fals
         # What is written is moved into its place as a whole afterwards (`run.Store`).
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",  # fsspec's name of it
     }
     if master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
@@ -104,6 +107,24 @@ def require_java() -> None:
     if found is None or int(found[1]) < JAVA_MIN:
         version = "of an unknown version" if found is None else found[1]
         raise SparkMissing(f"Spark needs Java {JAVA_MIN}, and {java} is {version}: {install}")
+
+
+def require_connector(spark: SparkSession, url: str) -> None:
+    """Raises SparkMissing unless Spark, too, has a way to where fsspec has one."""
+    from py4j.protocol import Py4JJavaError
+
+    hadoop: Any = spark.sparkContext._jvm.org.apache.hadoop
+    try:
+        hadoop.fs.Path(url).getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    except Py4JJavaError as error:
+        scheme = url.partition("://")[0]
+        connector = (
+            f"org.apache.hadoop:{CONNECTORS.get(scheme, '...')}:{hadoop.util.VersionInfo.getVersion()}"
+        )
+        raise SparkMissing(
+            f"Spark has no way to {scheme}:// ({error.java_exception.getMessage()}); have it load one:"
+            f" PYSPARK_SUBMIT_ARGS='--packages {connector} pyspark-shell'"
+        ) from None
 
 
 @contextmanager

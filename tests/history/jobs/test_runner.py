@@ -11,6 +11,7 @@ import pytest
 from storage.history.generator.plan import Plan
 from storage.history.jobs.events import Period, events, look
 from storage.history.jobs.run import NothingRecorded, Store, run
+from storage.history.jobs.session import SparkMissing, require_connector
 from storage.history.jobs.stream import follow
 from storage.history.jobs.tables import JOBS
 from storage.history.segments.folder import Folder
@@ -90,3 +91,9 @@ def test_segments_one_after_the_other_leave_what_all_at_once_do(
     count = len(told)
     follow(spark, grown, every_s=None, say=told.append).awaitTermination()
     assert len(told) == count
+
+
+def test_where_only_fsspec_can_read_the_missing_connector_is_named(spark: Any, folder: Folder) -> None:
+    require_connector(spark, folder.url)
+    with pytest.raises(SparkMissing, match=r"no way to s3://.*org\.apache\.hadoop:hadoop-aws:\d"):
+        require_connector(spark, "s3://bucket/tier")
