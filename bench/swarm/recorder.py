@@ -24,6 +24,11 @@ TURNS_MAX: Final = 200_000
 """Kept for one second's pulse."""
 
 
+def file_name(worker: int) -> str:
+    """Of a process' record, in the run's directory."""
+    return f"worker-{worker}{SUFFIX}"
+
+
 class KafkaError(Exception):
     """An answer with an error code; its text is what locust groups failures by."""
 
@@ -33,7 +38,7 @@ class Recorder:
 
     def __init__(self, directory: Path, worker: int, run_id: str, fire: Fire) -> None:
         self.fire = fire
-        self._writer: CallWriter | None = CallWriter(directory / f"worker-{worker}{SUFFIX}", run_id)
+        self._writer: CallWriter | None = CallWriter(directory / file_name(worker), run_id)
         self._on_their_way: dict[int, Call] = {}
         self._errors: dict[int, KafkaError] = {}
         self._next = 0

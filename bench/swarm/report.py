@@ -20,6 +20,7 @@ from bench.swarm import sections, server
 from bench.swarm.counting import figures_of
 from bench.swarm.figures import Figures
 from bench.swarm.page import Headline, Section, page
+from bench.swarm.recorder import file_name
 from bench.swarm.results import plain
 from storage.history.call_files import SUFFIX, UnreadableFile, read_history
 from storage.history.calls import History
@@ -73,6 +74,7 @@ def report(
     `console` is where progress shows; `more` adds to the page. Raises NothingToReport, OSError.
     """
     run = read_run(directory)
+    _require_all(directory, run)
     with _progress(directory, console) as progress, _without_collector():
         history = _read(directory, progress)
         progress.says("counting")
@@ -103,6 +105,16 @@ def read_run(directory: Path) -> dict[str, Any]:
     except ValueError:
         return {}
     return run if isinstance(run, dict) else {}
+
+
+def _require_all(directory: Path, run: Mapping[str, Any]) -> None:
+    """Raises NothingToReport if a process of a run that ended well kept its record on another machine."""
+    if not run.get("is_finished"):
+        return
+    names = (file_name(worker) for worker in range(int(run.get("processes") or 0)))
+    missing = [name for name in names if not (directory / name).exists()]
+    if missing:
+        raise NothingToReport(f"{', '.join(missing)}: not in {directory}; copy it from the worker's machine")
 
 
 def machine() -> str:

@@ -166,6 +166,15 @@ def test_directory_without_rows_is_nothing_to_report(tmp_path: Path) -> None:
         report(tmp_path)
 
 
+def test_record_that_is_still_on_another_machine_is_asked_for(tmp_path: Path) -> None:
+    """A judge without it would see offsets that nobody committed."""
+    run_in(tmp_path, processes=2)
+    assert report(tmp_path).is_fine
+    (tmp_path / "worker-1.calls").unlink()
+    with pytest.raises(NothingToReport, match=r"worker-1\.calls: not in .*; copy it"):
+        report(tmp_path)
+
+
 def test_broken_promise_leads_the_page_with_its_story(tmp_path: Path) -> None:
     story = Story(World(members=2, seconds=46))
     at_us = story.end_us - 1_000
