@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from actors.collector import keep_collections_short
 from actors.coordinator.events import CLASSIC, Commits, MemberJoined, RebalanceEnded, StateChanged
 from actors.history_writer import HistoryWriter
 from actors.spec import HistorySettings
@@ -139,6 +140,7 @@ def _directory() -> Iterator[Path]:
 
 
 def _run(plan: Plan, is_kept: bool) -> Cost:
+    keep_collections_short()  # as leaders do
     with _directory() as directory:
         settings = HistorySettings(history_dir=str(directory), history_enable=is_kept)
         kept = HistoryWriter(settings, "", "bench", PARTITION, NODE)
