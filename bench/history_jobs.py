@@ -156,10 +156,12 @@ def one(engine: str, history: Path, out: Path, cores: int, memory: str) -> float
     from storage.history.jobs.session import session
 
     spec = Spec(seed=1, events=0, days=PERIOD_DAYS)
-    with session(f"local[{cores}]", memory) as spark:
+    folder = Folder(str(history))
+    size_bytes = sum(each.size_bytes for each in folder.segments().found)
+    with session(f"local[{cores}]", memory, size_bytes=size_bytes) as spark:
         started = time.perf_counter()
         period = Period(spec.first_date, spec.date(spec.first_ms + PERIOD_DAYS * DAY_MS - 1))
-        run(spark, Folder(str(history)), period, say=lambda _: None)
+        run(spark, folder, period, say=lambda _: None)
         return time.perf_counter() - started
 
 

@@ -191,10 +191,12 @@ def _spark(
     with errors():
         try:
             folder = Folder(_url(history, data_dir))
-            if not folder.segments().found:
+            size_bytes = sum(each.size_bytes for each in folder.segments().found)
+            if not size_bytes:
                 raise NothingRecorded(f"nothing recorded in {folder.url}")
             check(folder)
-            with session(master, memory, progress=typer.get_text_stream("stderr").isatty()) as spark:
+            progress = typer.get_text_stream("stderr").isatty()
+            with session(master, memory, size_bytes=size_bytes, progress=progress) as spark:
                 require_connector(spark, folder.url)
                 yield spark, folder
         except (SparkMissing, NothingRecorded, FolderError) as error:

@@ -24,6 +24,9 @@ MEMORY: Final = "2g"
 """Of the driver, which in local mode does all the work."""
 PARTITIONS: Final = 8
 """Of a shuffle, at most: adaptive execution joins small ones and splits what is skewed."""
+LITTLE_BYTES: Final = 256 * 1024 * 1024
+"""Of segments: some 20 million events, read and done before the JVM's second compiler has earned its keep."""
+FAST_START: Final = "-XX:TieredStopAtLevel=1"
 HOT_ONLY: Final = " ".join(
     f"-XX:Tier4{name}={value}"
     for name, value in {
@@ -33,8 +36,9 @@ HOT_ONLY: Final = " ".join(
         "BackEdgeThreshold": 400_000,
     }.items()
 )
-"""Ten times the JVM's: most of a session's code runs too seldom to be worth its second compiler, which took a
-third of a start's CPU; what is hot for long still gets it."""
+"""Ten times the JVM's: most of a session's code runs too seldom to be worth its second compiler; what is hot
+for long still gets it. Spark makes one method of a stage, and one over many columns is so long that the JVM
+would only interpret it, unless told (-DontCompileHugeMethods)."""
 JAVA_TIMEOUT_S: Final = 30
 CONNECTORS: Final = {"s3": "hadoop-aws", "s3a": "hadoop-aws", "abfs": "hadoop-azure"}
 """Of Hadoop, by what a URL begins with."""
@@ -45,21 +49,24 @@ class SparkMissing(Exception):
 
 
 @contextmanager
-def session(master: str = MASTER, memory: str = MEMORY, *, progress: bool = False) -> Iterator[SparkSession]:
-    """Raises SparkMissing. `progress`: a bar on standard error for what takes long."""
+def session(
+    master: str = MASTER, memory: str = MEMORY, *, size_bytes: int = 0, progress: bool = False
+) -> Iterator[SparkSession]:
+    """Raises SparkMissing. `size_bytes`: of the segments there are; `progress`: a bar on standard error for
+    what takes long."""
     require_java()
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise SparkMissing("PySpark is not installed: pip install 'groupd[spark]'") from None
+    compiler = FAST_START if size_bytes < LITTLE_BYTES else HOT_ONLY
     log4j = Path(__file__).with_name("log4j2.properties")
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.bindAddress": "127.0.0.1" if master.startswith("local") else "0.0.0.0",  # noqa: S104
-        # Few cores: a collector that stops and is done costs less than one that works beside. Spark makes one
-        # method of a stage, and one over many columns is so long that the JVM would only interpret it.
+        # Few cores: a collector that stops and is done costs less than one that works beside.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} -Duser.timezone=UTC"
-        f" -XX:+UseParallelGC -XX:-DontCompileHugeMethods {HOT_ONLY}",
+        f" -XX:+UseParallelGC -XX:-DontCompileHugeMethods {compiler}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(progress).lower(),
         "spark.log.level": "ERROR",
