@@ -87,7 +87,7 @@ def jobs(
     A second run of the same period leaves the same. What the columns mean is in
     storage/history/jobs/TABLES.md.
     """
-    with _spark(history, data_dir, master, memory) as (spark, folder):
+    with _spark(history, data_dir, master, memory, goes_on=follow) as (spark, folder):
         from storage.history.jobs.run import run
         from storage.history.jobs.stream import follow as follow_segments
 
@@ -181,11 +181,13 @@ def _spark(
     master: str,
     memory: str,
     check: Callable[[Folder], None] = lambda _: None,
+    *,
+    goes_on: bool = False,
 ) -> Iterator[tuple[SparkSession, Folder]]:
     """A session and the folder; what the user can mend is one line. `check` comes before Spark's start, which
-    takes seconds, and may raise NothingRecorded."""
+    takes seconds, and may raise NothingRecorded. `goes_on`: the session will have much to do in the end."""
     from storage.history.jobs.run import NothingRecorded
-    from storage.history.jobs.session import SparkMissing, require_connector, session
+    from storage.history.jobs.session import LITTLE_BYTES, SparkMissing, require_connector, session
     from storage.history.segments.folder import Folder, FolderError
 
     with errors():
@@ -196,6 +198,7 @@ def _spark(
                 raise NothingRecorded(f"nothing recorded in {folder.url}")
             check(folder)
             progress = typer.get_text_stream("stderr").isatty()
+            size_bytes = LITTLE_BYTES if goes_on else size_bytes
             with session(master, memory, size_bytes=size_bytes, progress=progress) as spark:
                 require_connector(spark, folder.url)
                 yield spark, folder
