@@ -31,7 +31,7 @@ def make(history: Path, out: Path, threads: int, memory: str) -> None:
             query = (SQL / f"{name}.sql").read_text(encoding="utf-8")
             connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
         for name in QUERIES:
-            to = f"'{out}/{name}' (FORMAT parquet, PARTITION_BY date, COMPRESSION zstd)"
+            to = f"'{out}/{name}' (FORMAT parquet, PARTITION_BY date, COMPRESSION zstd, OVERWRITE true)"
             connection.execute(f"COPY {name} TO {to}")
 
 
