@@ -15,6 +15,8 @@ ALIKE: Final = (
     ("time to stable, the last group", True, ("figures", "stable", "max_ms")),
     ("groups never stable", False, ("figures", "totals", "never_stable")),
     ("rebalances", False, ("figures", "totals", "rebalances")),
+    ("of these overtaken by the next", False, ("figures", "totals", "unsettled")),
+    ("members in a rebalance, mean", False, ("figures", "totals", "rebalancing_mean")),
     ("length of a rebalance, p50", True, ("figures", "rebalance", "p50_ms")),
     ("length of a rebalance, p99", True, ("figures", "rebalance", "p99_ms")),
     ("partitions moved", False, ("figures", "totals", "moved")),

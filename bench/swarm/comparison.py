@@ -55,6 +55,7 @@ class Comparison(NamedTuple):
 _TOTALS: Final = (
     ("rebalances", "rebalances"),
     ("of these overtaken by the next", "unsettled"),
+    ("members in a rebalance, mean", "rebalancing_mean"),
     ("partitions moved", "moved"),
     ("memberships lost", "members_lost"),
     ("groups never stable", "never_stable"),

@@ -5,6 +5,7 @@ PURE: so that an interrupted run, or one on another machine, is reported as any 
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -16,7 +17,7 @@ from bench.swarm.figures import ApiFigures, Figures, GroupFigures, Totals
 from bench.swarm.gaps import Gap, gaps
 from bench.swarm.life import GroupLife, Rebalance
 from bench.swarm.lives import Lives, lives_of
-from bench.swarm.seconds import seconds_of
+from bench.swarm.seconds import Seconds, seconds_of
 from storage.history.calls import Fault, History
 
 
@@ -31,17 +32,18 @@ def figures_of(history: History, began_us: int | None = None) -> Figures:
     rebalances = [each for life in lives.groups for each in life.rebalances]
     failed_us = np.sort(columns.ended_us[columns.lost | columns.refused])
     groups = _groups(columns, lives, found, duration_s)
+    seconds = seconds_of(columns, lives, found, began_us, ended_us)
     return Figures(
         began_us=began_us,
         ended_us=ended_us,
-        totals=_totals(history, columns, groups, found, duration_s),
+        totals=_totals(history, columns, groups, found, seconds, duration_s),
         stable=spread([life.stable_us for life in lives.groups if life.stable_us is not None]),
         rebalance=spread(settled_lengths_us(rebalances)),
         without_coordinator=spread([gap.length_us for gap in found]),
         apis=_apis(columns),
         errors=_errors(columns, columns.answered),
         groups=groups,
-        seconds=seconds_of(columns, lives, found, began_us, ended_us),
+        seconds=seconds,
         rebalances=rebalances,
         gaps=found,
         losses=lives.losses,
@@ -128,7 +130,12 @@ def _groups(columns: Columns, lives: Lives, found: list[Gap], duration_s: float)
 
 
 def _totals(
-    history: History, columns: Columns, groups: Sequence[GroupFigures], found: list[Gap], duration_s: float
+    history: History,
+    columns: Columns,
+    groups: Sequence[GroupFigures],
+    found: list[Gap],
+    seconds: Seconds,
+    duration_s: float,
 ) -> Totals:
     requests = len(history.calls)
     answered, refused, lost = (int(mask.sum()) for mask in (columns.answered, columns.refused, columns.lost))
@@ -148,6 +155,7 @@ def _totals(
         open=requests - answered - lost - given_up,
         rebalances=sum(group.rebalances for group in groups),
         unsettled=sum(group.unsettled for group in groups),
+        rebalancing_mean=round(statistics.fmean(seconds.rebalancing), 2),
         moved=sum(group.moved for group in groups),
         commits=commits,
         commits_s=round(commits / duration_s, 1),

@@ -78,6 +78,8 @@ class Totals(NamedTuple):
     """Still waited for at the end."""
     rebalances: int
     unsettled: int
+    rebalancing_mean: float
+    """Members in a rebalance at a time: how often and how long in one."""
     moved: int
     commits: int
     commits_s: float
