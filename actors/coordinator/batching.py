@@ -4,7 +4,9 @@ Kafka delays the first rebalance of a classic group (C10) and no later one, and 
 new target once in each assignment interval (M8). So a rolling restart costs it a rebalance or two for every
 member, or two targets. Here the wait follows the group's own recent history: the first few changes are
 carried out as in Kafka, each further one in quick succession waits twice as long as the one before, up to
-a bound, and a quiet time makes the group calm again.
+a bound, and a quiet time makes the group calm again. The bound grows with the group: who leaves takes a
+share of the work along that nobody does while the group waits, one half in a group of two, and a rebalance
+that is spared spares one member or two hundred. A small group is as Kafka's.
 
 When a whole fleet starts at once, a join phase in which nobody is missing waits in addition until the flow of
 newcomers has dried up (`pause_ms`): everybody has stopped already, and the next one would come right after.
@@ -18,6 +20,9 @@ from __future__ import annotations
 UNDELAYED = 3
 """So many rebalances in quick succession are no storm: a deployment of a few members, an operator's test."""
 FIRST_DELAY_MS = 1_000
+MEMBER_MS = 250
+"""A wait is at most as long as so much for each member: a leaver's share of the partitions, idle all the
+while, is then as if the whole group had stood still for so long."""
 _DOUBLINGS_MAX = 31
 NEWCOMERS_MIN = 5
 """Fewer in one join phase are not waited for."""
@@ -52,6 +57,11 @@ class Storm:
             self.rebalances = 0
         doublings = min(self.rebalances - UNDELAYED, _DOUBLINGS_MAX)
         return 0 if doublings < 0 else min(FIRST_DELAY_MS << doublings, longest_ms)
+
+
+def longest_ms(bound_ms: int, members: int) -> int:
+    """How long a group of so many waits for more changes at most, `bound_ms` being the longest of all."""
+    return min(bound_ms, MEMBER_MS * members)
 
 
 def pause_ms(newcomers: int, during_ms: int) -> int:

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.contract import NOTHING, Record, Reply, Result, Token
 from actors.coordinator import rebalances
-from actors.coordinator.batching import ALONE_MS, PAUSE_MS_MAX, pause_ms
+from actors.coordinator.batching import ALONE_MS, PAUSE_MS_MAX, longest_ms, pause_ms
 from actors.coordinator.classic_group import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -129,8 +129,9 @@ def _delay_ms(turn: Turn, group: ClassicGroup, cause: Cause) -> int:
         # All others were looked at when the wait began; who came since is the last.
         return min(due_ms - turn.now_ms, last.rebalance_timeout_ms // 2)
     shortest_ms = min(member.rebalance_timeout_ms for member in group.members.values())
-    longest_ms = min(turn.state.settings.group_rebalance_batch_max_ms, shortest_ms // 2)
-    delay_ms = group.storm.delay_ms(turn.now_ms, longest_ms, calm_ms=longest_ms)
+    bound_ms = min(turn.state.settings.group_rebalance_batch_max_ms, shortest_ms // 2)
+    most_ms = longest_ms(bound_ms, len(group.members))
+    delay_ms = group.storm.delay_ms(turn.now_ms, most_ms, calm_ms=most_ms)
     if delay_ms > 0:
         turn.events.append(
             RebalanceDelayed(

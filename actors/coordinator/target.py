@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from actors.assignors.registry import AssignorError, PlugIn, named
 from actors.coordinator import group_settings
 from actors.coordinator.assignment_jobs import ask, target_records
+from actors.coordinator.batching import longest_ms
 from actors.coordinator.consumer_events import AssignmentComputed, AssignmentDelayed
 from actors.coordinator.consumer_history import computed
 from actors.coordinator.consumer_state import ConsumerGroup
@@ -102,11 +103,10 @@ def assignment_interval_ms(state: ShardState, group: ConsumerGroup, now_ms: int)
     configured_ms = group_settings.of(state, group.group_id).assignment_interval_ms
     if configured_ms <= 0:
         return 0
-    longest_ms = min(
-        settings.group_rebalance_batch_max_ms, settings.group_consumer_max_assignment_interval_ms
-    )
+    bound_ms = min(settings.group_rebalance_batch_max_ms, settings.group_consumer_max_assignment_interval_ms)
+    most_ms = longest_ms(bound_ms, group.size)
     # A change that has waited for the longest time of all is not yet the first after a calm.
-    return max(configured_ms, group.storm.delay_ms(now_ms, longest_ms, calm_ms=2 * longest_ms))
+    return max(configured_ms, group.storm.delay_ms(now_ms, most_ms, calm_ms=2 * most_ms))
 
 
 def _votes(turn: Turn) -> Mapping[str, int]:

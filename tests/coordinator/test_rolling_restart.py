@@ -41,6 +41,12 @@ def test_consumer_members_that_leave_and_come_back() -> None:
 
 
 @pytest.mark.parametrize("kind", [ClassicMember, ConsumerMember])
+def test_a_small_group_is_as_kafkas(kind: type[ClassicMember] | type[ConsumerMember]) -> None:
+    """There is little to spare, and much idle work while one waits."""
+    assert roll(kind, 6, BATCHED, LEAVING) == roll(kind, 6, AS_KAFKA, LEAVING)
+
+
+@pytest.mark.parametrize("kind", [ClassicMember, ConsumerMember])
 @pytest.mark.parametrize("settings", [AS_KAFKA, BATCHED])
 def test_static_members_need_no_rebalance(
     kind: type[ClassicMember] | type[ConsumerMember], settings: GroupSettings

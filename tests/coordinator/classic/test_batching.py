@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.batching import FIRST_DELAY_MS, UNDELAYED
+from actors.coordinator.batching import FIRST_DELAY_MS, MEMBER_MS, UNDELAYED
 from actors.coordinator.classic_group import EMPTY, PREPARING_REBALANCE, STABLE
 from actors.coordinator.events import RebalanceBegan, RebalanceDelayed
 from actors.coordinator.timers import SLOT_MS
 from tests.coordinator.classic.driver import BATCHING, GROUP, PROTOCOLS, REBALANCE_MS, SESSION_MS, Driver
 
 LONGEST_MS = BATCHING.group_rebalance_batch_max_ms
+FLEET = LONGEST_MS // MEMBER_MS
+"""The smallest group that may wait for so long."""
 
 
 def settle(driver: Driver) -> None:
@@ -33,9 +35,9 @@ def advance_alive(driver: Driver, by_ms: int, but: str = "") -> None:
                 driver.beat(member.member_id, driver.group.generation)
 
 
-def storm(driver: Driver, restarts: int) -> list[str]:
-    """A Stable group of two that so many members have come to and left again, one after the other."""
-    members = driver.stable_group("a", "b")
+def storm(driver: Driver, restarts: int, size: int = FLEET) -> list[str]:
+    """A Stable group that so many members have come to and left again, one after the other."""
+    members = driver.stable_group(*(f"m{number}" for number in range(size)))
     for _ in range(restarts):
         driver.advance(100)
         driver.new_member(client_id="c")
@@ -47,10 +49,10 @@ def storm(driver: Driver, restarts: int) -> list[str]:
     return members
 
 
-def in_a_storm() -> tuple[Driver, list[str]]:
+def in_a_storm(size: int = FLEET) -> tuple[Driver, list[str]]:
     """The next change waits."""
     driver = Driver(BATCHING)
-    members = storm(driver, restarts=1)
+    members = storm(driver, restarts=1, size=size)
     driver.advance(100)
     driver.new_member(client_id="c")
     settle(driver)
@@ -105,6 +107,24 @@ def test_the_delay_doubles_up_to_the_bound() -> None:
         advance_alive(driver, delayed.delay_ms)
         settle(driver)
     assert delays == [1_000, 2_000, 4_000, 8_000, 16_000, LONGEST_MS, LONGEST_MS, LONGEST_MS]
+
+
+@pytest.mark.parametrize(("size", "delay_ms"), [(2, 2 * MEMBER_MS), (3, 3 * MEMBER_MS), (8, FIRST_DELAY_MS)])
+def test_the_delay_is_in_proportion_to_the_group(size: int, delay_ms: int) -> None:
+    """A leaver's share of the work is idle meanwhile, and in a small group the share is large."""
+    driver, _ = in_a_storm(size)
+    driver.leave(next(iter(driver.group.members)))
+    assert len(driver.group.members) == size
+    [delayed] = [event for event in driver.events if isinstance(event, RebalanceDelayed)]
+    assert delayed.delay_ms == delay_ms
+
+
+def test_a_small_group_is_calm_soon() -> None:
+    """A deployment of three, one member every few seconds, is carried out as in Kafka."""
+    driver, members = in_a_storm(size=2)
+    advance_alive(driver, 3 * MEMBER_MS)
+    driver.leave(members[0])
+    assert driver.group.state is PREPARING_REBALANCE
 
 
 def test_a_calm_group_is_not_delayed() -> None:
