@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from actors.logs import LogFile
-from tests.history.segments.making import eventually
+from tests.polling import until
 
 
 def _record(message: str, created_s: float) -> logging.LogRecord:
@@ -55,7 +55,7 @@ def test_lines_are_written_soon_and_a_warning_at_once(tmp_path: Path) -> None:
     log = LogFile(path, 10_000, 2)
 
     log.emit(_record("first", 1_700_000_000.0))
-    eventually(lambda: "first" in path.read_text(), "the first line is written")
+    until(lambda: "first" in path.read_text(), "the first line is written")
     log.emit(_record("second", 1_700_000_000.0))
     warning = _record("third", 1_700_000_000.0)
     warning.levelno = logging.WARNING

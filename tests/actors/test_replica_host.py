@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,11 @@ from storage.skeleton import Node
 from storage.transport import LinkIdentity, PeerTransport
 from tests.actors.specs import spec_in
 from tests.coordinator.shards import new_shard
+from tests.polling import reached
 from tests.replica.alone import TYPES
 
 GROUP = "partition-0"
 FOLLOWER, LEADER, ABSENT = "0.1", "1.1", "2.1"
-DEADLINE_S = 20.0
 ROUNDS = 5
 LATE_S = 0.05
 """Enough for a loop's coarse timers to be due."""
@@ -57,13 +56,6 @@ class ScriptedLeader:
         return sum(message[0] in (PRE_VOTE, VOTE) for message in self.heard)
 
 
-async def until(holds: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
-
-
 @pytest.mark.parametrize("factory", [uvloop.new_event_loop, asyncio.new_event_loop])
 def test_who_was_held_up_hears_its_leader_before_it_campaigns(tmp_path: Path, factory: Any) -> None:
     """A follower's loop is blocked until its election is long due; a heartbeat came meanwhile."""
@@ -84,10 +76,10 @@ def test_who_was_held_up_hears_its_leader_before_it_campaigns(tmp_path: Path, fa
         assert host.raft is not None
         leader = ScriptedLeader(spec)
         await leader.transport.start()
-        await until(lambda: leader.transport.connected_ids)
+        await reached(lambda: leader.transport.connected_ids)
         raft, term = host.raft, 100
         leader.heartbeat(term)
-        await until(lambda: raft.leader_id == LEADER)
+        await reached(lambda: raft.leader_id == LEADER)
         asked = leader.asked_for_votes()
 
         def hold_up() -> None:
@@ -103,7 +95,7 @@ def test_who_was_held_up_hears_its_leader_before_it_campaigns(tmp_path: Path, fa
         for _ in range(ROUNDS):
             await asyncio.sleep(0)
         assert raft.leader_id == LEADER
-        await until(lambda: len(leader.heard) > asked)
+        await reached(lambda: len(leader.heard) > asked)
         assert leader.asked_for_votes() == asked
 
         near.close()

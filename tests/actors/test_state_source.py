@@ -18,10 +18,10 @@ from actors.replica_host import ReplicaHost
 from actors.state_source import PIECE_BYTES_MAX, StateSource
 from tests.actors.specs import spec_in
 from tests.coordinator.shards import new_shard
+from tests.polling import reached
 from tests.replica.alone import TYPES
 
 RECORDS = 5_000
-DEADLINE_S = 10.0
 
 
 class Source(StateSource):
@@ -50,20 +50,13 @@ class Source(StateSource):
 
     async def write(self, records: int) -> None:
         """Commit that many offsets, and wait for it."""
-        await until(lambda: self._host.replica.serving)
+        await reached(lambda: self._host.replica.serving)
         value = (1, -1, "", 0, -1, bytes(16))
         body = RestoreRequest(tuple(((OFFSET_COMMIT, "group", "t", n), value) for n in range(records)))
         expected = len(self.answers) + 1
         self._host.replica.submit(Request(1, RESTORE, 0, "", "", body), self._host.now_ms())
         self._host.wake()
-        await until(lambda: len(self.answers) == expected)
-
-
-async def until(holds: Callable[[], Any]) -> None:
-    deadline = asyncio.get_running_loop().time() + DEADLINE_S
-    while not holds():
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.005)
+        await reached(lambda: len(self.answers) == expected)
 
 
 def run(directory: Path, story: Callable[[Source], Awaitable[None]]) -> None:
@@ -118,7 +111,7 @@ def test_a_copy_is_dropped_when_its_reader_is_silent(tmp_path: Path, monkeypatch
 
     async def story(source: Source) -> None:
         begun = await source.begin_copy()
-        await until(lambda: source._copy is None)
+        await reached(lambda: source._copy is None)
         with pytest.raises(RuntimeError, match="its reader was silent for too long"):
             await source.copy_piece(begun["copy"], 0)
         assert (await source.begin_copy())["copy"] == begun["copy"] + 1

@@ -25,6 +25,7 @@ from actors.protocol.transaction_messages import (
 from actors.transaction_markers import Transactions
 from tests.coordinator.driver import image_of
 from tests.coordinator.transactions.driver import ID, TransactionDriver
+from tests.polling import reached
 
 Errors = Callable[[str, int], ErrorCode]
 
@@ -53,11 +54,6 @@ class World:
     def deliver(self) -> None:
         events, self.tier.events = self.tier.events, []
         assert all(map(self.work.on_event, events))
-
-    async def until(self, holds: Callable[[], Any]) -> None:
-        async with asyncio.timeout(10):
-            while not holds():
-                await asyncio.sleep(0.005)
 
     async def _ask_shard(self, api_key: int, body: Any) -> Any:
         await asyncio.sleep(0)
@@ -106,7 +102,7 @@ def test_markers_are_written_again_until_every_partition_has_its_own() -> None:
             ErrorCode.not_leader_or_follower if len(world.asked) < 3 and number == 1 else NO_ERROR
         )
         world.deliver()
-        await world.until(lambda: world.state == COMPLETE_COMMIT)
+        await reached(lambda: world.state == COMPLETE_COMMIT)
         markers = [request.markers[0] for request in world.asked]
         both = (("gone", (0,)), ("t", (0, 1)))
         assert [marker.topics for marker in markers] == [both, (("t", (1,)),), (("t", (1,)),)]
@@ -122,9 +118,9 @@ def test_a_deleted_topic_needs_no_marker() -> None:
         world.ending()
         world.errors = lambda topic, number: ErrorCode.unknown_topic_or_partition
         world.deliver()
-        await world.until(lambda: len(world.asked) > 1)
+        await reached(lambda: len(world.asked) > 1)
         world.tier.set_image(image_of(2))
-        await world.until(lambda: world.state == COMPLETE_COMMIT)
+        await reached(lambda: world.state == COMPLETE_COMMIT)
 
     asyncio.run(story())
 
@@ -136,13 +132,13 @@ def test_whoever_leads_no_more_leaves_the_rest_to_the_next_leader() -> None:
         world.answers = False
         world.deliver()
         world.term = None
-        await world.until(lambda: not world.work.is_busy)
+        await reached(lambda: not world.work.is_busy)
         assert world.state == PREPARE_COMMIT
         world.tier.commit()
         world.tier.fail_over()
         world.term, world.answers = 5, True
         world.deliver()
-        await world.until(lambda: world.state == COMPLETE_COMMIT)
+        await reached(lambda: world.state == COMPLETE_COMMIT)
         assert world.asked[-1].markers[0].coordinator_epoch == 5
 
     asyncio.run(story())
@@ -154,7 +150,7 @@ def test_a_coordinator_that_is_fenced_does_not_complete_the_transaction() -> Non
         world.ending()
         world.errors = lambda topic, number: ErrorCode.transaction_coordinator_fenced
         world.deliver()
-        await world.until(lambda: world.asked and not world.work.is_busy)
+        await reached(lambda: world.asked and not world.work.is_busy)
         assert world.state == PREPARE_COMMIT
 
     asyncio.run(story())
@@ -165,11 +161,11 @@ def test_a_transaction_that_ends_while_the_last_one_is_worked_on_is_not_forgotte
         world = World()
         producer = world.ending()
         world.deliver()
-        await world.until(lambda: world.state == COMPLETE_COMMIT)
+        await reached(lambda: world.state == COMPLETE_COMMIT)
         world.tier.add_partitions(producer, "t", 0)
         assert world.tier.end(producer) == 0
         world.deliver()
-        await world.until(lambda: world.state == COMPLETE_COMMIT)
+        await reached(lambda: world.state == COMPLETE_COMMIT)
         assert world.tier.transaction(ID).partitions == ()
 
     asyncio.run(story())
@@ -191,7 +187,7 @@ def test_a_commit_that_waits_hears_what_the_coordinator_said_or_that_it_said_not
             world.errors = partial(always, error)
             token = world.tier.send_commit(producer)
             world.deliver()
-            await world.until(lambda token=token: token in world.tier.replies)
+            await reached(lambda token=token: token in world.tier.replies)
             [(_, [(_, answered)])] = world.tier.replies[token].topics
             expected.append(answered == code)
         assert expected == [True] * 3

@@ -9,8 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from cluster import lifecycle, tier_file
 from cluster.reconcile import LOOK_EVERY_STEPS, Reconciler
 from cluster.tier_file import Running, TierFile
 from tests.cluster.toys import KINDS
+from tests.polling import until
 
 pytestmark = pytest.mark.ray
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,10 +139,10 @@ def repair_what_is_missing(file: TierFile, running: Running, data_dir: Path) -> 
         (data_dir / "refuse-broker").touch()
         broken = runtime.find("broker-1", spec.namespace)
         runtime.kill(broken, no_restart=False)
-        wait_for(lambda: status_of(spec, "broker-1")["problem"] is not None)
+        until(lambda: status_of(spec, "broker-1")["problem"] is not None, "it has a problem", DEADLINE_S)
         (data_dir / "refuse-broker").unlink()
         steps_until(spec, "broker-1 could not start (the toy was told to refuse): tried again")
-        wait_for(lambda: status_of(spec, "broker-1")["problem"] is None)
+        until(lambda: status_of(spec, "broker-1")["problem"] is None, "it has none", DEADLINE_S)
     finally:
         runtime.shutdown()
 
@@ -159,7 +159,7 @@ def steps_until(spec: TierSpec, what: str) -> list[str]:
         asyncio.run(steps())
         return what in done
 
-    wait_for(stepped)
+    until(stepped, what, DEADLINE_S)
     return done
 
 
@@ -178,7 +178,7 @@ def status_of(spec: TierSpec, name: str) -> dict[str, Any]:
             return False
         return True
 
-    wait_for(answered)
+    until(answered, "they answer", DEADLINE_S)
     return answers[-1]
 
 
@@ -190,12 +190,6 @@ def nothing_listens_beyond_this_machine(family: list[psutil.Process]) -> None:
             if connection.status == "LISTEN":
                 addresses.add(connection.laddr.ip.removeprefix("::ffff:"))
     assert addresses == {"127.0.0.1"}
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "not reached in time"
 
 
 def groupd(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tests.kafka import jvm
-from tests.tier.conftest import until
+from tests.polling import until
 
 JOIN_DEADLINE_S = 90.0
 """A JVM's start and a rebalance that a KIP-848 member learns of at its next heartbeat, on busy cores."""

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kafka.conftest import SESSION_TIMEOUT_MS, Start
 from tests.kafka.tools import CONFIGS, GROUPS, Tools
-from tests.tier.conftest import until
+from tests.polling import until
 from tests.tier.consumers import produce
 
 pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]

@@ -13,7 +13,8 @@ from actors.protocol.java_hash import partition_for
 from bench.throwaway import Tier
 from tests.kafka.conftest import Start
 from tests.kafka.members import JavaMember, partitions_of, shared_out
-from tests.tier.conftest import DEADLINE_S, kill
+from tests.polling import DEADLINE_S
+from tests.tier.conftest import kill
 from tests.tier.test_failover import leader_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]

@@ -14,7 +14,7 @@ from bench.throwaway import Tier
 from cluster.ports import free_ports
 from tests.kafka.conftest import DEADLINE_S, Start
 from tests.kafka.members import JavaMember, partitions_of, shared_out
-from tests.tier.conftest import until
+from tests.polling import until
 from tests.tier.scrape import ONE_NODE, scraped
 
 pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.tools import CONFIGS, CONSUMER, OFFSETS, PRODUCER, TOPICS, VERSIONS, Tools
-from tests.tier.conftest import until
+from tests.polling import until
 from tests.tier.consumers import produce
 
 pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Callable
 
 from actors.network.connection import LATER, Connection
 from actors.network.frames import with_length
@@ -109,11 +108,3 @@ def served(
 ) -> tuple[Client, Connection]:
     client, accepted, identity = pair()
     return client, table.adopt(accepted, buffered, identity, service, proven)
-
-
-async def until(condition: Callable[[], object], timeout_s: float = 5.0) -> None:
-    """Let the loop turn until `condition` holds; fails after `timeout_s`."""
-    deadline_s = asyncio.get_running_loop().time() + timeout_s
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline_s, "waited in vain"
-        await asyncio.sleep(0)

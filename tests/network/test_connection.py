@@ -13,7 +13,8 @@ from actors.network.connection import Connection
 from actors.network.frames import with_length
 from actors.network.table import ConnectionTable
 from tests.network.conftest import Run
-from tests.network.sockets import LAST, PARK, RAISE, SILENT, Echo, new_table, request, served, until, wire
+from tests.network.sockets import LAST, PARK, RAISE, SILENT, Echo, new_table, request, served, wire
+from tests.polling import reached
 
 
 def writes_of(connection: Connection) -> list[bytes]:
@@ -30,7 +31,7 @@ def writes_of(connection: Connection) -> list[bytes]:
 
 
 async def ready(connection: Connection) -> None:
-    await until(lambda: connection._transport is not None)
+    await reached(lambda: connection._transport is not None)
 
 
 def test_pipelined_frames_are_answered_in_order_by_one_write(run: Run) -> None:
@@ -62,7 +63,7 @@ def test_a_parked_request_holds_back_what_is_behind_it(run: Run) -> None:
         await other.send(wire(request(7)))
         assert await other.receive(12) == wire(request(7))
         await client.send(wire(request(4)))
-        await until(lambda: echo.more == 1)  # what holds an answer back can let go of it now
+        await reached(lambda: echo.more == 1)  # what holds an answer back can let go of it now
         assert request(3) not in echo.served
         [(connection, parked)] = echo.parked
         connection.answer(with_length(parked))
@@ -123,7 +124,7 @@ def test_bytes_that_are_no_frame_close_with_one_line(
         client, connection = served(echo, new_table(), proven=False)
         await client.send(sent)
         assert await client.ended()
-        await until(lambda: echo.closed == [connection])
+        await reached(lambda: echo.closed == [connection])
         assert echo.served == []
         [record] = caplog.records
         assert f"closed {connection.identity.peer}: {reason}" in record.getMessage()
@@ -162,7 +163,7 @@ def test_a_truncated_frame_is_nobodys_request(run: Run, caplog: pytest.LogCaptur
         client, connection = served(echo, new_table())
         await client.send(wire(request(1, b"never whole"))[:-1])
         client.close()
-        await until(lambda: echo.closed == [connection])
+        await reached(lambda: echo.closed == [connection])
         assert (echo.served, caplog.records) == ([], [])
 
     run(story())
@@ -175,13 +176,13 @@ def test_a_bug_in_serving_costs_one_connection(run: Run, caplog: pytest.LogCaptu
         other, _ = served(echo, table)
         await client.send(wire(request(1), request(2, key=RAISE), request(3)))
         assert await client.receive(100) == wire(request(1))
-        await until(lambda: echo.closed == [connection])
+        await reached(lambda: echo.closed == [connection])
         alone, connection = served(echo, table)
         await alone.send(wire(request(5)))
         assert await alone.receive(12) == wire(request(5))
         await alone.send(wire(request(6, key=RAISE)))
         assert await alone.ended()
-        await until(lambda: echo.closed[1:] == [connection])
+        await reached(lambda: echo.closed[1:] == [connection])
         await other.send(wire(request(4)))
         assert await other.receive(12) == wire(request(4))
         assert [record.exc_info is not None for record in caplog.records] == [True, True]
@@ -220,7 +221,7 @@ def test_a_client_that_does_not_read_is_bounded(run: Run) -> None:
         big = wire(request(1, bytes(MIB)))
 
         task = asyncio.ensure_future(client.send(big * 40))
-        await until(lambda: connection._write_paused)
+        await reached(lambda: connection._write_paused)
         for _ in range(200):
             await asyncio.sleep(0)
         assert not transport.is_reading()
@@ -243,7 +244,7 @@ def test_what_is_read_ahead_of_a_parked_request_is_bounded(run: Run) -> None:
         small = wire(request(2, bytes(1000)))
         count = 20 * MIB // len(small)
         task = asyncio.ensure_future(client.send(wire(request(1, key=PARK)) + small * count))
-        await until(lambda: connection._read_paused)
+        await reached(lambda: connection._read_paused)
         assert len(connection._frames) < 2 * CONNECTION_BUFFER_BYTES_MAX
         assert not task.done()
         connection.answer(wire(request(1, key=PARK)))
@@ -307,9 +308,9 @@ def test_an_answer_for_a_client_that_left_is_dropped(run: Run) -> None:
         echo = Echo()
         client, connection = served(echo, new_table())
         await client.send(wire(request(1, key=PARK)))
-        await until(lambda: echo.parked)
+        await reached(lambda: echo.parked)
         client.close()
-        await until(lambda: echo.closed == [connection])
+        await reached(lambda: echo.closed == [connection])
         connection.answer(wire(request(1, key=PARK)))
         connection.close("again")
         assert echo.closed == [connection]

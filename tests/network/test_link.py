@@ -21,7 +21,8 @@ from actors.network.identity import ClientIdentity
 from actors.network.link import Link
 from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
 from tests.network.conftest import Run
-from tests.network.sockets import PARK, Echo, new_table, pair, request, served, until, wire
+from tests.network.sockets import PARK, Echo, new_table, pair, request, served, wire
+from tests.polling import reached
 
 SECRET = b"the tier's secret"
 WHO = ClientIdentity("/1.2.3.4", "1.2.3.4:5678", "librdkafka", "2.3.0", "User:alice", "SASL_PLAINTEXT")
@@ -115,18 +116,18 @@ def test_a_restarted_broker_is_told_again_within_a_second(run: Run, tmp_path: Pa
         one, two = ReplicaEnd(tmp_path, 1), ReplicaEnd(tmp_path, 2)
         broker.hub.push("image", b"v1")
         one.link.announce(7, 3, True)
-        await until(lambda: broker.hub.leaders == {1: Leading(7, 3, True)})
+        await reached(lambda: broker.hub.leaders == {1: Leading(7, 3, True)})
         broker.hub.push("image", b"v2")
-        await until(lambda: one.pushes[-1:] == two.pushes[-1:] == [("image", b"v2")])
+        await reached(lambda: one.pushes[-1:] == two.pushes[-1:] == [("image", b"v2")])
         broker.close()
-        await until(lambda: not one.link.connected and not two.link.connected)
+        await reached(lambda: not one.link.connected and not two.link.connected)
         two.link.announce(9, 4, False)
         broker = Broker(tmp_path)
         broker.hub.push("image", b"v3")
         started_s = asyncio.get_running_loop().time()
-        await until(lambda: broker.hub.leaders == {1: Leading(7, 3, True), 2: Leading(9, 4, False)})
+        await reached(lambda: broker.hub.leaders == {1: Leading(7, 3, True), 2: Leading(9, 4, False)})
         assert asyncio.get_running_loop().time() - started_s < 1.0
-        await until(lambda: one.pushes[-1:] == two.pushes[-1:] == [("image", b"v3")])
+        await reached(lambda: one.pushes[-1:] == two.pushes[-1:] == [("image", b"v3")])
         assert (one.connections, two.connections) == (2, 2)
         for end in (one, two, broker):
             end.close()
@@ -142,10 +143,10 @@ def test_a_leader_that_is_gone_leads_no_more(run: Run, tmp_path: Path) -> None:
         here, elsewhere = ReplicaEnd(tmp_path, 1), ReplicaEnd(tmp_path, 2)
         here.link.announce(0, 5, True)
         elsewhere.link.announce(2, 6, False)
-        await until(lambda: len(broker.hub.leaders) == 2)
+        await reached(lambda: len(broker.hub.leaders) == 2)
         here.close()
         elsewhere.close()
-        await until(lambda: not broker.hub.connected(1) and not broker.hub.connected(2))
+        await reached(lambda: not broker.hub.connected(1) and not broker.hub.connected(2))
         assert broker.hub.leaders == {2: Leading(2, 6, False)}
         assert (1, None) in broker.leadings
         with socket.socket() as kept:
@@ -153,7 +154,7 @@ def test_a_leader_that_is_gone_leads_no_more(run: Run, tmp_path: Path) -> None:
             assert kept.fileno() >= 0
         again = ReplicaEnd(tmp_path, 1)
         twin = ReplicaEnd(tmp_path, 1)  # restarted before its old socket was seen to close
-        await until(lambda: broker.links.count((1, True)) >= 3)
+        await reached(lambda: broker.links.count((1, True)) >= 3)
         for end in (again, twin, broker):
             end.close()
 
@@ -163,11 +164,11 @@ def test_a_leader_that_is_gone_leads_no_more(run: Run, tmp_path: Path) -> None:
 def test_relays_go_both_ways_and_answers_find_their_askers(run: Run, tmp_path: Path) -> None:
     async def story() -> None:
         broker, replica = Broker(tmp_path), ReplicaEnd(tmp_path, 4)
-        await until(lambda: replica.link.connected)
+        await reached(lambda: replica.link.connected)
         asked = [
             asyncio.ensure_future(broker.hub.relay(4, WHO, request(number), 10.0)) for number in range(3)
         ]
-        await until(lambda: len(replica.relays) == 3)
+        await reached(lambda: len(replica.relays) == 3)
         assert [frame for _, frame, _ in replica.relays] == [request(number) for number in range(3)]
         assert {identity for identity, _, _ in replica.relays} == {WHO}
         for _, frame, answer in reversed(replica.relays):
@@ -175,13 +176,13 @@ def test_relays_go_both_ways_and_answers_find_their_askers(run: Run, tmp_path: P
             answer(b"a second answer is nobody's")
         assert await asyncio.gather(*asked) == [wire(request(number)) for number in range(3)]
         back = asyncio.ensure_future(replica.link.relay(WHO, request(9), 10.0))
-        await until(lambda: broker.relays)
+        await reached(lambda: broker.relays)
         [(partition, _, frame, answer)] = broker.relays
         answer(None)
         assert (partition, frame, await back) == (4, request(9), None)
         big = bytes(20 * 1024 * 1024)
         asked = [asyncio.ensure_future(broker.hub.relay(4, WHO, big, 10.0))]
-        await until(lambda: len(replica.relays) == 4)
+        await reached(lambda: len(replica.relays) == 4)
         replica.relays[3][2](replica.relays[3][1])
         assert await asked[0] == big
         broker.close()
@@ -195,11 +196,11 @@ def test_relayed_answers_keep_their_place_on_the_connection(run: Run, tmp_path: 
 
     async def story() -> None:
         broker, replica = Broker(tmp_path), ReplicaEnd(tmp_path)
-        await until(lambda: replica.link.connected)
+        await reached(lambda: replica.link.connected)
         client, _ = served(Relaying(broker.hub), new_table())
         await client.send(wire(request(1), request(2, key=PARK), request(3)))
         assert await client.receive(12) == wire(request(1))
-        await until(lambda: replica.relays)
+        await reached(lambda: replica.relays)
         [(_, frame, answer)] = replica.relays
         answer(wire(frame))
         assert await client.receive(24) == wire(request(2, key=PARK), request(3))
@@ -213,12 +214,12 @@ def test_relayed_answers_keep_their_place_on_the_connection(run: Run, tmp_path: 
 def test_a_lost_link_fails_its_relays_at_once(run: Run, tmp_path: Path) -> None:
     async def story() -> None:
         broker, replica = Broker(tmp_path), ReplicaEnd(tmp_path)
-        await until(lambda: replica.link.connected)
+        await reached(lambda: replica.link.connected)
         echo = Relaying(broker.hub)
         client, _ = served(echo, new_table())
         await client.send(wire(request(1), request(2, key=PARK)))
         asked = [asyncio.ensure_future(broker.hub.relay(0, WHO, request(n), 60.0)) for n in range(5)]
-        await until(lambda: len(replica.relays) == 6)
+        await reached(lambda: len(replica.relays) == 6)
         late = replica.relays[0][2]
         replica.close()
         assert await asyncio.gather(*asked) == [None] * 5
@@ -234,7 +235,7 @@ def test_a_lost_link_fails_its_relays_at_once(run: Run, tmp_path: Path) -> None:
 def test_a_relay_nobody_answers_ends_in_time(run: Run, tmp_path: Path) -> None:
     async def story() -> None:
         broker, replica = Broker(tmp_path), ReplicaEnd(tmp_path)
-        await until(lambda: replica.link.connected)
+        await reached(lambda: replica.link.connected)
         assert await broker.hub.relay(0, WHO, request(1), 0.05) is None
         replica.relays[0][2](wire(request(1)))
         assert await replica.link.relay(WHO, request(2), 0.05) is None
@@ -250,26 +251,26 @@ def test_a_connection_goes_to_the_replica_and_back_with_its_claim(run: Run, tmp_
 
     async def story() -> None:
         broker, replica = Broker(tmp_path), ReplicaEnd(tmp_path)
-        await until(lambda: replica.link.connected)
+        await reached(lambda: replica.link.connected)
         client, accepted, _ = pair()
         broker.quota.claim(WHO.address)
         assert broker.hub.hand_over(0, accepted, WHO, wire(request(1, key=PARK), request(2)))
-        await until(lambda: replica.echo.parked)
+        await reached(lambda: replica.echo.parked)
         assert accepted.fileno() == -1
         [(connection, frame)] = replica.echo.parked
         assert connection.identity == WHO
         assert broker.quota.count("1.2.3.4") == 1
         broker.close()
-        await until(lambda: not replica.link.connected)
+        await reached(lambda: not replica.link.connected)
         broker = Broker(tmp_path)
-        await until(lambda: broker.quota.count("1.2.3.4") == 1)
+        await reached(lambda: broker.quota.count("1.2.3.4") == 1)
         connection.release(lambda sock, buffered: replica.link.hand_back(sock, WHO, buffered), unserved=frame)
-        await until(lambda: broker.echo.parked)
+        await reached(lambda: broker.echo.parked)
         broker.echo.parked[0][0].answer(wire(frame))
         assert await client.receive(24) == wire(request(1, key=PARK), request(2))
         assert (broker.quota.total, len(replica.table), len(broker.table)) == (1, 0, 1)
         client.close()
-        await until(lambda: broker.quota.total == 0)
+        await reached(lambda: broker.quota.total == 0)
         broker.close()
         replica.close()
 
@@ -279,7 +280,7 @@ def test_a_connection_goes_to_the_replica_and_back_with_its_claim(run: Run, tmp_
 def test_claims_end_with_their_connection_and_with_their_replica(run: Run, tmp_path: Path) -> None:
     async def story() -> None:
         broker, replica = Broker(tmp_path), ReplicaEnd(tmp_path)
-        await until(lambda: replica.link.connected)
+        await reached(lambda: replica.link.connected)
         clients = []
         for number in range(3):
             client, accepted, identity = pair()
@@ -289,9 +290,9 @@ def test_claims_end_with_their_connection_and_with_their_replica(run: Run, tmp_p
         for number, client in enumerate(clients):
             assert await client.receive(12) == wire(request(number))
         clients[0].close()
-        await until(lambda: broker.quota.total == 2)
+        await reached(lambda: broker.quota.total == 2)
         replica.close()
-        await until(lambda: broker.quota.total == 0)
+        await reached(lambda: broker.quota.total == 0)
         for client in clients[1:]:
             assert await client.ended()
             client.close()
@@ -308,7 +309,7 @@ def test_a_replica_that_does_not_read_is_dropped(
 
     async def story() -> None:
         broker, replica = Broker(tmp_path), ReplicaEnd(tmp_path)
-        await until(lambda: replica.link.connected)
+        await reached(lambda: replica.link.connected)
         client, accepted, identity = pair()
         answers: list[bytes | None] = []
         for _ in range(5):
@@ -317,7 +318,7 @@ def test_a_replica_that_does_not_read_is_dropped(
         assert answers == [None] * 5
         assert not broker.hub.connected(0)
         assert await client.ended()
-        await until(lambda: replica.connections == 2)
+        await reached(lambda: replica.connections == 2)
         client.close()
         broker.close()
         replica.close()
@@ -370,7 +371,7 @@ def test_strangers_are_shown_the_door(run: Run, tmp_path: Path, message: tuple[A
         stranger = Stranger(tmp_path)
         client, accepted, _ = pair()
         stranger.channel.send(message, accepted)
-        await until(lambda: stranger.lost)
+        await reached(lambda: stranger.lost)
         assert [received[0] for received in stranger.messages] in ([], [Kind.CHALLENGE])
         assert (broker.links, broker.relays, broker.hub.leaders) == ([], [], {})
         assert await client.ended()
@@ -385,9 +386,9 @@ def test_a_wrong_secret_is_refused_on_both_sides_with_one_line_each(
 ) -> None:
     async def story() -> None:
         broker, other = Broker(tmp_path), ReplicaEnd(tmp_path, secret=b"another tier's")
-        await until(lambda: "does not know the tier's secret" in caplog.text)
+        await reached(lambda: "does not know the tier's secret" in caplog.text)
         right = ReplicaEnd(tmp_path, 1)
-        await until(lambda: right.link.connected)
+        await reached(lambda: right.link.connected)
         assert (other.connections, broker.links) == (0, [(1, True)])
         for end in (other, right, broker):
             end.close()

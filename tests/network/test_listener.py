@@ -16,7 +16,8 @@ from actors.network.identity import ClientIdentity, identity_of
 from actors.network.listener import ACCEPT_PAUSE_S, Listener, raise_file_limit
 from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
 from tests.network.conftest import Run
-from tests.network.sockets import Client, Echo, connect, request, until, wire
+from tests.network.sockets import Client, Echo, connect, request, wire
+from tests.polling import reached
 
 KEEP, GIVE, BYE, RAISE = 1, 2, 3, 4
 
@@ -41,7 +42,7 @@ class Node:
     async def __aexit__(self, *raised: object) -> None:
         self.listener.close()
         self.table.close()
-        await until(lambda: len(self.table) == 0)
+        await reached(lambda: len(self.table) == 0)
         for sock, _, _ in self.given:
             sock.close()
 
@@ -92,7 +93,7 @@ def test_early_frames_are_answered_then_the_connection_is_kept(run: Run) -> None
             assert connection.session == "its session"
             assert (node.quota.total, len(node.listener.early)) == (1, 0)
             client.close()
-            await until(lambda: node.quota.total == 0)
+            await reached(lambda: node.quota.total == 0)
 
     run(story())
 
@@ -102,7 +103,7 @@ def test_a_connection_is_given_away_with_all_bytes_read(run: Run) -> None:
         async with Node() as node:
             client = await connect(node.address)
             await client.send(wire(request(1), request(2, key=GIVE), request(3)) + b"\x00\x00")
-            await until(lambda: node.given)
+            await reached(lambda: node.given)
             [(sock, identity, buffered)] = node.given
             assert buffered == wire(request(2, key=GIVE), request(3)) + b"\x00\x00"
             own = client.sock.getsockname()
@@ -173,7 +174,7 @@ def test_connections_beyond_the_limits_are_closed_and_counted(
             assert len(caplog.records) == 1
             assert "max.connections.per.ip is 3" in caplog.text
             clients[0].close()
-            await until(lambda: node.quota.total == 2)
+            await reached(lambda: node.quota.total == 2)
             again = await connect(node.address)
             await beat(again, 9)
             for client in (*clients, again):
@@ -228,7 +229,7 @@ def test_an_early_client_that_does_not_read_is_not_read_from(run: Run) -> None:
             assert await client.receive(12) == wire(request(1))
             sending = asyncio.ensure_future(client.send(big * 8))
             [early] = node.listener.early
-            await until(lambda: early._unsent)
+            await reached(lambda: early._unsent)
             assert len(early._frames) < 64 * 1024
             assert not sending.done()
             assert await client.receive(8 * len(big)) == big * 8
@@ -258,7 +259,7 @@ def test_a_full_file_table_pauses_accepting_and_ends_nothing(
                     pass
                 second = Client(waiting)
                 await asyncio.get_running_loop().sock_connect(waiting, node.address)
-                await until(lambda: "no room for another connection" in caplog.text)
+                await reached(lambda: "no room for another connection" in caplog.text)
                 await beat(first, 2)
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

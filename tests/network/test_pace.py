@@ -10,7 +10,8 @@ from actors.network.connection import Connection
 from actors.network.pace import FRAMES_PER_LOOK
 from actors.network.table import ConnectionLimits, ConnectionTable
 from tests.network.conftest import Run
-from tests.network.sockets import PARK, Client, Echo, request, served, until, wire
+from tests.network.sockets import PARK, Client, Echo, request, served, wire
+from tests.polling import reached
 
 CROWD, BACKLOG = 100, 50
 
@@ -67,7 +68,7 @@ def test_a_crowd_does_not_keep_the_loop(run: Run) -> None:
         table = table_of(echo)
         rounds = Rounds(echo)
         crowd = [served(echo, table) for _ in range(CROWD)]
-        await until(lambda: all(connection._transport is not None for _, connection in crowd))
+        await reached(lambda: all(connection._transport is not None for _, connection in crowd))
         for number, (client, _) in enumerate(crowd):
             await client.send(backlog(number))
         for number, (client, _) in enumerate(crowd):
@@ -104,7 +105,7 @@ def test_what_is_read_from_who_waits_is_bounded(run: Run) -> None:
         echo = Laborious()
         table = table_of(echo)
         client, connection = served(echo, table)
-        await until(lambda: connection._transport is not None)
+        await reached(lambda: connection._transport is not None)
         count = 2 * MIB // len(wire(request(0)))
         sending = asyncio.ensure_future(client.send(wire(request(0)) * count))
         receiving = asyncio.ensure_future(client.receive(12 * count))
@@ -130,7 +131,7 @@ def test_half_a_frame_and_what_looks_like_a_whole_one(run: Run) -> None:
         inner = wire(request(7, key=PARK))
         whole = request(2, inner)
         await client.send(wire(whole)[: -len(inner)])
-        await until(lambda: len(connection._frames) > 0)
+        await reached(lambda: len(connection._frames) > 0)
         await client.send(inner)
         assert await client.receive(len(wire(whole))) == wire(whole)
         assert echo.parked == []
@@ -142,4 +143,4 @@ def test_half_a_frame_and_what_looks_like_a_whole_one(run: Run) -> None:
 async def prove(client: Client, connection: Connection) -> None:
     await client.send(wire(request(1)))
     assert await client.receive(12) == wire(request(1))
-    await until(lambda: connection._transport is not None)
+    await reached(lambda: connection._transport is not None)

@@ -14,7 +14,8 @@ from actors.network.frames import with_length
 from actors.network.identity import ClientIdentity
 from actors.network.table import ConnectionTable
 from tests.network.conftest import Run
-from tests.network.sockets import ECHO, PARK, Client, Echo, new_table, request, served, until, wire
+from tests.network.sockets import ECHO, PARK, Client, Echo, new_table, request, served, wire
+from tests.polling import reached
 
 
 class Passing(Echo):
@@ -63,7 +64,7 @@ def test_pipelined_bytes_survive_hand_backs_and_forth(run: Run) -> None:
         assert sorted(one.served + two.served) == sorted(frames)
         assert one.closed == two.closed == []
         client.close()
-        await until(lambda: one.closed + two.closed)
+        await reached(lambda: one.closed + two.closed)
 
     run(story())
 
@@ -74,7 +75,7 @@ def test_a_release_waits_for_the_outstanding_answer(run: Run) -> None:
         client, connection = served(echo, table)
         given: list[tuple[socket.socket, bytes]] = []
         await client.send(wire(request(1, key=PARK), request(2)))
-        await until(lambda: echo.parked)
+        await reached(lambda: echo.parked)
         connection.release(lambda sock, buffered: given.append((sock, buffered)))
         assert given == []
         connection.answer(wire(request(1, key=PARK)))
@@ -97,13 +98,13 @@ def test_a_parked_request_goes_along_and_is_served_by_the_next(run: Run) -> None
         old, new, table = Echo(), Echo(), new_table()
         client, connection = served(old, table)
         await client.send(wire(request(1, key=PARK), request(2)))
-        await until(lambda: old.parked)
+        await reached(lambda: old.parked)
         connection.release(
             lambda sock, buffered: table.adopt(sock, buffered, connection.identity, new),
             unserved=request(1, key=PARK),
         )
         connection.answer(b"too late: this answer is not expected any more")
-        await until(lambda: new.parked)
+        await reached(lambda: new.parked)
         new.parked[0][0].answer(wire(request(1, key=PARK)))
         assert await client.receive(24) == wire(request(1, key=PARK), request(2))
         client.close()
@@ -119,11 +120,11 @@ def test_a_release_waits_until_the_client_has_taken_its_answers(run: Run) -> Non
         client, connection = served(echo, table)
         big = wire(request(1, bytes(6 * MIB)))
         await client.send(big)
-        await until(lambda: connection._transport and connection._transport.get_write_buffer_size())
+        await reached(lambda: connection._transport and connection._transport.get_write_buffer_size())
         connection.release(lambda sock, buffered: table.adopt(sock, buffered, connection.identity, echo))
         assert table.connections() == (connection,)
         assert await client.receive(len(big)) == big
-        await until(lambda: table.connections() != (connection,))
+        await reached(lambda: table.connections() != (connection,))
         await client.send(wire(request(2)))
         assert await client.receive(12) == wire(request(2))
         client.close()
@@ -136,11 +137,11 @@ def test_a_client_that_leaves_during_a_release_is_closed_as_usual(run: Run) -> N
         echo = Echo()
         client, connection = served(echo, new_table())
         await client.send(wire(request(1, key=PARK)))
-        await until(lambda: echo.parked)
+        await reached(lambda: echo.parked)
         given: list[bytes] = []
         connection.release(lambda sock, buffered: given.append(buffered))
         client.close()
-        await until(lambda: echo.closed == [connection])
+        await reached(lambda: echo.closed == [connection])
         connection.answer(wire(request(1, key=PARK)))
         assert given == []
 
@@ -159,7 +160,7 @@ def test_giving_the_socket_away_ends_nothing_and_leaves_nothing_behind(run: Run)
         before = len(os.listdir("/proc/self/fd"))
         given: list[socket.socket] = []
         connection.release(lambda sock, _: given.append(sock))
-        await until(lambda: len(os.listdir("/proc/self/fd")) == before)  # one closed, one duplicate
+        await reached(lambda: len(os.listdir("/proc/self/fd")) == before)  # one closed, one duplicate
         await client.send(b"bytes for the next owner")
         nothing = asyncio.ensure_future(client.ended())
         cpu_s = time.process_time()
@@ -197,6 +198,6 @@ def test_idle_release_of_many(run: Run) -> None:
             await client.send(with_length(request(number, key=ECHO)))
             assert await client.receive(12) == wire(request(number))
             client.close()
-        await until(lambda: len(echo.closed) == 100)
+        await reached(lambda: len(echo.closed) == 100)
 
     run(story())

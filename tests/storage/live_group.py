@@ -18,8 +18,8 @@ from storage.members import Member, Members, founders, incarnation_of, member_id
 from storage.raft import Raft, RaftConfig, RaftFatal
 from storage.snapshot import SnapshotStore
 from storage.transport import LinkIdentity, PeerTransport
+from tests.polling import reached
 
-DEADLINE_S = 20.0
 IDS = ("0.1", "1.1", "2.1")
 CONFIG = RaftConfig(snapshot_journal_bytes_min=64 * 1024, pending_bytes_max=64 * 1024 * 1024)
 
@@ -181,39 +181,34 @@ class Group:
             return any(raft.status()["members"] == voters and raft.has_lease() for raft in leads)
 
         voters = [{"id": each, "node_id": 0, "votes": True} for each in sorted(ids)]
-        await until(is_done)
+        await reached(is_done)
 
     async def stop(self, *ids: str) -> None:
         for replica_id in ids or tuple(self.hosts):
             await self.hosts.pop(replica_id).stop()
 
     async def leader(self) -> Host:
-        await until(lambda: any(host.raft.serving and host.raft.has_lease() for host in self.hosts.values()))
+        await reached(
+            lambda: any(host.raft.serving and host.raft.has_lease() for host in self.hosts.values())
+        )
         return next(host for host in self.hosts.values() if host.raft.serving and host.raft.has_lease())
 
     async def follow(self, name: str) -> None:
-        await until(lambda: all(host.raft.leader_id == name for host in self.hosts.values()))
+        await reached(lambda: all(host.raft.leader_id == name for host in self.hosts.values()))
 
     async def commit(self, *commands: bytes) -> None:
         leader = await self.leader()
         for command in commands:
             leader.raft.propose(command)
         leader.soon()
-        await until(lambda: leader.machine.commands[-len(commands) :] == list(commands))
+        await reached(lambda: leader.machine.commands[-len(commands) :] == list(commands))
 
     async def all_hold(self, commands: list[bytes]) -> None:
-        await until(lambda: all(host.machine.commands == commands for host in self.hosts.values()))
+        await reached(lambda: all(host.machine.commands == commands for host in self.hosts.values()))
 
 
 def passed(moment: float) -> bool:
     return time.monotonic() >= moment
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end, "not in time"
-        await asyncio.sleep(0.001)
 
 
 def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:

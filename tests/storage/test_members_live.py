@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.storage.live_group import IDS, Group, play, until
+from tests.polling import reached
+from tests.storage.live_group import IDS, Group, play
 
 
 def test_a_group_grows_from_one_to_three_and_shrinks_back(tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_a_newcomer_gets_what_is_compacted_as_a_snapshot(tmp_path: Path) -> None
         commands = [b"%d" % number + b"." * 2_000 for number in range(100)]
         for start in range(0, 100, 10):
             await group.commit(*commands[start : start + 10])
-        await until(lambda: group.hosts["0.1"].raft.status()["snapshot_index"] > 0)
+        await reached(lambda: group.hosts["0.1"].raft.status()["snapshot_index"] > 0)
         await group.join("1.77")
         await group.change_to("0.1", "1.77")
         await group.all_hold(commands)

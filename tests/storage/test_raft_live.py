@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from storage.raft import Busy, NotLeader, RaftFatal
-from tests.storage.live_group import CONFIG, Group, passed, play, until
+from tests.polling import reached
+from tests.storage.live_group import CONFIG, Group, passed, play
 
 
 @pytest.mark.parametrize("sync", [True, False])
@@ -48,7 +49,7 @@ def test_a_leader_that_goes_is_replaced_much_faster_than_an_election_timeout(tmp
             name = next(replica_id for replica_id, host in group.hosts.items() if host is leader)
             await group.follow(name)
             resume = time.monotonic() + CONFIG.election_min_s  # past the hold after a restart
-            await until(functools.partial(passed, resume))
+            await reached(functools.partial(passed, resume))
             before = time.monotonic()
             await group.stop(name)
             await group.leader()
@@ -84,7 +85,7 @@ def test_a_replica_that_was_away_for_long_catches_up_by_snapshot(tmp_path: Path)
         commands = [b"%d" % number + b"." * 2_000 for number in range(100)]
         for start in range(0, 100, 10):
             await group.commit(*commands[start : start + 10])
-        await until(lambda: all(host.raft.status()["snapshot_index"] > 0 for host in group.hosts.values()))
+        await reached(lambda: all(host.raft.status()["snapshot_index"] > 0 for host in group.hosts.values()))
         await group.start(away)
         await group.all_hold([b"before", *commands])
         assert group.hosts[away].raft.status()["snapshot_index"] > 0
@@ -104,7 +105,7 @@ def test_leadership_is_handed_over_without_an_election_timeout(tmp_path: Path) -
         with pytest.raises(Busy):
             leader.raft.propose(b"now?")
         leader.soon()
-        await until(lambda: group.hosts[target].raft.serving)
+        await reached(lambda: group.hosts[target].raft.serving)
         assert leader.machine.story == ["leading", "fallen"]
         with pytest.raises(NotLeader):
             leader.raft.propose(b"still?")
@@ -137,7 +138,7 @@ def test_an_exception_in_apply_ends_every_replica_instead_of_being_retried(tmp_p
         leader = await group.leader()
         leader.raft.propose(b"poison")
         leader.soon()
-        await until(lambda: leader.fatal is not None)
+        await reached(lambda: leader.fatal is not None)
         assert "poison" in str(leader.fatal)
         with pytest.raises(RaftFatal):
             leader.raft.tick()
@@ -154,7 +155,7 @@ def test_a_leader_without_its_majority_loses_its_lease_and_steps_down(tmp_path: 
         others = [replica_id for replica_id, host in group.hosts.items() if host is not leader]
         await group.stop(*others)
         assert not leader.raft.has_lease(), "its peers hung up: their promises no longer count"
-        await until(lambda: not leader.raft.is_leader)
+        await reached(lambda: not leader.raft.is_leader)
         assert leader.machine.story == ["leading", "fallen"]
         await group.stop()
 

@@ -14,7 +14,8 @@ from storage.link import FRAME_BYTES_MAX
 from storage.members import Member
 from storage.skeleton import Node
 from storage.transport import LEAVING_GRACE_S
-from tests.storage.transports import A, B, Stage, Wire, identity, members, passed, play, until
+from tests.polling import passed, reached
+from tests.storage.transports import A, B, Stage, Wire, identity, members, play
 
 
 @pytest.mark.parametrize("uv", [False, True])
@@ -26,7 +27,7 @@ def test_messages_arrive_in_order_in_both_directions(tmp_path: Path, uv: bool) -
         for number in range(1_000):
             assert a.send(Node(B), (number, b"x" * number))
             assert b.send(Node(A), (number, None, True, 1.5, ("t",)))
-        await until(lambda: len(stage.ears[A].heard) == len(stage.ears[B].heard) == 1_000)
+        await reached(lambda: len(stage.ears[A].heard) == len(stage.ears[B].heard) == 1_000)
         assert stage.ears[B].heard == [(number, b"x" * number) for number in range(1_000)]
         assert stage.ears[A].heard == [(number, None, True, 1.5, ("t",)) for number in range(1_000)]
         assert stage.activity < 1_000, "once for all that a read brought"
@@ -43,7 +44,7 @@ def test_tcp_addresses_work_too(tmp_path: Path, unused_ports: list[int]) -> None
         b = await stage.start(B)
         await stage.connected()
         assert b.send(Node(A), ("over tcp",))
-        await until(lambda: stage.ears[A].heard == [("over tcp",)])
+        await reached(lambda: stage.ears[A].heard == [("over tcp",)])
         await stage.close()
 
     play(scene)
@@ -59,7 +60,7 @@ def test_a_frame_of_32_mib_arrives_and_does_not_hold_up_what_follows(tmp_path: P
         big = bytes(range(256)) * (32 * 4096)
         assert a.send(Node(B), (big,))
         assert a.send(Node(B), ("small",))
-        await until(lambda: len(stage.ears[B].heard) == 2)
+        await reached(lambda: len(stage.ears[B].heard) == 2)
         assert stage.ears[B].heard == [(big,), ("small",)]
         await stage.close()
 
@@ -99,7 +100,7 @@ def test_a_member_that_is_added_later_is_called_at_its_address_of_now(
         await stage.start(A, knows=())
         b = await stage.start(B, knows=(), address_of=address_of)
         b.set_members((Member(A, 7, False), Member(B, 0, True)))
-        await until(lambda: f"link with {A} closed: it cannot be called: node 7 is unknown" in caplog.text)
+        await reached(lambda: f"link with {A} closed: it cannot be called: node 7 is unknown" in caplog.text)
         nodes[7] = stage.addresses[A]
         await stage.connected()
         assert len(caplog.records) == 1
@@ -118,9 +119,9 @@ def test_a_member_that_left_keeps_its_link_for_a_grace_and_is_called_no_more(tmp
         left_at = time.monotonic()
         b.set_members(members((B,)))
         assert b.send(Node(A), ("you are out",))
-        await until(lambda: b.connected_ids == ())
+        await reached(lambda: b.connected_ids == ())
         assert time.monotonic() - left_at >= LEAVING_GRACE_S * 0.99
-        await until(lambda: stage.ears[A].story == [f"up {B}", f"down {B}", f"lost {B}"])
+        await reached(lambda: stage.ears[A].story == [f"up {B}", f"down {B}", f"lost {B}"])
         assert stage.ears[A].heard == [("you are out",)]
         await passed(0.2)
         assert stage.ears[B].story == [f"up {A}", f"down {A}"], "it was not lost, and not called again"
@@ -159,13 +160,13 @@ def test_a_restarted_replica_is_reconnected_within_100_ms(tmp_path: Path, restar
         await stage.connected()
         survivor = B if restarted == A else A
         await stage.transports[restarted].close()
-        await until(lambda: stage.ears[survivor].story[-1:] == [f"lost {restarted}"])
+        await reached(lambda: stage.ears[survivor].story[-1:] == [f"lost {restarted}"])
         before = time.monotonic()
         await stage.start(restarted)
         await stage.connected()
         assert time.monotonic() - before < 2.0
         up, down, lost = (f"{event} {restarted}" for event in ("up", "down", "lost"))
-        await until(lambda: stage.ears[survivor].story == [up, down, lost, up])
+        await reached(lambda: stage.ears[survivor].story == [up, down, lost, up])
         await stage.close()
 
     play(scene)
@@ -178,7 +179,7 @@ def test_a_bad_message_closes_the_link_and_it_comes_back(tmp_path: Path) -> None
         b = await stage.start(B)
         await stage.connected()
         assert b.send(Node(A), ("bad",))
-        await until(lambda: stage.ears[A].story == [f"up {B}", f"down {B}", f"up {B}"])
+        await reached(lambda: stage.ears[A].story == [f"up {B}", f"down {B}", f"up {B}"])
         assert stage.ears[B].story[:3] == [f"up {A}", f"down {A}", f"lost {A}"], "its host hung up on it"
         await stage.close()
 
@@ -193,7 +194,7 @@ def test_raft_is_told_that_a_link_ends_before_the_peer_can_see_it(tmp_path: Path
         a = await stage.start(A, knows=())
         wire = await Wire.call(stage, identity(B), A)
         assert await wire.answer()
-        await until(lambda: a.connected_ids == (B,))
+        await reached(lambda: a.connected_ids == (B,))
         seen: list[bool] = []
         base: Any = a
         base.setOnNodeDisconnectedCallback(lambda node: seen.append(wire.is_hung_up()))
@@ -241,7 +242,7 @@ def test_injected_faults_delay_in_order_and_drop(tmp_path: Path) -> None:
         await stage.connected()
         for number in range(6):
             assert a.send(Node(B), (number,))
-        await until(lambda: len(stage.ears[B].heard) == 5)
+        await reached(lambda: len(stage.ears[B].heard) == 5)
         assert stage.ears[B].heard == [(0,), (1,), (3,), (4,), (5,)]
         await stage.close()
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from storage.transport import CROSSING_S
-from tests.storage.transports import A, B, Port, Stage, Wire, identity, members, passed, play, until
+from tests.polling import passed, reached
+from tests.storage.transports import A, B, Port, Stage, Wire, identity, members, play
 
 
 class Relay:
@@ -51,7 +52,7 @@ class Relay:
 
     async def close(self) -> None:
         self._server.close()
-        await until(lambda: self.carrying == 0)
+        await reached(lambda: self.carrying == 0)
 
 
 def test_calls_that_cross_settle_on_one_link_without_flapping(tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_the_greater_hangs_up_on_a_caller_whom_it_is_calling(tmp_path: Path) -> 
         assert await theirs.read() is None
         assert await ours.answer()
         assert await ours.answer()
-        await until(lambda: stage.ears[B].story == [f"up {A}"])
+        await reached(lambda: stage.ears[B].story == [f"up {A}"])
         await stage.close()
         for each in (ours, theirs, port):
             await each.close()
@@ -111,7 +112,7 @@ def test_the_lesser_hangs_up_on_its_own_call_and_takes_the_greaters(tmp_path: Pa
         its = await port.called()
         ours = await Wire.call(stage, identity(B), A)
         assert await ours.answer()
-        await until(lambda: stage.ears[A].story == [f"up {B}"])
+        await reached(lambda: stage.ears[A].story == [f"up {B}"])
         assert isinstance(await its.read(), tuple), "its opening"
         assert await its.read(1.0) is None, "at once, not when its time is up"
         await stage.close()
@@ -130,7 +131,7 @@ def test_a_greater_whose_calls_are_never_answered_is_reached_by_the_lesser(tmp_p
         port = await Port(identity(A), silent).open()
         await stage.start(B, address_of=lambda member: silent)
         await stage.start(A)
-        await until(lambda: stage.ears[B].story == [f"up {A}"], 5.0)
+        await reached(lambda: stage.ears[B].story == [f"up {A}"], 5.0)
         await passed(CROSSING_S)
         assert (stage.ears[A].story, stage.ears[B].story) == ([f"up {B}"], [f"up {A}"])
         await stage.close()
@@ -153,7 +154,7 @@ def test_a_dialer_that_is_answered_too_late_hangs_up(tmp_path: Path, own: str, p
         ours = await port.called()
         assert theirs.handshake is not None
         theirs.send(theirs.handshake.step(challenge))
-        await until(lambda: stage.ears[own].story == [f"up {peer}"])
+        await reached(lambda: stage.ears[own].story == [f"up {peer}"])
         assert await ours.answer()
         assert await ours.read() is None, "hung up before it proved anything"
         assert stage.ears[own].story == [f"up {peer}"]
@@ -177,7 +178,7 @@ def test_the_greaters_own_link_stays_when_the_lessers_call_is_through_too_late(t
         ours = await port.called()
         assert await ours.answer()
         assert await ours.answer()
-        await until(lambda: stage.ears[B].story == [f"up {A}"])
+        await reached(lambda: stage.ears[B].story == [f"up {A}"])
         assert theirs.handshake is not None
         theirs.send(theirs.handshake.step(challenge))
         assert await theirs.read(1.0) is None
@@ -197,13 +198,13 @@ def test_a_caller_with_whom_a_link_is_in_use_has_lost_it_unless_the_link_is_youn
         first = await port.called()
         assert await first.answer()
         assert await first.answer()
-        await until(lambda: stage.ears[B].story == [f"up {A}"])
+        await reached(lambda: stage.ears[B].story == [f"up {A}"])
         early = await Wire.call(stage, identity(A), B)
         assert await early.read() is None
         await passed(CROSSING_S)
         late = await Wire.call(stage, identity(A), B)
         assert await late.answer()
-        await until(lambda: stage.ears[B].story == [f"up {A}", f"down {A}", f"up {A}"])
+        await reached(lambda: stage.ears[B].story == [f"up {A}", f"down {A}", f"up {A}"])
         assert await first.read() is None
         await stage.close()
         for each in (first, early, late, port):

@@ -12,7 +12,8 @@ import msgpack
 import pytest
 
 from storage.handshake import Handshake, Refused
-from tests.storage.transports import SECRET, A, Port, Stage, Wire, framed, identity, play, until
+from tests.polling import reached
+from tests.storage.transports import SECRET, A, Port, Stage, Wire, framed, identity, play
 
 ROUNDS = 150
 DIALS = 56
@@ -105,7 +106,7 @@ def test_listeners_that_garble_their_part_are_never_proven(tmp_path: Path) -> No
         # The greatest id of all dials: it does not wait as the lesser does.
         stage.addresses["9.9"] = f"unix:{tmp_path}/9.9"
         dialer = await stage.start("9.9", knows=ids)
-        await until(lambda: answered >= DIALS)
+        await reached(lambda: answered >= DIALS)
         assert stage.ears["9.9"].story == []
         assert dialer.connected_ids == ()
         for listener in listeners:

@@ -16,7 +16,8 @@ from storage.members import Member
 from storage.roster import FORMER_MAX, REPLACED_REFUSED_S, Roster
 from storage.skeleton import Node
 from storage.transport import LINKS_MAX
-from tests.storage.transports import SECRET, A, B, Stage, Wire, framed, identity, members, passed, play, until
+from tests.polling import passed, reached
+from tests.storage.transports import SECRET, A, B, Stage, Wire, framed, identity, members, play
 
 Opening = tuple[Any, ...]
 
@@ -114,7 +115,7 @@ def test_noise_on_the_socket_disturbs_nobody(
         assert await wire.read() is None, "closed without an answer"
         assert f"link with an unknown process closed: {expected}" in caplog.text
         assert b.send(Node(A), ("still there",))
-        await until(lambda: stage.ears[A].heard == [("still there",)])
+        await reached(lambda: stage.ears[A].heard == [("still there",)])
         await wire.close()
         await stage.close()
 
@@ -131,7 +132,7 @@ def test_another_secret_is_refused_with_one_log_line_on_each_side(
         stage = Stage(tmp_path)
         await stage.start(A)
         await stage.start(B, secret=b"another secret")
-        await until(lambda: len(caplog.records) == 2)
+        await reached(lambda: len(caplog.records) == 2)
         await passed(0.6)
         texts = sorted(record.getMessage() for record in caplog.records)
         assert texts[0].startswith(f"partition-3 {A}: link with {B} closed: its proof is wrong")
@@ -175,7 +176,7 @@ def test_a_handshake_that_was_recorded_opens_nothing(
         wire.send(said)
         proof = handshake.step(await wire.read())
         wire.send(proof)
-        await until(lambda: stage.ears[A].story == [f"up {B}"])
+        await reached(lambda: stage.ears[A].story == [f"up {B}"])
         await wire.close()
 
         again = await Wire.open(stage.addresses[A])
@@ -206,7 +207,7 @@ def test_who_is_hung_up_on_again_and_again_says_so(tmp_path: Path, caplog: pytes
         stage = Stage(tmp_path)
         await stage.start(A, identity=identity(A, tier_id="other"), knows=())
         await stage.start(B)
-        await until(spoken(f"link with {A} closed: it hangs up on us, again and again", caplog))
+        await reached(spoken(f"link with {A} closed: it hangs up on us, again and again", caplog))
         assert f"link with {B} closed: it belongs to tier 'tier', this replica to tier 'other'" in caplog.text
         assert len(caplog.records) == 2
         await stage.close()
@@ -232,7 +233,7 @@ def test_a_replaced_member_is_refused_by_name_and_welcome_if_it_is_a_member_agai
         a.set_members(members((A, "1.77")))
         wire = await Wire.call(stage, identity("1.77"), A)
         assert await wire.answer()
-        await until(lambda: a.connected_ids == ("1.77",))
+        await reached(lambda: a.connected_ids == ("1.77",))
         await wire.close()
         await stage.close()
 
@@ -284,15 +285,15 @@ def test_strangers_with_the_secret_are_heard_up_to_a_bound_and_members_always(
             wire = await Wire.call(stage, identity(f"{number + 10}.4294967296"), A)
             assert await wire.answer()
             wires.append(wire)
-        await until(lambda: len(a.connected_ids) == LINKS_MAX)
+        await reached(lambda: len(a.connected_ids) == LINKS_MAX)
         wires[0].send(("let me in",))
-        await until(lambda: stage.ears[A].heard == [("let me in",)])
+        await reached(lambda: stage.ears[A].heard == [("let me in",)])
         wires.append(await Wire.call(stage, identity("99.4294967296"), A))
         assert await wires[-1].read() is None
         assert f"link with 99.4294967296 closed: it is no member, and {LINKS_MAX} links are" in caplog.text
         wires.append(await Wire.call(stage, identity(B), A))
         assert await wires[-1].answer()
-        await until(lambda: B in a.connected_ids)
+        await reached(lambda: B in a.connected_ids)
         for wire in wires:
             await wire.close()
         await stage.close()

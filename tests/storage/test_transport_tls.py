@@ -14,7 +14,8 @@ import pytest
 
 from storage.skeleton import Node
 from storage.tls import LinkTls, TlsStream, TlsUnusable
-from tests.storage.transports import A, B, Stage, play, until
+from tests.polling import reached
+from tests.storage.transports import A, B, Stage, play
 
 
 class Authority:
@@ -75,12 +76,12 @@ def test_replicas_of_one_authority_talk(
             assert a.send(Node(B), (number,))
             assert b.send(Node(A), (number,))
         assert a.send(Node(B), (big,))
-        await until(lambda: len(stage.ears[B].heard) == 201 and len(stage.ears[A].heard) == 200)
+        await reached(lambda: len(stage.ears[B].heard) == 201 and len(stage.ears[A].heard) == 200)
         assert stage.ears[B].heard == [*((number,) for number in range(200)), (big,)]
         assert stage.ears[A].heard == [(number,) for number in range(200)]
         assert stage.ears[A].story == [f"up {B}"]
         await a.close()
-        await until(lambda: stage.ears[B].story == [f"up {A}", f"down {A}", f"lost {A}"])
+        await reached(lambda: stage.ears[B].story == [f"up {A}", f"down {A}", f"lost {A}"])
         await stage.close()
 
     play(scene, uv=uv)
@@ -109,7 +110,7 @@ def test_nothing_that_is_said_can_be_read_on_the_way(
             b = await stage.start(B, tls=authority.issue("b"), address_of=lambda member: wire)
             await stage.connected()
             assert b.send(Node(A), ("a well known word",))
-            await until(lambda: stage.ears[A].heard == [("a well known word",)])
+            await reached(lambda: stage.ears[A].heard == [("a well known word",)])
             assert len(seen) > 1000
             for word in (b"well known", b"groupd-raft", b"partition-3"):
                 assert word not in seen
@@ -130,9 +131,11 @@ def test_a_certificate_of_another_authority_is_refused_by_both(
         await stage.start(A, tls=authority.issue("a"))
         await stage.start(B, tls=stranger.issue("b"))
         not_ours = "its certificate is not from this tier's authority or not valid"
-        await until(lambda: f"{A}: link with {B} at 127.0.0.1 closed: {not_ours}" in caplog.text)
-        await until(lambda: f"{B}: link with {A} at 127.0.0.1 closed: {not_ours}" in caplog.text)
-        await until(lambda: "an unknown process at 127.0.0.1 closed: it refused TLS with this" in caplog.text)
+        await reached(lambda: f"{A}: link with {B} at 127.0.0.1 closed: {not_ours}" in caplog.text)
+        await reached(lambda: f"{B}: link with {A} at 127.0.0.1 closed: {not_ours}" in caplog.text)
+        await reached(
+            lambda: "an unknown process at 127.0.0.1 closed: it refused TLS with this" in caplog.text
+        )
         assert stage.ears[A].story == stage.ears[B].story == []
         await stage.close()
 
@@ -153,8 +156,10 @@ def test_only_the_caller_trusts_the_listener_then_the_listener_says_so(
         stage = on_tcp(tmp_path, unused_ports)
         await stage.start(A, tls=authority.issue("a"), knows=())
         await stage.start(B, tls=stranger.issue("b")._replace(ca_path=str(authority.path)))
-        await until(lambda: f"{A}: link with an unknown process at 127.0.0.1 closed: its cert" in caplog.text)
-        await until(
+        await reached(
+            lambda: f"{A}: link with an unknown process at 127.0.0.1 closed: its cert" in caplog.text
+        )
+        await reached(
             lambda: f"{B}: link with {A} at 127.0.0.1 closed: it refused TLS with this" in caplog.text
         )
         assert stage.ears[A].story == []
@@ -173,7 +178,7 @@ def test_who_shows_no_certificate_is_refused(
         context = ssl.create_default_context(cafile=str(authority.path))
         context.check_hostname = False
         _, writer = await asyncio.open_connection("127.0.0.1", unused_ports[0], ssl=context)
-        await until(lambda: "unknown process at 127.0.0.1 closed: it showed no certificate" in caplog.text)
+        await reached(lambda: "unknown process at 127.0.0.1 closed: it showed no certificate" in caplog.text)
         writer.transport.abort()
         assert stage.ears[A].story == []
         await stage.close()
@@ -189,13 +194,13 @@ def test_a_plain_replica_and_one_with_tls_refuse_each_other(
         stage = on_tcp(tmp_path, unused_ports)
         await stage.start(A, tls=authority.issue("a"))
         await stage.start(B)
-        await until(
+        await reached(
             lambda: (
                 f"{A}: link with an unknown process at 127.0.0.1 closed: it does not speak TLS,"
                 in caplog.text
             )
         )
-        await until(
+        await reached(
             lambda: (
                 f"{B}: link with an unknown process at 127.0.0.1 closed: it speaks TLS, this" in caplog.text
             )
@@ -261,8 +266,10 @@ def test_a_byte_that_is_changed_on_the_way_closes_a_link_in_use(
             await stage.connected()
             flips = 1
             assert b.send(Node(A), ("commit",))
-            await until(lambda: f"link with {B} at 127.0.0.1 closed: TLS with it failed: decr" in caplog.text)
-            await until(lambda: stage.ears[A].story == [f"up {B}", f"down {B}", f"up {B}"])
+            await reached(
+                lambda: f"link with {B} at 127.0.0.1 closed: TLS with it failed: decr" in caplog.text
+            )
+            await reached(lambda: stage.ears[A].story == [f"up {B}", f"down {B}", f"up {B}"])
             assert stage.ears[A].heard == []
             await stage.close()
 
@@ -279,7 +286,7 @@ def test_unix_sockets_stay_plain(tmp_path: Path, authority: Authority) -> None:
         b = await stage.start(B)
         await stage.connected()
         assert b.send(Node(A), ("plain",))
-        await until(lambda: stage.ears[A].heard == [("plain",)])
+        await reached(lambda: stage.ears[A].heard == [("plain",)])
         await stage.close()
 
     play(scene)

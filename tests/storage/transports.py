@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import select
-import time
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +16,7 @@ from storage.handshake import Handshake, LinkIdentity
 from storage.members import Member, Members
 from storage.skeleton import Node
 from storage.transport import PeerTransport
+from tests.polling import reached
 
 DEADLINE_S = 10.0
 SECRET = b"one secret"
@@ -83,25 +83,12 @@ class Stage:
         self.activity += 1
 
     async def connected(self) -> None:
-        await until(lambda: all(each.connected_ids for each in self.transports.values()))
+        await reached(lambda: all(each.connected_ids for each in self.transports.values()))
 
     async def close(self) -> None:
         for transport in self.transports.values():
             await transport.close()
         assert self.raised == []
-
-
-async def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end, "not in time"
-        await asyncio.sleep(0.002)
-
-
-async def passed(seconds: float) -> None:
-    """For stories about what must not happen."""
-    end = time.monotonic() + seconds
-    await until(lambda: time.monotonic() >= end)
 
 
 def play(scene: Callable[[], Coroutine[Any, Any, None]], *, uv: bool = False) -> None:

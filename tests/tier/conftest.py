@@ -5,17 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.throwaway import Tier
 from cluster.ports import free_ports
-
-DEADLINE_S = 30.0
+from tests.polling import DEADLINE_S
 
 
 @pytest.fixture(scope="session")
@@ -44,22 +41,6 @@ def topic(admin: AdminClient) -> str:
 @pytest.fixture
 def group_id() -> str:
     return f"group-{next(_names)}"
-
-
-def until(holds: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """Poll until `holds()` is true and return it; fails naming `what` otherwise."""
-    deadline = time.monotonic() + deadline_s
-    while True:
-        value = holds()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"not within {deadline_s:.0f} s: {what}"
-        _breathe()
-
-
-def _breathe() -> None:
-    """Give the processor away between two looks."""
-    signal.sigtimedwait([], 0.02)
 
 
 def kill(pid: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from tests.tier.conftest import DEADLINE_S, until
+from tests.polling import DEADLINE_S, until
 
 
 def produce(bootstrap: str, topic: str, count: int, partitions: int = 6) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import aiokafka
 import kafka
 
-from tests.tier.conftest import DEADLINE_S, until
+from tests.polling import DEADLINE_S, until
 
 POLL_MS = 50
 SETTINGS: dict[str, Any] = {

@@ -18,7 +18,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from bench.throwaway import Tier
-from tests.tier.conftest import DEADLINE_S
+from tests.polling import DEADLINE_S
 from tests.tier.consumers import produce
 from tests.tier.python_readers import AiokafkaReader, are_shared_out, wait_until
 

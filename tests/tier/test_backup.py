@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.members import Member, settle_group
 from bench.throwaway import Tier
 from cluster.ports import free_ports
+from tests.polling import DEADLINE_S, until
 from tests.tier.committer import Committer
-from tests.tier.conftest import DEADLINE_S, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients, pytest.mark.timeout(300)]
 

@@ -19,8 +19,8 @@ from bench.members import find_coordinator
 from bench.throwaway import Tier
 from cluster.ports import free_ports
 from cluster.wire import Closed, Wire, parse_answer, request_frame
+from tests.polling import until
 from tests.tier.bad_frames import API_VERSIONS, CORRELATION_ID, FATAL, header
-from tests.tier.conftest import until
 
 pytestmark = pytest.mark.clients
 

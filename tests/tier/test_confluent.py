@@ -10,7 +10,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions as GroupPartitions
 from confluent_kafka.admin import AdminClient
 
 from bench.throwaway import Tier
-from tests.tier.conftest import DEADLINE_S, until
+from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader, produce, shared_out
 
 pytestmark = pytest.mark.clients

@@ -12,7 +12,8 @@ from bench.members import Member, settle_group
 from bench.throwaway import Tier
 from cluster.ports import free_ports
 from cluster.wire import Wire
-from tests.tier.conftest import kill, until
+from tests.polling import until
+from tests.tier.conftest import kill
 
 pytestmark = pytest.mark.clients
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.throwaway import Tier
 from cluster.ports import free_ports
-from tests.tier.conftest import until
+from tests.polling import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.clients]
 

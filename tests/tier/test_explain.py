@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from bench.throwaway import Tier
-from tests.tier.conftest import DEADLINE_S, until
+from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader
 
 pytestmark = [pytest.mark.ray, pytest.mark.clients]

@@ -14,8 +14,9 @@ from actors.protocol.java_hash import partition_for
 from bench.members import Member, find_coordinator, settle_group
 from bench.throwaway import Tier
 from cluster.wire import Closed, Wire
+from tests.polling import DEADLINE_S, until
 from tests.tier.committer import RETRY_S, Committer
-from tests.tier.conftest import DEADLINE_S, kill, until
+from tests.tier.conftest import kill
 
 pytestmark = pytest.mark.clients
 

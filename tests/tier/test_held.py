@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.throwaway import Tier
 from cluster.ports import free_ports
-from tests.tier.conftest import DEADLINE_S, until
+from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader, shared_out
 from tests.tier.python_readers import AiokafkaReader, KafkaPythonReader, wait_until
 from tests.tier.scrape import ONE_NODE, scraped

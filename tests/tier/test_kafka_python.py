@@ -18,7 +18,7 @@ from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata
 
 from bench.throwaway import Tier
-from tests.tier.conftest import DEADLINE_S, until
+from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import produce
 from tests.tier.python_readers import KafkaPythonReader, are_shared_out
 

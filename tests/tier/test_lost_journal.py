@@ -11,7 +11,7 @@ import pytest
 
 from bench.members import settle_group
 from bench.throwaway import Tier
-from tests.tier.conftest import until
+from tests.polling import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(240)]
 SHAPE = ("--nodes", "1", "--replicas", "3", "--partitions", "1")

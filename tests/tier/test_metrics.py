@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from actors.metrics.families import FAMILIES, PREFIX
 from bench.throwaway import Tier
 from cluster.ports import free_ports
-from tests.tier.conftest import DEADLINE_S, until
+from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader, produce
 from tests.tier.scrape import ONE_NODE, scraped
 

@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from actors.protocol.java_hash import partition_for
 from bench.throwaway import Tier
-from tests.tier.conftest import DEADLINE_S, kill, until
+from tests.polling import DEADLINE_S, until
+from tests.tier.conftest import kill
 from tests.tier.consumers import Reader, shared_out
 from tests.tier.test_failover import leader_of
 

@@ -17,7 +17,7 @@ from actors.protocol.java_hash import partition_for
 from bench.throwaway import ROOT, Tier
 from cluster.administrator import PROPERTIES_NAME, SECRET_NAME
 from cluster.ports import free_ports
-from tests.tier.conftest import DEADLINE_S, until
+from tests.polling import DEADLINE_S, until
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 
 from bench.throwaway import Tier
 from cluster.wire import Wire
-from tests.tier.conftest import DEADLINE_S, until
+from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader, produce, shared_out
 
 pytestmark = pytest.mark.clients

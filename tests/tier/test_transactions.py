@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.protocol.java_hash import partition_for
 from bench.throwaway import Tier
-from tests.tier.conftest import DEADLINE_S, kill, until
+from tests.polling import DEADLINE_S, until
+from tests.tier.conftest import kill
 from tests.tier.test_failover import leader_of
 
 pytestmark = pytest.mark.clients

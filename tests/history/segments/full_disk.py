@@ -13,7 +13,8 @@ from typing import Any
 from actors import history_writer
 from actors.history_writer import HistoryWriter
 from actors.spec import HistorySettings
-from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, eventually, recorded
+from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, recorded
+from tests.polling import until
 
 SEGMENT_EVENTS = 500
 
@@ -45,7 +46,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
     for failures in range(1, 4):
         write([changed(number) for number in range(SEGMENT_EVENTS)])
-        eventually(lambda n=failures: kept.dropped >= n * SEGMENT_EVENTS, "nothing dropped")  # type: ignore[misc]
+        until(lambda n=failures: kept.dropped >= n * SEGMENT_EVENTS, "nothing dropped")  # type: ignore[misc]
         assert list(kept.newly_dropped(NOON_MS)) == [], "not while nothing can be written"
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     told: list[Any] = []
@@ -56,7 +57,7 @@ def main() -> None:
         told.extend(kept.newly_dropped(NOON_MS))
         return bool(told)
 
-    eventually(is_told, "never told")
+    until(is_told, "never told")
     write(told)
     kept.close()
     print(sequence - len(told), kept.dropped, *(line.partition(" to ")[0] for line in lines.lines), sep="\n")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from actors.coordinator.events import CLASSIC, StateChanged
@@ -18,7 +16,6 @@ NOON_MS = 1_795_348_800_000
 PARTITION = 3
 NODE = 1
 TIER = "tier"
-DEADLINE_S = 30.0
 
 
 class Moved(NamedTuple):
@@ -54,10 +51,3 @@ def publish(folder: Folder, events: Iterable[Recorded]) -> list[Segment]:
     written = writer.publish()
     assert (written.lost, written.error) == (0, None)
     return list(written.segments)
-
-
-def eventually(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        threading.Event().wait(0.02)

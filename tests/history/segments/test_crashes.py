@@ -19,7 +19,7 @@ from storage.history.segments import reader
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import is_hidden
 from tests.history.segments.endless_writer import SEGMENT_MS
-from tests.history.segments.making import eventually
+from tests.polling import until
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -40,7 +40,7 @@ def _kill_many_times(root: Path, kills: int) -> None:
     folder = Folder(str(root))
     for term in range(1, kills + 1):
         with _writer(root, term):
-            eventually(lambda t=term: any(f.segment.term == t for f in folder.segments().found), "no segment")  # type: ignore[misc]
+            until(lambda t=term: any(f.segment.term == t for f in folder.segments().found), "no segment")  # type: ignore[misc]
             threading.Event().wait(chance.uniform(0, 2 * SEGMENT_MS / 1000))
             killed_ms = time.time_ns() // 1_000_000
         _check(folder, term, killed_ms)
@@ -73,7 +73,7 @@ def test_a_half_written_file_is_hidden_from_everybody(tmp_path: Path) -> None:
     """The state between the first byte and the rename, made by a write that never ends."""
     folder = Folder(str(tmp_path))
     with _writer(tmp_path, 1):
-        eventually(lambda: bool(folder.segments().found), "no segment")
+        until(lambda: bool(folder.segments().found), "no segment")
     found = folder.segments().found[0].segment
     began, go_on = threading.Event(), threading.Event()
 

@@ -15,7 +15,8 @@ from actors.history_writer import HistoryWriter
 from actors.spec import HistorySettings
 from storage.history.segments import reader
 from storage.history.segments.folder import Folder
-from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, eventually, recorded
+from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, recorded
+from tests.polling import until
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -50,14 +51,14 @@ def test_by_default_history_is_below_the_data_directory_and_whole_after_a_stop(t
 def test_a_segment_appears_when_its_time_has_come(tmp_path: Path) -> None:
     with _started(tmp_path, history_segment_ms=100) as kept:
         kept.keep(recorded([changed(1)]))
-        eventually(lambda: bool(_rows(tmp_path / "history")), "not published")
+        until(lambda: bool(_rows(tmp_path / "history")), "not published")
 
 
 def test_a_segment_appears_when_it_is_large(tmp_path: Path) -> None:
     with _started(tmp_path, history_segment_bytes=100_000) as kept:
         kept.keep(recorded(map(changed, range(5_000))))
         folder = Folder(str(tmp_path / "history"))
-        eventually(lambda: len(folder.segments().found) > 1, "not published")
+        until(lambda: len(folder.segments().found) > 1, "not published")
 
 
 def test_terms_have_segments_of_their_own(tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_what_finds_no_room_is_counted_and_told(tmp_path: Path) -> None:
     kept.start()
     try:
         told: list[Any] = []
-        eventually(lambda: bool(told) or bool(told.extend(kept.newly_dropped(NOON_MS))), "not told")
+        until(lambda: bool(told) or bool(told.extend(kept.newly_dropped(NOON_MS))), "not told")
         assert list(kept.newly_dropped(NOON_MS)) == [], "once"
 
         def is_kept() -> bool:
@@ -85,7 +86,7 @@ def test_what_finds_no_room_is_counted_and_told(tmp_path: Path) -> None:
             kept.keep(recorded(told, first=131))
             return kept.dropped == before
 
-        eventually(is_kept, "no room")
+        until(is_kept, "no room")
     finally:
         kept.close()
     *rows, last = _rows(tmp_path / "history")
