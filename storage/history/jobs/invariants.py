@@ -111,9 +111,9 @@ def _left(owned: DataFrame, events: DataFrame) -> DataFrame:
     gone = (
         events.where("kind IN ('member_left', 'member_expired', 'member_fenced')")
         .groupBy("group_id", "member_id")
-        .agg(f.sort_array(f.collect_list("at_ms")).alias("gone"))
+        .agg(f.collect_list("at_ms").alias("gone"))
     )
-    first = f"coalesce(filter(gone, g -> g >= at_ms)[0], {FAR}L)"
+    first = f"coalesce(array_min(filter(gone, g -> g >= at_ms)), {FAR}L)"
     return owned.join(gone, ["group_id", "member_id"], "left").withColumn("gone_ms", f.expr(first))
 
 
@@ -131,14 +131,14 @@ def _forgotten(owned: DataFrame, events: DataFrame) -> DataFrame:
         told.withColumn("silent", silent)
         .where("silent OR kind = 'events_dropped'")
         .groupBy("offsets_partition")
-        .agg(f.sort_array(f.collect_list("at_ms")).alias("lost"))
+        .agg(f.collect_list("at_ms").alias("lost"))
     )
     cut = (
         events.where("kind = 'rebalance_ended' AND moved > coalesce(size(moves), 0)")
         .groupBy("group_id")
-        .agg(f.sort_array(f.collect_list("at_ms")).alias("cut"))
+        .agg(f.collect_list("at_ms").alias("cut"))
     )
-    first = "coalesce(filter({0}, g -> g > at_ms)[0], {1}L)"
+    first = "coalesce(array_min(filter({0}, g -> g > at_ms)), {1}L)"
     found = owned.join(f.broadcast(lost), "offsets_partition", "left").join(cut, "group_id", "left")
     return found.withColumn(
         "forgotten_ms", f.expr(f"least({first.format('lost', FAR)}, {first.format('cut', FAR)})")
