@@ -12,6 +12,7 @@ from actors.coordinator.events import (
     MemberFenced,
     MemberLeft,
     RebalanceBegan,
+    RebalanceDelayed,
     StateChanged,
 )
 from actors.coordinator.moves import classic_moves
@@ -51,6 +52,13 @@ def tell_began(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
         rebalance.began = event
         rebalance.before |= {each.member_id: each.assignment for each in group.members.values()}
     turn.events.append(event)
+
+
+def tell_delayed(turn: Turn, group: ClassicGroup, cause: Cause, delay_ms: int) -> None:
+    """A rebalance is due, and waits for more reasons."""
+    named = turn.now_ms, group.group_id, CLASSIC, group.generation
+    why = cause.what, cause.rule, cause.member_id, cut(cause.reason)
+    turn.events.append(RebalanceDelayed(*named, *why, delay_ms, len(group.members)))
 
 
 def move(turn: Turn, group: ClassicGroup, step: Step) -> None:

@@ -23,15 +23,15 @@ from actors.coordinator.classic_group import (
 )
 from actors.coordinator.classic_history import (
     Gone,
-    cut,
     move,
     note_joined,
     tell_began,
+    tell_delayed,
     tell_ended,
     tell_gone,
 )
 from actors.coordinator.classic_store import generation_records
-from actors.coordinator.events import CLASSIC, MemberExpired, MemberLeft, RebalanceDelayed
+from actors.coordinator.events import CLASSIC, MemberExpired, MemberLeft
 from actors.coordinator.state import ShardState
 from actors.protocol.messages import NO_ERROR, JoinGroupResponse, SyncGroupResponse
 
@@ -133,17 +133,7 @@ def _delay_ms(turn: Turn, group: ClassicGroup, cause: Cause) -> int:
     most_ms = longest_ms(bound_ms, len(group.members))
     delay_ms = group.storm.delay_ms(turn.now_ms, most_ms, calm_ms=most_ms)
     if delay_ms > 0:
-        turn.events.append(
-            RebalanceDelayed(
-                group.group_id,
-                group.generation,
-                cause.what,
-                cause.member_id,
-                cut(cause.reason),
-                delay_ms,
-                turn.now_ms,
-            )
-        )
+        tell_delayed(turn, group, cause, delay_ms)
     return delay_ms
 
 

@@ -233,15 +233,22 @@ class GroupDeleted(NamedTuple):
 class RebalanceDelayed(NamedTuple):
     """A classic group stays Stable for a while and waits for more joins and leaves (`batching`)."""
 
+    at_ms: int
     group_id: str
-    generation: int
+    group_type: str
+    group_epoch: int
     cause: str
-    """Of the first of them."""
+    """Of the first of them, with the next three."""
+    rule: str | None
     member_id: str | None
     reason: str | None
-    delay_ms: int
+    duration_ms: int
     """At most: another cause of a rebalance takes this one along."""
-    now_ms: int
+    members: int
+
+    @property
+    def kind(self) -> str:
+        return "rebalance_delayed"
 
 
 def line(event: Any) -> str:

@@ -75,7 +75,7 @@ def explain(state: ShardState, group_id: str, now_ms: int) -> Explanation | None
     live, group = state.classic.get(group_id), state.consumer.get(group_id)
     offsets = len(state.offsets.get(group_id, ()))
     if live is not None:
-        says, waited = _classic(state, live)
+        says, waited = _classic(state, live, now_ms)
         found = Explanation(
             group_id, CLASSIC, live.state.value, live.generation, None, len(live.members), says, offsets
         )._replace(since_ms=live.current_state_timestamp_ms)
@@ -104,7 +104,7 @@ def explain(state: ShardState, group_id: str, now_ms: int) -> Explanation | None
 # Classic groups.
 
 
-def _classic(state: ShardState, group: ClassicGroup) -> tuple[str, list[Waited]]:
+def _classic(state: ShardState, group: ClassicGroup, now_ms: int) -> tuple[str, list[Waited]]:
     if group.state is PREPARING_REBALANCE:
         return _preparing(state, group)
     waited = [
@@ -119,7 +119,9 @@ def _classic(state: ShardState, group: ClassicGroup) -> tuple[str, list[Waited]]
     if group.state is EMPTY:
         return "it has no members", _pending(state, group)
     if group.changes:
-        return f"{group.changes} joins and leaves wait to be taken together in one rebalance", waited
+        left_ms = max((state.timers.deadline_ms(group.join_key) or now_ms) - now_ms, 0)
+        changes = "1 join or leave waits" if group.changes == 1 else f"{group.changes} joins and leaves wait"
+        return f"{changes} for more, at most {left_ms / 1000:.1f} s, to be taken together", waited
     return "all members have their assignments" if not waited else "some have not fetched theirs", waited
 
 

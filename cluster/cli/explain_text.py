@@ -144,6 +144,8 @@ def event_line(row: Row) -> str:
         return f"{at} {row['member_id']}{client}{software} {_WORDS[kind]}{why}"
     if kind == "rebalance_began":
         return f"{at} a rebalance began, {_plural(row['members'], 'member')}: {_cause(row)}"
+    if kind == "rebalance_delayed":
+        return f"{at} a rebalance waits up to {_duration(row['duration_ms'])} for more: {_cause(row)}"
     if kind == "state_changed":
         return f"{at} {row['previous_state']} -> {row['state']}"
     if kind == "commit_regressed":

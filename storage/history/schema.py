@@ -140,6 +140,11 @@ KINDS: Final = (
         (*_GROUP, "state", "previous_state", "cause", "members"),
     ),
     Kind(
+        "rebalance_delayed",
+        "A classic group is to rebalance, and waits for more joins and leaves: at most `duration_ms`.",
+        (*_GROUP, *_WHY, "member_id", "duration_ms", "members"),
+    ),
+    Kind(
         "rebalance_began",
         "A group of either type is stable no longer. Told once more if one under way begins anew.",
         (*_GROUP, *_CLIENT, *_WHY, "members", "state"),

@@ -121,6 +121,19 @@ def test_an_event_is_a_line() -> None:
     assert event_line(row).endswith(" m was removed: session timeout [M17]")
 
 
+def test_a_rebalance_that_waits_says_how_long_at_most() -> None:
+    row = {
+        "kind": "rebalance_delayed",
+        "at_ms": NOW_MS,
+        "duration_ms": 2_000,
+        "cause": "member left",
+        "rule": None,
+        "member_id": "m",
+        "reason": None,
+    }
+    assert event_line(row).endswith(" a rebalance waits up to 2.0 s for more: member left, member m")
+
+
 def test_the_table_of_top_shows_the_share_of_time_not_stable() -> None:
     row = {
         "group_id": "billing",

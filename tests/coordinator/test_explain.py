@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.coordinator.explain import Explanation, explain
-from tests.coordinator.classic.driver import GROUP, Driver
+from tests.coordinator.classic.driver import BATCHING, GROUP, Driver
 from tests.coordinator.consumer.driver import GROUP as CONSUMER_GROUP
 from tests.coordinator.consumer.driver import Client, make_image, settle
 from tests.coordinator.consumer.driver import Driver as ConsumerDriver
@@ -61,6 +61,19 @@ def test_an_id_that_was_handed_out_and_not_used_is_waited_for() -> None:
     driver.join(member, protocols=(("range", b"other"),))
     [waited] = explained(driver, GROUP).waited_for
     assert (waited.member_id, waited.client_id) == (pending, None)
+
+
+def test_a_group_that_waits_for_more_changes_says_how_long() -> None:
+    driver = Driver(BATCHING)
+    driver.stable_group("a", "b", "c")
+    for client_id in ("d", "e", "f"):
+        driver.new_member(client_id=client_id)
+        driver.rejoin_all()
+        driver.sync_all()
+    driver.leave(next(iter(driver.group.members)))
+    found = explained(driver, GROUP)
+    assert (found.state, found.waiting) == ("Stable", 0)
+    assert found.says == "1 join or leave waits for more, at most 1.0 s, to be taken together"
 
 
 def test_a_consumer_group_waits_for_who_has_to_give_up_partitions() -> None:

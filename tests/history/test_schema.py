@@ -15,7 +15,7 @@ from actors.coordinator import consumer_events, events
 from storage.history import schema
 from storage.history.schema import KINDS, NAMES, Move, Recorded, arrow_schema, row
 
-OF_LOG = {"RebalanceDelayed", "AssignmentDelayed"}
+OF_LOG = {"AssignmentDelayed"}
 """Events without a kind."""
 VALUES = {"string": "x", "int16": 1, "int32": 1, "int64": 1, schema.TEXTS: ("x",)}
 

@@ -34,6 +34,11 @@ REBALANCES = Table(
         Column("began_again", "int", "How often it began anew before it ended."),
         Column("terms", "int", "Leaders it took: more than 1 if one was lost meanwhile."),
         Column("duration_ms", "bigint", "From began_ms to ended_ms."),
+        Column(
+            "delayed_ms",
+            "bigint",
+            "Before it: how long the first join or leave waited for more, to be taken together.",
+        ),
         Column("joining_ms", "bigint", "Of that, waiting for members to join, or for the target."),
         Column("syncing_ms", "bigint", "Of that, waiting for the assignment, or for members to take it."),
         Column("revoking_ms", "bigint", "Of that, until the last partition to be given up was free."),
@@ -55,17 +60,19 @@ def rebalances(events: DataFrame) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    told = events.where(f.col("kind").isin("rebalance_began", "rebalance_ended"))
+    told = events.where(f.col("kind").isin("rebalance_delayed", "rebalance_began", "rebalance_ended"))
     is_end = f.col("kind") == "rebalance_ended"
+    is_begin = f.col("kind") == "rebalance_began"
     before = (
         Window.partitionBy("group_id").orderBy("term", "sequence").rowsBetween(Window.unboundedPreceding, -1)
     )
     numbered = told.withColumn("number", f.coalesce(f.sum(is_end.cast("int")).over(before), f.lit(0)))
     order = f.struct("term", "sequence")
     began = [
-        f.min_by(f.when(~is_end, f.struct(*BEGAN)), f.when(~is_end, order)).alias("began"),
-        f.count_if(~is_end).alias("times"),
-        f.count_distinct("term").alias("terms"),
+        f.min_by(f.when(is_begin, f.struct(*BEGAN)), f.when(is_begin, order)).alias("began"),
+        f.min(f.when(~is_begin & ~is_end, f.col("at_ms"))).alias("delayed_since_ms"),
+        f.count_if(is_begin).alias("times"),
+        f.count_distinct(f.when(is_begin | is_end, f.col("term"))).alias("terms"),
     ]
     ended = f.max_by(f.when(is_end, f.struct(*ENDED)), f.when(is_end, order)).alias("ended")
     found = numbered.groupBy("group_id", "number").agg(*began, ended).where("began IS NOT NULL")
@@ -86,6 +93,7 @@ def _billed(found: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     duration = "ended.at_ms - began.at_ms"
+    delayed = "began.at_ms - delayed_since_ms"
     stops = f"began.group_type = 'classic' AND coalesce(ended.assignor NOT LIKE '%{COOPERATIVE}%', true)"
     # Who gets a partition waits for it; the others work on. Of one cut to MOVES_MAX that is a lower bound.
     takers = "filter(transform(ended.moves, m -> m.to_member), m -> m IS NOT NULL)"
@@ -96,9 +104,12 @@ def _billed(found: DataFrame) -> DataFrame:
         "began_again": "cast(times - 1 AS int)",
         "terms": "cast(terms AS int)",
         "duration_ms": duration,
+        "delayed_ms": delayed,
         "stops_all": stops,
         "idle_member_ms": f"if({stops}, ended.members, {takers}) * ({duration})",
-        "unowned_partition_ms": f"if({stops}, ended.partitions, ended.moved) * ({duration})",
+        # While it is delayed, only partitions of those who left are idle: they move.
+        "unowned_partition_ms": f"if({stops}, ended.partitions, ended.moved) * ({duration})"
+        f" + coalesce(ended.moved * ({delayed}), 0)",
         "date": "to_date(timestamp_millis(began.at_ms))",
         "group_id": "group_id",
     }

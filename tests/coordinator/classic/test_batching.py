@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.coordinator.batching import FIRST_DELAY_MS, MEMBER_MS, UNDELAYED
 from actors.coordinator.classic_group import EMPTY, PREPARING_REBALANCE, STABLE
-from actors.coordinator.events import RebalanceBegan, RebalanceDelayed
+from actors.coordinator.events import CLASSIC, RebalanceBegan, RebalanceDelayed
 from actors.coordinator.timers import SLOT_MS
 from tests.coordinator.classic.driver import BATCHING, GROUP, PROTOCOLS, REBALANCE_MS, SESSION_MS, Driver
 
@@ -89,7 +89,8 @@ def test_the_delay_explains_itself() -> None:
     driver.advance(FIRST_DELAY_MS + SLOT_MS)
     delayed, began = (e for e in driver.events if isinstance(e, RebalanceDelayed | RebalanceBegan))
     assert delayed == RebalanceDelayed(
-        GROUP, generation, "new member", newcomer, "scaled out", FIRST_DELAY_MS, now_ms
+        *(now_ms, GROUP, CLASSIC, generation, "new member", "C8", newcomer, "scaled out"),
+        *(FIRST_DELAY_MS, FLEET + 2),
     )
     assert isinstance(began, RebalanceBegan)
     assert (began.group_epoch, began.cause) == (generation, "2 joins and leaves, taken together")
@@ -103,8 +104,8 @@ def test_the_delay_doubles_up_to_the_bound() -> None:
         driver.events.clear()
         driver.new_member(client_id=f"d{number}")
         [delayed] = [event for event in driver.events if isinstance(event, RebalanceDelayed)]
-        delays.append(delayed.delay_ms)
-        advance_alive(driver, delayed.delay_ms)
+        delays.append(delayed.duration_ms)
+        advance_alive(driver, delayed.duration_ms)
         settle(driver)
     assert delays == [1_000, 2_000, 4_000, 8_000, 16_000, LONGEST_MS, LONGEST_MS, LONGEST_MS]
 
@@ -116,7 +117,7 @@ def test_the_delay_is_in_proportion_to_the_group(size: int, delay_ms: int) -> No
     driver.leave(next(iter(driver.group.members)))
     assert len(driver.group.members) == size
     [delayed] = [event for event in driver.events if isinstance(event, RebalanceDelayed)]
-    assert delayed.delay_ms == delay_ms
+    assert delayed.duration_ms == delay_ms
 
 
 def test_a_small_group_is_calm_soon() -> None:
