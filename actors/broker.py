@@ -25,6 +25,7 @@ from actors.api.in_place import answer_in_place
 from actors.clock import steady_clock_ms
 from actors.controller_client import RayControllerClient
 from actors.fallen_leaders import FallenLeaders
+from actors.log_ends import LogEnds
 from actors.metadata.image import NO_NODE
 from actors.metadata.wire import unpack_image
 from actors.metrics.node import NodeMetrics
@@ -42,6 +43,7 @@ from actors.protocol.api_keys import (
     API_VERSIONS,
     COORDINATOR_APIS,
     INIT_PRODUCER_ID,
+    LIST_OFFSETS,
     MEMBER_APIS,
     WRITE_TXN_MARKERS,
 )
@@ -113,6 +115,7 @@ class Broker(Actor):
             spec, node_id, self._hub, self, self._peers, self._apis.write_markers
         )
         self._fallen = FallenLeaders(node_id, self._hub, self, self._peers)
+        self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
         self._apis.verify_with(self._transactions.add_partitions)
         super().__init__(spec.data_dir, broker_name(node_id))
 
@@ -408,10 +411,13 @@ class Broker(Actor):
             answer(None)
 
     async def _serve_tier(self, frame: bytes) -> bytes:
-        """What a leader of this node needs of others in a transaction."""
+        """What a leader of this node needs of others: where logs end, or in a transaction."""
         header, body_offset = parse_header(frame)
         entity = codec.decode_entity(header, frame, body_offset)
-        answer = await self._transactions.answer(self._apis.image, header, entity, pass_on=True)
+        if header.api_key == LIST_OFFSETS:
+            answer = await self._log_ends.answer(self._apis.image, header, entity)
+        else:
+            answer = await self._transactions.answer(self._apis.image, header, entity, pass_on=True)
         return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
 
 

@@ -90,7 +90,7 @@ class HistoryRing:
         """Keep an event of a group."""
         event = recorded.event
         group_id = getattr(event, "group_id", None)
-        if group_id is None:
+        if group_id is None or event.kind == "lag":
             return
         past = self._groups.get(group_id)
         if past is None:

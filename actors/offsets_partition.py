@@ -34,6 +34,7 @@ from actors.group_server import ElsewhereError, GroupServer
 from actors.held_heartbeats import Cause, HeldHeartbeats
 from actors.history import History
 from actors.history_writer import HistoryWriter
+from actors.lag_samples import LagSamples
 from actors.large_answers import PackingThread
 from actors.metadata.image import NO_NODE, MetadataImage
 from actors.metadata.wire import unpack_image
@@ -143,6 +144,13 @@ class OffsetsPartition(StateSource):
             term=self._serving_term,
         )
         self._plug_ins = PlugInAssignments(spec.groups, self._ask_shard)
+        self._lag = LagSamples(
+            spec.history.history_lag_interval_ms if spec.history.history_enable else 0,
+            offsets=lambda: self._shard.state.offsets if self._host.replica.serving else None,
+            ask_broker=self._ask_broker,
+            tell=self._history.record,
+            now_ms=host.now_ms,
+        )
         self._is_warm = False
         super().__init__(spec.data_dir, partition_name(partition, replica_id))
 
@@ -156,11 +164,13 @@ class OffsetsPartition(StateSource):
         self._history.start()
         self._kept.start()
         self._link.start()
+        self._lag.start()
 
     async def stop(self) -> None:
         """Hand leadership on, close every connection, leave the disk clean."""
         self._transactions.close()
         self._plug_ins.close()
+        self._lag.close()
         self._packing.close()
         self._history.hands_over = True
         await self._host.stop()

@@ -120,6 +120,8 @@ class HistorySettings:
     """Of one offsets partition."""
     history_queue_max_events: int = 50_000
     """About 20 MB."""
+    history_lag_interval_ms: int = 60_000
+    """0: lag is not sampled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

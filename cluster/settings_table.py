@@ -181,6 +181,8 @@ _HISTORY = (
     _row("history.retention.bytes", -1, INT64, "Kept of one offsets partition, newest first. -1: all."),
     _row("history.queue.max.events", 1, 10_000_000, "Events that wait to be written; more are dropped"
          " and counted."),
+    _row("history.lag.interval.ms", 0, INT32, "How often groups' lag is sampled where the tier has the logs."
+         " 0: never."),
 )  # fmt: skip
 
 _ALL = (*_TIER, *_GROUPS, *_BROKERS, *_SECURITY, *_RAFT, *_HISTORY)
