@@ -18,8 +18,10 @@ POINTS_MAX: Final = 600
 """Of a line: more cannot be seen. Then a point is the mean of its seconds, or the most if peaks count."""
 BAND_SHARE_MIN: Final = 0.003
 """Of the width: a fault that took no time is seen all the same."""
-LEAST_MS: Final = 0.001
-"""A logarithmic axis has no zero."""
+LEAST_MS: Final = 1.0
+"""A logarithmic axis has no zero; what took less is drawn here."""
+HEADROOM: Final = 1.05
+"""Above the highest value of a plot over time."""
 LEGEND_CHARACTERS: Final = 72
 """In one row."""
 KINDS_MAX: Final = 6
@@ -76,7 +78,8 @@ def over_time(title: str, lines: Sequence[Line], step_s: float, bands: Iterable[
             axes.plot([at / unit_s for at in at_s], values, color=line.colour, lw=1.2, label=line.label)
         end = step_s * max((len(line.values) for line in lines), default=1) / unit_s
         axes.set_xlim(0, end)
-        axes.set_ylim(bottom=0)
+        most = max((value for line in lines for value in line.values if value is not None), default=0)
+        axes.set_ylim(0, most * HEADROOM or 1)
         drawn = _bands(axes, bands, unit_s, end)
         axes.set_xlabel(unit)
         return len(lines) + drawn > 1
