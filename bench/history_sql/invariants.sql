@@ -32,7 +32,8 @@ WITH moved AS (
     ORDER BY from_ms, until_ms, member_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS other FROM held
 ), epochs AS (
   SELECT *, CASE WHEN kind <> 'group_deleted' THEN group_epoch ELSE -1 END AS epoch
-  FROM lives WHERE (group_epoch IS NOT NULL AND kind <> 'rebalance_ended') OR kind = 'group_deleted'
+  FROM lives WHERE kind = 'group_deleted'
+    OR group_epoch IS NOT NULL AND (kind <> 'rebalance_ended' OR state IN ('Stable', 'Empty'))
 ), falls AS (
   SELECT *, lag(epoch) OVER (PARTITION BY group_id ORDER BY term, sequence) AS before FROM epochs
 ), leaders AS (

@@ -154,14 +154,15 @@ def _regressed(events: DataFrame) -> DataFrame:
 
 
 def _fallen(events: DataFrame) -> DataFrame:
-    """A group's epoch only rises; one that was deleted may begin anew. A rebalance that ends names the epoch
-    it began with, and another may have begun since."""
+    """A group's epoch only rises; one that was deleted may begin anew. A rebalance that ends because the
+    epoch rose again names its own."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     in_order = Window.partitionBy("group_id").orderBy("term", "sequence")
     told = events.where(
-        "(group_epoch IS NOT NULL AND kind <> 'rebalance_ended') OR kind = 'group_deleted'"
+        "kind = 'group_deleted' OR group_epoch IS NOT NULL"
+        " AND (kind <> 'rebalance_ended' OR state IN ('Stable', 'Empty'))"
     ).withColumn("epoch", f.expr("CASE WHEN kind <> 'group_deleted' THEN group_epoch ELSE -1 END"))
     return (
         told.withColumn("before", f.lag("epoch").over(in_order))
