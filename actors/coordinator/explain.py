@@ -25,7 +25,7 @@ from actors.coordinator.consumer_state import (
 from actors.coordinator.events import CLASSIC, CONSUMER
 from actors.coordinator.partitions import count
 from actors.coordinator.state import ShardState
-from actors.coordinator.target import assignment_interval_ms
+from actors.coordinator.target import due_in_ms
 from storage.history.schema import WAITED_FOR_MAX
 
 
@@ -174,9 +174,7 @@ def _assigning(state: ShardState, group: ConsumerGroup, now_ms: int) -> str:
         return "an assignor beside the coordinator is computing the target"
     if group.group_id in state.forming:
         return "the first members have joined, and more may come"
-    interval_ms = assignment_interval_ms(state, group, now_ms)
-    last = group.target_metadata
-    left_ms = 0 if last is None else last.assignment_timestamp_ms + interval_ms - now_ms
+    left_ms = due_in_ms(state, group, now_ms)
     if left_ms > 0:
         return f"the next target is due in {left_ms / 1000:.1f} s (group.consumer.assignment.interval.ms)"
     return "the next heartbeat of any member computes the target"

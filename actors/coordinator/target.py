@@ -87,13 +87,19 @@ def assignor_names(settings: GroupSettings) -> tuple[str, ...]:
 
 def is_interval_over(state: ShardState, group: ConsumerGroup, now_ms: int) -> bool:
     """Whether a new target may be computed (M8)."""
+    return due_in_ms(state, group, now_ms) == 0
+
+
+def due_in_ms(state: ShardState, group: ConsumerGroup, now_ms: int) -> int:
+    """How long until a new target may be computed."""
     last = group.target_metadata
     if last is None:
-        return True
-    interval_ms = assignment_interval_ms(state, group, now_ms)
+        return 0
     since_ms = now_ms - last.assignment_timestamp_ms
-    # A leader whose clock is behind its predecessor's must not wait for it to catch up.
-    return since_ms >= interval_ms or since_ms < 0
+    if since_ms < 0:
+        # A leader whose clock is behind its predecessor's must not wait for it to catch up.
+        return 0
+    return max(assignment_interval_ms(state, group, now_ms) - since_ms, 0)
 
 
 def assignment_interval_ms(state: ShardState, group: ConsumerGroup, now_ms: int) -> int:

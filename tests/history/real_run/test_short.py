@@ -13,7 +13,6 @@ from tests.history.real_run.stage import play
 HEARTBEAT_MS = 500
 
 
-@pytest.mark.slow
 @pytest.mark.ray
 @pytest.mark.timeout(300)
 def test_history_answers_what_the_swarm_saw(tmp_path: Path) -> None:
