@@ -78,7 +78,7 @@ from actors.coordinator.refusals import refusal
 from actors.coordinator.settled import is_as_checked
 from actors.coordinator.slices import at_once, begun, group_members, sliced
 from actors.coordinator.state import ShardState
-from actors.coordinator.target import due_in_ms, update_target
+from actors.coordinator.target import update_target
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
@@ -105,8 +105,8 @@ _new_tuple = tuple.__new__
 _NOTHING_NEW = ConsumerGroupHeartbeatRequest("", "", 0)[4:]
 """The fields after the instance id of a heartbeat that repeats nothing (A5)."""
 WAITING_HEARTBEAT_INTERVAL_MS = 1_000
-"""Told to a member that waits for something, to that one alone. Never less: librdkafka takes the interval as
-the time-out of its next heartbeat."""
+"""Told to a member that waits for partitions, to that one alone. Never less: librdkafka takes the interval
+as the time-out of its next heartbeat."""
 
 
 def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -304,8 +304,7 @@ def _answer(turn: Turn) -> Result:
     told = body.member_epoch == 0 or full or before is None or before.assigned != assigned
     settings = group_settings.note_checked(state, group)
     interval_ms = group_settings.told_interval_ms(state, settings)
-    is_usual = interval_ms == state.settings.group_consumer_heartbeat_interval_ms
-    if _waits(turn) or (is_usual and _news_is_near(turn)):
+    if _waits(turn):
         interval_ms = min(interval_ms, WAITING_HEARTBEAT_INTERVAL_MS)
     answer = ConsumerGroupHeartbeatResponse(
         NO_ERROR, None, turn.member_id, turn.current.member_epoch, interval_ms, assigned if told else None
@@ -329,17 +328,6 @@ def _waits(turn: Turn) -> bool:
         return True
     newcomer = not turn.current.assigned and bool(turn.topic_ids)
     return newcomer and turn.assignment_epoch < turn.group_epoch
-
-
-def _news_is_near(turn: Turn) -> bool:
-    """Whether the member is likely to hear of another target within a second: it has only just joined, and
-    others start with it, or that target is due. (Not asked where the budget or the group's own config
-    says another interval than the tier's.)"""
-    if turn.body.member_epoch == 0:
-        return True
-    if turn.assignment_epoch >= turn.group_epoch:
-        return False
-    return due_in_ms(turn.state, turn.group, turn.now_ms) <= WAITING_HEARTBEAT_INTERVAL_MS
 
 
 def _on_elected(state: ShardState, now_ms: int) -> Result:

@@ -246,7 +246,7 @@ def test_a_newcomers_first_answer_is_its_assignment_if_the_others_are_quick(lead
     assert newcomer.join() is None
     member.acknowledge()
     leader.advance(LOOK_AGAIN_MS + SLOT_MS)
-    assert (newcomer.epoch, newcomer.interval_ms) == (member.epoch, 1_000)
+    assert (newcomer.epoch, newcomer.interval_ms) == (member.epoch, INTERVAL_MS)
     assert sorted((*member.numbers, *newcomer.numbers)) == [0, 1, 2, 3, 4, 5]
 
 

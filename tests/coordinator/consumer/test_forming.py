@@ -70,7 +70,7 @@ def test_a_member_that_comes_alone_waits_a_moment() -> None:
     assert token not in driver.replies
     driver.advance(1 + SLOT_MS)
     assert shares(driver, [token]) == [PARTITIONS]
-    assert driver.replies[token].heartbeat_interval_ms == 1_000
+    assert driver.replies[token].heartbeat_interval_ms == 5_000
 
 
 def test_a_flow_of_joins_is_not_waited_for_without_end() -> None:

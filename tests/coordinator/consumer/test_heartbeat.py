@@ -63,7 +63,7 @@ def test_the_first_member_with_topics_makes_epoch_two() -> None:
     driver = Driver()
     answer = driver.join("a")
     assert answer == ConsumerGroupHeartbeatResponse(
-        ErrorCode.none, None, "a", 2, 1_000, owned(orders=range(4))
+        ErrorCode.none, None, "a", 2, 5_000, owned(orders=range(4))
     )
     assert driver.join("a", "nowhere", group_id="other").member_epoch == 2
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from actors.coordinator.settings import GroupSettings
-from tests.coordinator.consumer.driver import AS_KAFKA, Driver, make_image
+from tests.coordinator.consumer.driver import Driver, make_image
 
 MEMBERS = 14
 
@@ -82,40 +80,6 @@ def test_a_member_that_waits_is_told_a_second_whatever_the_budget() -> None:
     for number in range(MEMBERS - 1):
         driver.join(f"m{number}")
     assert driver.join("late").heartbeat_interval_ms == 1_000
-
-
-def test_a_newcomer_speaks_again_soon_because_others_start_with_it() -> None:
-    """Who comes right behind it takes from it: it hears of that a second later, not an interval later."""
-    driver = Driver(image=make_image(1, orders=MEMBERS))
-    first = driver.join("first")
-    assert first.heartbeat_interval_ms == 1_000
-    assert driver.beat("first", first.member_epoch).heartbeat_interval_ms == 5_000
-
-
-def test_a_member_that_speaks_shortly_before_a_target_speaks_again_soon_after_it() -> None:
-    """M8: the newcomer's target is due a second after the last one."""
-    driver = Driver(settings=AS_KAFKA, image=make_image(1, orders=MEMBERS))
-    epoch = driver.join("first").member_epoch
-    driver.advance(100)
-    driver.join("late")
-    driver.advance(100)
-    assert driver.beat("first", epoch).heartbeat_interval_ms == 1_000
-
-
-def test_a_member_is_not_asked_again_and_again_for_a_target_that_is_far() -> None:
-    settings = replace(AS_KAFKA, group_consumer_assignment_interval_ms=10_000)
-    driver = Driver(settings=settings, image=make_image(1, orders=MEMBERS))
-    epoch = driver.join("first").member_epoch
-    driver.join("late")
-    assert driver.beat("first", epoch).heartbeat_interval_ms == 5_000
-
-
-def test_newcomers_beyond_the_budget_are_told_what_all_are_told() -> None:
-    driver = driver_of(2)
-    for number in range(MEMBERS):
-        join(driver, number)
-    answer = driver.join("late", subscribed_topic_names=("none",))
-    assert answer.heartbeat_interval_ms == 8_000
 
 
 def test_every_replica_counts_the_same_members_and_an_undone_join_is_none() -> None:

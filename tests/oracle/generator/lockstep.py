@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from actors.coordinator.consumer import WAITING_HEARTBEAT_INTERVAL_MS
 from tests.oracle.connection import pause
 from tests.oracle.generator import known
 from tests.oracle.generator.asking import Request, request
@@ -117,8 +116,7 @@ class Lockstep:
 
     def _collect(self, slot: int, seconds: float) -> None:
         """Take the answers of both if one has come; none within `seconds` is as good where it may park."""
-        asked = self._sides[0].parked[slot]
-        api, is_join = asked.api, asked.fields.get("member_epoch") == 0
+        api = self._sides[0].parked[slot].api
         if api in MAY_PARK and not self._one_has_come(slot, seconds):
             return
         heard = [side.answer(slot) for side in self._sides]
@@ -126,7 +124,7 @@ class Lockstep:
             step = {"client": f"c{slot}", "does": f"gets the answer of {api}", "answer": each.compared}
             side.steps.append(step)
         theirs, ours = heard
-        if theirs.compared != ours.compared and not self._is_told_sooner(api, heard, is_join):
+        if theirs.compared != ours.compared and not self._is_told_sooner(api, heard):
             self._explain(api, theirs.compared, ours.compared)
         if theirs.compared in (CLOSED, NO_ANSWER):
             raise Difference
@@ -142,19 +140,14 @@ class Lockstep:
         if ours.error_code.value == 0 and ours.group_state == "Empty":
             raise Explained(known.FORGOTTEN_GROUP)
 
-    def _is_told_sooner(self, api: str, heard: Sequence[Heard], is_join: bool) -> bool:
-        """Whether a heartbeat's answers differ in the interval alone, and may: our tier has a newcomer ask
-        again within a second."""
+    def _is_told_sooner(self, api: str, heard: Sequence[Heard]) -> bool:
+        """Whether a heartbeat's answers differ in the interval alone, and may."""
         answers = [each.compared for each in heard]
         if api != HEARTBEAT or not all(isinstance(answer, dict) for answer in answers):
             return False
         told_ms = [answer[HEARTBEAT_TOLD] for answer in answers]
         theirs, ours = ({**answer, HEARTBEAT_TOLD: 0} for answer in answers)
-        if theirs != ours:
-            return False
-        if is_join and told_ms[1] == WAITING_HEARTBEAT_INTERVAL_MS <= told_ms[0]:
-            return True
-        return self._sides[1].is_told_sooner(heard[1].entity.member_id, told_ms)
+        return theirs == ours and self._sides[1].is_told_sooner(heard[1].entity.member_id, told_ms)
 
     def _explain(self, api: str, theirs: Any, ours: Any) -> None:
         reason = known.reason(self._kind, api, theirs, ours)

@@ -108,15 +108,12 @@ class Side:
 
     def is_told_sooner(self, member_id: str, told_ms: Sequence[int]) -> bool:
         """Whether this side's member, told Kafka's interval and this side's, is one that waits for partitions
-        that others still own, for what a regex matches, or with its group for the next target: our tier has
-        it ask again within a second."""
+        that others still own, or for what a regex matches: our tier has it ask again within a second."""
         theirs_ms, ours_ms = told_ms
         if ours_ms != WAITING_HEARTBEAT_INTERVAL_MS or theirs_ms < ours_ms:
             return False
-        [group] = self.described().entity.groups
-        if group.assignment_epoch < group.group_epoch:
-            return True
-        return any(_waits(member) for member in group.members if member.member_id == member_id)
+        members = self.described().entity.groups[0].members
+        return any(_waits(member) for member in members if member.member_id == member_id)
 
     def close(self) -> None:
         self.play.close()
