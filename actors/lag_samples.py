@@ -14,10 +14,13 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from actors.coordinator.records import OffsetCommitValue
+from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.state import Position
 from actors.protocol import codec
 from actors.protocol.api_keys import LIST_OFFSETS
 from actors.protocol.messages import NO_ERROR
+from actors.replica_host import ReplicaHost
+from actors.spec import HistorySettings
 from actors.tasks import Tasks
 
 log = logging.getLogger("groupd.partition")
@@ -76,6 +79,25 @@ class LagSamples:
         self._position = 0
         """Of that group: with whom the next round begins."""
         self._tasks = Tasks("sampling lag")
+
+    @classmethod
+    def of(
+        cls,
+        settings: HistorySettings,
+        host: ReplicaHost,
+        ask_broker: AskBroker,
+        tell: Callable[[Iterable[Lag]], None],
+    ) -> LagSamples:
+        """For the coordinator of a replica."""
+
+        def offsets() -> Offsets | None:
+            shard = host.replica.shard
+            return (
+                shard.state.offsets if host.replica.serving and isinstance(shard, CoordinatorShard) else None
+            )
+
+        interval_ms = settings.history_lag_interval_ms if settings.history_enable else 0
+        return cls(interval_ms, offsets=offsets, ask_broker=ask_broker, tell=tell, now_ms=host.now_ms)
 
     def start(self) -> None:
         if self._interval_ms > 0:

@@ -116,8 +116,7 @@ class OffsetsPartition(StateSource):
         self._server = GroupServer(
             host.replica, partition, spec.offsets_partitions, host.now_ms, self._gate, self._packing.pack
         )
-        clients = spec.groups.group_heartbeat_hold_clients if spec.groups.group_heartbeat_hold_enable else ()
-        self._held = HeldHeartbeats(host.replica, self._server.release, host.now_ms, clients)
+        self._held = HeldHeartbeats(host.replica, self._server.release, host.now_ms, spec.groups.held_clients)
         host.replica.watcher = self._held
         self._kept = kept = HistoryWriter(spec.history, spec.data_dir, spec.tier_id, partition, host.node_id)
         self._metrics = ReplicaMetrics(partition, host, self._server.counts, self._held, kept)
@@ -144,13 +143,7 @@ class OffsetsPartition(StateSource):
             term=self._serving_term,
         )
         self._plug_ins = PlugInAssignments(spec.groups, self._ask_shard)
-        self._lag = LagSamples(
-            spec.history.history_lag_interval_ms if spec.history.history_enable else 0,
-            offsets=lambda: self._shard.state.offsets if self._host.replica.serving else None,
-            ask_broker=self._ask_broker,
-            tell=self._history.record,
-            now_ms=host.now_ms,
-        )
+        self._lag = LagSamples.of(spec.history, host, self._ask_broker, self._history.record)
         self._is_warm = False
         super().__init__(spec.data_dir, partition_name(partition, replica_id))
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from actors.coordinator.classic_rebalance import Cause, Turn
 
 Gone = MemberLeft | MemberExpired | MemberFenced
+_Text = str | None
+_Because = tuple[int, str, str, int, str, _Text, _Text, _Text, _Text, _Text]
+"""The first fields of an event of a rebalance: when, which group, why and whose doing."""
 
 REASON_CHARS_MAX = 255
 """C24: Kafka cuts a client's reason here."""
@@ -33,21 +36,8 @@ def cut(reason: str | None) -> str | None:
 
 def tell_began(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
     """Before the group moves. What began first is the rebalance, however often it begins anew."""
-    member = group.members.get(cause.member_id or "")
-    event = RebalanceBegan(
-        turn.now_ms,
-        group.group_id,
-        CLASSIC,
-        group.generation,
-        cause.what,
-        cause.rule,
-        cause.member_id,
-        None if member is None else member.client_id,
-        None if member is None else member.client_host,
-        cut(cause.reason),
-        len(group.members),
-    )
     rebalance = rebalances.of(turn.state, group.group_id, CLASSIC)
+    event = RebalanceBegan(*_because(turn, group, cause), len(group.members))
     if rebalance.began is None:
         rebalance.began = event
         rebalance.before |= {each.member_id: each.assignment for each in group.members.values()}
@@ -56,9 +46,22 @@ def tell_began(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
 
 def tell_delayed(turn: Turn, group: ClassicGroup, cause: Cause, delay_ms: int) -> None:
     """A rebalance is due, and waits for more reasons."""
+    delayed = RebalanceDelayed(*_because(turn, group, cause), delay_ms, len(group.members))
+    rebalances.of(turn.state, group.group_id, CLASSIC).delayed = delayed
+    turn.events.append(delayed)
+
+
+def _because(turn: Turn, group: ClassicGroup, cause: Cause) -> _Because:
+    member = group.members.get(cause.member_id or "")
+    client: tuple[_Text, _Text]
+    if member is None:
+        client = rebalances.of(turn.state, group.group_id, CLASSIC).gone.get(
+            cause.member_id or "", (None, None)
+        )
+    else:
+        client = member.client_id, member.client_host
     named = turn.now_ms, group.group_id, CLASSIC, group.generation
-    why = cause.what, cause.rule, cause.member_id, cut(cause.reason)
-    turn.events.append(RebalanceDelayed(*named, *why, delay_ms, len(group.members)))
+    return *named, cause.what, cause.rule, cause.member_id, *client, cut(cause.reason)
 
 
 def move(turn: Turn, group: ClassicGroup, step: Step) -> None:

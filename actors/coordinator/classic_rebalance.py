@@ -137,6 +137,15 @@ def _delay_ms(turn: Turn, group: ClassicGroup, cause: Cause) -> int:
     return delay_ms
 
 
+def _waited_for(turn: Turn, group: ClassicGroup) -> Cause:
+    """The changes that waited: whose doing the first one was."""
+    first = rebalances.of(turn.state, group.group_id, CLASSIC).delayed
+    assert first is not None, group.story(Step.REBALANCE)
+    together = f"{group.changes} joins and leaves, taken together"
+    what = first.cause if group.changes == 1 else together
+    return Cause(what, first.member_id, first.reason, first.rule)
+
+
 def _rebalance_for_changes(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
     group.storm.rebalances += 1
     prepare_rebalance(turn, group, cause)
@@ -278,8 +287,9 @@ def remove_member(
     member.sync_token = None
     turn.state.timers.cancel(member.session_key)
     group.remove(member)
+    rebalance = rebalances.of(turn.state, group_id, CLASSIC)
+    rebalance.gone[member.member_id] = member.client_id, member.client_host
     if member.assignment:
-        rebalance = rebalances.of(turn.state, group_id, CLASSIC)
         rebalance.before.setdefault(member.member_id, member.assignment)
     tell_gone(turn, group, gone, cause._replace(member_id=member.member_id), member)
 
@@ -318,8 +328,7 @@ def on_join_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Re
         return NOTHING
     turn = Turn(state, now_ms)
     if group.state is STABLE:
-        changes = "join or leave" if group.changes == 1 else "joins and leaves, taken together"
-        _rebalance_for_changes(turn, group, Cause(f"{group.changes} {changes}"))
+        _rebalance_for_changes(turn, group, _waited_for(turn, group))
         return turn.result()
     initial = group.initial_delay_ms > 0
     if initial and group.new_member_added and group.initial_remaining_ms > 0:

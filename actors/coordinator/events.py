@@ -238,9 +238,11 @@ class RebalanceDelayed(NamedTuple):
     group_type: str
     group_epoch: int
     cause: str
-    """Of the first of them, with the next three."""
+    """Of the first of them, with the next five."""
     rule: str | None
     member_id: str | None
+    client_id: str | None
+    client_host: str | None
     reason: str | None
     duration_ms: int
     """At most: another cause of a rebalance takes this one along."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.coordinator.events import CONSUMER, RebalanceBegan, RebalanceEnded
+from actors.coordinator.events import CONSUMER, RebalanceBegan, RebalanceDelayed, RebalanceEnded
 from storage.history.schema import WAITED_FOR_MAX, Move
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ class Rebalance:
         "assignor",
         "before",
         "began",
+        "delayed",
+        "gone",
         "group_type",
         "last_joined",
         "late",
@@ -37,6 +39,10 @@ class Rebalance:
         self.group_type = group_type
         self.began: RebalanceBegan | None = None
         """None: somebody left whose partitions the next rebalance will move."""
+        self.delayed: RebalanceDelayed | None = None
+        """The first of the joins and leaves that it waited for."""
+        self.gone: dict[str, tuple[str, str]] = {}
+        """Client id and host of a classic group's members that are gone."""
         self.before: dict[str, Any] = {}
         """What members had that are gone or are about to get something else, by member id: as the type of the
         group keeps it."""

@@ -53,3 +53,8 @@ class GroupSettings:
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
+
+    @property
+    def held_clients(self) -> tuple[str, ...]:
+        """Whose heartbeats may be held."""
+        return self.group_heartbeat_hold_clients if self.group_heartbeat_hold_enable else ()

@@ -19,13 +19,18 @@ WITH bills AS (
 ), commits AS (
   SELECT epoch_ms(hour_ms)::DATE AS date, group_id, sum(commits) AS commits, sum(regressed) AS regressed,
     max(lag_max) AS lag_max FROM hours GROUP BY ALL
+), known AS (
+  SELECT date, max(last_ms) - min(first_ms) AS known_ms FROM (
+    SELECT epoch_ms(first_ms)::DATE AS date, first_ms, last_ms FROM hours
+    UNION ALL SELECT epoch_ms(at_ms)::DATE, at_ms, at_ms FROM lives) GROUP BY date
 )
 SELECT group_id, group_type, coalesce(rebalances, 0) AS rebalances, causes, coalesce(unstable_ms, 0) AS unstable_ms,
-  greatest(0, 1 - coalesce(unstable_ms, 0) / 86400000) AS availability, between_ms,
+  known_ms,
+  greatest(0, 1 - coalesce(unstable_ms, 0) / greatest(known_ms, 1)) AS availability, between_ms,
   coalesce(idle_member_ms, 0) AS idle_member_ms, coalesce(moved, 0) AS moved, coalesce(joined, 0) AS joined,
   coalesce(gone, 0) AS gone, coalesce(expired, 0) AS expired,
   (coalesce(joined, 0) + coalesce(gone, 0)) / greatest(members, 1) AS churn, worst_client, worst_idle_member_ms,
-  coalesce(commits, 0) AS commits, coalesce(commits, 0) * 1000 / 86400000 AS commits_per_s,
+  coalesce(commits, 0) AS commits, coalesce(commits, 0) * 1000 / greatest(known_ms, 1) AS commits_per_s,
   coalesce(regressed, 0) AS regressed, lag_max, coalesce(offsets_expired, 0) AS offsets_expired, date
 FROM commits FULL JOIN bills USING (date, group_id) FULL JOIN worst USING (date, group_id)
-  FULL JOIN comings USING (date, group_id)
+  FULL JOIN comings USING (date, group_id) JOIN known USING (date)

@@ -142,7 +142,7 @@ KINDS: Final = (
     Kind(
         "rebalance_delayed",
         "A classic group is to rebalance, and waits for more joins and leaves: at most `duration_ms`.",
-        (*_GROUP, *_WHY, "member_id", "duration_ms", "members"),
+        (*_GROUP, *_CLIENT, *_WHY, "duration_ms", "members"),
     ),
     Kind(
         "rebalance_began",

@@ -30,7 +30,8 @@ class Digest(NamedTuple):
     events: DataFrame
     """Of all other kinds, with `date`."""
     hours: DataFrame
-    """date, hour_ms, offsets_partition, group_id, commits, offsets, regressed, lag_max; kept too."""
+    """date, hour_ms, offsets_partition, group_id, commits, offsets, regressed, lag_max,
+    first_ms, last_ms; kept too."""
 
 
 def digest(events: DataFrame) -> Digest:
@@ -49,6 +50,8 @@ def digest(events: DataFrame) -> Digest:
             f.sum("offsets").alias("offsets"),
             f.sum("regressed").alias("regressed"),
             f.max("lag").alias("lag_max"),
+            f.min("at_ms").alias("first_ms"),
+            f.max("at_ms").alias("last_ms"),
         )
     )
     return Digest(

@@ -9,8 +9,6 @@ from storage.history.jobs.table import Column, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-DAY_MS = 86_400_000
-
 GROUPS = Table(
     "groups",
     "One row for each group and day on which anything happened to it.",
@@ -20,7 +18,8 @@ GROUPS = Table(
         Column("rebalances", "bigint", "That began on this day."),
         Column("causes", "map<string, bigint>", "Rebalances by cause."),
         Column("unstable_ms", "bigint", "That these took."),
-        Column("availability", "double", "Share of the day in which it was stable."),
+        Column("known_ms", "bigint", "From the tier's first event on this day to its last."),
+        Column("availability", "double", "Share of that time in which it was stable."),
         Column("between_ms", "bigint", "From one rebalance to the next, on average; null if there is one."),
         Column("idle_member_ms", "bigint", "The bill."),
         Column("moved", "bigint", "Partitions that changed owner."),
@@ -31,7 +30,7 @@ GROUPS = Table(
         Column("worst_client", "string", "Client id and host whose doing the dearest rebalances were."),
         Column("worst_idle_member_ms", "bigint", "Their bill."),
         Column("commits", "bigint", "OffsetCommit requests."),
-        Column("commits_per_s", "double", "Over the whole day."),
+        Column("commits_per_s", "double", "Over that time."),
         Column("regressed", "bigint", "Offsets that went back."),
         Column("lag_max", "bigint", "The greatest sampled."),
         Column("offsets_expired", "bigint", "Past their retention."),
@@ -51,14 +50,28 @@ def groups(events: DataFrame, hours: DataFrame, rebalances: DataFrame) -> DataFr
     found = parts[0]
     for part in parts[1:]:
         found = found.join(part, key, "full")
+    found = found.join(f.broadcast(_known(events, hours)), "date")
     zeros = ("rebalances", "unstable_ms", "idle_member_ms", "moved", "joined", "gone", "expired")
+    known_ms = f.greatest("known_ms", f.lit(1))
     return (
         found.na.fill(0, [*zeros, "commits", "regressed", "offsets_expired"])
-        .withColumn("availability", f.greatest(f.lit(0.0), 1 - f.col("unstable_ms") / DAY_MS))
-        .withColumn("commits_per_s", f.col("commits") * 1000 / DAY_MS)
+        .withColumn("availability", f.greatest(f.lit(0.0), 1 - f.col("unstable_ms") / known_ms))
+        .withColumn("commits_per_s", f.col("commits") * 1000 / known_ms)
         .withColumn("churn", (f.col("joined") + f.col("gone")) / f.greatest("members", f.lit(1)))
         .select(*GROUPS.names)
     )
+
+
+def _known(events: DataFrame, hours: DataFrame) -> DataFrame:
+    """How much of each day is known: a tier may have started, or have been asked, at noon."""
+    from pyspark.sql import functions as f
+
+    def spans(told: DataFrame, first: str, last: str) -> DataFrame:
+        return told.groupBy("date").agg(f.min(first).alias("first_ms"), f.max(last).alias("last_ms"))
+
+    both = spans(events, "at_ms", "at_ms").unionAll(spans(hours, "first_ms", "last_ms"))
+    known_ms = (f.max("last_ms") - f.min("first_ms")).alias("known_ms")
+    return both.groupBy("date").agg(known_ms)
 
 
 def _bills(rebalances: DataFrame) -> DataFrame:

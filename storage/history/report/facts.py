@@ -20,7 +20,8 @@ LANES_MAX: Final = 40
 COMINGS_MAX: Final = 20_000
 """Of one group's members, looked at for the lanes."""
 WINDOW_MS: Final = 3_600_000
-"""That the lanes show: the costliest hour."""
+"""That the lanes show: the costliest hour, without what is quiet before and after."""
+WINDOW_MS_MIN: Final = 60_000
 BANDS_MAX: Final = 500
 
 
@@ -189,7 +190,9 @@ def _timeline(rebalances: DataFrame, events: DataFrame, group_id: str) -> Timeli
         .select("at_ms", "kind", "member_id", client)
         .orderBy("at_ms", ascending=False)
     )
-    lanes = lanes_of(reversed(_rows(comings, COMINGS_MAX)), from_ms, until_ms)
+    told = _rows(comings, COMINGS_MAX)
+    from_ms, until_ms = _busy(bands, told, from_ms, until_ms)
+    lanes = lanes_of(reversed(told), from_ms, until_ms)
     return Timeline(
         group_id,
         from_ms,
@@ -198,6 +201,15 @@ def _timeline(rebalances: DataFrame, events: DataFrame, group_id: str) -> Timeli
         max(0, len(lanes) - LANES_MAX),
         tuple(bands),
     )
+
+
+def _busy(bands: Sequence[Row], comings: Sequence[Row], from_ms: int, until_ms: int) -> tuple[int, int]:
+    """The part of a window in which anything happened, and a little more; at least a minute."""
+    moments = [band[name] or until_ms for band in bands for name in ("began_ms", "ended_ms")]
+    moments += [row["at_ms"] for row in comings if row["at_ms"] >= from_ms]
+    first_ms, last_ms = min(moments), min(max(moments), until_ms)
+    more_ms = max((last_ms - first_ms) // 20, (WINDOW_MS_MIN - last_ms + first_ms) // 2)
+    return max(first_ms - more_ms, from_ms), min(last_ms + more_ms, until_ms)
 
 
 def lanes_of(comings: Iterable[Mapping[str, Any]], from_ms: int, until_ms: int) -> list[Lane]:

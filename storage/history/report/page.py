@@ -104,7 +104,7 @@ def _timeline(timeline: Timeline | None, colours: dict[str, int]) -> str:
     left_out = f" {timeline.lanes_left_out} more are left out." if timeline.lanes_left_out else ""
     return (
         f"<section><h2>{escape(timeline.group_id)}: its costliest hour</h2>"
-        f"<p>{moment(timeline.from_ms)[:16]} to {clock(timeline.until_ms)}. A lane is a consumer, a bar"
+        f"<p>{moment(timeline.from_ms)} to {clock(timeline.until_ms)}. A lane is a consumer, a bar"
         f" one of its lives, red where a timeout ended it; a band is a rebalance.{left_out}</p>"
         f'<div class="lanes"><div class="names">{names}</div><div class="tracks">{tracks}{bands}</div>'
         f'<div class="axis">{ticks}</div></div><div class="legend">{legend}</div></section>'

@@ -27,4 +27,4 @@ def moment(at_ms: int) -> str:
 
 
 def clock(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M}"
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M:%S}"

@@ -13,6 +13,7 @@ from actors.coordinator.events import CLASSIC, RebalanceBegan, RebalanceDelayed
 from actors.coordinator.timers import SLOT_MS
 from tests.coordinator.classic.driver import BATCHING, GROUP, PROTOCOLS, REBALANCE_MS, SESSION_MS, Driver
 
+HOST = "/127.0.0.1"
 LONGEST_MS = BATCHING.group_rebalance_batch_max_ms
 FLEET = LONGEST_MS // MEMBER_MS
 """The smallest group that may wait for so long."""
@@ -89,12 +90,24 @@ def test_the_delay_explains_itself() -> None:
     driver.advance(FIRST_DELAY_MS + SLOT_MS)
     delayed, began = (e for e in driver.events if isinstance(e, RebalanceDelayed | RebalanceBegan))
     assert delayed == RebalanceDelayed(
-        *(now_ms, GROUP, CLASSIC, generation, "new member", "C8", newcomer, "scaled out"),
+        *(now_ms, GROUP, CLASSIC, generation, "new member", "C8", newcomer, "d", HOST, "scaled out"),
         *(FIRST_DELAY_MS, FLEET + 2),
     )
     assert isinstance(began, RebalanceBegan)
     assert (began.group_epoch, began.cause) == (generation, "2 joins and leaves, taken together")
+    assert (began.member_id, began.client_id, began.reason) == (newcomer, "d", "scaled out")
     assert driver.parked(token)
+
+
+def test_one_change_that_waited_in_vain_is_told_as_what_it_is() -> None:
+    """The member that left is gone; whose client it was is still told."""
+    driver, _ = in_a_storm()
+    gone = list(driver.group.members)[-1]
+    driver.leave(gone)
+    advance_alive(driver, FIRST_DELAY_MS)
+    [began] = [event for event in driver.events if isinstance(event, RebalanceBegan)]
+    assert (began.cause, began.rule, began.member_id) == ("member left", "C23", gone)
+    assert (began.client_id, began.client_host) == ("c", HOST)
 
 
 def test_the_delay_doubles_up_to_the_bound() -> None:
