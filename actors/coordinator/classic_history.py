@@ -52,16 +52,23 @@ def tell_delayed(turn: Turn, group: ClassicGroup, cause: Cause, delay_ms: int) -
 
 
 def _because(turn: Turn, group: ClassicGroup, cause: Cause) -> _Because:
-    member = group.members.get(cause.member_id or "")
-    client: tuple[_Text, _Text]
-    if member is None:
-        client = rebalances.of(turn.state, group.group_id, CLASSIC).gone.get(
-            cause.member_id or "", (None, None)
-        )
-    else:
-        client = member.client_id, member.client_host
     named = turn.now_ms, group.group_id, CLASSIC, group.generation
+    client = _client(turn, group, cause.member_id)
     return *named, cause.what, cause.rule, cause.member_id, *client, cut(cause.reason)
+
+
+def _client(turn: Turn, group: ClassicGroup, member_id: str | None) -> tuple[_Text, _Text]:
+    """Client id and host of a member, be it gone since."""
+    member = group.members.get(member_id or "")
+    if member is not None:
+        return member.client_id, member.client_host
+    rebalance = rebalances.of(turn.state, group.group_id, CLASSIC)
+    if rebalance.gone is not None and rebalance.gone[0] == member_id:
+        return rebalance.gone[1:]
+    delayed = rebalance.delayed
+    if delayed is not None and delayed.member_id == member_id:
+        return delayed.client_id, delayed.client_host
+    return None, None
 
 
 def move(turn: Turn, group: ClassicGroup, step: Step) -> None:

@@ -288,7 +288,7 @@ def remove_member(
     turn.state.timers.cancel(member.session_key)
     group.remove(member)
     rebalance = rebalances.of(turn.state, group_id, CLASSIC)
-    rebalance.gone[member.member_id] = member.client_id, member.client_host
+    rebalance.gone = member.member_id, member.client_id, member.client_host
     if member.assignment:
         rebalance.before.setdefault(member.member_id, member.assignment)
     tell_gone(turn, group, gone, cause._replace(member_id=member.member_id), member)

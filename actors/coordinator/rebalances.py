@@ -41,8 +41,8 @@ class Rebalance:
         """None: somebody left whose partitions the next rebalance will move."""
         self.delayed: RebalanceDelayed | None = None
         """The first of the joins and leaves that it waited for."""
-        self.gone: dict[str, tuple[str, str]] = {}
-        """Client id and host of a classic group's members that are gone."""
+        self.gone: tuple[str, str, str] | None = None
+        """Member id, client id and host of who left a classic group last."""
         self.before: dict[str, Any] = {}
         """What members had that are gone or are about to get something else, by member id: as the type of the
         group keeps it."""

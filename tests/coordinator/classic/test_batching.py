@@ -110,6 +110,17 @@ def test_one_change_that_waited_in_vain_is_told_as_what_it_is() -> None:
     assert (began.client_id, began.client_host) == ("c", HOST)
 
 
+def test_of_several_that_left_the_first_is_named_with_its_client() -> None:
+    driver, members = in_a_storm()
+    first = list(driver.group.members)[-1]
+    driver.leave(first)
+    driver.leave(members[0])
+    driver.advance(FIRST_DELAY_MS + SLOT_MS)
+    [began] = [event for event in driver.events if isinstance(event, RebalanceBegan)]
+    assert (began.cause, began.member_id) == ("2 joins and leaves, taken together", first)
+    assert (began.client_id, began.client_host) == ("c", HOST)
+
+
 def test_the_delay_doubles_up_to_the_bound() -> None:
     driver, _ = in_a_storm()
     delays = []
