@@ -10,7 +10,7 @@ from tests.history.real_run.answers import Answers, Gap, Place, Span
 from tests.history.real_run.stage import Played
 
 LATE_MS: Final = 500
-"""An answer may be so long on its way to a member, on a machine that has something else to do."""
+"""So much later may one side be than the other, on a machine that has nothing else to do."""
 
 
 class Ownerless(NamedTuple):
@@ -21,6 +21,11 @@ class Ownerless(NamedTuple):
     """Summed over partitions."""
     seen_ms: int
     gaps: int
+
+
+def late_ms(played: Played) -> int:
+    """On the machine as it was during the run."""
+    return LATE_MS + played.record.slowest_ms(played.killed_ms)
 
 
 def check_triggers(told: Answers, played: Played, number: int = 3) -> dict[str, str]:
@@ -43,15 +48,18 @@ def check_gaps(told: Answers, played: Played, heartbeat_ms: int) -> list[Ownerle
     """How long partitions were without an owner. A member learns of a rebalance with its next heartbeat, so
     that the two sides may differ by that: the tier counts from the rebalance's beginning."""
     found = []
+    late = late_ms(played)
     for group_id in played.record.group_ids:
-        unknown = _unknown(told, group_id)
-        ours = _known(told.gaps[group_id], unknown, played.record.ended_ms)
-        theirs = _known(played.record.gaps(group_id), unknown, played.record.ended_ms)
+        unknown = [Span(each.from_ms - late, each.until_ms + late) for each in _unknown(told, group_id)]
+        ours = _known(told.gaps[group_id], unknown, played.record.ended_ms - late)
+        theirs = _known(played.record.gaps(group_id), unknown, played.record.ended_ms - late)
         # After a leader was lost, history knows of a partition's owner only once it has moved.
         first_ms = min((span.from_ms for span in unknown), default=played.record.ended_ms)
-        slack_ms = heartbeat_ms + LATE_MS
-        _check_met((gap for gap in theirs if gap.until_ms < first_ms), ours, slack_ms, f"{group_id}, seen")
-        _check_met(ours, theirs, slack_ms, f"{group_id}, told")
+        slack_ms = heartbeat_ms + late
+        _check_met(
+            (gap for gap in theirs if gap.until_ms < first_ms), ours, slack_ms, late, f"{group_id}, seen"
+        )
+        _check_met(ours, theirs, slack_ms, late, f"{group_id}, told")
         told_ms, seen_ms = (_sum(gap for gap in gaps if gap.until_ms < first_ms) for gaps in (ours, theirs))
         assert abs(told_ms - seen_ms) <= slack_ms * len(ours), (group_id, told_ms, seen_ms)
         found.append(Ownerless(group_id, told_ms, seen_ms, len(ours)))
@@ -67,18 +75,18 @@ def check_commits(told: Answers, played: Played) -> None:
 def check_kill(told: Answers, played: Played) -> None:
     """The leader's death shows as a time that nobody knows of."""
     assert any(
-        span.from_ms - LATE_MS <= played.killed_ms <= span.until_ms
+        span.from_ms - late_ms(played) <= played.killed_ms <= span.until_ms
         for span in told.unknown[played.killed_partition]
     )
 
 
-def _check_met(some: Iterable[Gap], others: Sequence[Gap], slack_ms: int, what: str) -> None:
+def _check_met(some: Iterable[Gap], others: Sequence[Gap], slack_ms: int, short_ms: int, what: str) -> None:
     """Each that is not too short to be seen by the other side has its counterpart there."""
     by_place: dict[Place, list[Gap]] = defaultdict(list)
     for gap in others:
         by_place[gap.topic, gap.partition].append(gap)
     for gap in some:
-        assert gap.until_ms - gap.from_ms <= LATE_MS or any(
+        assert gap.until_ms - gap.from_ms <= short_ms or any(
             abs(other.from_ms - gap.from_ms) <= slack_ms and abs(other.until_ms - gap.until_ms) <= slack_ms
             for other in by_place[gap.topic, gap.partition]
         ), (what, gap, by_place[gap.topic, gap.partition])
@@ -93,11 +101,8 @@ def _known(gaps: Iterable[Gap], unknown: Sequence[Span], ended_ms: int) -> list[
     return [
         gap
         for gap in gaps
-        if gap.until_ms <= ended_ms - LATE_MS
-        and not any(
-            gap.from_ms <= span.until_ms + LATE_MS and span.from_ms - LATE_MS <= gap.until_ms
-            for span in unknown
-        )
+        if gap.until_ms <= ended_ms
+        and not any(gap.from_ms <= span.until_ms and span.from_ms <= gap.until_ms for span in unknown)
     ]
 
 

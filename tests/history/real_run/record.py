@@ -17,6 +17,10 @@ from storage.history.judge.findings import FENCED
 from storage.history.judge.ownership import consumer_holds, flat
 from tests.history.real_run.answers import Back, Gap, Place, Span
 
+AT_ONCE: Final = frozenset({"OffsetCommit", "OffsetFetch", "Heartbeat"})
+"""Requests that wait for nobody."""
+OUTAGE_MS: Final = 3_000
+"""Before and after a kill: what is slow then is slow because of it."""
 TOGETHER_US: Final = 200_000
 """Of acts of two members within this time nobody outside knows which one the leader saw first."""
 
@@ -48,6 +52,16 @@ class Record:
     @property
     def ended_ms(self) -> int:
         return self.ms(self._history.ended_us)
+
+    def slowest_ms(self, killed_ms: int) -> int:
+        """How long an answer took that should take none, when nobody had been killed: the machine's doing."""
+        return max(
+            (call.ended_us - call.sent_us) // 1_000
+            for call in self._history.calls
+            if call.api in AT_ONCE
+            and call.is_answered
+            and not self.ms(call.sent_us) - OUTAGE_MS < killed_ms < self.ms(call.ended_us) + OUTAGE_MS
+        )
 
     def triggers(self, group_id: str, number: int) -> set[str]:
         """Whose doing the group's rebalance of that number may have been, the first being 1."""

@@ -62,7 +62,7 @@ def test_spark_answers_what_the_swarm_saw(spark: Any, tmp_path: Path) -> None:
         assert by_spark.triggers[group_id] == told.triggers[group_id], group_id
     for each in ownerless:
         # A table's sum counts whole rebalances, those included whose gaps nobody could see: at most.
-        assert by_spark.unowned_ms[each.group_id] >= each.seen_ms - checks.LATE_MS * each.gaps, each
+        assert by_spark.unowned_ms[each.group_id] >= each.seen_ms - checks.late_ms(played) * each.gaps, each
     tell(triggers, ownerless, by_spark, played)
 
 
