@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from actors.coordinator.records import OffsetCommitValue
 from actors.coordinator.shard import CoordinatorShard
+from actors.coordinator.slices import SLICE_MAX
 from actors.coordinator.state import Position
 from actors.protocol import codec
 from actors.protocol.api_keys import LIST_OFFSETS
@@ -121,8 +122,10 @@ class LagSamples:
         ends: dict[Position, int] = {}
         for at in range(0, len(positions), ASKED_MAX):
             ends |= await self._ends(positions[at : at + ASKED_MAX])
-        if self._offsets() is not None:
-            self._tell(_samples(self._now_ms(), committed, ends))
+        samples = _samples(self._now_ms(), committed, ends)
+        while self._offsets() is not None and (some := list(islice(samples, SLICE_MAX))):
+            self._tell(some)
+            await asyncio.sleep(0)
 
     def _due(self) -> Iterator[Committed]:
         """Those whose turn it is. To be taken at once: commits change what it goes through."""
