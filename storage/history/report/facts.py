@@ -191,7 +191,7 @@ def _timeline(rebalances: DataFrame, events: DataFrame, group_id: str) -> Timeli
         .orderBy("at_ms", ascending=False)
     )
     told = _rows(comings, COMINGS_MAX)
-    from_ms, until_ms = _busy(bands, told, from_ms, until_ms)
+    from_ms, until_ms = busy_part(bands, told, from_ms, until_ms)
     lanes = lanes_of(reversed(told), from_ms, until_ms)
     return Timeline(
         group_id,
@@ -203,7 +203,7 @@ def _timeline(rebalances: DataFrame, events: DataFrame, group_id: str) -> Timeli
     )
 
 
-def _busy(bands: Sequence[Row], comings: Sequence[Row], from_ms: int, until_ms: int) -> tuple[int, int]:
+def busy_part(bands: Sequence[Row], comings: Sequence[Row], from_ms: int, until_ms: int) -> tuple[int, int]:
     """The part of a window in which anything happened, and a little more; at least a minute."""
     moments = [band[name] or until_ms for band in bands for name in ("began_ms", "ended_ms")]
     moments += [row["at_ms"] for row in comings if row["at_ms"] >= from_ms]

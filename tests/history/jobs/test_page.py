@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from storage.history.jobs.events import Period
-from storage.history.report.facts import Facts, Life, Timeline, lanes_of
+from storage.history.report.facts import Facts, Life, Timeline, busy_part, lanes_of
 from storage.history.report.page import page
 
 HOUR_MS = 3_600_000
@@ -87,3 +87,12 @@ def test_lanes_show_lives_cut_to_the_window() -> None:
         "a@h": (Life(100, 150, "expired"), Life(160, 200, None)),
         "b@h": (Life(100, 120, "left"),),
     }
+
+
+def test_the_window_is_the_part_of_the_hour_in_which_anything_happened() -> None:
+    """With a twentieth more on either side; a member that came before the hour does not widen it."""
+    bands = [{"began_ms": 1_000_000, "ended_ms": 1_001_000}, {"began_ms": 1_300_000, "ended_ms": 1_400_000}]
+    before = {"at_ms": -5}
+    assert busy_part(bands, [before], 0, HOUR_MS) == (980_000, 1_420_000)
+    assert busy_part(bands[:1], [before], 0, HOUR_MS) == (970_500, 1_030_500)
+    assert busy_part([{"began_ms": 3_500_000, "ended_ms": None}], [], 0, HOUR_MS) == (3_495_000, HOUR_MS)
