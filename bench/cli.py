@@ -246,7 +246,8 @@ def kernels_command(
 ) -> None:
     """Our assignors beside Kafka's own in Java, on the shapes of its JMH benchmark. Takes a few minutes.
 
-    From the group's arrays to every member's sorted partitions. Without a JDK or Kafka's jars: ours alone.
+    From the group's arrays to every member's sorted partitions. Kafka's jars come by Maven unless there is
+    a directory of them. Without a JDK or the jars: ours alone.
     """
     from bench.kernels import measure, table
     from bench.kernels.shapes import Choice
