@@ -23,6 +23,7 @@ from actors.metrics.counts import RequestCounts
 from actors.metrics.numbers import api_name
 from actors.network.identity import ClientIdentity
 from actors.replica_host import ReplicaHost
+from actors.serving import serving_shard
 from storage.history.schema import Recorded, row
 
 INTERVAL_S = 10.0
@@ -178,8 +179,8 @@ class History:
     # What is told in sum.
 
     def _look(self) -> None:
-        shard = self._host.replica.shard
-        if self._host.replica.serving and isinstance(shard, CoordinatorShard):
+        shard = serving_shard(self._host)
+        if shard is not None:
             now_ms = self._host.now_ms()
             self.record([*self._newly_refused(now_ms), *self._lagging(now_ms), *self._newly_dropped(now_ms)])
             self._slices = commit_tallies.taken(shard.state, now_ms)
@@ -217,8 +218,8 @@ class History:
     def explain(self, group_id: str, after: int) -> dict[str, Any]:
         """What is known of a group, as plain values, of its events those after the one of that sequence; {}
         if this replica does not serve."""
-        shard = self._host.replica.shard
-        if not self._host.replica.serving or not isinstance(shard, CoordinatorShard):
+        shard = serving_shard(self._host)
+        if shard is None:
             return {}
         now_ms = self._host.now_ms()
         found = explain.explain(shard.state, group_id, now_ms)
@@ -239,8 +240,8 @@ class History:
     def top(self, by: str, limit: int) -> dict[str, Any]:
         """The groups of this leader that have most of `by`, a key of the rows, as plain values; {} if this
         replica does not serve."""
-        shard = self._host.replica.shard
-        if not self._host.replica.serving or not isinstance(shard, CoordinatorShard):
+        shard = serving_shard(self._host)
+        if shard is None:
             return {}
         now_ms = self._host.now_ms()
         rows = [{"group_id": group_id, **past.counts(now_ms)} for group_id, past in self.ring.groups()]

@@ -14,13 +14,13 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from actors.coordinator.records import OffsetCommitValue
-from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.slices import SLICE_MAX
 from actors.coordinator.state import Position
 from actors.protocol import codec
 from actors.protocol.api_keys import LIST_OFFSETS
 from actors.protocol.messages import NO_ERROR
 from actors.replica_host import ReplicaHost
+from actors.serving import serving_shard
 from actors.spec import HistorySettings
 from actors.tasks import Tasks
 
@@ -92,10 +92,8 @@ class LagSamples:
         """For the coordinator of a replica."""
 
         def offsets() -> Offsets | None:
-            shard = host.replica.shard
-            return (
-                shard.state.offsets if host.replica.serving and isinstance(shard, CoordinatorShard) else None
-            )
+            shard = serving_shard(host)
+            return None if shard is None else shard.state.offsets
 
         interval_ms = settings.history_lag_interval_ms if settings.history_enable else 0
         return cls(interval_ms, offsets=offsets, ask_broker=ask_broker, tell=tell, now_ms=host.now_ms)

@@ -31,15 +31,18 @@ class LogEnds:
     async def answer(self, image: MetadataImage, header: Header, entity: Any) -> Any:
         """kio's answer; without what does not exist, has no leader, or whose leader does not answer in time.
         A topic comes once for each node that leads some of it."""
-        parts: defaultdict[int, list[Any]] = defaultdict(list)
+        parts: defaultdict[int | None, list[Any]] = defaultdict(list)
         for topic in entity.topics:
-            of_node: defaultdict[int, list[Any]] = defaultdict(list)
+            of_node: defaultdict[int | None, list[Any]] = defaultdict(list)
             for partition in topic.partitions:
-                of_node[_leader(image, topic.name, partition.partition_index)].append(partition)
+                of_node[image.leader_of(topic.name, partition.partition_index)].append(partition)
             for node_id, partitions in of_node.items():
                 parts[node_id].append(replace(topic, partitions=tuple(partitions)))
-        parts.pop(NO_NODE, None)
-        asked = (self._ask(node, header, replace(entity, topics=tuple(of))) for node, of in parts.items())
+        asked = (
+            self._ask(node_id, header, replace(entity, topics=tuple(topics)))
+            for node_id, topics in parts.items()
+            if node_id is not None and node_id != NO_NODE
+        )
         answers = [each for each in await asyncio.gather(*asked) if each is not None]
         topics = tuple(topic for answer in answers for topic in answer.topics)
         return codec.build(codec.response_class(header.api_key, header.api_version), topics=topics)
@@ -48,10 +51,3 @@ class LogEnds:
         if node_id == self._node_id:
             return await self._list_here(header, entity)
         return await self._peers.ask(node_id, header.api_key, header.api_version, entity, ANSWER_TIMEOUT_S)
-
-
-def _leader(image: MetadataImage, topic: str, number: int) -> int:
-    known = image.topics.get(topic)
-    if known is None or not 0 <= number < known.partition_count:
-        return NO_NODE
-    return known.partition_leaders[number]

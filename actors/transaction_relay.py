@@ -159,10 +159,9 @@ class TransactionRelay:
             if not 0 <= number < self._spec.offsets_partitions:
                 return ErrorCode.unknown_topic_or_partition
             return self._leader_of(number) or ErrorCode.not_leader_or_follower
-        known = image.topics.get(topic)
-        if known is None or not 0 <= number < known.partition_count:
+        node_id = image.leader_of(topic, number)
+        if node_id is None:
             return ErrorCode.unknown_topic_or_partition
-        node_id = known.partition_leaders[number]
         if node_id == self._node_id:
             return _Where()
         return self._at(node_id) or ErrorCode.not_leader_or_follower

@@ -99,3 +99,10 @@ class MetadataImage:
         """Group id -> its own configs, as they were set (A19)."""
         self.acls = acls
         self.credentials = {(each.user, each.mechanism): each for each in credentials}
+
+    def leader_of(self, topic: str, partition: int) -> int | None:
+        """Node id of the leader of a topic's partition, or NO_NODE; None: there is no such partition."""
+        known = self.topics.get(topic)
+        if known is None or not 0 <= partition < known.partition_count:
+            return None
+        return known.partition_leaders[partition]

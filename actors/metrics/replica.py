@@ -15,6 +15,7 @@ from actors.metrics.groups import group_rows
 from actors.metrics.loop_lag import LoopLag
 from actors.metrics.numbers import Row, process_rows, request_rows
 from actors.replica_host import ReplicaHost
+from actors.serving import serving_shard
 
 PARTITION_STATES = ("active", "standby", "loading", "failed")
 
@@ -65,8 +66,8 @@ class ReplicaMetrics:
         rows.append(("event_processing_time_seconds", (), host.turn_times.packed()))
         rows += held_rows(self._held)
         rows.append(("history_events_dropped", (), self._kept.dropped))
-        shard = host.replica.shard
-        if host.replica.serving and isinstance(shard, CoordinatorShard):
+        shard = serving_shard(host)
+        if shard is not None:
             rows += self._lag_rows()
             rows += [(f"offset_{what}", (), count) for what, count in shard.state.offset_counts.items()]
             rows += await _in_steps(shard)

@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.kernels.ours import Sample
 from bench.kernels.shapes import Shape
-from bench.peers.jars import fetch, jars_of
+from bench.peers.jars import jars_of, why_missing
 
 SOURCE: Final = Path(__file__).with_name("KafkaAssignors.java")
 HEAP: Final = "-Xmx3g"
@@ -28,11 +28,8 @@ def missing(home: Path | None) -> str | None:
     absent = [program for program in ("javac", "java") if shutil.which(program) is None]
     if absent:
         return f"no {' and no '.join(absent)} (a JDK)"
-    if home is None:
-        try:
-            fetch()
-        except RuntimeError as error:
-            return str(error)
+    if reason := why_missing(home):
+        return reason
     jars = jars_of(home)
     if jars is None or not any(jars.glob("kafka-group-coordinator-4*.jar")):
         return "no jars of Kafka 4 (--kafka-home or KAFKA_HOME)"

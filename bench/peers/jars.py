@@ -42,6 +42,16 @@ def jars_of(home: Path | None) -> Path | None:
     return next((place for place in places if any(place.glob("kafka_2.*.jar"))), None)
 
 
+def why_missing(home: Path | None) -> str:
+    """Why there are no jars of Kafka; "" if there are. Without a home Maven fetches them."""
+    try:
+        if home is None:
+            fetch()
+    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return "" if jars_of(home) else f"no jars of Kafka ({home})"
+
+
 def fetch() -> None:
     """Unless they are there. RuntimeError: Maven is not, or its last words."""
     if jars_of(None) is not None:

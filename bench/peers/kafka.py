@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from bench.peers.jars import fetch, jars_of
+from bench.peers.jars import jars_of, why_missing
 from bench.peers.lines import Address, coordinators
 from bench.peers.peer import POLL_S, READY_TIMEOUT_S, Peer, end
 from bench.peers.plan import Options, Refused
@@ -59,12 +59,7 @@ class _Kafka(Peer):
     def missing(self) -> str:
         if shutil.which("java") is None:
             return "java not found"
-        try:
-            if self.options.kafka_home is None:
-                fetch()
-        except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-            return str(error)
-        return "" if jars_of(self.options.kafka_home) else f"no jars of Kafka ({self.options.kafka_home})"
+        return why_missing(self.options.kafka_home)
 
     def start(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="groupd-bench-kafka-"))

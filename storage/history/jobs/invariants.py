@@ -113,8 +113,13 @@ def _left(owned: DataFrame, events: DataFrame) -> DataFrame:
         .groupBy("group_id", "member_id")
         .agg(f.collect_list("at_ms").alias("gone"))
     )
-    first = f"coalesce(array_min(filter(gone, g -> g >= at_ms)), {FAR}L)"
-    return owned.join(gone, ["group_id", "member_id"], "left").withColumn("gone_ms", f.expr(first))
+    known = owned.join(gone, ["group_id", "member_id"], "left")
+    return known.withColumn("gone_ms", f.expr(_first("gone", ">=")))
+
+
+def _first(times: str, how: str) -> str:
+    """The earliest of a column of times that is after `at_ms`, or, with ">=", at that moment."""
+    return f"coalesce(array_min(filter({times}, g -> g {how} at_ms)), {FAR}L)"
 
 
 def _forgotten(owned: DataFrame, events: DataFrame) -> DataFrame:
@@ -138,11 +143,8 @@ def _forgotten(owned: DataFrame, events: DataFrame) -> DataFrame:
         .groupBy("group_id")
         .agg(f.collect_list("at_ms").alias("cut"))
     )
-    first = "coalesce(array_min(filter({0}, g -> g > at_ms)), {1}L)"
     found = owned.join(f.broadcast(lost), "offsets_partition", "left").join(cut, "group_id", "left")
-    return found.withColumn(
-        "forgotten_ms", f.expr(f"least({first.format('lost', FAR)}, {first.format('cut', FAR)})")
-    )
+    return found.withColumn("forgotten_ms", f.expr(f"least({_first('lost', '>')}, {_first('cut', '>')})"))
 
 
 def _regressed(events: DataFrame) -> DataFrame:
