@@ -18,13 +18,13 @@ from actors.coordinator import commit_tallies, explain
 from actors.coordinator.events import MemberJoined
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.slices import SLICE_MAX
-from actors.history_ring import GroupPast, HistoryRing
+from actors.history_ring import GroupPast, HistoryRing, Kept
 from actors.metrics.counts import RequestCounts
 from actors.metrics.numbers import api_name
 from actors.network.identity import ClientIdentity
 from actors.replica_host import ReplicaHost
 from actors.serving import serving_shard
-from storage.history.schema import Recorded, row
+from storage.history.schema import Recorded, Stretch, row
 
 INTERVAL_S = 10.0
 """Between two looks at what is told in sum."""
@@ -33,8 +33,6 @@ LAG_ENTRIES_MIN = 1_000
 """A follower that is further behind is worth an event."""
 OFFSETS_SEARCHED_MAX = 10_000
 """For the last commit of a group that has not committed since this leader began."""
-_new: Any = tuple.__new__
-"""Makes a NamedTuple in a third of the time its own constructor takes."""
 
 
 class CoordinatorElected(NamedTuple):
@@ -106,7 +104,7 @@ class History:
         partition: int,
         host: ReplicaHost,
         requests: RequestCounts,
-        keep: Callable[[Sequence[Recorded]], None] = lambda _: None,
+        keep: Callable[[Stretch], None] = lambda _: None,
         newly_dropped: Callable[[int], Iterable[Any]] = lambda _: (),
     ) -> None:
         self.identity: ClientIdentity | None = None
@@ -145,16 +143,18 @@ class History:
         told = [event for event in events if hasattr(event.__class__, "kind")]
         if not told:
             return
-        first = self._sequence + 1
+        if self.identity is not None:
+            told = [self._completed(event) for event in told]
+        stretch = self._next(told)
+        for sequence, event in enumerate(told, stretch.first_sequence):
+            self.ring.add(sequence, event)
+        self._keep(stretch)
+
+    def _next(self, told: Sequence[Any]) -> Stretch:
+        """These events with their places."""
+        stretch = Stretch(self._term, self._sequence + 1, told)
         self._sequence += len(told)
-        origin = self._partition, self._host.node_id, self._term
-        recorded: list[Recorded] = [
-            _new(Recorded, (*origin, sequence, self._completed(event)))
-            for sequence, event in enumerate(told, first)
-        ]
-        for each in recorded:
-            self.ring.add(each)
-        self._keep(recorded)
+        return stretch
 
     def _completed(self, event: Any) -> Any:
         """With what the connection tells of a member's client."""
@@ -172,8 +172,7 @@ class History:
         """It does so no longer. What it knows is not to be told as a leader's."""
         kind = CoordinatorMoved if self.hands_over else CoordinatorLost
         event = kind(self._host.now_ms(), self._host.replica_id, cause)
-        self._sequence += 1
-        self._keep([Recorded(self._partition, self._host.node_id, self._term, self._sequence, event)])
+        self._keep(self._next([event]))
         self.ring = HistoryRing()
 
     # What is told in sum.
@@ -233,9 +232,16 @@ class History:
             "leads_since_ms": self.ring.since_ms,
             "now": None if found is None else _plain(found),
             "last_commit_ms": past.last_commit_ms or _last_commit_ms(shard, group_id),
-            "rebalances": [_shown(each) for each in past.rebalances if each.sequence > after],
-            "events": [_shown(each) for each in past.events if each.sequence > after],
+            "rebalances": [self._shown(each) for each in past.rebalances if each.sequence > after],
+            "events": [self._shown(each) for each in past.events if each.sequence > after],
         }
+
+    def _shown(self, kept: Kept) -> dict[str, Any]:
+        """The row as JSON has it."""
+        told = row(Recorded(self._partition, self._host.node_id, self._term, *kept))
+        if "moves" in told:
+            told["moves"] = [move._asdict() for move in told["moves"]]
+        return told
 
     def top(self, by: str, limit: int) -> dict[str, Any]:
         """The groups of this leader that have most of `by`, a key of the rows, as plain values; {} if this
@@ -251,14 +257,6 @@ class History:
             each["state"], each["members"] = states.get(each["group_id"], ("-", 0))
         since_ms = self.ring.since_ms
         return {"now_ms": now_ms, "leads_since_ms": since_ms, "known": len(self.ring), "groups": rows}
-
-
-def _shown(recorded: Recorded) -> dict[str, Any]:
-    """The row as JSON has it."""
-    told = row(recorded)
-    if "moves" in told:
-        told["moves"] = [move._asdict() for move in told["moves"]]
-    return told
 
 
 def _plain(found: explain.Explanation) -> dict[str, Any]:

@@ -13,11 +13,12 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actors.spec import HistorySettings
-from storage.history.schema import Recorded
+from storage.history.schema import Stretch
 from storage.history.segments.retention import expired
 
 if TYPE_CHECKING:
@@ -69,9 +70,11 @@ class HistoryWriter:
         self._node_id = node_id
         # Of the loop. Each counter has one thread that writes it, so that none needs a lock.
         self._refused = 0
+        self._put = 0
         self._told = dict.fromkeys((QUEUE_FULL, NOT_WRITTEN), 0)
         # Of the thread.
         self._lost = 0
+        self._taken = 0
         self._folder: Folder | None = None
         self._writer: writer.SegmentWriter | None = None
         self._publish_at = float("inf")
@@ -80,7 +83,7 @@ class HistoryWriter:
         self._replaced_at: dict[Segment, float] = {}
         self._damaged: set[Segment] = set()
         # Of both.
-        self._queue: deque[Recorded] = deque()
+        self._queue: deque[Stretch] = deque()
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
@@ -90,13 +93,18 @@ class HistoryWriter:
         if self._settings.history_enable:
             self._thread.start()
 
-    def keep(self, recorded: Sequence[Recorded]) -> None:
+    def keep(self, stretch: Stretch) -> None:
         """Have events written."""
         if not self._settings.history_enable:
             return
-        room = self._settings.history_queue_max_events - len(self._queue)
-        self._queue.extend(recorded if len(recorded) <= room else recorded[:room])
-        self._refused += max(0, len(recorded) - room)
+        room = self._settings.history_queue_max_events - (self._put - self._taken)
+        if len(stretch.events) > room:
+            self._refused += len(stretch.events) - room
+            stretch = stretch._replace(events=stretch.events[:room])
+        if not stretch.events:
+            return
+        self._put += len(stretch.events)
+        self._queue.append(stretch)
         if not self._wake.is_set():
             self._wake.set()
 
@@ -121,7 +129,7 @@ class HistoryWriter:
         self._closing.set()
         self._wake.set()
         self._thread.join(CLOSE_TIMEOUT_S)
-        untold = self.dropped - sum(self._told.values()) + len(self._queue)
+        untold = self.dropped - sum(self._told.values()) + self._put - self._taken
         if untold:
             log.warning(
                 "history of partition %d lacks %d events and does not say so", self._partition, untold
@@ -170,14 +178,19 @@ class HistoryWriter:
             if segments.size_bytes >= self._settings.history_segment_bytes:
                 self._publish()
 
-    def _piece(self) -> list[Recorded]:
+    def _piece(self) -> list[Stretch]:
         """The next few events, of one term."""
         queue = self._queue
-        piece = [queue.popleft() for _ in range(min(len(queue), AT_ONCE_MAX))]
-        if piece and piece[-1].term != piece[0].term:
-            later = [each for each in piece if each.term != piece[0].term]
-            queue.extendleft(reversed(later))
-            del piece[-len(later) :]
+        piece: list[Stretch] = []
+        room = AT_ONCE_MAX
+        while room and queue and queue[0].term == (piece or queue)[0].term:
+            term, first_sequence, events = queue.popleft()
+            if len(events) > room:
+                queue.appendleft(Stretch(term, first_sequence + room, events[room:]))
+                events = events[:room]
+            piece.append(Stretch(term, first_sequence, events))
+            room -= len(events)
+        self._taken += AT_ONCE_MAX - room
         return piece
 
     def _made_writer(self) -> writer.SegmentWriter:
@@ -219,10 +232,10 @@ class HistoryWriter:
             )
         self._retry_at = time.monotonic() + RETRY_S
 
-    def _lose(self, recorded: Iterable[Recorded]) -> None:
+    def _lose(self, piece: Iterable[Stretch]) -> None:
         """What a lost `events_dropped` stood for is to be told anew."""
-        for each in recorded:
-            self._lost += each.event.count if isinstance(each.event, EventsDropped) else 1
+        for event in chain.from_iterable(each.events for each in piece):
+            self._lost += event.count if isinstance(event, EventsDropped) else 1
 
     # Housekeeping.
 

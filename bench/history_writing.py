@@ -8,13 +8,14 @@ in the longest turn what it holds up. Then the same events through the writer's 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import cycle, islice
+from itertools import count, cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +25,9 @@ from rich.table import Table
 from actors.collector import keep_collections_short
 from actors.coordinator.events import CLASSIC, Commits, MemberJoined, RebalanceEnded, StateChanged
 from actors.history_writer import HistoryWriter
+from actors.runtime import LIBRARIES_ENV
 from actors.spec import HistorySettings
-from storage.history.schema import Move, Recorded
+from storage.history.schema import Move, Stretch
 
 TURNS_PER_S = 1_000
 GOAL_SHARE = 0.10
@@ -85,6 +87,7 @@ class Measured(NamedTuple):
 def measure(plan: Plan, say: Callable[[str], None]) -> Measured:
     """Both ways, then the parts."""
     spawn = multiprocessing.get_context("spawn")
+    os.environ |= LIBRARIES_ENV  # as leaders have it
     with spawn.Pool(1, maxtasksperchild=1) as pool:
         say(f"{plan.per_s:,} events a second for {plan.seconds:.0f} s, written by nobody")
         without = pool.apply(_run, (plan, False))
@@ -124,10 +127,9 @@ def _event(number: int, now_ms: int) -> Any:
             return Commits(now_ms, group_id, now_ms - 10_000, now_ms, number % 100, number % 1_000, 0)
 
 
-def _recorded(prepared: list[Any]) -> Iterator[Recorded]:
-    return (
-        Recorded(PARTITION, NODE, TERM, sequence, event) for sequence, event in enumerate(cycle(prepared), 1)
-    )
+def _stretches(prepared: list[Any], length: int) -> Iterator[Stretch]:
+    coming = cycle(prepared)
+    return (Stretch(TERM, first, list(islice(coming, length))) for first in count(1, length))
 
 
 @contextmanager
@@ -145,10 +147,10 @@ def _run(plan: Plan, is_kept: bool) -> Cost:
         settings = HistorySettings(history_dir=str(directory), history_enable=is_kept)
         kept = HistoryWriter(settings, "", "bench", PARTITION, NODE)
         kept.start()
-        coming = _recorded(events())
-        warm = _turns(kept, coming, plan.per_s, WARM_UP_S)
+        coming = _stretches(events(), plan.per_s // TURNS_PER_S)
+        warm = _turns(kept, coming, WARM_UP_S)
         cpu_s = time.process_time()
-        turns = _turns(kept, coming, plan.per_s, plan.seconds)
+        turns = _turns(kept, coming, plan.seconds)
         cpu_s = time.process_time() - cpu_s
         kept.close()
         disk_bytes = sum(path.stat().st_size for path in directory.rglob("*.parquet"))
@@ -157,7 +159,7 @@ def _run(plan: Plan, is_kept: bool) -> Cost:
     return Cost(cpu_s, taken, kept.dropped, disk_bytes, max(turns) * 1e3, p999 * 1e3, max(warm) * 1e3)
 
 
-def _turns(kept: HistoryWriter, coming: Iterator[Recorded], per_s: int, seconds: float) -> list[float]:
+def _turns(kept: HistoryWriter, coming: Iterator[Stretch], seconds: float) -> list[float]:
     """How late each turn of the loop was, in seconds."""
     late = []
     began_at = time.perf_counter()
@@ -167,7 +169,7 @@ def _turns(kept: HistoryWriter, coming: Iterator[Recorded], per_s: int, seconds:
         if in_s > 0:
             time.sleep(in_s)
         late.append(time.perf_counter() - due_at)
-        kept.keep(list(islice(coming, per_s // TURNS_PER_S)))
+        kept.keep(next(coming))
     return late
 
 
@@ -175,21 +177,21 @@ def _parts() -> Parts:
     from storage.history.segments.folder import Folder
     from storage.history.segments.writer import SegmentWriter
 
-    rounds, count = 4, 200_000
+    rounds, rows, at_once = 4, 200_000, 500
     columns_s, publish_s = [], []
     with _directory() as directory:
         segments = SegmentWriter(Folder(str(directory)), "bench", PARTITION, NODE, lambda: None)
-        coming = _recorded(events())
+        coming = _stretches(events(), at_once)
         for _ in range(rounds):
-            pieces = [list(islice(coming, 500)) for _ in range(count // 500)]
+            pieces = list(islice(coming, rows // at_once))
             began_s = time.process_time()
             for piece in pieces:
-                segments.add(piece)
+                segments.add([piece])
             added_s = time.process_time()
             segments.publish()
             columns_s.append(added_s - began_s)
             publish_s.append(time.process_time() - added_s)
-    return Parts(min(columns_s) / count * 1e6, min(publish_s) / count * 1e6)
+    return Parts(min(columns_s) / rows * 1e6, min(publish_s) / rows * 1e6)
 
 
 def as_json(measured: Measured) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def actors_of(spec: TierSpec) -> list[ActorPlan]:
 def create_actor(spec: TierSpec, plan: ActorPlan, kinds: Mapping[str, str]) -> runtime.Handle:
     """Make one actor on its node. Raises ValueError if it exists."""
     ray_node = spec.node(plan.node_id).ray_node
-    env = {} if ray_node is None else runtime.THREADS_ENV
+    env = {} if ray_node is None else runtime.LIBRARIES_ENV
     options = ActorOptions(namespace=spec.namespace, ray_node=ray_node, env=env, kinds=kinds)
     return runtime.create(plan.kind, plan.name, (spec, *plan.index), options)
 

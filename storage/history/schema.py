@@ -9,6 +9,7 @@ who it is (`Recorded`). pyarrow is only imported by who asks for `arrow_schema`:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -222,6 +223,16 @@ class Event(Protocol):
 
     @property
     def _fields(self) -> tuple[str, ...]: ...
+
+
+class Stretch(NamedTuple):
+    """Events of one leader, one after the other: as they are handed on, since one that is on its way has no
+    need of a `Recorded` for each."""
+
+    term: int
+    first_sequence: int
+    events: Sequence[Any]
+    """`Event`s."""
 
 
 class Recorded(NamedTuple):

@@ -8,7 +8,7 @@ from actors import history_ring
 from actors.coordinator.events import Commits, MemberJoined, RebalanceBegan, RebalanceEnded
 from actors.history_ring import HistoryRing, size_of
 from actors.limits import HISTORY_EVENTS_PER_GROUP_MAX
-from storage.history.schema import Move, Recorded
+from storage.history.schema import Move
 
 
 def joined(group_id: str, at_ms: int = 0) -> MemberJoined:
@@ -32,7 +32,7 @@ def filled(*events: object) -> HistoryRing:
     ring = HistoryRing()
     ring.begin(0)
     for sequence, event in enumerate(events, start=1):
-        ring.add(Recorded(0, 1, 1, sequence, event))
+        ring.add(sequence, event)
     return ring
 
 

@@ -14,7 +14,7 @@ from cluster.settings import load
 from cluster.tier import plan_tier
 from storage.history.segments.folder import Folder
 from tests.cluster.test_tier_file import TIER
-from tests.history.segments.making import changed, publish, recorded
+from tests.history.segments.making import changed, publish, stretch
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def report(data_dir: Path, *options: str) -> str:
 
 def recording(folder: Path) -> None:
     now_ms = time.time_ns() // 1_000_000
-    publish(Folder(str(folder)), recorded([changed(number, now_ms) for number in range(3)]))
+    publish(Folder(str(folder)), stretch([changed(number, now_ms) for number in range(3)]))
 
 
 def test_history_is_where_the_tier_was_told_to_write_it(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_wrong_group_is_refused_before_spark_begins(tmp_path: Path) -> None:
 
 
 def test_a_wrong_period_is_refused_before_spark_begins(tmp_path: Path) -> None:
-    publish(Folder(str(tmp_path / "history")), recorded([changed(1, 1_000_000_000_000)]))
+    publish(Folder(str(tmp_path / "history")), stretch([changed(1, 1_000_000_000_000)]))
     assert "there are events from 2001-09-09 to 2001-09-09" in report(tmp_path)
 
 

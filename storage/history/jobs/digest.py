@@ -1,6 +1,7 @@
 """Events as the jobs read them: what there is most of, commits and lag samples, is summed up on the way in.
 
-So all jobs together read every event once for each of two parts, and keep the smaller part in memory.
+What several jobs read again and again is kept in memory. All other events are not: to read the few columns
+that a job needs from Parquet costs less than to keep all of them.
 """
 
 from __future__ import annotations
@@ -24,18 +25,27 @@ READ: Final = (
 """Columns that the jobs look at."""
 
 
+LIVES: Final = ("member_joined", "member_left", "member_expired", "member_fenced")
+LIVES_READ: Final = (
+    *("at_ms", "kind", "group_id", "member_id", "group_instance_id"),
+    *("client_id", "client_host", "client_software", "cause", "date"),
+)
+
+
 class Digest(NamedTuple):
     """What is known of a stretch of time."""
 
     events: DataFrame
     """Of all other kinds, with `date`."""
+    lives: DataFrame
+    """Of these the LIVES, and of them LIVES_READ: to be persisted by who runs jobs."""
     hours: DataFrame
-    """date, hour_ms, offsets_partition, group_id, commits, offsets, regressed, lag_max,
-    first_ms, last_ms; kept too."""
+    """date, hour_ms, offsets_partition, group_id, commits, offsets, regressed, lag_max, first_ms, last_ms; to
+    be persisted too."""
 
 
 def digest(events: DataFrame) -> Digest:
-    """Two parts of a history, each to be persisted by who runs jobs."""
+    """The parts of a history."""
     from pyspark.sql import functions as f
 
     # Both are said as what they are, not as what they are not: so Parquet's dictionaries of kinds let Spark
@@ -54,10 +64,9 @@ def digest(events: DataFrame) -> Digest:
             f.max("at_ms").alias("last_ms"),
         )
     )
-    return Digest(
-        events.where(f.col("kind").isin(*OTHERS)).select(*READ).withColumn("date", date_of("at_ms")),
-        hours.withColumn("date", date_of("hour_ms")),
-    )
+    others = events.where(f.col("kind").isin(*OTHERS)).select(*READ).withColumn("date", date_of("at_ms"))
+    lives = others.where(f.col("kind").isin(*LIVES)).select(*LIVES_READ)
+    return Digest(others, lives, hours.withColumn("date", date_of("hour_ms")))
 
 
 def date_of(column: str) -> Column:

@@ -38,15 +38,15 @@ GROUPS = Table(
 )
 
 
-def groups(events: DataFrame, hours: DataFrame, rebalances: DataFrame) -> DataFrame:
-    """events and hours: `digest`'s; rebalances: the table."""
+def groups(events: DataFrame, lives: DataFrame, hours: DataFrame, rebalances: DataFrame) -> DataFrame:
+    """events, lives and hours: `digest`'s; rebalances: the table."""
     from pyspark.sql import functions as f
 
     key = ["date", "group_id"]
     commits = hours.groupBy(key).agg(
         *(f.sum(name).alias(name) for name in ("commits", "regressed")), f.max("lag_max").alias("lag_max")
     )
-    parts = [commits, _bills(rebalances), _comings(events)]
+    parts = [commits, _bills(rebalances), _comings(lives), _expired(events)]
     found = parts[0]
     for part in parts[1:]:
         found = found.join(part, key, "full")
@@ -122,19 +122,19 @@ CAUSES = (
 )
 
 
-def _comings(events: DataFrame) -> DataFrame:
+def _comings(lives: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     kind = f.col("kind")
-    return (
-        events.where(
-            kind.isin("member_joined", "member_left", "member_expired", "member_fenced", "offsets_expired")
-        )
-        .groupBy("date", "group_id")
-        .agg(
-            f.count_if(kind == "member_joined").alias("joined"),
-            f.count_if(kind.isin("member_left", "member_expired", "member_fenced")).alias("gone"),
-            f.count_if(kind == "member_expired").alias("expired"),
-            f.sum(f.when(kind == "offsets_expired", f.col("count"))).alias("offsets_expired"),
-        )
+    return lives.groupBy("date", "group_id").agg(
+        f.count_if(kind == "member_joined").alias("joined"),
+        f.count_if(kind != "member_joined").alias("gone"),
+        f.count_if(kind == "member_expired").alias("expired"),
     )
+
+
+def _expired(events: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    told = events.where("kind = 'offsets_expired'").groupBy("date", "group_id")
+    return told.agg(f.sum("count").alias("offsets_expired"))

@@ -39,9 +39,9 @@ INVARIANTS = Table(
 FAR: Final = 2**62
 
 
-def invariants(events: DataFrame) -> DataFrame:
-    """events: `digest`'s. A commit that goes back may have been asked for: it is told all the same."""
-    found = [double_ownership(events), _regressed(events), _fallen(events), _leaders(events)]
+def invariants(events: DataFrame, lives: DataFrame) -> DataFrame:
+    """events and lives: `digest`'s. A commit that goes back may have been asked for: it is told anyway."""
+    found = [double_ownership(events, lives), _regressed(events), _fallen(events), _leaders(events)]
     whole = found[0]
     for part in found[1:]:
         whole = whole.unionByName(part, allowMissingColumns=True)
@@ -51,25 +51,27 @@ def invariants(events: DataFrame) -> DataFrame:
     )
 
 
-def double_ownership(events: DataFrame) -> DataFrame:
+PARTITION: Final = ("group_id", "topic", "partition")
+
+
+def double_ownership(events: DataFrame, lives: DataFrame) -> DataFrame:
     """Intervals of ownership of one partition by several members that overlap."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    partition = ("group_id", "topic", "partition")
     earlier = (
-        Window.partitionBy(*partition)
+        Window.partitionBy(*PARTITION)
         .orderBy("from_ms", "until_ms", "member_id")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     held = f.struct("until_ms", "member_id")
-    found = intervals(events).withColumn("other", f.max(held).over(earlier))
+    found = intervals(_doubtful(moves(events)), events, lives).withColumn("other", f.max(held).over(earlier))
     until = f.least("until_ms", "other.until_ms")
     return found.where(
         (f.col("other.until_ms") > f.col("from_ms")) & (f.col("other.member_id") != f.col("member_id"))
     ).select(
         f.lit(DOUBLE_OWNERSHIP).alias("rule"),
-        *partition,
+        *PARTITION,
         "offsets_partition",
         f.col("from_ms").alias("at_ms"),
         f.when(until < FAR, until).alias("until_ms"),
@@ -77,39 +79,68 @@ def double_ownership(events: DataFrame) -> DataFrame:
     )
 
 
-def intervals(events: DataFrame) -> DataFrame:
-    """Who had which partition from when until when (FAR: no end is known)."""
+def moves(events: DataFrame) -> DataFrame:
+    """A row for each partition that changed owner in a rebalance."""
+    from pyspark.sql import functions as f
+
+    return (
+        events.where("kind = 'rebalance_ended' AND moves IS NOT NULL")
+        .select(
+            *("group_id", "offsets_partition", "term", "sequence", "at_ms"), f.explode("moves").alias("move")
+        )
+        .select("*", "move.*")
+        .drop("move")
+    )
+
+
+def _doubtful(moved: DataFrame) -> DataFrame:
+    """Of `moves` those of partitions of which some move takes from another than the one before gave to, or
+    is earlier by its leader's clock: the others never had two owners, and need no closer look."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    moved = events.where("kind = 'rebalance_ended' AND moves IS NOT NULL").select(
-        "group_id", "offsets_partition", "at_ms", "sequence", f.explode("moves").alias("move")
+    whole = Window.partitionBy(*PARTITION)
+    in_order = whole.orderBy("term", "sequence")
+    is_first = f.lag("term").over(in_order).isNull()
+    follows = f.col("from_member").eqNullSafe(f.lag("to_member").over(in_order)) & (
+        f.col("at_ms") >= f.lag("at_ms").over(in_order)
     )
-    common = ("group_id", "offsets_partition", "at_ms", "move.topic", "move.partition")
-    gains = moved.where("move.to_member IS NOT NULL").select(
-        *common, f.col("move.to_member").alias("member_id"), f.lit(True).alias("is_gain")
-    )
-    losses = moved.where("move.from_member IS NOT NULL").select(
-        *common, f.col("move.from_member").alias("member_id"), f.lit(False).alias("is_gain")
-    )
+    doubt = moved.withColumn("doubt", ~(is_first | follows))
+    return doubt.withColumn("doubt", f.max("doubt").over(whole)).where("doubt").drop("doubt")
+
+
+def intervals(moved: DataFrame, events: DataFrame, lives: DataFrame) -> DataFrame:
+    """Who had which partition from when until when (FAR: no end is known). moved: some of `moves`."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
     # In the same rebalance a partition may be lost and found again: the loss comes first.
-    of_member = Window.partitionBy("group_id", "topic", "partition", "member_id").orderBy("at_ms", "is_gain")
+    of_member = Window.partitionBy(*PARTITION, "member_id").orderBy("at_ms", "is_gain")
     following = of_member.rowsBetween(1, Window.unboundedFollowing)
     lost_ms = f.min(f.when(~f.col("is_gain"), f.col("at_ms"))).over(following)
-    owned = gains.unionAll(losses).withColumn("lost_ms", lost_ms).where("is_gain")
-    return _forgotten(_left(owned, events), events).select(
+    sides = f.expr(
+        "inline(array(named_struct('member_id', from_member, 'is_gain', false),"
+        " named_struct('member_id', to_member, 'is_gain', true)))"
+    )
+    owned = (
+        moved.select(*PARTITION, "offsets_partition", "at_ms", sides)
+        .where("member_id IS NOT NULL")
+        .withColumn("lost_ms", lost_ms)
+        .where("is_gain")
+    )
+    return _forgotten(_left(owned, lives), events).select(
         *("group_id", "offsets_partition", "topic", "partition", "member_id"),
         f.col("at_ms").alias("from_ms"),
         f.least(f.coalesce("lost_ms", f.lit(FAR)), "gone_ms", "forgotten_ms").alias("until_ms"),
     )
 
 
-def _left(owned: DataFrame, events: DataFrame) -> DataFrame:
+def _left(owned: DataFrame, lives: DataFrame) -> DataFrame:
     """With `gone_ms`: when the member left its group."""
     from pyspark.sql import functions as f
 
     gone = (
-        events.where("kind IN ('member_left', 'member_expired', 'member_fenced')")
+        lives.where("kind <> 'member_joined'")
         .groupBy("group_id", "member_id")
         .agg(f.collect_list("at_ms").alias("gone"))
     )

@@ -81,12 +81,12 @@ MISSED_CAUSES: Final = (
 did not join or sync (C13, C16). In the coordinator's words, to which a test holds them."""
 
 
-def members(events: DataFrame, rebalances: DataFrame) -> DataFrame:
-    """events: `digest`'s; rebalances: the table."""
+def members(lives: DataFrame, rebalances: DataFrame) -> DataFrame:
+    """lives: `digest`'s; rebalances: the table."""
     from pyspark.sql import functions as f
 
     key = ["date", "group_id", "client"]
-    lives = _lives(events)
+    lives = _of_consumers(lives)
     found = (
         _lived(lives)
         .join(_triggered(rebalances, lives), key, "full")
@@ -124,16 +124,12 @@ def clients(members: DataFrame) -> DataFrame:
     )
 
 
-def _lives(events: DataFrame) -> DataFrame:
-    """Comings and goings, each with its consumer."""
+def _of_consumers(lives: DataFrame) -> DataFrame:
+    """Each coming and going with its consumer."""
     from pyspark.sql import functions as f
 
     client = f.coalesce("group_instance_id", f.concat_ws("@", "client_id", "client_host"))
-    return events.where(f.col("kind").isin("member_joined", *GONE)).select(
-        *("date", "group_id", "member_id", "at_ms", "kind", "cause"),
-        *("client_id", "client_host", "client_software"),
-        client.alias("client"),
-    )
+    return lives.withColumn("client", client)
 
 
 def _lived(lives: DataFrame) -> DataFrame:

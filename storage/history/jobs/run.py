@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import fsspec
 
-from storage.history.jobs.digest import Digest, digest
+from storage.history.jobs.digest import digest
 from storage.history.jobs.events import Period, Seen, events, look
 from storage.history.jobs.table import Table
 from storage.history.jobs.tables import JOBS, TABLES, named
@@ -65,17 +65,18 @@ def made(
     from pyspark import StorageLevel
 
     parts = digest(events(spark, folder, seen.found))
-    parts = Digest(*(part.persist(StorageLevel.MEMORY_AND_DISK) for part in parts))
+    for kept in (parts.lives, parts.hours):
+        kept.persist(StorageLevel.MEMORY_AND_DISK)
     tables: dict[str, DataFrame] = {}
     try:
         for table, job in JOBS:
             found = job(parts, tables)
             tables[table.name] = found.persist(StorageLevel.MEMORY_AND_DISK) if table.name in KEPT else found
         if asked is not None:
-            tables["what_if"] = what_if(parts.events, asked.names, asked.replay)
+            tables["what_if"] = what_if(parts.events, parts.lives, asked.names, asked.replay)
         yield tables
     finally:
-        for kept in (*parts, *(tables[name] for name in KEPT if name in tables)):
+        for kept in (parts.lives, parts.hours, *(tables[name] for name in KEPT if name in tables)):
             kept.unpersist()
 
 

@@ -46,11 +46,16 @@ def storms(rebalances: DataFrame) -> DataFrame:
     numbered = rebalances.withColumn("calm", f.coalesce(calm, f.lit(False)).cast("int")).withColumn(
         "number", f.sum("calm").over(so_far)
     )
+    # Most rebalances are in no storm: to count them costs little, to sum them up much.
+    alike = ("group_id", "number")
+    many = f.count("*").over(Window.partitionBy(*alike)) >= REBALANCES_MIN
     origin = ("cause", "member_id", "client_id", "client_host", "reason")
     cause = f.coalesce("cause", f.lit("unknown"))
     return (
-        numbered.withColumn("causes_one", cause)
-        .groupBy("group_id", "number")
+        numbered.withColumn("many", many)
+        .where("many")
+        .withColumn("causes_one", cause)
+        .groupBy(*alike)
         .agg(
             f.min("began_ms").alias("began_ms"),
             f.max_by("ended_ms", "began_ms").alias("ended_ms"),
@@ -61,7 +66,6 @@ def storms(rebalances: DataFrame) -> DataFrame:
             f.sum("duration_ms").alias("unstable_ms"),
             f.sum("idle_member_ms").alias("idle_member_ms"),
         )
-        .where(f.col("rebalances") >= REBALANCES_MIN)
         .withColumn("causes", f.expr(COUNTED))
         .withColumn("date", f.to_date(f.timestamp_millis("began_ms")))
         .select(*STORMS.names)

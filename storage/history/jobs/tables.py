@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 JOBS: Final[tuple[tuple[Table, Callable[[Digest, Made], DataFrame]], ...]] = (
     (REBALANCES, lambda seen, _: rebalances(seen.events)),
     (STORMS, lambda _, made: storms(made["rebalances"])),
-    (GROUPS, lambda seen, made: groups(seen.events, seen.hours, made["rebalances"])),
-    (MEMBERS, lambda seen, made: members(seen.events, made["rebalances"])),
+    (GROUPS, lambda seen, made: groups(seen.events, seen.lives, seen.hours, made["rebalances"])),
+    (MEMBERS, lambda seen, made: members(seen.lives, made["rebalances"])),
     (BY_CLIENT, lambda _, made: clients(made["members"])),
     (CAPACITY, lambda seen, made: capacity(seen.hours, made["rebalances"])),
     (FORECAST, lambda _, made: forecast(made["capacity"])),
-    (INVARIANTS, lambda seen, _: invariants(seen.events)),
+    (INVARIANTS, lambda seen, _: invariants(seen.events, seen.lives)),
 )
 TABLES: Final = (*(table for table, _ in JOBS), WHAT_IF)
 """`what_if` is made on request: it takes the assignors from its caller."""

@@ -51,8 +51,8 @@ Replay = Callable[[str, Mapping[str, int]], Step]
 """An assignor's name, topics with how many partitions they have -> a group without members."""
 
 
-def what_if(events: DataFrame, assignors: Sequence[str], replay: Replay) -> DataFrame:
-    """events: `digest`'s. `replay` is sent to Spark's workers, which must be able to import it."""
+def what_if(events: DataFrame, lives: DataFrame, assignors: Sequence[str], replay: Replay) -> DataFrame:
+    """events and lives: `digest`'s. `replay` is sent to Spark's workers, which must be able to import it."""
     from pyspark.sql import functions as f
 
     topics = (
@@ -65,8 +65,7 @@ def what_if(events: DataFrame, assignors: Sequence[str], replay: Replay) -> Data
     )
     came = f.col("kind") == "member_joined"
     changes = (
-        events.where("kind IN ('member_joined', 'member_left', 'member_expired', 'member_fenced')")
-        .groupBy("date", "group_id", "at_ms")
+        lives.groupBy("date", "group_id", "at_ms")
         .agg(
             f.collect_list(f.when(came, f.col("member_id"))).alias("came"),
             f.collect_list(f.when(~came, f.col("member_id"))).alias("went"),

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from storage.history.schema import BULK, COLUMNS, MOVES, SCHEMA_VERSION, TEXTS, Recorded, arrow_schema
+from storage.history.schema import BULK, COLUMNS, MOVES, SCHEMA_VERSION, TEXTS, Stretch, arrow_schema
 
 ROWS_AT_ONCE: Final = 1_000
 """Of one class; a moved partition counts like a row."""
@@ -49,18 +49,19 @@ class Columns:
         self._parts: dict[bool, list[pa.Table]] = {False: [], True: []}
         """What is in arrays, by whether it is BULK."""
 
-    def add(self, recorded: Sequence[Recorded]) -> int:
+    def add(self, stretches: Iterable[Stretch]) -> int:
         """Take events of the origin. Returns how many cannot be written: a bug of who made them, for which
         the others are not to suffer."""
         of_class = self._of_class
-        for _, _, _, sequence, event in recorded:
-            cls = event.__class__
-            if cls not in of_class:
-                of_class[cls] = _OfClass(cls, event.kind)
-            into = of_class[cls]
-            into.sequences.append(sequence)
-            into.cells.extend(event)
-        self.rows += len(recorded)
+        for _, first_sequence, events in stretches:
+            for sequence, event in enumerate(events, first_sequence):
+                cls = event.__class__
+                if cls not in of_class:
+                    of_class[cls] = _OfClass(cls, event.kind)
+                into = of_class[cls]
+                into.sequences.append(sequence)
+                into.cells.extend(event)
+            self.rows += len(events)
         return sum([self._settle(each) for each in of_class.values() if len(each.sequences) >= each.at_once])
 
     def take(self) -> tuple[list[pa.Table], int]:

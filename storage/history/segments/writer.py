@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.history.schema import Recorded
+from storage.history.schema import Stretch
 from storage.history.segments import parquet
 from storage.history.segments.columns import Columns, Origin
 from storage.history.segments.folder import Folder
@@ -56,13 +56,13 @@ class SegmentWriter:
         """Of the segment in the making: events of another must wait until it is published."""
         return None if self._columns is None else self._columns.origin.term
 
-    def add(self, recorded: Sequence[Recorded]) -> int:
+    def add(self, stretches: Sequence[Stretch]) -> int:
         """Take events of one term. Returns how many cannot be written."""
-        term = recorded[0].term
+        term = stretches[0].term
         if self._columns is None:
             self._columns = Columns(Origin(self._partition, self._node_id, term), self._rest)
         assert self._columns.origin.term == term, "a segment has one term"
-        return self._columns.add(recorded)
+        return self._columns.add(stretches)
 
     def publish(self) -> Written:
         """Write what there is, a segment for each day. Never raises for what the folder does."""

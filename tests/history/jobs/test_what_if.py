@@ -28,7 +28,9 @@ def test_a_group_of_several_topics_says_what_is_guessed(spark: Any) -> None:
         return [*joined, (DATE, name, 3, "rebalance_ended", None, moves)]
 
     events = spark.createDataFrame([*group("one", "t"), *group("two", "t", "u")], DDL)
-    found = {row["group_id"]: row for row in what_if(events, ("uniform",), replay).collect()}
+    found = {
+        row["group_id"]: row for row in what_if(events, events.drop("moves"), ("uniform",), replay).collect()
+    }
     assert [found["one"][name] for name in ("topics", "partitions", "assumes")] == [1, 4, None]
     assert [found["two"][name] for name in ("topics", "partitions", "assumes")] == [2, 8, SAME_TOPICS]
     assert [row["assignments"] for row in found.values()] == [2, 2]

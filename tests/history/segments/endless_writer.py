@@ -12,7 +12,7 @@ from itertools import count
 
 from actors.history_writer import HistoryWriter
 from actors.spec import HistorySettings
-from tests.history.segments.making import NODE, PARTITION, TIER, changed, recorded
+from tests.history.segments.making import NODE, PARTITION, TIER, changed, stretch
 
 SEGMENT_MS = 100
 EVENTS_AT_ONCE = 20
@@ -28,7 +28,7 @@ def main() -> None:
     for first in count(1, EVENTS_AT_ONCE):
         now_ms = time.time_ns() // 1_000_000
         events = (changed(first + number, now_ms) for number in range(EVENTS_AT_ONCE))
-        kept.keep(recorded(events, term=int(term), first=first))
+        kept.keep(stretch(events, term=int(term), first=first))
         pause.wait(PAUSE_S)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from actors import history_writer
 from actors.history_writer import HistoryWriter
 from actors.spec import HistorySettings
-from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, recorded
+from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, stretch
 from tests.polling import until
 
 SEGMENT_EVENTS = 500
@@ -39,7 +39,7 @@ def main() -> None:
 
     def write(events: list[Any]) -> None:
         nonlocal sequence
-        kept.keep(recorded(events, first=sequence + 1))
+        kept.keep(stretch(events, first=sequence + 1))
         sequence += len(events)
 
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

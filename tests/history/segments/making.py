@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from actors.coordinator.events import CLASSIC, StateChanged
-from storage.history.schema import Recorded
+from storage.history.schema import Stretch
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Segment
 from storage.history.segments.writer import SegmentWriter
@@ -15,6 +15,7 @@ NOON_MS = 1_795_348_800_000
 """2026-11-22, 12:00 UTC."""
 PARTITION = 3
 NODE = 1
+TERM = 5
 TIER = "tier"
 
 
@@ -37,17 +38,14 @@ def changed(number: int, at_ms: int | None = None) -> StateChanged:
     return StateChanged(at_ms, f"group-{number % 7}", CLASSIC, number, "Empty", "Stable", number % 3)
 
 
-def recorded(
-    events: Iterable[Any], *, term: int = 5, first: int = 1, partition: int = PARTITION
-) -> list[Recorded]:
-    return [Recorded(partition, NODE, term, number, event) for number, event in enumerate(events, first)]
+def stretch(events: Iterable[Any], *, term: int = TERM, first: int = 1) -> Stretch:
+    return Stretch(term, first, list(events))
 
 
-def publish(folder: Folder, events: Iterable[Recorded]) -> list[Segment]:
+def publish(folder: Folder, events: Stretch) -> list[Segment]:
     """One segment of these events for each of their days."""
-    taken = list(events)
-    writer = SegmentWriter(folder, TIER, taken[0].offsets_partition, NODE, lambda: None)
-    assert writer.add(taken) == 0
+    writer = SegmentWriter(folder, TIER, PARTITION, NODE, lambda: None)
+    assert writer.add([events]) == 0
     written = writer.publish()
     assert (written.lost, written.error) == (0, None)
     return list(written.segments)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from storage.history.segments.folder import Folder
 from storage.history.segments.groups import NAMED_MAX, others_than
-from tests.history.segments.making import changed, publish, recorded
+from tests.history.segments.making import changed, publish, stretch
 
 
 def named(root: Path, *groups: str) -> Folder:
@@ -14,8 +14,8 @@ def named(root: Path, *groups: str) -> Folder:
     folder = Folder(str(root))
     events = [changed(number)._replace(group_id=group) for number, group in enumerate(groups)]
     for number, event in enumerate(events):
-        publish(folder, recorded([event], first=1 + number))
-    publish(folder, recorded(events, first=1_000))
+        publish(folder, stretch([event], first=1 + number))
+    publish(folder, stretch(events, first=1_000))
     return folder
 
 

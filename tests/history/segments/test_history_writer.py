@@ -15,7 +15,7 @@ from actors.history_writer import HistoryWriter
 from actors.spec import HistorySettings
 from storage.history.segments import reader
 from storage.history.segments.folder import Folder
-from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, recorded
+from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, stretch
 from tests.polling import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,7 +42,7 @@ def _rows(root: Path) -> list[dict[str, Any]]:
 
 def test_by_default_history_is_below_the_data_directory_and_whole_after_a_stop(tmp_path: Path) -> None:
     with _started(tmp_path) as kept:
-        kept.keep(recorded(map(changed, range(1_234))))
+        kept.keep(stretch(map(changed, range(1_234))))
     rows = _rows(tmp_path / "history")
     assert [row["sequence"] for row in rows] == list(range(1, 1_235))
     assert kept.dropped == 0
@@ -50,13 +50,13 @@ def test_by_default_history_is_below_the_data_directory_and_whole_after_a_stop(t
 
 def test_a_segment_appears_when_its_time_has_come(tmp_path: Path) -> None:
     with _started(tmp_path, history_segment_ms=100) as kept:
-        kept.keep(recorded([changed(1)]))
+        kept.keep(stretch([changed(1)]))
         until(lambda: bool(_rows(tmp_path / "history")), "not published")
 
 
 def test_a_segment_appears_when_it_is_large(tmp_path: Path) -> None:
     with _started(tmp_path, history_segment_bytes=100_000) as kept:
-        kept.keep(recorded(map(changed, range(5_000))))
+        kept.keep(stretch(map(changed, range(5_000))))
         folder = Folder(str(tmp_path / "history"))
         until(lambda: len(folder.segments().found) > 1, "not published")
 
@@ -64,7 +64,7 @@ def test_a_segment_appears_when_it_is_large(tmp_path: Path) -> None:
 def test_terms_have_segments_of_their_own(tmp_path: Path) -> None:
     with _started(tmp_path) as kept:
         for term in (5, 7):
-            kept.keep(recorded(map(changed, range(10)), term=term))
+            kept.keep(stretch(map(changed, range(10)), term=term))
     found = Folder(str(tmp_path / "history")).segments().found
     assert [(each.segment.term, each.segment.last_sequence) for each in found] == [(5, 10), (7, 10)]
 
@@ -72,8 +72,8 @@ def test_terms_have_segments_of_their_own(tmp_path: Path) -> None:
 def test_what_finds_no_room_is_counted_and_told(tmp_path: Path) -> None:
     """The thread is not started before the queue has overflowed."""
     kept = HistoryWriter(HistorySettings(history_queue_max_events=100), str(tmp_path), TIER, PARTITION, NODE)
-    kept.keep(recorded(map(changed, range(90))))
-    kept.keep(recorded(map(changed, range(90, 130)), first=91))
+    kept.keep(stretch(map(changed, range(90))))
+    kept.keep(stretch(map(changed, range(90, 130)), first=91))
     assert kept.dropped == 30
     kept.start()
     try:
@@ -83,7 +83,7 @@ def test_what_finds_no_room_is_counted_and_told(tmp_path: Path) -> None:
 
         def is_kept() -> bool:
             before = kept.dropped
-            kept.keep(recorded(told, first=131))
+            kept.keep(stretch(told, first=131))
             return kept.dropped == before
 
         until(is_kept, "no room")
@@ -113,6 +113,6 @@ def test_a_full_disk_is_told_once_and_every_event_is_written_or_counted(tmp_path
 
 def test_nothing_is_written_or_dropped_where_history_is_off(tmp_path: Path) -> None:
     with _started(tmp_path, history_enable=False) as kept:
-        kept.keep(recorded(map(changed, range(10))))
+        kept.keep(stretch(map(changed, range(10))))
     assert kept.dropped == 0
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ from storage.history.segments import compaction, reader
 from storage.history.segments.folder import TEMPORARY_KEPT_S, Folder
 from storage.history.segments.names import DAY_MS, Found, Segment
 from storage.history.segments.retention import expired
-from tests.history.segments.making import NOON_MS, PARTITION, changed, publish, recorded
+from tests.history.segments.making import NOON_MS, PARTITION, changed, publish, stretch
 
 TOMORROW_MS = NOON_MS + DAY_MS
 
@@ -24,7 +24,7 @@ def part(number: int, *, term: int = 5, size_bytes: int = 1_000) -> Found:
 def published(root: Path, count: int) -> list[Segment]:
     folder = Folder(str(root))
     parts = (range(10 * n, 10 * n + 10) for n in range(count))
-    return [publish(folder, recorded(map(changed, each), first=each[0] + 1))[0] for each in parts]
+    return [publish(folder, stretch(map(changed, each), first=each[0] + 1))[0] for each in parts]
 
 
 def sequences(root: Path) -> list[int]:

@@ -11,14 +11,14 @@ from storage.history.schema import arrow_schema
 from storage.history.segments import parquet, reader
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import DAY_MS, Segment
-from tests.history.segments.making import NOON_MS, PARTITION, changed, publish, recorded
+from tests.history.segments.making import NOON_MS, PARTITION, changed, publish, stretch
 
 
 def segments(root: Path, count: int) -> list[Path]:
     """Of a hundred events each, in one day."""
     folder = Folder(str(root))
     parts = (range(n * 100, n * 100 + 100) for n in range(count))
-    return [root / publish(folder, recorded(map(changed, part), first=part[0] + 1))[0].path for part in parts]
+    return [root / publish(folder, stretch(map(changed, part), first=part[0] + 1))[0].path for part in parts]
 
 
 def read(root: Path) -> tuple[list[int], dict[str, str]]:
@@ -82,7 +82,7 @@ def test_a_survey_of_a_period_has_the_segments_of_its_days(tmp_path: Path) -> No
     folder = Folder(str(tmp_path))
     days = [NOON_MS, NOON_MS + DAY_MS, NOON_MS + 2 * DAY_MS]
     for number, at_ms in enumerate(days, 1):
-        publish(folder, recorded([changed(1, at_ms)], first=number))
+        publish(folder, stretch([changed(1, at_ms)], first=number))
     seen = reader.survey(folder, since_ms=days[1] + 1, until_ms=days[2])
     assert [each.segment.first_at_ms for each in seen.found] == [days[1]]
 

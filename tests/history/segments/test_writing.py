@@ -8,12 +8,22 @@ from uuid import uuid4
 import pytest
 
 from actors.coordinator.events import Commits
-from storage.history.schema import SCHEMA_VERSION, Move, row
+from storage.history.schema import SCHEMA_VERSION, Move, Recorded, row
 from storage.history.segments import compaction, parquet, reader
 from storage.history.segments.folder import Folder, FolderError
 from storage.history.segments.names import DAY_MS, parse
 from storage.history.segments.writer import SegmentWriter
-from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, Moved, changed, publish, recorded
+from tests.history.segments.making import (
+    NODE,
+    NOON_MS,
+    PARTITION,
+    TERM,
+    TIER,
+    Moved,
+    changed,
+    publish,
+    stretch,
+)
 
 
 @pytest.fixture(params=["directory", "file", "memory"])
@@ -32,11 +42,11 @@ def test_what_is_read_is_what_was_recorded(folder: Folder) -> None:
         Moved(NOON_MS + 4, "g", None, None),
         Moved(NOON_MS + 5, "g", (), ()),
     ]
-    wanted = [row(each) for each in recorded(events)]
+    wanted = [row(Recorded(PARTITION, NODE, TERM, *each)) for each in enumerate(events, 1)]
     for each in wanted:
         each["moves"] = [move._asdict() for move in each["moves"]] if "moves" in each else None
         each["waited_for"] = list(each["waited_for"]) if "waited_for" in each else None
-    publish(folder, recorded(events))
+    publish(folder, stretch(events))
 
     table, skipped = reader.read_all(folder)
 
@@ -50,7 +60,7 @@ def test_what_is_read_is_what_was_recorded(folder: Folder) -> None:
 def test_thousands_of_events_keep_their_sequences(folder: Folder) -> None:
     """More than fit into one piece of columns, of two classes."""
     events = [changed(n) if n % 5 else Moved(NOON_MS + n, "g", (), ()) for n in range(3_000)]
-    publish(folder, recorded(events, first=100))
+    publish(folder, stretch(events, first=100))
     table, _ = reader.read_all(folder, columns=["sequence", "at_ms", "version"])
     table = table.sort_by("sequence")
     assert table["sequence"].to_pylist() == list(range(100, 3_100))
@@ -64,7 +74,7 @@ def test_commits_have_row_groups_of_their_own(tmp_path: Path) -> None:
     events = [
         changed(n) if n % 3 else Commits(NOON_MS + n, "g", NOON_MS, NOON_MS + n, 1, 1, 0) for n in range(30)
     ]
-    parts = [publish(folder, recorded(events, first=first))[0] for first in (1, 31)]
+    parts = [publish(folder, stretch(events, first=first))[0] for first in (1, 31)]
     merged = compaction.merge(folder, parts, (), lambda: None)
     for segment, rows in ((parts[0], 30), (merged, 60)):
         with parquet.opened(folder, segment) as (file, _):
@@ -73,7 +83,7 @@ def test_commits_have_row_groups_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_name_tells_whose_and_which_events_they_are(folder: Folder) -> None:
-    publish(folder, recorded([changed(0), changed(1)], term=9, first=41))
+    publish(folder, stretch([changed(0), changed(1)], term=9, first=41))
     (found,) = folder.segments().found
     path = f"date=2026-11-22/offsets_partition={PARTITION}/{NOON_MS}-9-41-42.parquet"
     assert found.segment.path == path
@@ -83,7 +93,7 @@ def test_a_name_tells_whose_and_which_events_they_are(folder: Folder) -> None:
 def test_midnight_parts_a_segment(folder: Folder) -> None:
     midnight = NOON_MS + DAY_MS // 2
     segments = publish(
-        folder, recorded([changed(0, midnight - 1), changed(1, midnight), changed(2, midnight)])
+        folder, stretch([changed(0, midnight - 1), changed(1, midnight), changed(2, midnight)])
     )
     days = [(each.folder[:15], each.first_sequence, each.last_sequence) for each in segments]
     assert days == [("date=2026-11-22", 1, 1), ("date=2026-11-23", 2, 3)]
@@ -92,7 +102,7 @@ def test_midnight_parts_a_segment(folder: Folder) -> None:
 def test_an_event_that_cannot_be_written_does_not_take_others_along(tmp_path: Path) -> None:
     """A text that is no Unicode is somebody's bug; those of its class and piece go with it, no others."""
     writer = SegmentWriter(Folder(str(tmp_path)), TIER, PARTITION, NODE, lambda: None)
-    lost = writer.add(recorded([Moved(NOON_MS, "\udcff", (), ()), changed(1), changed(2)]))
+    lost = writer.add([stretch([Moved(NOON_MS, "\udcff", (), ()), changed(1), changed(2)])])
     written = writer.publish()
     assert lost + written.lost == 1
     table, _ = reader.read_all(Folder(str(tmp_path)), columns=["kind"])
@@ -107,7 +117,7 @@ def test_a_folder_of_an_unknown_kind_is_refused_in_words() -> None:
 def test_nothing_is_left_of_a_segment_that_cannot_be_written(tmp_path: Path) -> None:
     """The journals need the rest of the disk: here history would need more than there is."""
     writer = SegmentWriter(Folder(str(tmp_path), free_bytes_min=2**62), TIER, PARTITION, NODE, lambda: None)
-    writer.add(recorded([changed(1), changed(2)]))
+    writer.add([stretch([changed(1), changed(2)])])
     written = writer.publish()
     assert written.lost == 2
     assert isinstance(written.error, OSError)
