@@ -27,8 +27,8 @@ PARTITIONS: Final = 8
 LITTLE_BYTES: Final = 256 * 1024 * 1024
 """Of segments: some 20 million events, read and done before the JVM's second compiler has earned its keep."""
 FAST_START: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-"""With one compiler the JVM takes 48 MB for what it compiles, which Spark fills before the last table; the rest
-would then be interpreted. 240 MB is what it takes with two."""
+"""With one compiler the JVM takes 48 MB for what it compiles: Spark fills them before the last table, and the
+rest would be interpreted. 240 MB is what it takes with two."""
 HOT_ONLY: Final = " ".join(
     f"-XX:Tier4{name}={value}"
     for name, value in {
