@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from actors.coordinator.events import RebalanceBegan, RebalanceEnded
 from actors.limits import HISTORY_BYTES_MAX, HISTORY_EVENTS_PER_GROUP_MAX, HISTORY_GROUPS_MAX
+from storage.history.schema import LIVES
 
 REBALANCES_MAX = 32
 """Of a group, kept beside its other events: a big group's joins must not push them out."""
 _EVENT_BYTES = 400
 _ITEM_BYTES = 120
 """Of an event, and of each of the moves and members in its lists: as measured, rounded up."""
-_CHURN = frozenset({"member_joined", "member_left", "member_expired", "member_fenced"})
 
 
 _new: Any = tuple.__new__
@@ -143,7 +143,7 @@ def _count(past: GroupPast, event: Any) -> None:
     if kind == "commits":
         past.commits += event.commits
         past.last_commit_ms = event.last_ms
-    elif kind in _CHURN:
+    elif kind in LIVES:
         past.churn += 1
     elif isinstance(event, RebalanceBegan):
         past.cause = event.cause

@@ -208,6 +208,9 @@ KIND_NAMES: Final = frozenset(kind.name for kind in KINDS)
 BULK: Final = ("commits", "lag")
 """Kinds of which a busy group makes rows all the time. They have row groups of their own in a segment: who
 looks for others passes them over."""
+GONE: Final = ("member_left", "member_expired", "member_fenced")
+LIVES: Final = ("member_joined", *GONE)
+"""Kinds of which a member's life is made."""
 
 
 class Event(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from storage.history.schema import BULK, KIND_NAMES
+from storage.history.schema import BULK, KIND_NAMES, LIVES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,8 +24,6 @@ READ: Final = (
 )
 """Columns that the jobs look at."""
 
-
-LIVES: Final = ("member_joined", "member_left", "member_expired", "member_fenced")
 LIVES_READ: Final = (
     *("at_ms", "kind", "group_id", "member_id", "group_instance_id"),
     *("client_id", "client_host", "client_software", "cause", "date"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from storage.history.jobs.table import Column, Table
+from storage.history.schema import GONE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -72,7 +73,6 @@ BY_CLIENT = Table(
         Column("waited_ms", "bigint", ""),
     ),
 )
-GONE: Final = ("member_left", "member_expired", "member_fenced")
 MISSED_CAUSES: Final = (
     *("rebalance timeout", "did not rejoin in time"),
     *("did not join in time", "did not sync in time"),

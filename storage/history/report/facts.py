@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from storage.history.jobs.events import Period
+from storage.history.schema import LIVES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -185,7 +186,7 @@ def _timeline(rebalances: DataFrame, events: DataFrame, group_id: str) -> Timeli
     client = f.coalesce("group_instance_id", f.concat_ws("@", "client_id", "client_host")).alias("client")
     comings = (
         events.where(f.col("group_id") == group_id)
-        .where("kind IN ('member_joined', 'member_left', 'member_expired', 'member_fenced')")
+        .where(f.col("kind").isin(*LIVES))
         .where(f"at_ms < {until_ms}")
         .select("at_ms", "kind", "member_id", client)
         .orderBy("at_ms", ascending=False)
