@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from storage.history.report.words import duration, plural
+
 NAMED_MAX = 10
 """Members, or ways of partitions, that are listed; of more the number is told."""
 
@@ -37,11 +39,11 @@ def state_lines(told: Row) -> Iterator[str]:
 
 
 def _sentence(now: Row, now_ms: int) -> str:
-    members = "no members" if not now["members"] else _plural(now["members"], "member")
+    members = "no members" if not now["members"] else plural(now["members"], "member")
     epoch = f"generation {now['group_epoch']}"
     if now["group_type"] == "consumer":
         epoch = f"group epoch {now['group_epoch']}, assignment epoch {now['assignment_epoch']}"
-    since = "" if now["since_ms"] is None else f" for {_duration(now_ms - now['since_ms'])}"
+    since = "" if now["since_ms"] is None else f" for {duration(now_ms - now['since_ms'])}"
     return (
         f"Group {now['group_id']} ({now['group_type']}, {epoch}, {members}) has been {now['state']}{since}: "
         f"{now['says']}."
@@ -62,7 +64,7 @@ def _waited(each: Row, now_ms: int) -> str:
     static = f", instance {each['group_instance_id']}" if each["group_instance_id"] else ""
     until = ""
     if each["deadline_ms"] is not None:
-        left = _duration(max(each["deadline_ms"] - now_ms, 0))
+        left = duration(max(each["deadline_ms"] - now_ms, 0))
         until = f"; removed in {left}, at {_time(each['deadline_ms'])}"
     return f"{each['member_id']} ({client}{static}) has not yet {each['what']}{until}"
 
@@ -71,8 +73,8 @@ def _offsets(told: Row, now: Row) -> str:
     if not now["offsets"]:
         return "none committed"
     last = told["last_commit_ms"]
-    ago = "" if last is None else f", the last commit {_duration(told['now_ms'] - last)} ago"
-    return f"{_plural(now['offsets'], 'partition')} committed{ago}"
+    ago = "" if last is None else f", the last commit {duration(told['now_ms'] - last)} ago"
+    return f"{plural(now['offsets'], 'partition')} committed{ago}"
 
 
 def rebalance_lines(told: Row, last: int) -> Iterator[str]:
@@ -84,7 +86,7 @@ def rebalance_lines(told: Row, last: int) -> Iterator[str]:
     if not last:
         return
     shown = rows[: -last - 1 : -1]
-    yield f"The last {_plural(len(shown), 'rebalance')}, newest first:"
+    yield f"The last {plural(len(shown), 'rebalance')}, newest first:"
     for row in shown:
         yield f"  {rebalance_line(row)}"
         yield from (f"    {line}" for line in _moves(row))
@@ -93,7 +95,7 @@ def rebalance_lines(told: Row, last: int) -> Iterator[str]:
 def rebalance_line(row: Row) -> str:
     """One that ended, without its moves."""
     phases = [
-        f"{_duration(row[name])} {word}"
+        f"{duration(row[name])} {word}"
         for name, word in (("joining_ms", "joining"), ("syncing_ms", "syncing"), ("revoking_ms", "revoking"))
         if row.get(name) is not None
     ]
@@ -102,7 +104,7 @@ def rebalance_line(row: Row) -> str:
     waited = f"; waited for {_some(late)}" if late else ""
     return (
         f"{_time(row['at_ms'])} epoch {row['group_epoch']}, {row['state']} with "
-        f"{_plural(row['members'], 'member')} after {_duration(row['duration_ms'])}{phased}: "
+        f"{plural(row['members'], 'member')} after {duration(row['duration_ms'])}{phased}: "
         f"{_cause(row)}{waited}"
     )
 
@@ -118,7 +120,7 @@ def _moves(row: Row) -> Iterator[str]:
     moves = row.get("moves") or ()
     ways: Counter[tuple[Any, Any]] = Counter((each["from_member"], each["to_member"]) for each in moves)
     for (before, after), number in ways.most_common(NAMED_MAX):
-        yield f"{_plural(number, 'partition')} from {before or 'nobody'} to {after or 'nobody'}"
+        yield f"{plural(number, 'partition')} from {before or 'nobody'} to {after or 'nobody'}"
     if len(ways) > NAMED_MAX:
         yield f"and {len(ways) - NAMED_MAX} more ways"
 
@@ -143,9 +145,9 @@ def event_line(row: Row) -> str:
         software = f", {row['client_software']}" if row.get("client_software") else ""
         return f"{at} {row['member_id']}{client}{software} {_WORDS[kind]}{why}"
     if kind == "rebalance_began":
-        return f"{at} a rebalance began, {_plural(row['members'], 'member')}: {_cause(row)}"
+        return f"{at} a rebalance began, {plural(row['members'], 'member')}: {_cause(row)}"
     if kind == "rebalance_delayed":
-        return f"{at} a rebalance waits up to {_duration(row['duration_ms'])} for more: {_cause(row)}"
+        return f"{at} a rebalance waits up to {duration(row['duration_ms'])} for more: {_cause(row)}"
     if kind == "state_changed":
         return f"{at} {row['previous_state']} -> {row['state']}"
     if kind == "commit_regressed":
@@ -163,19 +165,6 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED_MAX]) + more
 
 
-def _plural(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def _time(at_ms: int | None) -> str:
     """Of this machine's day."""
     return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
-
-
-def _duration(ms: int) -> str:
-    if ms < 1_000:
-        return f"{ms} ms"
-    seconds = ms / 1_000
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"

@@ -288,14 +288,16 @@ def _warn(seen: Seen) -> None:
 
 
 def _print_bills(facts: Facts) -> None:
-    from storage.history.report.words import duration
+    from storage.history.report.words import duration, plural
 
-    totals = facts.totals
+    counts = {name: plural(facts.totals[f"{name}s"], name) for name in ("rebalance", "group", "storm")}
+    broken = plural(facts.totals["invariants"], "invariant")
     typer.echo(
-        f"{facts.period.first} to {facts.period.last}: {totals['rebalances']:,} rebalances of"
-        f" {totals['groups']:,} groups, {totals['storms']} storms,"
-        f" {totals['invariants']} invariants broken.\n"
+        f"{facts.period.first} to {facts.period.last}: {counts['rebalance']} of {counts['group']},"
+        f" {counts['storm']}, {broken} broken."
     )
+    if not facts.bills:
+        return
     names = ("GROUP", "BILL", "REBALANCES", "AVAILABLE", "WHOSE-DOING-MOST")
     rows = [
         (
@@ -307,6 +309,7 @@ def _print_bills(facts: Facts) -> None:
         )
         for row in facts.bills
     ]
+    typer.echo()
     print_table(names, rows)
 
 

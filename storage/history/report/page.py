@@ -169,6 +169,7 @@ COSTLIEST: Final = (
 STORMS: Final = (
     Shown("began", lambda row: moment(row["began_ms"])),
     Shown("group", lambda row: row["group_id"]),
+    Shown("bill", lambda row: duration(row["idle_member_ms"]), "n"),
     Shown("rebalances", lambda row: row["rebalances"], "n"),
     Shown("not stable", lambda row: duration(row["unstable_ms"]), "n"),
     Shown("began with", lambda row: _cause(row)),

@@ -28,3 +28,8 @@ def moment(at_ms: int) -> str:
 
 def clock(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M:%S}"
+
+
+def plural(number: int, what: str) -> str:
+    """As "1 group", "1,200 groups"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
