@@ -61,6 +61,9 @@ SUMMED: Final = {
         "gone",
         "commits",
         "lag_max",
+        "offsets_expired",
+        "offsets_expiring",
+        "expires_ms",
     ),
     "members": (
         "joined",

@@ -204,6 +204,22 @@ class OffsetsExpired(NamedTuple):
         return "offsets_expired"
 
 
+class OffsetsExpiring(NamedTuple):
+    """Offsets will be past their retention before long: told once, about a day ahead."""
+
+    at_ms: int
+    group_id: str
+    rule: str
+    count: int  # type: ignore[assignment]  # the column's name, and a tuple's method
+    first_ms: int
+    """When the first of them expires."""
+    last_ms: int
+
+    @property
+    def kind(self) -> str:
+        return "offsets_expiring"
+
+
 class OffsetsDeleted(NamedTuple):
     """Offsets were deleted on request, or with their topic."""
 

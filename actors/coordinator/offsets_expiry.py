@@ -15,7 +15,7 @@ from actors.coordinator import admin, consumer, simple_groups
 from actors.coordinator.area import Area
 from actors.coordinator.classic_group import EMPTY, STABLE
 from actors.coordinator.classic_protocols import CONSUMER_PROTOCOL_TYPE
-from actors.coordinator.events import GroupDeleted, OffsetsExpired
+from actors.coordinator.events import GroupDeleted, OffsetsExpired, OffsetsExpiring
 from actors.coordinator.offsets_delete import tombstones
 from actors.coordinator.offsets_walk import next_slice, stops
 from actors.coordinator.records import NO_EXPIRY, OffsetCommitValue
@@ -25,6 +25,8 @@ from actors.coordinator.transactions.offsets import has_pending, has_pending_of_
 CHECK_TIMER = "offsets-retention"
 _CHECK_KEY = (CHECK_TIMER, "")
 MINUTE_MS = 60_000
+AHEAD_MS_MAX = 24 * 60 * MINUTE_MS
+"""How long before it an expiry is told: so long, or half of a retention that is shorter than two days."""
 
 
 class _Retention(NamedTuple):
@@ -54,11 +56,18 @@ def _retention(state: ShardState, group_id: str) -> _Retention | None:
     return None
 
 
-def _is_expired(committed: OffsetCommitValue, retention: _Retention, retention_ms: int, now_ms: int) -> bool:
+def _expires_ms(committed: OffsetCommitValue, retention: _Retention, retention_ms: int) -> int:
     if committed.expire_timestamp_ms != NO_EXPIRY:
-        return now_ms >= committed.expire_timestamp_ms  # O5
+        return committed.expire_timestamp_ms  # O5
     began_ms = committed.commit_timestamp_ms if retention.began_ms is None else retention.began_ms
-    return now_ms - began_ms >= retention_ms
+    return began_ms + retention_ms
+
+
+def _is_told_now(state: ShardState, expires_ms: int, now_ms: int) -> bool:
+    """Of the checks one every interval, whether this is the first that comes so close to an expiry."""
+    interval_ms = state.settings.offsets_retention_check_interval_ms
+    ahead_ms = min(AHEAD_MS_MAX, state.settings.offsets_retention_minutes * MINUTE_MS // 2)
+    return 0 <= now_ms - now_ms % interval_ms + ahead_ms - expires_ms < interval_ms
 
 
 def _check(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
@@ -88,16 +97,20 @@ def _expired(
     retention_ms = state.settings.offsets_retention_minutes * MINUTE_MS
     offsets = state.offsets.get(group_id, {})
     expired = []
+    expiring_ms = []
     for position in positions:
         committed = None if position is None else offsets.get(position)
-        if (
-            position is not None
-            and committed is not None
-            and position[0] not in retention.subscribed
-            and _is_expired(committed, retention, retention_ms, now_ms)
-            and not has_pending(state, group_id, *position)
-        ):
+        if position is None or committed is None or position[0] in retention.subscribed:
+            continue
+        expires_ms = _expires_ms(committed, retention, retention_ms)
+        if now_ms < expires_ms:
+            if _is_told_now(state, expires_ms, now_ms):
+                expiring_ms.append(expires_ms)
+        elif not has_pending(state, group_id, *position):
             expired.append(position)
+    if expiring_ms:
+        summed = len(expiring_ms), min(expiring_ms), max(expiring_ms)
+        events.append(OffsetsExpiring(now_ms, group_id, "O14", *summed))
     state.offset_counts["expirations"] += len(expired)
     if expired:
         events.append(OffsetsExpired(now_ms, group_id, "O14", len(expired)))

@@ -13,8 +13,11 @@ WITH bills AS (
   SELECT epoch_ms(at_ms)::DATE AS date, group_id, count(*) FILTER (kind = 'member_joined') AS joined,
     count(*) FILTER (kind IN ('member_left', 'member_expired', 'member_fenced')) AS gone,
     count(*) FILTER (kind = 'member_expired') AS expired,
-    sum(count) FILTER (kind = 'offsets_expired') AS offsets_expired
-  FROM lives WHERE kind IN ('member_joined', 'member_left', 'member_expired', 'member_fenced', 'offsets_expired')
+    sum(count) FILTER (kind = 'offsets_expired') AS offsets_expired,
+    sum(count) FILTER (kind = 'offsets_expiring') AS offsets_expiring,
+    min(first_ms) FILTER (kind = 'offsets_expiring') AS expires_ms
+  FROM lives WHERE kind IN ('member_joined', 'member_left', 'member_expired', 'member_fenced', 'offsets_expired',
+    'offsets_expiring')
   GROUP BY ALL
 ), commits AS (
   SELECT epoch_ms(hour_ms)::DATE AS date, group_id, sum(commits) AS commits, sum(regressed) AS regressed,
@@ -31,6 +34,7 @@ SELECT group_id, group_type, coalesce(rebalances, 0) AS rebalances, causes, coal
   coalesce(gone, 0) AS gone, coalesce(expired, 0) AS expired,
   (coalesce(joined, 0) + coalesce(gone, 0)) / greatest(members, 1) AS churn, worst_client, worst_idle_member_ms,
   coalesce(commits, 0) AS commits, coalesce(commits, 0) * 1000 / greatest(known_ms, 1) AS commits_per_s,
-  coalesce(regressed, 0) AS regressed, lag_max, coalesce(offsets_expired, 0) AS offsets_expired, date
+  coalesce(regressed, 0) AS regressed, lag_max, coalesce(offsets_expired, 0) AS offsets_expired,
+  coalesce(offsets_expiring, 0) AS offsets_expiring, expires_ms, date
 FROM commits FULL JOIN bills USING (date, group_id) FULL JOIN worst USING (date, group_id)
   FULL JOIN comings USING (date, group_id) JOIN known USING (date)

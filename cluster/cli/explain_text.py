@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from storage.history.report.words import duration, plural
+from storage.history.report.words import duration, moment, plural
 
 NAMED_MAX = 10
 """Members, or ways of partitions, that are listed; of more the number is told."""
@@ -155,6 +155,9 @@ def event_line(row: Row) -> str:
             f"{at} the offset of {row['topic']}-{row['partition']} went back from {row['end_offset']} to "
             f"{row['committed_offset']}, by {row.get('member_id') or 'nobody in the group'}"
         )
+    if kind == "offsets_expiring":
+        what = plural(row["count"], "committed offset")
+        return f"{at} {what} will expire unless committed again, the first on {moment(row['first_ms'])} UTC"
     skipped = ("at_ms", "offsets_partition", "node_id", "term", "sequence", "kind", "version", "moves")
     rest = " ".join(f"{name}={value}" for name, value in row.items() if name not in (*skipped, "group_id"))
     return f"{at} {kind.replace('_', ' ')} {rest}"

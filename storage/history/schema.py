@@ -186,6 +186,12 @@ KINDS: Final = (
         ("group_id", "member_id", "topic", "partition", "committed_offset", "end_offset"),
     ),
     Kind("offsets_expired", "Committed offsets were past their retention.", ("group_id", "rule", "count")),
+    Kind(
+        "offsets_expiring",
+        "Committed offsets expire in about a day, unless committed again or, of an empty group, somebody"
+        " comes; the first and the last of them.",
+        ("group_id", "rule", "count", "first_ms", "last_ms"),
+    ),
     Kind("offsets_deleted", "Committed offsets were deleted on request.", ("group_id", "cause", "count")),
     Kind("group_deleted", "A group is gone.", ("group_id", "group_type", "cause", "rule")),
     Kind("coordinator_elected", "This leader began to serve its groups.", ("replica_id", "count")),

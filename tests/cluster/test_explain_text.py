@@ -134,6 +134,13 @@ def test_a_rebalance_that_waits_says_how_long_at_most() -> None:
     assert event_line(row).endswith(" a rebalance waits up to 2.0 s for more: member left, member m")
 
 
+def test_an_expiry_ahead_says_when() -> None:
+    row = {"kind": "offsets_expiring", "at_ms": NOW_MS, "count": 1, "first_ms": 0, "last_ms": 0}
+    assert event_line(row).endswith(
+        " 1 committed offset will expire unless committed again, the first on 1970-01-01 00:00:00 UTC"
+    )
+
+
 def test_the_table_of_top_shows_the_share_of_time_not_stable() -> None:
     row = {
         "group_id": "billing",

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from actors.coordinator.events import OffsetsExpiring
 from actors.coordinator.offsets_walk import STOPS_PER_SLICE_MAX
 from actors.coordinator.records import (
     PENDING_TXN_OFFSET,
@@ -106,6 +107,41 @@ def test_a_simple_groups_offset_expires_a_retention_after_its_commit(tier: Drive
     after(tier, RETENTION_MS + 2 * INTERVAL_MS)
     assert tier.list_groups() == []
     assert tier.records() == {}
+
+
+def expiring(tier: Driver) -> list[tuple[int, OffsetsExpiring]]:
+    """With the check that told of it, counted from the start."""
+    return [
+        ((event.at_ms - START_MS) // INTERVAL_MS, event)
+        for event in tier.events
+        if isinstance(event, OffsetsExpiring)
+    ]
+
+
+def test_an_expiry_is_told_once_ahead_of_it(tier: Driver) -> None:
+    """By the first check in the last half of so short a retention; of what is committed again, later."""
+    tier.commit_offsets("g", offsets={0: 1, 1: 1, 2: 1})
+    tier.advance(INTERVAL_MS + 1_000)
+    tier.commit_offsets("g", offsets={2: 2})
+    again_ms = tier.now_ms
+    after(tier, RETENTION_MS)
+    assert [(check, event.count, event.first_ms, event.last_ms) for check, event in expiring(tier)] == [
+        (2, 2, START_MS + RETENTION_MS, START_MS + RETENTION_MS),
+        (3, 1, again_ms + RETENTION_MS, again_ms + RETENTION_MS),
+    ]
+
+
+def test_an_empty_group_is_told_of_all_of_its_offsets_and_a_living_one_of_none(tier: Driver) -> None:
+    """O14: whenever they were committed, they expire a retention after the group became empty."""
+    member_id = stable_member(tier)
+    tier.commit_offsets("g", offsets={0: 1}, generation=1, member_id=member_id)
+    live_on(tier, 2 * RETENTION_MS, member_id)
+    assert expiring(tier) == []
+    tier.leave("g", member_id)
+    left_ms = tier.now_ms
+    after(tier, 3 * RETENTION_MS)
+    [(_, event)] = expiring(tier)
+    assert (event.count, event.first_ms) == (1, left_ms + RETENTION_MS)
 
 
 def test_an_expiry_named_by_the_commit_wins_over_retention(tier: Driver) -> None:

@@ -15,6 +15,7 @@ from storage.history.generator.spec import (
     Answers,
     Client,
     DoubleOwnership,
+    Expiring,
     FallenEpoch,
     Regressed,
     Spec,
@@ -46,7 +47,8 @@ def plan(spec: Spec) -> Plan:
     events, double_owned = _plant_double_owners(of, events, int(starts[4]), int(starts[9]))
     fallen = _plant_fallen_epochs(of, events, int(starts[9]))
     regressions, regressed = _regressions(of)
-    events = concatenated([events, regressions])
+    expiries, expiring = _expiries(of)
+    events = concatenated([events, regressions, expiries])
     order = np.lexsort((events.columns["order"], events.columns["at_ms"]))
     rebalances = 1 + 2 * np.bincount(of.restarts.group, minlength=spec.groups)
     slow = lives.is_slow(spec, np.arange(spec.groups))
@@ -59,6 +61,7 @@ def plan(spec: Spec) -> Plan:
         regressed,
         fallen,
         group_id(spec.groups - 1),
+        expiring,
     )
     return Plan(of, taken(events, order), _failovers(spec), answers)
 
@@ -199,6 +202,31 @@ def _regressions(of: World) -> tuple[Rows, tuple[Regressed, ...]]:
         for each in range(count)
     )
     return concatenated([rows(count, told), rows(count, summed)]), answers
+
+
+def _expiries(of: World) -> tuple[Rows, tuple[Expiring, ...]]:
+    """Told a day ahead, and then they expire, if the history is long enough."""
+    spec = of.spec
+    random = np.random.default_rng([spec.seed, 7])
+    group = random.choice(spec.groups, spec.expiring, replace=False)
+    at_ms = random.integers(0, spec.days * DAY_MS, spec.expiring)
+    count = random.integers(1, spec.members * spec.partitions_each, spec.expiring)
+    common = {"group_id": group, "order": 2, "count": count}
+    last_ms = at_ms + DAY_MS
+    told = {"at_ms": at_ms, "kind": KIND["offsets_expiring"], "first_ms": last_ms, "last_ms": last_ms}
+    over = {"at_ms": last_ms, "kind": KIND["offsets_expired"]}
+    parts = [rows(spec.expiring, common | each) for each in (told, over)]
+    ended = np.flatnonzero(last_ms < spec.days * DAY_MS)
+    answers = tuple(
+        Expiring(
+            group_id(int(group[each])),
+            spec.first_ms + int(at_ms[each]),
+            int(count[each]),
+            spec.first_ms + int(last_ms[each]),
+        )
+        for each in range(spec.expiring)
+    )
+    return concatenated([parts[0], taken(parts[1], ended)]), answers
 
 
 def _failovers(spec: Spec) -> Int64s:

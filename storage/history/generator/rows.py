@@ -27,6 +27,8 @@ KINDS: Final = (
     "commits",
     "lag",
     "commit_regressed",
+    "offsets_expiring",
+    "offsets_expired",
     "coordinator_lost",
     "coordinator_elected",
 )

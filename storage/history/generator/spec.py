@@ -35,6 +35,8 @@ class Spec(NamedTuple):
     double_owned: int = 2
     epochs_fallen: int = 1
     regressed: int = 3
+    expiring: int = 2
+    """Groups of which an offset is about to expire, and a day later does."""
     hot_share: float = 0.3
     """Of all commits and lag samples, by the hot group alone."""
     first_date: dt.date = FIRST_DATE
@@ -99,6 +101,15 @@ class FallenEpoch(NamedTuple):
     after: int
 
 
+class Expiring(NamedTuple):
+    """Offsets that were told to expire."""
+
+    group_id: str
+    at_ms: int
+    offsets: int
+    expires_ms: int
+
+
 class Answers(NamedTuple):
     """What jobs must find, no more and no less."""
 
@@ -111,3 +122,4 @@ class Answers(NamedTuple):
     regressed: tuple[Regressed, ...]
     fallen: tuple[FallenEpoch, ...]
     hot_group: str
+    expiring: tuple[Expiring, ...]

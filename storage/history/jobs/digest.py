@@ -20,7 +20,7 @@ READ: Final = (
     *("group_epoch", "member_id", "group_instance_id", "client_id", "client_host", "client_software"),
     *("cause", "rule", "reason", "joining_ms", "syncing_ms", "revoking_ms", "members", "partitions"),
     *("moved", "moves", "waited_for", "assignor", "topic", "partition", "committed_offset", "end_offset"),
-    *("count", "state"),
+    *("count", "state", "first_ms"),
 )
 """Columns that the jobs look at."""
 

@@ -34,6 +34,13 @@ GROUPS = Table(
         Column("regressed", "bigint", "Offsets that went back."),
         Column("lag_max", "bigint", "The greatest sampled."),
         Column("offsets_expired", "bigint", "Past their retention."),
+        Column(
+            "offsets_expiring",
+            "bigint",
+            "Expiries ahead: past their retention within about a day from when they were counted, unless"
+            " committed again or, of an empty group, somebody comes.",
+        ),
+        Column("expires_ms", "bigint", "When the first of these expires."),
     ),
 )
 
@@ -54,7 +61,7 @@ def groups(events: DataFrame, lives: DataFrame, hours: DataFrame, rebalances: Da
     zeros = ("rebalances", "unstable_ms", "idle_member_ms", "moved", "joined", "gone", "expired")
     known_ms = f.greatest("known_ms", f.lit(1))
     return (
-        found.na.fill(0, [*zeros, "commits", "regressed", "offsets_expired"])
+        found.na.fill(0, [*zeros, "commits", "regressed", "offsets_expired", "offsets_expiring"])
         .withColumn("availability", f.greatest(f.lit(0.0), 1 - f.col("unstable_ms") / known_ms))
         .withColumn("commits_per_s", f.col("commits") * 1000 / known_ms)
         .withColumn("churn", (f.col("joined") + f.col("gone")) / f.greatest("members", f.lit(1)))
@@ -136,5 +143,10 @@ def _comings(lives: DataFrame) -> DataFrame:
 def _expired(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
-    told = events.where("kind = 'offsets_expired'").groupBy("date", "group_id")
-    return told.agg(f.sum("count").alias("offsets_expired"))
+    told = events.where("kind IN ('offsets_expired', 'offsets_expiring')").groupBy("date", "group_id")
+    ahead = f.col("kind") == "offsets_expiring"
+    return told.agg(
+        f.sum(f.when(~ahead, f.col("count"))).alias("offsets_expired"),
+        f.sum(f.when(ahead, f.col("count"))).alias("offsets_expiring"),
+        f.min(f.when(ahead, f.col("first_ms"))).alias("expires_ms"),
+    )

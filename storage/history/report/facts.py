@@ -68,6 +68,8 @@ class Facts(NamedTuple):
     storms: list[Row]
     members: list[Row]
     invariants: list[Row]
+    expiring: list[Row]
+    """Groups and days of which offsets were about to expire."""
     forecast: Row | None
     timeline: Timeline | None
     skipped: list[tuple[str, str]]
@@ -92,6 +94,7 @@ def gather(
         storms=_rows(mine["storms"].orderBy("idle_member_ms", ascending=False)),
         members=_rows(_suspects(mine["members"])),
         invariants=_rows(mine["invariants"].orderBy("rule", "at_ms")),
+        expiring=_rows(groups.where("offsets_expiring > 0").orderBy("expires_ms", ascending=False)),
         forecast=forecast[0] if forecast else None,
         timeline=None if shown is None else _timeline(rebalances, events, shown),
         skipped=skipped,

@@ -152,6 +152,9 @@ def _lists(facts: Facts) -> Iterable[str]:
     yield _list("Storms", "Rebalances that fed each other, with the one that began it.", facts.storms, STORMS)
     yield _list("Members to look at", "They flap, are slow, or do not follow.", facts.members, MEMBERS)
     yield _list("Invariants broken", "What must never be in a history.", facts.invariants, INVARIANTS)
+    yield _list(
+        "Expiries ahead", "Offsets that expire unless they are committed again.", facts.expiring, EXPIRING
+    )
     if facts.forecast is not None and facts.group_id is None:
         yield _forecast(facts.forecast)
     skipped = [{"path": path, "why": why} for path, why in facts.skipped]
@@ -192,6 +195,12 @@ INVARIANTS: Final = (
     Shown("from", lambda row: row["before"], "n"),
     Shown("to", lambda row: row["after"], "n"),
     Shown("members", lambda row: ", ".join(member for member in row["members"] or () if member), "w"),
+)
+EXPIRING: Final = (
+    Shown("expires", lambda row: moment(row["expires_ms"])),
+    Shown("group", lambda row: row["group_id"]),
+    Shown("offsets", lambda row: f"{row['offsets_expiring']:,}", "n"),
+    Shown("told on", lambda row: row["date"]),
 )
 SKIPPED: Final = (Shown("file", lambda row: row["path"], "w"), Shown("why", lambda row: row["why"], "w"))
 

@@ -26,6 +26,7 @@ def facts(**changes: Any) -> Facts:
         storms=[],
         members=[],
         invariants=[],
+        expiring=[],
         forecast=None,
         timeline=None,
         skipped=[],

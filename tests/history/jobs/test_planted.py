@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from storage.history.generator.plan import Plan
-from storage.history.generator.spec import Client
+from storage.history.generator.spec import DAY_MS, Client
 from storage.history.generator.write import write
 from storage.history.jobs.events import look
 from storage.history.jobs.invariants import COMMIT_REGRESSED, DOUBLE_OWNERSHIP, EPOCH_FELL
@@ -93,6 +93,22 @@ def test_broken_invariants_are_found(tables: dict[str, Any], planned: Plan) -> N
     } == set(planned.answers.fallen)
     answers = planned.answers
     assert len(rows) == sum(map(len, (answers.double_owned, answers.regressed, answers.fallen)))
+
+
+def test_expiries_ahead_are_found(tables: dict[str, Any], planned: Plan) -> None:
+    """Those that come within the history are found once more, when they come."""
+    groups = tables["groups"]
+    ahead = groups.where("offsets_expiring > 0").collect()
+    assert {(row["group_id"], row["offsets_expiring"], row["expires_ms"]) for row in ahead} == {
+        (each.group_id, each.offsets, each.expires_ms) for each in planned.answers.expiring
+    }
+    spec = planned.spec
+    come = [each for each in planned.answers.expiring if each.expires_ms < spec.first_ms + spec.days * DAY_MS]
+    assert come
+    over = groups.where("offsets_expired > 0").collect()
+    assert {(row["group_id"], row["offsets_expired"]) for row in over} == {
+        (each.group_id, each.offsets) for each in come
+    }
 
 
 def test_the_hot_group_is_found_in_every_hour(tables: dict[str, Any], planned: Plan) -> None:
