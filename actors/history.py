@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from actors.coordinator import commit_tallies, explain
-from actors.coordinator.events import MemberJoined
+from actors.coordinator.events import CONSUMER, MemberJoined
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.slices import SLICE_MAX
 from actors.history_ring import GroupPast, HistoryRing, Kept
@@ -223,6 +223,8 @@ class History:
         now_ms = self._host.now_ms()
         found = explain.explain(shard.state, group_id, now_ms)
         past = self.ring.past(group_id) or GroupPast()
+        if found is not None and found.group_type == CONSUMER:
+            found = found._replace(since_ms=past.since_ms(found.state) or found.since_ms)
         return {
             "group_id": group_id,
             "now_ms": now_ms,

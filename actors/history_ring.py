@@ -65,6 +65,13 @@ class GroupPast:
         self.cause: str | None = None
         """Of the last rebalance."""
 
+    def since_ms(self, state: str) -> int | None:
+        """When the last rebalance left the group in that state; None if it did not, or is not remembered."""
+        if self.began_ms is not None or not self.rebalances:
+            return None
+        last = self.rebalances[-1].event
+        return last.at_ms if last.state == state else None
+
     def counts(self, now_ms: int) -> dict[str, Any]:
         """What `groupd top` compares; the rebalance under way is one."""
         under_way_ms = 0 if self.began_ms is None else now_ms - self.began_ms

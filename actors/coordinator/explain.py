@@ -58,7 +58,8 @@ class Explanation(NamedTuple):
     offsets: int
     """Partitions with a committed offset."""
     since_ms: int | None = None
-    """In this state, or in this rebalance; of a stable consumer group since its last target."""
+    """In this state, or in this rebalance; of a stable consumer group since its last target. None: records do
+    not tell."""
     cause: str | None = None
     """Why the rebalance under way began, with the next three."""
     rule: str | None = None
@@ -83,7 +84,7 @@ def explain(state: ShardState, group_id: str, now_ms: int) -> Explanation | None
         says, waited = _consumer(state, group, now_ms)
         epochs = group.group_epoch, group.assignment_epoch
         found = Explanation(group_id, CONSUMER, group.state_name, *epochs, group.size, says, offsets)
-        if group.target_metadata is not None:
+        if group.target_metadata is not None and group.size:
             found = found._replace(since_ms=group.target_metadata.assignment_timestamp_ms)
     elif offsets:
         says = "it has committed offsets and no members: its consumers assign themselves, or are gone"

@@ -21,6 +21,7 @@ def state_lines(told: Row) -> Iterator[str]:
     group_id = told["group_id"]
     if now is None:
         yield f"Group {group_id} is not there any more."
+        yield from (f"  {event_line(each)}" for each in told["events"] if each["kind"] == "group_deleted")
     else:
         yield _sentence(now, now_ms)
         if now["cause"]:
@@ -43,11 +44,9 @@ def _sentence(now: Row, now_ms: int) -> str:
     epoch = f"generation {now['group_epoch']}"
     if now["group_type"] == "consumer":
         epoch = f"group epoch {now['group_epoch']}, assignment epoch {now['assignment_epoch']}"
-    since = "" if now["since_ms"] is None else f" for {duration(now_ms - now['since_ms'])}"
-    return (
-        f"Group {now['group_id']} ({now['group_type']}, {epoch}, {members}) has been {now['state']}{since}: "
-        f"{now['says']}."
-    )
+    state, since_ms = now["state"], now["since_ms"]
+    stands = f"is {state}" if since_ms is None else f"has been {state} for {duration(now_ms - since_ms)}"
+    return f"Group {now['group_id']} ({now['group_type']}, {epoch}, {members}) {stands}: {now['says']}."
 
 
 def _cause(row: Row) -> str:
@@ -155,6 +154,8 @@ def event_line(row: Row) -> str:
             f"{at} the offset of {row['topic']}-{row['partition']} went back from {row['end_offset']} to "
             f"{row['committed_offset']}, by {row.get('member_id') or 'nobody in the group'}"
         )
+    if kind == "group_deleted":
+        return f"{at} it was deleted: {_cause(row)}"
     if kind == "offsets_expiring":
         what = plural(row["count"], "committed offset")
         return f"{at} {what} will expire unless committed again, the first on {moment(row['first_ms'])} UTC"

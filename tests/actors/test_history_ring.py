@@ -54,6 +54,15 @@ def test_counts_are_what_top_shows() -> None:
     assert (counts["rebalances"], counts["commits"], counts["unstable_ms"]) == (2, 7, 650)
 
 
+def test_the_last_rebalance_tells_since_when_a_group_is_as_it_is() -> None:
+    past = filled(began("g", 100), ended("g", 150, 50)).past("g")
+    assert past is not None
+    assert (past.since_ms("Stable"), past.since_ms("Empty")) == (150, None)
+    past = filled(ended("g", 150, 50), began("g", 400)).past("g")
+    assert past is not None
+    assert past.since_ms("Stable") is None
+
+
 def test_who_was_quiet_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_ring, "HISTORY_GROUPS_MAX", 2)
     ring = filled(joined("a"), joined("b"), joined("a"), joined("c"))

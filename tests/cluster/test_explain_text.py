@@ -156,3 +156,18 @@ def test_the_table_of_top_shows_the_share_of_time_not_stable() -> None:
     screen = StringIO()
     Console(width=120, file=screen).print(_table([row]))
     assert "5.0 s, 10.0%" in screen.getvalue()
+
+
+def test_a_group_that_is_gone_says_why() -> None:
+    gone = {"kind": "group_deleted", "at_ms": NOW_MS, "cause": "nobody used it", "rule": "O15"}
+    first, why, *_ = state_lines(told(now=None, events=[gone]))
+    assert first == "Group billing is not there any more."
+    assert why.endswith(" it was deleted: nobody used it [O15]")
+
+
+def test_a_group_of_which_nobody_knows_since_when_just_is() -> None:
+    now = told()["now"] | {"group_type": "consumer", "state": "Empty", "since_ms": None, "cause": None}
+    now |= {"says": "it has no members", "members": 0, "waiting": 0, "waited_for": [], "assignment_epoch": 7}
+    assert next(state_lines(told(now=now))) == (
+        "Group billing (consumer, group epoch 7, assignment epoch 7, no members) is Empty: it has no members."
+    )

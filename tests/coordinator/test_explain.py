@@ -92,6 +92,17 @@ def test_a_consumer_group_waits_for_who_has_to_give_up_partitions() -> None:
     assert first.deadline_ms is not None
 
 
+def test_records_do_not_tell_since_when_a_consumer_group_is_empty() -> None:
+    """Its last target is as old as its last member's time in it."""
+    driver = ConsumerDriver(image=make_image(1, orders=4))
+    a = Client(driver, "a").join()
+    settle(a)
+    assert explained(driver, CONSUMER_GROUP).since_ms is not None
+    a.leave()
+    found = explained(driver, CONSUMER_GROUP)
+    assert (found.state, found.since_ms) == ("Empty", None)
+
+
 def test_a_group_at_rest_waits_for_nobody_and_one_that_is_not_there_is_none() -> None:
     driver = Driver()
     driver.stable_group("a")
