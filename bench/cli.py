@@ -435,6 +435,9 @@ def history_jobs_command(
     folder: Annotated[Path | None, typer.Option(help="Kept, and used again. (default temporary)")] = None,
     memory: Annotated[str, typer.Option(help="Of each engine.")] = "2g",
     cores: Annotated[str, typer.Option(help="Numbers of them, by commas.")] = "1,2",
+    skewed: Annotated[
+        bool, typer.Option("--skewed", help="One group has most of all events, and half of the rebalances.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """A made-up history to all of its tables: Spark's jobs beside hand-written DuckDB queries.
@@ -444,7 +447,7 @@ def history_jobs_command(
     from bench import history_jobs
 
     try:
-        plan = history_jobs.Plan(events, memory, tuple(int(number) for number in cores.split(",")))
+        plan = history_jobs.Plan(events, memory, tuple(int(number) for number in cores.split(",")), skewed)
     except ValueError:
         typer.echo(f"groupd: --cores {cores}: whole numbers such as 1,2 are expected", err=True)
         raise typer.Exit(2) from None

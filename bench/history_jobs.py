@@ -43,6 +43,8 @@ class Plan(NamedTuple):
     memory: str = "2g"
     """Of each engine."""
     cores: tuple[int, ...] = (1, 2)
+    skewed: bool = False
+    """One group has most of all events, and half of the rebalances."""
 
 
 class Run(NamedTuple):
@@ -89,8 +91,10 @@ def _measure(asked: Plan, folder: Path, say: Callable[[str], None]) -> list[Run]
         started = time.perf_counter()
         groups = max(40, min(2_000, asked.events // 25_000))
         spec = Spec(seed=1, events=asked.events, days=PERIOD_DAYS, groups=groups)
+        if asked.skewed:
+            spec = spec._replace(groups=20, hot_share=0.95, hot_restarts=20)
         count = write(plan(spec), Folder(str(history)))
-        say(f"{count:,} events of {groups} groups written in {time.perf_counter() - started:.1f} s")
+        say(f"{count:,} events of {spec.groups} groups written in {time.perf_counter() - started:.1f} s")
     runs = []
     for engine in ("duckdb", "spark"):
         for number in asked.cores:

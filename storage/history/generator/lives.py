@@ -50,9 +50,12 @@ class Restarts(NamedTuple):
 def restarts(spec: Spec) -> Restarts:
     """All of a history."""
     random = np.random.default_rng([spec.seed, 1])
-    cells = spec.days * spec.restarts_per_day
-    cell_ms = DAY_MS // spec.restarts_per_day
-    group, cell = (each.ravel() for each in np.indices((spec.groups, cells)))
+    per_day = np.full(spec.groups, spec.restarts_per_day)
+    per_day[-1] *= spec.hot_restarts
+    cells = spec.days * per_day
+    group = np.repeat(np.arange(spec.groups), cells)
+    cell = np.arange(group.size) - np.repeat(np.cumsum(cells) - cells, cells)
+    cell_ms = (DAY_MS // per_day)[group]
     slot = random.integers(0, spec.members, group.size)
     left = cell * cell_ms + (cell_ms * random.uniform(0.1, 0.4, group.size)).astype(np.int64)
     planted = np.zeros(group.size, np.int64)
@@ -67,7 +70,7 @@ def restarts(spec: Spec) -> Restarts:
         # A storm goes through the members one after the other; who flaps is one member.
         slots = (np.arange(times) if kind == 1 else np.zeros(times, np.int64)) % spec.members
         every = 1 if kind == 1 else FLAP_EVERY_MS
-        starts = cell[where] * cell_ms + 60_000 + np.arange(times) * every
+        starts = cell[where] * cell_ms[where] + 60_000 + np.arange(times) * every
         parts.append((np.full(times, group[where]), slots, starts, np.full(times, kind)))
     return _timed(spec, random, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 

@@ -39,6 +39,8 @@ class Spec(NamedTuple):
     """Groups of which an offset is about to expire, and a day later does."""
     hot_share: float = 0.3
     """Of all commits and lag samples, by the hot group alone."""
+    hot_restarts: int = 1
+    """Of the hot group: so many times the others'; at most 20, or one would follow on another."""
     first_date: dt.date = FIRST_DATE
 
     @property

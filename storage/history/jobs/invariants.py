@@ -114,9 +114,11 @@ def intervals(moved: DataFrame, events: DataFrame, lives: DataFrame) -> DataFram
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    # In the same rebalance a partition may be lost and found again: the loss comes first.
-    of_member = Window.partitionBy(*PARTITION, "member_id").orderBy("at_ms", "is_gain")
-    following = of_member.rowsBetween(1, Window.unboundedFollowing)
+    # In the same rebalance a partition may be lost and found again: the loss comes first. What follows is
+    # looked at backwards, here and below: of a window Spark sums up what has come as it goes along, but what
+    # is still to come anew for each row.
+    of_member = Window.partitionBy(*PARTITION, "member_id").orderBy(f.desc("at_ms"), f.desc("is_gain"))
+    following = of_member.rowsBetween(Window.unboundedPreceding, -1)
     lost_ms = f.min(f.when(~f.col("is_gain"), f.col("at_ms"))).over(following)
     sides = f.expr(
         "inline(array(named_struct('member_id', from_member, 'is_gain', false),"
@@ -169,13 +171,20 @@ def _forgotten(owned: DataFrame, events: DataFrame) -> DataFrame:
         .groupBy("offsets_partition")
         .agg(f.collect_list("at_ms").alias("lost"))
     )
-    cut = (
-        events.where("kind = 'rebalance_ended' AND moved > coalesce(size(moves), 0)")
-        .groupBy("group_id")
-        .agg(f.collect_list("at_ms").alias("cut"))
+    cut = events.where("kind = 'rebalance_ended' AND moved > coalesce(size(moves), 0)").select(
+        "group_id", "at_ms", f.lit(True).alias("is_cut")
     )
-    found = owned.join(f.broadcast(lost), "offsets_partition", "left").join(cut, "group_id", "left")
-    return found.withColumn("forgotten_ms", f.expr(f"least({_first('lost', '>')}, {_first('cut', '>')})"))
+    # A big group may have cut thousands of them: looked up one by one they would take for ever.
+    later = (
+        Window.partitionBy("group_id")
+        .orderBy(f.desc("at_ms"), "is_cut")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    both = owned.withColumn("is_cut", f.lit(False)).unionByName(cut, allowMissingColumns=True)
+    found = both.withColumn("cut_ms", f.min(f.when(f.col("is_cut"), f.col("at_ms"))).over(later))
+    found = found.where(~f.col("is_cut")).join(f.broadcast(lost), "offsets_partition", "left")
+    forgotten_ms = f.least(f.expr(_first("lost", ">")), f.coalesce("cut_ms", f.lit(FAR)))
+    return found.withColumn("forgotten_ms", forgotten_ms)
 
 
 def _regressed(events: DataFrame) -> DataFrame:

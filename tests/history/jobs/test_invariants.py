@@ -18,7 +18,7 @@ Told = tuple[int, str, str | int | None]
 
 def table(spark: Any, told: Sequence[Told]) -> Any:
     """Rows of (at_ms, kind, what): an election begins a term; what "gains" is a member that gets the group's
-    only partition; of a number, it is the group's epoch; of a text, a member."""
+    only partition; "cut" moves it without a word; a number is the group's epoch, any other text a member."""
     rows: list[dict[str, Any]] = []
     term = 0
     for at_ms, kind, what in told:
@@ -28,6 +28,8 @@ def table(spark: Any, told: Sequence[Told]) -> Any:
             row |= {"group_id": "g", "member_id" if isinstance(what, str) else "group_epoch": what}
         if kind == "gains":
             row |= {"kind": "rebalance_ended", "moved": 1, "moves": [("t", 0, None, what)]}
+        if kind == "cut":
+            row |= {"kind": "rebalance_ended", "moved": 1}
         rows.append(row)
     return spark.createDataFrame(rows, DDL)
 
@@ -56,6 +58,14 @@ def test_a_leader_that_died_left_what_it_knew_untold(spark: Any) -> None:
         ],
     )
     assert owned(events) == {"a": (10, 20), "b": (30, FAR)}
+    assert double_ownership(events, digest(events).lives).collect() == []
+
+
+def test_what_a_rebalance_moved_beyond_its_row_is_not_known(spark: Any) -> None:
+    """A row names the first of its moves only: whoever had a partition then may have lost it."""
+    told = [(0, "coordinator_elected", None), (10, "gains", "a"), (20, "cut", None), (30, "gains", "b")]
+    events = table(spark, [*told, (40, "cut", None)])
+    assert owned(events) == {"a": (10, 20), "b": (30, 40)}
     assert double_ownership(events, digest(events).lives).collect() == []
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from storage.history.generator.plan import Plan
-from storage.history.generator.spec import DAY_MS, Client
+from storage.history.generator.plan import Plan, plan
+from storage.history.generator.spec import DAY_MS, Client, Spec
 from storage.history.generator.write import write
 from storage.history.jobs.events import look
 from storage.history.jobs.invariants import COMMIT_REGRESSED, DOUBLE_OWNERSHIP, EPOCH_FELL
@@ -116,6 +116,24 @@ def test_the_hot_group_is_found_in_every_hour(tables: dict[str, Any], planned: P
     assert {row["hot_group"] for row in tier.collect()} == {planned.answers.hot_group}
     assert tier.count() == planned.spec.days * 24
     assert tables["forecast"].count() == planned.spec.days
+
+
+def test_a_group_with_most_events_hides_nothing(spark: Any, tmp_path: Path) -> None:
+    skewed = plan(Spec(seed=9, events=24_000, days=1, groups=16, hot_share=0.95, hot_restarts=20))
+    folder = Folder(str(tmp_path))
+    write(skewed, folder)
+    with made(spark, folder, look(folder)) as tables:
+        counted = {
+            row["group_id"]: row["count"]
+            for row in tables["rebalances"].groupBy("group_id").count().collect()
+        }
+        broken = tables["invariants"].count()
+        storms = tables["storms"].count()
+    answers = skewed.answers
+    assert counted == answers.rebalances
+    assert max(counted.values()) == counted[answers.hot_group] > sum(counted.values()) / 2
+    assert broken == sum(map(len, (answers.double_owned, answers.regressed, answers.fallen)))
+    assert storms == len(answers.storms)
 
 
 def test_the_sticky_assignor_moves_less(tables: dict[str, Any], planned: Plan) -> None:
