@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
+from kio.schema.errors import ErrorCode
+
 from cluster.wire import Closed, Wire, request_frame
 
 SESSION_TIMEOUT_MS = 300_000
@@ -70,31 +72,40 @@ async def find_coordinator(host: str, port: int, group_id: str) -> tuple[str, in
 
 
 async def settle_group(bootstrap: tuple[str, int], group_id: str, size: int) -> list[Member]:
-    """`size` members join a new classic group and get their (empty) assignments."""
-    host, port = await find_coordinator(*bootstrap, group_id)
-    wires = [await Wire.connect(host, port, f"bench-{n}") for n in range(size)]
-    try:
-        return await asyncio.wait_for(_settle(wires, group_id, host, port), SETTLE_TIMEOUT_S)
-    finally:
-        for wire in wires:
-            await wire.close()
+    """`size` members join a new classic group and get their (empty) assignments, though its coordinator may
+    move meanwhile."""
+    return await asyncio.wait_for(_settle(bootstrap, group_id, [""] * size), SETTLE_TIMEOUT_S)
 
 
-async def _settle(wires: list[Wire], group_id: str, host: str, port: int) -> list[Member]:
-    member_ids = [(await _join(wire, group_id, ""))["member_id"] for wire in wires]
+async def _settle(bootstrap: tuple[str, int], group_id: str, member_ids: list[str]) -> list[Member]:
     while True:
-        joined = await asyncio.gather(
-            *(_join(wire, group_id, member_id) for wire, member_id in zip(wires, member_ids, strict=True))
-        )
-        generations = {answer["generation_id"] for answer in joined if answer["error_code"] == 0}
-        if len(generations) != 1 or any(answer["error_code"] != 0 for answer in joined):
-            continue
-        synced = await asyncio.gather(
-            *(_sync(wire, group_id, answer) for wire, answer in zip(wires, joined, strict=True))
-        )
-        if all(answer["error_code"] == 0 for answer in synced):
-            (generation_id,) = generations
+        host, port = await find_coordinator(*bootstrap, group_id)
+        wires = [await Wire.connect(host, port, f"bench-{n}") for n in range(len(member_ids))]
+        try:
+            generation_id = await _generation(wires, group_id, member_ids)
+        finally:
+            for wire in wires:
+                await wire.close()
+        if generation_id is not None:
             return [Member(group_id, member_id, generation_id, host, port) for member_id in member_ids]
+
+
+async def _generation(wires: list[Wire], group_id: str, member_ids: list[str]) -> int | None:
+    """All members join and sync once: into which generation; None if one of them has to join again. Fills in
+    the ids that they are given."""
+    together = zip(wires, member_ids, strict=True)
+    joined = await asyncio.gather(*(_join(wire, group_id, member_id) for wire, member_id in together))
+    for number, answer in enumerate(joined):
+        if answer["error_code"] == ErrorCode.member_id_required:
+            member_ids[number] = answer["member_id"]
+        elif answer["error_code"] == ErrorCode.unknown_member_id:
+            member_ids[number] = ""  # handed out by a leader that has moved since: nobody else knows of it
+    generations = {answer["generation_id"] for answer in joined}
+    if len(generations) != 1 or any(answer["error_code"] != 0 for answer in joined):
+        return None
+    told = zip(wires, joined, strict=True)
+    synced = await asyncio.gather(*(_sync(wire, group_id, answer) for wire, answer in told))
+    return generations.pop() if all(answer["error_code"] == 0 for answer in synced) else None
 
 
 async def _join(wire: Wire, group_id: str, member_id: str) -> dict[str, Any]:
