@@ -89,10 +89,7 @@ def _measure(asked: Plan, folder: Path, say: Callable[[str], None]) -> list[Run]
     history = folder / "history"
     if not history.exists():
         started = time.perf_counter()
-        groups = max(40, min(2_000, asked.events // 25_000))
-        spec = Spec(seed=1, events=asked.events, days=PERIOD_DAYS, groups=groups)
-        if asked.skewed:
-            spec = spec._replace(groups=20, hot_share=0.95, hot_restarts=20)
+        spec = _spec(asked)
         count = write(plan(spec), Folder(str(history)))
         say(f"{count:,} events of {spec.groups} groups written in {time.perf_counter() - started:.1f} s")
     runs = []
@@ -103,6 +100,12 @@ def _measure(asked: Plan, folder: Path, say: Callable[[str], None]) -> list[Run]
     _compare(history / "_tables", folder / f"duckdb-{asked.cores[-1]}")
     say(f"{len(QUERIES)} tables are the same")
     return runs
+
+
+def _spec(asked: Plan) -> Spec:
+    if asked.skewed:
+        return Spec(1, asked.events, PERIOD_DAYS, groups=20, hot_share=0.95, hot_restarts=20)
+    return Spec(1, asked.events, PERIOD_DAYS, groups=max(40, min(2_000, asked.events // 25_000)))
 
 
 def _run(engine: str, history: Path, out: Path, cores: int, memory: str) -> Run:

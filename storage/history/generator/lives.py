@@ -54,7 +54,7 @@ def restarts(spec: Spec) -> Restarts:
     per_day[-1] *= spec.hot_restarts
     cells = spec.days * per_day
     group = np.repeat(np.arange(spec.groups), cells)
-    cell = np.arange(group.size) - np.repeat(np.cumsum(cells) - cells, cells)
+    cell = _numbers(group)
     cell_ms = (DAY_MS // per_day)[group]
     slot = random.integers(0, spec.members, group.size)
     left = cell * cell_ms + (cell_ms * random.uniform(0.1, 0.4, group.size)).astype(np.int64)
@@ -90,19 +90,24 @@ def _timed(
     for at in np.flatnonzero((planted == 1) & np.r_[False, planted[:-1] == 1]):
         if group[at] == group[at - 1]:
             left[at] = left[at - 1] + first[at - 1] + away[at - 1] + second[at - 1] + pause[at]
-    begins = np.r_[0, np.flatnonzero(np.diff(group)) + 1]
-    number = np.arange(count) - np.repeat(begins, np.diff(np.r_[begins, count]))
-    return Restarts(group, slot, left, first, away, second, number, _lives(spec, group, slot), planted)
+    return Restarts(
+        group, slot, left, first, away, second, _numbers(group), _lives(spec, group, slot), planted
+    )
+
+
+def _numbers(ordered: Int64s) -> Int64s:
+    """How many of the same stand before each element."""
+    begins = np.r_[0, np.flatnonzero(np.diff(ordered)) + 1]
+    numbers: Int64s = np.arange(ordered.size) - np.repeat(begins, np.diff(np.r_[begins, ordered.size]))
+    return numbers
 
 
 def _lives(spec: Spec, group: Int64s, slot: Int64s) -> Int64s:
     """How often the same consumer stands before each element."""
     consumer = group * spec.members + slot
     order = np.argsort(consumer, kind="stable")
-    ordered = consumer[order]
-    begins = np.r_[0, np.flatnonzero(np.diff(ordered)) + 1]
     found = np.empty(consumer.size, np.int64)
-    found[order] = np.arange(consumer.size) - np.repeat(begins, np.diff(np.r_[begins, consumer.size]))
+    found[order] = _numbers(consumer[order])
     return found
 
 

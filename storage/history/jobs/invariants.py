@@ -111,30 +111,38 @@ def _doubtful(moved: DataFrame) -> DataFrame:
 
 def intervals(moved: DataFrame, events: DataFrame, lives: DataFrame) -> DataFrame:
     """Who had which partition from when until when (FAR: no end is known). moved: some of `moves`."""
-    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    # In the same rebalance a partition may be lost and found again: the loss comes first. What follows is
-    # looked at backwards, here and below: of a window Spark sums up what has come as it goes along, but what
-    # is still to come anew for each row.
-    of_member = Window.partitionBy(*PARTITION, "member_id").orderBy(f.desc("at_ms"), f.desc("is_gain"))
-    following = of_member.rowsBetween(Window.unboundedPreceding, -1)
-    lost_ms = f.min(f.when(~f.col("is_gain"), f.col("at_ms"))).over(following)
+    # In the same rebalance a partition may be lost and found again: the loss comes first.
     sides = f.expr(
-        "inline(array(named_struct('member_id', from_member, 'is_gain', false),"
-        " named_struct('member_id', to_member, 'is_gain', true)))"
+        "inline(array(named_struct('member_id', from_member, 'is_end', true),"
+        " named_struct('member_id', to_member, 'is_end', false)))"
     )
-    owned = (
-        moved.select(*PARTITION, "offsets_partition", "at_ms", sides)
-        .where("member_id IS NOT NULL")
-        .withColumn("lost_ms", lost_ms)
-        .where("is_gain")
-    )
+    changed = moved.select(*PARTITION, "offsets_partition", "at_ms", sides).where("member_id IS NOT NULL")
+    owned = _ended(changed, (*PARTITION, "member_id"), "lost_ms")
     return _forgotten(_left(owned, lives), events).select(
         *("group_id", "offsets_partition", "topic", "partition", "member_id"),
         f.col("at_ms").alias("from_ms"),
-        f.least(f.coalesce("lost_ms", f.lit(FAR)), "gone_ms", "forgotten_ms").alias("until_ms"),
+        f.least("lost_ms", "gone_ms", "forgotten_ms").alias("until_ms"),
     )
+
+
+def _ended(rows: DataFrame, of: tuple[str, ...], name: str) -> DataFrame:
+    """The rows that are no ends, with `name`: the time of the first end of the same that follows, FAR if
+    there is none.
+
+    Looked at backwards: of a window Spark sums up what has come as it goes along, but what is still to come
+    anew for each row, and a big group may have thousands of ends.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    later = (
+        Window.partitionBy(*of).orderBy(f.desc("at_ms"), "is_end").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    first_ms = f.min(f.when(f.col("is_end"), f.col("at_ms"))).over(later)
+    found = rows.withColumn(name, f.coalesce(first_ms, f.lit(FAR)))
+    return found.where(~f.col("is_end")).drop("is_end")
 
 
 def _left(owned: DataFrame, lives: DataFrame) -> DataFrame:
@@ -172,19 +180,11 @@ def _forgotten(owned: DataFrame, events: DataFrame) -> DataFrame:
         .agg(f.collect_list("at_ms").alias("lost"))
     )
     cut = events.where("kind = 'rebalance_ended' AND moved > coalesce(size(moves), 0)").select(
-        "group_id", "at_ms", f.lit(True).alias("is_cut")
+        "group_id", "at_ms", f.lit(True).alias("is_end")
     )
-    # A big group may have cut thousands of them: looked up one by one they would take for ever.
-    later = (
-        Window.partitionBy("group_id")
-        .orderBy(f.desc("at_ms"), "is_cut")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    both = owned.withColumn("is_cut", f.lit(False)).unionByName(cut, allowMissingColumns=True)
-    found = both.withColumn("cut_ms", f.min(f.when(f.col("is_cut"), f.col("at_ms"))).over(later))
-    found = found.where(~f.col("is_cut")).join(f.broadcast(lost), "offsets_partition", "left")
-    forgotten_ms = f.least(f.expr(_first("lost", ">")), f.coalesce("cut_ms", f.lit(FAR)))
-    return found.withColumn("forgotten_ms", forgotten_ms)
+    both = owned.withColumn("is_end", f.lit(False)).unionByName(cut, allowMissingColumns=True)
+    found = _ended(both, ("group_id",), "cut_ms").join(f.broadcast(lost), "offsets_partition", "left")
+    return found.withColumn("forgotten_ms", f.least(f.expr(_first("lost", ">")), f.col("cut_ms")))
 
 
 def _regressed(events: DataFrame) -> DataFrame:

@@ -29,11 +29,14 @@ def tables(spark: Any, planned: Plan, tmp_path_factory: pytest.TempPathFactory) 
         yield found
 
 
+def rebalances(tables: dict[str, Any]) -> dict[str, int]:
+    """How many, by group."""
+    counted = tables["rebalances"].groupBy("group_id").count().collect()
+    return {row["group_id"]: row["count"] for row in counted}
+
+
 def test_every_rebalance_is_one_row_with_an_end(tables: dict[str, Any], planned: Plan) -> None:
-    counted = {
-        row["group_id"]: row["count"] for row in tables["rebalances"].groupBy("group_id").count().collect()
-    }
-    assert counted == planned.answers.rebalances
+    assert rebalances(tables) == planned.answers.rebalances
     assert tables["rebalances"].where("ended_ms IS NULL OR duration_ms <= 0").count() == 0
 
 
@@ -123,10 +126,7 @@ def test_a_group_with_most_events_hides_nothing(spark: Any, tmp_path: Path) -> N
     folder = Folder(str(tmp_path))
     write(skewed, folder)
     with made(spark, folder, look(folder)) as tables:
-        counted = {
-            row["group_id"]: row["count"]
-            for row in tables["rebalances"].groupBy("group_id").count().collect()
-        }
+        counted = rebalances(tables)
         broken = tables["invariants"].count()
         storms = tables["storms"].count()
     answers = skewed.answers
