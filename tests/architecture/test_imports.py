@@ -30,6 +30,7 @@ PURE = (
     "actors/snapshot_build.py",
     "storage/history/calls.py",
     "storage/history/judge",
+    "storage/history/period.py",
     "cluster/placement.py",
     "cluster/repair.py",
     "bench/chaos/availability.py",
