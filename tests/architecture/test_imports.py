@@ -51,6 +51,7 @@ PURE = (
     "bench/swarm/results.py",
     "bench/swarm/seconds.py",
     "bench/swarm/sections.py",
+    "bench/swarm/thresholds.py",
     "bench/swarm/toml_lines.py",
 )
 IMPURE = {
