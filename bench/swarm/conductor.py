@@ -42,8 +42,6 @@ HEAD_START_S: Final = 1.5
 """From the word to all workers until the plan begins."""
 END_S: Final = 20.0
 """Workers have so long to end and to say so."""
-MEMBERS: Final = "members"
-"""Request type of counts, which stand where locust shows milliseconds."""
 
 
 class Conductor:
@@ -72,6 +70,7 @@ class Conductor:
         self._pulses: dict[str, list[dict[str, Any]]] = {}
         self._states: dict[str, dict[str, int]] = {}
         self._greenlets: list[gevent.Greenlet] = []
+        self._has_begun = False
         self._is_ended = False
         self._run = Run(uuid.uuid4().hex[:12], str(directory), 0, 0)
         self.began_at = ""
@@ -101,13 +100,16 @@ class Conductor:
         }
         assert self._environment.runner is not None, "locust has begun"
         self._environment.runner.send_message(BEGIN, message)
+        self._has_begun = True
         self._greenlets = [gevent.spawn(self._beat, on_second), gevent.spawn(self._grow)]
 
     @property
     def is_over(self) -> bool:
-        """All workers are done, or do not say so in time."""
+        """All workers are done, or do not say so in time. Not before the plan has begun: locust asks every
+        second, and topics may take many to be made."""
         late_s = self._plan.duration_s + END_S
-        return len(self._done) >= self._run.workers or self._elapsed_s() > late_s
+        is_late = self._elapsed_s() > late_s
+        return self._has_begun and (len(self._done) >= self._run.workers or is_late)
 
     def on_pulse(self, worker: str, pulse: dict[str, Any]) -> None:
         self._pulses.setdefault(worker, []).append(pulse)
@@ -121,6 +123,17 @@ class Conductor:
         if self._is_ended:
             return
         self._is_ended = True
+        if self._has_begun:
+            self._end_run()
+        gevent.killall(self._greenlets)
+        if self._topics is not None:
+            self._topics.end()
+        if self._has_begun:
+            self._write_run(is_finished=not self._words)
+        self._bootstrap.close()
+
+    def _end_run(self) -> None:
+        """Until all workers have said that they are done, or time is up."""
         if not self.is_over:
             self._words.append(f"stopped after {max(0.0, self._elapsed_s()):.0f} s")
             assert self._environment.runner is not None, "it runs"
@@ -131,11 +144,6 @@ class Conductor:
         missing = self._run.workers - len(self._done)
         if missing:
             self._words.append(f"{missing} of {self._run.workers} processes did not say that they ended")
-        gevent.killall(self._greenlets)
-        if self._topics is not None:
-            self._topics.end()
-            self._write_run(is_finished=not self._words)
-        self._bootstrap.close()
 
     def _elapsed_s(self) -> float:
         return (now_us() - self._run.began_us) / 1e6
@@ -150,27 +158,20 @@ class Conductor:
         self._pulses = {}
         latencies: Counter[int] = Counter()
         rests = []
-        moved_before = self._board.moved_partitions
         for pulse in pulses:
             latencies.update(dict(pulse["latencies"]))
             rests += self._board.take(pulse["turns"], now_us())
         states: Counter[str] = Counter()
         for of_worker in self._states.values():
             states.update(of_worker)
-        commits = sum(pulse["commits"] for pulse in pulses)
         p50_ms, p99_ms = percentiles(latencies, 0.5, 0.99)
         for rest in rests:
-            self._fire(GROUP, rest.name, rest.took_ms)
-        for state, count in states.items():
-            self._fire(MEMBERS, state, count)
-        self._fire(GROUP, "commits in a second", commits)
-        if self._board.moved_partitions > moved_before:
-            self._fire(GROUP, "partitions moved in a second", self._board.moved_partitions - moved_before)
+            self._fire(rest.name, rest.took_ms)
         return Second(
             at_s=self._elapsed_s(),
             requests_s=sum(pulse["requests"] for pulse in pulses),
             errors_s=sum(pulse["errors"] for pulse in pulses),
-            commits_s=commits,
+            commits_s=sum(pulse["commits"] for pulse in pulses),
             members_by_state=dict(states),
             groups_stable=self._board.groups_stable,
             groups=len({member.group_id for member in self._plan.members}),
@@ -179,9 +180,15 @@ class Conductor:
             p99_ms=p99_ms,
         )
 
-    def _fire(self, kind: str, name: str, value: float) -> None:
+    def _fire(self, name: str, took_ms: float) -> None:
+        """Locust's table shows milliseconds: counts are on our own screen and in the report alone."""
         self._environment.events.request.fire(
-            request_type=kind, name=name, response_time=value, response_length=0, exception=None, context={}
+            request_type=GROUP,
+            name=name,
+            response_time=took_ms,
+            response_length=0,
+            exception=None,
+            context={},
         )
 
     def _grow(self) -> None:

@@ -30,8 +30,9 @@ from cluster.groups.properties import ClientProperties, properties
 from cluster.tier_file import TierError
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
-BEGIN_TIMEOUT_S: Final = 90.0
-"""From locust's start until the conductor has made the topics."""
+BEGIN_TIMEOUT_S: Final = 600.0
+"""From locust's start until the conductor has made the topics and warmed the coordinators up: more than all
+time-outs on the way there."""
 LAST_WORDS_S: Final = 5.0
 EXIT_NOT_RUN: Final = 2
 SECONDS_FD: Final = "GROUPD_SWARM_SECONDS_FD"
@@ -135,7 +136,7 @@ def _take_part(user: User) -> None:
 
 
 class SwarmUser(User):  # type: ignore[misc]  # what locust has of types is not whole
-    """A whole crew. Locust counts one user a process; members are counted in entries of their own."""
+    """A whole crew. Locust counts one user a process; our own screen and the report count members."""
 
     tasks: ClassVar = [_take_part]
 
