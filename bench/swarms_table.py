@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from bench.swarm.comparison import Comparison, Part, Report, Row, at, compared
+from bench.swarm.comparison import Comparison, Part, Report, Row, Subject, at, compared
 
 ALIKE: Final = (
     ("time to stable, p50 of groups", True, ("figures", "stable", "p50_ms")),
@@ -52,22 +52,21 @@ def comparison(
     parts = tuple(Part(step, tuple(_rows(pair))) for step, pair in pairs.items())
     absent = (f"{name} was skipped: {reason}" for name, reason in skipped.items())
     remarks = ("Ratios are A / B. What is 0 on both is left out.", *absent, *_remarks(pairs))
-    return Comparison((names[0], names[1]), parts, remarks, ({}, {}))
+    return Comparison(names, parts, remarks, ())
 
 
 def as_json(found: Comparison) -> dict[str, Any]:
     """All that the table says."""
-    parts = [{"swarm": part.heading, "rows": [row._asdict() for row in part.rows]} for part in found.parts]
+    parts = [{"swarm": part.heading, "rows": [row.plain() for row in part.rows]} for part in found.parts]
     return {"names": found.names, "swarms": parts, "remarks": found.remarks}
 
 
 def _rows(pair: tuple[Report, Report]) -> Iterator[Row]:
     figures = KILLED if any("kill" in report for report in pair) else ALIKE
     for label, is_ms, path in figures:
-        a, b = (at(report, *path) for report in pair)
-        row = Row(label, a, b, is_ms)
-        if row.a or row.b:
-            yield row
+        found = Row.of(label, [at(report, *path) for report in pair], is_ms=is_ms)
+        if found.a or found.b:
+            yield found
 
 
 def _remarks(pairs: Mapping[str, tuple[Report, Report]]) -> Iterator[str]:
@@ -76,7 +75,7 @@ def _remarks(pairs: Mapping[str, tuple[Report, Report]]) -> Iterator[str]:
     for step, (a, b) in pairs.items():
         if not a or not b:
             continue
-        for remark in compared(a, b, ("", "")).remarks[1:]:
+        for remark in compared((Subject("", (a,)), Subject("", (b,)))).remarks[1:]:
             if remark not in told:
                 told.add(remark)
                 yield f"{step}: {remark}"

@@ -87,11 +87,12 @@ def over_time(title: str, lines: Sequence[Line], step_s: float, bands: Iterable[
     return _svg(title, fill)
 
 
-def distribution(title: str, shapes: Mapping[str, tuple[Sequence[float], str]]) -> str:
-    """For each name, percentiles 0 to 100 in milliseconds and a colour: the share that took no longer."""
+def distribution(title: str, shapes: Sequence[tuple[str, Sequence[float], str]]) -> str:
+    """Of each a name, percentiles 0 to 100 in milliseconds and a colour: the share that took no longer. One
+    without a name belongs to the one before it."""
 
     def fill(axes: Any) -> bool:
-        for name, (shape_ms, colour) in shapes.items():
+        for name, shape_ms, colour in shapes:
             share = [100 * place / (len(shape_ms) - 1) for place in range(len(shape_ms))]
             axes.step(
                 [max(value, LEAST_MS) for value in shape_ms],
@@ -101,7 +102,7 @@ def distribution(title: str, shapes: Mapping[str, tuple[Sequence[float], str]]) 
                 lw=1.4,
                 label=name,
             )
-        _logarithmic(axes, [value for shape_ms, _ in shapes.values() for value in shape_ms])
+        _logarithmic(axes, [value for _, shape_ms, _ in shapes for value in shape_ms])
         axes.set_ylim(0, 101)
         axes.set_xlabel("took no longer than")
         axes.set_ylabel("%")

@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "groupd swarm compare ours/report.json kafka/report.json",
             "groupd swarm compare ours kafka --html compared.html",
+            "groupd swarm compare before-repeated after-repeated --markdown",
         )
     )(compare)
 
@@ -37,22 +38,26 @@ def report(
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(help="A report.json, or a run's directory.", metavar="A")],
-    b: Annotated[Path, typer.Argument(help="The same of another run.", metavar="B")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Two or more of: a run's or a repeat's directory, a report.json.", metavar="A B..."
+        ),
+    ],
     html: Annotated[Path | None, typer.Option(help="Write it there as a page with plots, too.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of text.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Set two runs side by side, as ours and Kafka's."""
+    """Set two runs or more side by side, as ours and Kafka's; of repeats their medians, with intervals."""
     from bench.swarm import compare as comparing
 
     with mendable(comparing.NoReport):
-        compared = comparing.compare(a, b)
+        compared = comparing.compare(runs)
         if html is not None:
             html.write_text(comparing.html(compared), encoding="utf-8")
     if as_json:
         parts = [
-            {"heading": part.heading, "rows": [row._asdict() for row in part.rows]} for part in compared.parts
+            {"heading": part.heading, "rows": [row.plain() for row in part.rows]} for part in compared.parts
         ]
         print_json({"names": compared.names, "parts": parts, "remarks": compared.remarks})
     elif markdown:

@@ -121,7 +121,7 @@ def _plots(figures: Figures) -> Iterator[str]:
     for name, shape_ms in shapes_ms(figures).items():
         if shape_ms and name in names:
             title, colour = names[name]
-            yield charts.distribution(title, {name: (shape_ms, colour)})
+            yield charts.distribution(title, [(name, shape_ms, colour)])
 
 
 def _faults(figures: Figures) -> str:

@@ -38,7 +38,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     directory = tmp_path_factory.mktemp("runs")
     ours = run_of(directory / "ours", OURS, software="groupd", seed=2)
     kafka = run_of(directory / "kafka", KAFKA, software="Kafka | 3 brokers", is_finished=False, cores=0.5)
-    return compare(ours, kafka / "report.json")
+    return compare([ours, kafka / "report.json"])
 
 
 def rows(comparison: Comparison, heading: str) -> dict[str, Row]:
@@ -92,5 +92,5 @@ def test_what_is_no_report_is_said_with_its_file(tmp_path: Path, text: str | Non
     if text is not None:
         path.write_text(text)
     with pytest.raises(NoReport, match=told) as refused:
-        compare(tmp_path, tmp_path)
+        compare([tmp_path, tmp_path])
     assert str(path) in str(refused.value)
