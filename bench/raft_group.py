@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import shutil
-import sys
 import tempfile
 import time
 from dataclasses import asdict, replace
@@ -15,9 +14,9 @@ from types import TracebackType
 from typing import Any, BinaryIO, Final
 
 from bench.raft_engine import ELECTION_MIN_S, Options
+from cluster import child_process
 from cluster.ports import free_ports
 
-ROOT: Final = Path(__file__).resolve().parents[1]
 READY_TIMEOUT_S: Final = 60.0
 ANSWER_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.02
@@ -43,11 +42,8 @@ class ReplicaProcess:
         ready = self._expect()
         with log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "bench.raft_replica",
-                json.dumps(asdict(self.options)),
-                cwd=ROOT,
+                *child_process.python("bench.raft_replica", json.dumps(asdict(self.options))),
+                env=child_process.environment(),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

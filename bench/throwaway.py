@@ -7,7 +7,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,13 +15,12 @@ from typing import Any
 import psutil
 
 from bench.interrupts import deaf
+from cluster import child_process
 from cluster.ports import free_ports
 
 COMMAND_TIMEOUT_S = 300
 """A tier comes up in ten seconds, on a machine that has something else to do in minutes."""
 INTERRUPT_TIMEOUT_S = 60
-ROOT = Path(__file__).resolve().parents[1]
-"""Where `python -m cluster.cli` finds its packages, whatever the caller's directory is."""
 
 
 class Tier:
@@ -90,13 +88,13 @@ class Tier:
     def run(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
         """Run a `groupd` command on this tier; returns what it prints. RuntimeError unless its exit code
         is among `fine`."""
-        command = [sys.executable, "-m", "cluster.cli", *arguments, "--data-dir", str(self.data_dir)]
+        command = child_process.python("cluster.cli", *arguments, "--data-dir", str(self.data_dir))
         running = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            cwd=ROOT,
+            env=child_process.environment(),
             start_new_session=True,  # a Ctrl-C is ours to pass on
         )
         try:

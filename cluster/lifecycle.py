@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ from types import FrameType
 
 from actors import runtime
 from actors.spec import TierSpec
-from cluster import tier_file
+from cluster import child_process, tier_file
 from cluster.settings import Settings
 from cluster.settings_table import SETTINGS
 from cluster.tier import (
@@ -181,12 +180,12 @@ def run_detached(arguments: list[str], data_dir: Path) -> TierFile:
     with log_path.open(mode) as log:
         log_starts_at = log.tell()
         child = subprocess.Popen(
-            [sys.executable, "-m", "cluster.cli", "up", *arguments],
+            child_process.python("cluster.cli", "up", *arguments),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=_child_environment(),
+            env=child_process.environment(),
         )
     try:
         return _await_ready(child, data_dir, log_path, log_starts_at)
@@ -194,12 +193,6 @@ def run_detached(arguments: list[str], data_dir: Path) -> TierFile:
         child.terminate()
         child.wait(DOWN_TIMEOUT_S)
         raise
-
-
-def _child_environment() -> dict[str, str]:
-    root = str(Path(__file__).resolve().parent.parent)
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def _await_ready(

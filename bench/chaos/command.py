@@ -79,7 +79,12 @@ def run(
         else:
             chosen = _scenario(scenario, minutes, kills)
             seed = SystemRandom().randrange(SEEDS) if seed is None else seed
-            state = states.State(scenario=chosen, seed=seed, data_dir=data_dir, version=version("groupd"))
+            state = states.State(
+                scenario=chosen,
+                seed=seed,
+                data_dir=data_dir and data_dir.resolve(),
+                version=version("groupd"),
+            )
             directory = out or DIRECTORY / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
             if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
                 raise TierError(f"--out {directory}: a new or an empty directory is needed")

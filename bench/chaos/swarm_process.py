@@ -6,14 +6,13 @@ import contextlib
 import json
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from bench.interrupts import deaf
-from bench.throwaway import ROOT
+from cluster import child_process
 
 BEGIN_TIMEOUT_S: Final = 60.0
 END_TIMEOUT_S: Final = 90.0
@@ -31,14 +30,14 @@ class SwarmProcess:
     def __init__(self, directory: Path, arguments: list[str]) -> None:
         self.directory = directory
         self._log = directory.with_suffix(".log")
-        command = [sys.executable, "-m", "cluster.cli", "swarm", "run", *arguments, "--out", str(directory)]
+        command = child_process.python("cluster.cli", "swarm", "run", *arguments, "--out", str(directory))
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd=ROOT,
+                env=child_process.environment(),
                 start_new_session=True,  # a Ctrl-C is ours to pass on
             )
 

@@ -7,10 +7,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import IO, Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from cluster import child_process
+
 DEADLINE_S = 150.0
 """Of everything a story waits for: a JVM's start on busy cores; the session of a KIP-848 member (45 s) whose
 farewell died with the leader, and which begins anew with the next."""
@@ -52,7 +52,7 @@ class Member:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            cwd=ROOT,
+            env=child_process.environment(),
         )
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._input, output, log = (stream for stream in streams if stream is not None)

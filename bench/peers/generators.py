@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-from typing import Any, Final
+from typing import Any
 
 from bench.peers.plan import Failed
-from bench.throwaway import ROOT
-
-COMMAND: Final = (sys.executable, "-m", "bench.peers.generator")
+from cluster import child_process
 
 
 class Generator:
@@ -18,8 +15,8 @@ class Generator:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            COMMAND,
-            cwd=ROOT,
+            child_process.python("bench.peers.generator"),
+            env=child_process.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +15,7 @@ from bench.peers.jars import cache
 from bench.peers.lines import Address
 from bench.peers.peer import Peer, end
 from bench.peers.plan import Options, Refused
-from bench.throwaway import ROOT
+from cluster import child_process
 
 BUILD_TIMEOUT_S: Final = 300
 GO: Final = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
@@ -62,7 +61,7 @@ class _Process(Peer):
         self._port = 0
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", self.module]
+        return child_process.python(self.module)
 
     module: ClassVar[str] = ""
 
@@ -71,7 +70,7 @@ class _Process(Peer):
         self.launched_at = time.monotonic()
         self._process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            env=child_process.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -28,11 +28,11 @@ from bench.swarm.probe import Unreachable as Unreachable
 from bench.swarm.probe import probe
 from bench.swarm.recorder import LOGGER
 from bench.swarm.second import Second as Second
+from cluster import child_process
 from cluster.groups.properties import ClientProperties, properties
 from cluster.ports import free_ports
 
 LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
-ROOT: Final = Path(__file__).resolve().parents[2]
 LOG_FILE: Final = "locust.log"
 POLL_S: Final = 0.2
 END_TIMEOUT_S: Final = 60.0
@@ -101,12 +101,11 @@ def _mode(processes: int, web_port: int | None) -> list[str]:
 def _locust(flags: list[str], directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Locust, and where it tells its seconds; it has ended when this is left."""
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), "--only-summary", *flags]
+    command = child_process.python("locust", "-f", str(LOCUSTFILE), "--only-summary", *flags)
     environment = {
-        **os.environ,
+        **child_process.environment(),
         "GROUPD_SWARM_SECONDS_FD": str(writing),
         "GROUPD_SWARM_COMMAND": shlex.join(sys.argv),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
     with (directory / LOG_FILE).open("wb") as log:
         locust = subprocess.Popen(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.throwaway import ROOT
+from cluster.child_process import ROOT
 from tests.chaos.test_run import TIMEOUT_S, chaos, ended, results
 
 HERE = Path(__file__).parent

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +12,22 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.chaos.site import until
-from bench.throwaway import ROOT
+from cluster import child_process
+from cluster.child_process import ROOT
 from cluster.cli import app
 
 TIMEOUT_S = 300
 """The scenario takes less than a minute; a machine that has something else to do starts tiers slowly."""
 
 
-def chaos(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+def chaos(*arguments: str, env: dict[str, str] | None = None, cwd: Path = ROOT) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "cluster.cli", "chaos", *arguments],
+        child_process.python("cluster.cli", "chaos", *arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        cwd=ROOT,
-        env={**os.environ, **(env or {})},
+        cwd=cwd,
+        env={**child_process.environment(), **(env or {})},
         start_new_session=True,
     )
 
@@ -52,9 +51,10 @@ def results(directory: Path) -> dict[str, Any]:
 @pytest.mark.timeout(TIMEOUT_S)
 def test_what_was_acknowledged_outlives_a_minute_of_faults(tmp_path: Path) -> None:
     """Kills, freezes, cut links and resets under a swarm of both protocols: no promise is broken, and the
-    report says what each fault did."""
+    report says what each fault did. The user is in a directory of his own, and names a new one from there: it
+    once worked from the source tree alone, and wrote into it."""
     out = tmp_path / "out"
-    running = chaos("run", "--scenario", "short", "--seed", "2", "--out", str(out))
+    running = chaos("run", "--scenario", "short", "--seed", "2", "--out", "out", cwd=tmp_path)
     said = ended(running)
     assert running.returncode == 0, said
     told = results(out)

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from bench.clients.member import ROOT
 from bench.throwaway import Tier
+from cluster.child_process import ROOT
 from tests.matrix.cell import OFFSETS_PARTITIONS, TIER_FLAGS, Cell, Elsewhere
 from tests.matrix.clients import CLIENTS, Client
 from tests.matrix.stories import STORIES, Story, live
