@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from bench import basics, raft, raft_table, snapshot_pause
 from bench.interrupts import terminable
+from cluster.cli.common import console
+from cluster.cli.tables import Table
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,7 +24,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog="[bold]Examples[/bold]\n\n  groupd bench basics\n\n  groupd bench raft --kills 3",
 )
-console = Console(highlight=False)
 KafkaHome = Annotated[
     Path | None,
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
@@ -55,7 +54,7 @@ def basics_command(
     if as_json:
         typer.echo(json.dumps({"machine": machine(), "figures": [f._asdict() for f in figures]}, indent=2))
         return
-    table = Table(title=machine(), title_justify="left", box=None, pad_edge=False)
+    table = Table(title=machine())
     table.add_column("what")
     table.add_column("figure", justify="right")
     table.add_column("unit")
@@ -305,7 +304,7 @@ def rolling_restart_command(
     if as_json:
         typer.echo(json.dumps({"machine": machine(), "counted": [c._asdict() for c in counted]}, indent=2))
         return
-    table = Table(title=machine(), title_justify="left", box=None, pad_edge=False)
+    table = Table(title=machine())
     for column in ("server", "members", "rebalances", "members lost"):
         table.add_column(column, justify="left" if column == "server" else "right")
     for each in counted:
@@ -343,7 +342,7 @@ def swarms_command(
     wanted = swarms.Wanted(seed, out, machine(), quick, kafka_home)
     with console.status("begins") as status:
         found = swarms.run(wanted, _progress(status.update))
-    compare.show(console if console.is_terminal else Console(width=120, highlight=False), found)
+    compare.show(console, found)
     console.print(f"written into {out}: {swarms.JSON}, {swarms.MARKDOWN}, and a report of each swarm")
 
 

@@ -11,11 +11,10 @@ import multiprocessing
 import time
 from typing import Any, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
 from actors.collector import keep_collections_short
 from bench import member_memory
+from cluster.cli.common import console
+from cluster.cli.tables import Table
 
 MEMBERS = 200_000
 GROUP_SIZE = 100
@@ -72,7 +71,7 @@ def _pauses(members: int, tuned: bool) -> Pauses:
 def main() -> None:
     """Print both ways as a table."""
     title = f"Longest pause of the garbage collector, {MEMBERS:,} members, goal {GOAL_MS} ms"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table = Table(title=title)
     for column in ("collector", "loading", "serving", "collections", "all of them"):
         table.add_column(column, justify="right")
     for pauses in measure():
@@ -83,7 +82,7 @@ def main() -> None:
             f"{pauses.collections:,}",
             f"{pauses.total_ms:,.0f} ms",
         )
-    Console(highlight=False).print(table)
+    console.print(table)
 
 
 if __name__ == "__main__":

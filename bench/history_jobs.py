@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 
 import psutil
 from rich.console import Console
-from rich.table import Table
 
 from bench.history_duckdb import QUERIES, make, summary
+from cluster.cli.tables import Table
 from storage.history.generator.plan import plan
 from storage.history.generator.spec import DAY_MS, Spec
 from storage.history.generator.write import write
@@ -187,7 +187,7 @@ def _compare(ours: Path, theirs: Path) -> None:
 
 def show(console: Console, runs: Sequence[Run], machine: str) -> None:
     """Print them as a table."""
-    table = Table(title=machine, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=machine)
     for column in ("engine", "cores", "seconds", "working", "CPU seconds", "MiB"):
         table.add_column(column, justify="left" if column == "engine" else "right")
     for run in runs:

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
 from actors.collector import keep_collections_short
 from actors.coordinator.events import CLASSIC, Commits, MemberJoined, RebalanceEnded, StateChanged
 from actors.history_writer import HistoryWriter
 from actors.runtime import LIBRARIES_ENV
 from actors.spec import HistorySettings
+from cluster.cli.tables import Table
 from storage.history.schema import Move, Stretch
 
 TURNS_PER_S = 1_000
@@ -205,7 +205,7 @@ def as_json(measured: Measured) -> dict[str, Any]:
 
 def show(console: Console, measured: Measured, machine: str) -> None:
     """Print it as a table."""
-    table = Table(title=machine, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=machine)
     for column in ("what", "figure", "how"):
         table.add_column(column, justify="right" if column == "figure" else "left")
     plan, without, kept, parts = measured

@@ -18,13 +18,13 @@ from typing import Any, Final, Literal, NamedTuple
 import uvloop
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
-from rich.table import Table
 
 from bench.hold_members import SESSION_TIMEOUT_MS, ChangingGroup, Classic, Consumer, introduce
 from bench.peers.classic import HEARTBEAT_INTERVAL_S
 from bench.peers.consumer import ConsumerGroup
 from bench.peers.lines import Address, Line, coordinators, open_all
 from bench.throwaway import Tier
+from cluster.cli.tables import Table
 
 Say = Callable[[str], None]
 Protocol = Literal["consumer", "classic"]
@@ -225,7 +225,7 @@ def _spread(seconds: list[float]) -> dict[str, float]:
 
 
 def show(console: Console, rows: list[Row], machine: str) -> None:
-    table = Table(title=machine, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=machine)
     for heading in ("protocol", "members", "", "join s", "leave s", "beats/min"):
         table.add_column(heading, justify="left" if heading in ("protocol", "") else "right", no_wrap=True)
     for row in rows:

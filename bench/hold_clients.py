@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 
 import psutil
 from rich.console import Console
-from rich.table import Table
 
 from actors.metrics.families import PREFIX
 from bench.clients.member import Member
@@ -28,6 +27,7 @@ from bench.hold_group import PARTITIONS, SCENES, Group, moves_of
 from bench.peers.kafka import KafkaOne
 from bench.peers.plan import Options
 from bench.throwaway import Tier
+from cluster.cli.tables import Table
 
 Say = Callable[[str], None]
 PROTOCOLS: Final = ("classic", "consumer")
@@ -245,7 +245,7 @@ def as_json(measured: Measured) -> dict[str, Any]:
 
 
 def show(console: Console, measured: Measured, machine: str) -> None:
-    table = Table(title=machine, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=machine)
     for heading in ("", *SCENES):
         table.add_column(
             heading, justify="right" if heading else "left", no_wrap=not heading, overflow="fold"

@@ -15,8 +15,6 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import msgpack
-from rich.console import Console
-from rich.table import Table
 
 from actors.collector import keep_collections_short
 from actors.contract import Request
@@ -29,6 +27,8 @@ from actors.protocol import api_keys, codec
 from actors.protocol import messages as m
 from actors.replica import FORMAT_VERSION, RecordType, Replica
 from bench import member_memory
+from cluster.cli.common import console
+from cluster.cli.tables import Table
 
 GOAL_MS = 20
 MEMBERS = 10_000
@@ -265,12 +265,12 @@ def measure() -> list[Work]:
 
 def main() -> None:
     """Print the work as a table."""
-    table = Table(box=None, pad_edge=False, title=f"Longest calls, goal {GOAL_MS} ms", title_justify="left")
+    table = Table(title=f"Longest calls, goal {GOAL_MS} ms")
     for column in ("work", "longest call", "all of it", "calls"):
         table.add_column(column, justify="left" if column == "work" else "right")
     for work in measure():
         table.add_row(work.name, f"{work.longest_ms:,.1f} ms", f"{work.total_ms:,.0f} ms", f"{work.calls:,}")
-    Console(highlight=False).print(table)
+    console.print(table)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple
 import uvloop
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
-from rich.table import Table
 
 from bench.long_work import GOAL_MS
 from bench.members import Member, settle_group
 from bench.throwaway import Tier
+from cluster.cli.tables import Table
 from cluster.wire import request_frame
 
 Say = Callable[[str], None]
@@ -266,7 +266,7 @@ def _on(at: Address, plan: Plan, say: Say) -> list[Row]:
 
 def show(console: Console, rows: list[Row]) -> None:
     title = f"Heartbeats of another group, {RATE} a second, in ms; goal {GOAL_MS} at p99.9"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table = Table(title=title)
     for column in ("beside", "p50", "p99", "p99.9", "max", "heartbeats", "times", "each s"):
         table.add_column(column, justify="left" if column == "beside" else "right")
     for row in rows:

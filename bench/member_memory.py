@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgpack
-from rich.console import Console
-from rich.table import Table
 
 from actors.contract import Record, Request
 from actors.coordinator import records
@@ -30,6 +28,8 @@ from actors.protocol import api_keys
 from actors.protocol.consumer_protocol import Assignment, write_assignment
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
 from actors.replica import FORMAT_VERSION, RecordType, Replica
+from cluster.cli.common import console
+from cluster.cli.tables import Table
 
 PROTOCOLS = ("classic", "consumer")
 MEMBERS = 100_000
@@ -230,12 +230,12 @@ def figures() -> list[Memory]:
 def main() -> None:
     """Print the figures as a table."""
     title = f"Bytes for each of {MEMBERS:,} idle members, goal {GOAL_BYTES:,}"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table = Table(title=title)
     for column in ("protocol", "group of", "follower", "leader", "leader, by RSS"):
         table.add_column(column, justify="right")
     for memory in figures():
         table.add_row(memory.protocol, f"{memory.group_size:,}", *(f"{each:,.0f}" for each in memory[3:]))
-    Console(highlight=False).print(table)
+    console.print(table)
 
 
 if __name__ == "__main__":

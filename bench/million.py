@@ -19,13 +19,13 @@ from typing import Final, NamedTuple
 
 import uvloop
 from rich.console import Console
-from rich.table import Table
 
 from actors.protocol.java_hash import partition_for
 from actors.protocol.wire import compact_count, compact_string
 from bench.peers.consumer import CONSUMER_GROUP_HEARTBEAT, REBALANCE_TIMEOUT_MS, parse
 from bench.peers.lines import NOT_YET, RETRY_S, Address, Line, coordinators, open_all, request
 from bench.throwaway import Tier, pss_mib
+from cluster.cli.tables import Table
 from cluster.wire import Wire
 
 TOPIC: Final = "idle"
@@ -287,7 +287,7 @@ def measure(plan: Plan, say: Callable[[str], None]) -> Figures:
 
 def show(console: Console, figures: Figures, machine: str) -> None:
     plan = figures.plan
-    table = Table(title=machine, title_justify="left", box=None, pad_edge=False, show_header=False)
+    table = Table(title=machine, show_header=False)
     share = figures.in_time / figures.beats if figures.beats else 0.0
     lost = ", ".join(f"{count:,} with error {error}" for error, count in figures.lost.items())
     rows = {

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
 from bench.raft import GROUPED, GROUPED_JOURNAL, OURS, TUNED, TUNED_JOURNAL, Figures, Result
+from cluster.cli.tables import Table
 
 BEST: Final = (TUNED, GROUPED)
 BEST_JOURNAL: Final = (TUNED_JOURNAL, GROUPED_JOURNAL)
@@ -110,7 +110,7 @@ def show(console: Console, result: Result, machine: str) -> None:
 
 
 def _table(title: str, first: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=title)
     table.add_column(first)
     for column in columns:
         table.add_column(column, justify="right")

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgpack
 from crc32c import crc32c
-from rich.console import Console
-from rich.table import Table
 
 from actors.contract import Request
 from actors.coordinator.records import OFFSET_COMMIT, RECORD_TYPES, OffsetCommitKey, OffsetCommitValue
@@ -33,6 +31,8 @@ from actors.protocol.messages import (
     OffsetCommitRequest,
 )
 from actors.replica import FORMAT_VERSION, RecordType, Replica
+from cluster.cli.common import console
+from cluster.cli.tables import Table
 
 T = TypeVar("T")
 GOAL_MS = 20
@@ -188,7 +188,7 @@ class _Served:
 
 def main() -> None:
     """Print the pauses as a table."""
-    table = Table(box=None, pad_edge=False, title=f"Longest pauses, goal {GOAL_MS} ms", title_justify="left")
+    table = Table(title=f"Longest pauses, goal {GOAL_MS} ms")
     for column in ("live offsets", "groups", "MB", "steps", *PAUSES):
         table.add_column(column, justify="right")
     for groups in GROUPS:
@@ -200,7 +200,7 @@ def main() -> None:
             f"{pauses.steps}",
             *(f"{pause_ms:.1f} ms" for pause_ms in pauses[4:]),
         )
-    Console(highlight=False).print(table)
+    console.print(table)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 
 from bench.kernels.measure import Figures, Result, median_ms
 from bench.kernels.ours import Sample
 from bench.kernels.shapes import Shape
+from cluster.cli.tables import Table
 
 GOALS_MS: Final = {
     ("uniform", False, False): 3.0,
@@ -32,7 +32,7 @@ def goal_ms(shape: Shape) -> float | None:
 
 
 def show(console: Console, result: Result, machine: str) -> None:
-    table = Table(title=_title(result, machine), title_justify="left", box=None, padding=(0, 1, 0, 0))
+    table = Table(title=_title(result, machine))
     for name in ("assignor", "group", "topics", "how"):
         table.add_column(name, no_wrap=True)
     for name in ("groupd", "Kafka", "times", "recorded", "goal"):

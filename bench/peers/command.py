@@ -19,8 +19,6 @@ from bench.peers.registry import WORKS
 from bench.peers.runner import Runner, Say
 
 MARKDOWN: Final = "peers.md"
-FILE_WIDTH: Final = 120
-"""Of what is printed into a file or a pipe."""
 
 
 class Wanted(NamedTuple):
@@ -93,8 +91,6 @@ def _until_interrupted(run: Callable[[], object]) -> bool:
 
 def tell(report: Report, out: Path, console: Console) -> None:
     """Print the table; write JSON, Markdown and pictures into `out`."""
-    if not console.is_terminal:
-        console = Console(width=FILE_WIDTH, highlight=False)
     table.show(console, report)
     written = [results.write(report, out), out / MARKDOWN]
     written[1].write_text(markdown.text(report), encoding="utf-8")

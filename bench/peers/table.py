@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
 from bench.peers.plan import KAFKAS, Report, Row, part_of, unit_of
+from cluster.cli.tables import Table
 
 FOREIGN_MAX: Final = 0.1
 """Above this the figures say as much about other programs as about these."""
@@ -109,9 +109,9 @@ def show(console: Console, report: Report) -> None:
 
 def _table(report: Report, section: Section) -> Table:
     title = f"\n{section.work} {section.heading} [dim]· {section.unit}[/dim]"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = Table(title=title, title_style="bold")
     table.padding = (0, 1, 0, 0)
-    table.add_column("", min_width=LABEL_WIDTH, overflow="fold")
+    table.add_column("", min_width=LABEL_WIDTH)
     for peer in report.peers:
         table.add_column(peer, justify="right", no_wrap=True, min_width=7)
     for ratio in RATIOS:

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
 
 from cluster import backup as taking
 from cluster import backup_manifest
@@ -27,6 +26,7 @@ from cluster.cli.common import (
     print_json,
 )
 from cluster.cli.leaders import attached
+from cluster.cli.tables import Table
 from cluster.restore import Report
 
 LEFT_OUT = (
@@ -107,7 +107,7 @@ def _shown(as_json: bool) -> Iterator[Progress]:
 
 
 def _show_backup(directory: Path, manifest: Manifest) -> None:
-    table = Table("file", "records", "bytes", "commit index", "term", box=None, pad_edge=False)
+    table = Table("file", "records", "bytes", "commit index", "term")
     for header in manifest.files:
         cells = (header.records, header.file_bytes, header.commit_index, header.term)
         table.add_row(header.file_name, *(str(cell) for cell in cells))
@@ -116,7 +116,7 @@ def _show_backup(directory: Path, manifest: Manifest) -> None:
 
 
 def _show_restored(report: Report) -> None:
-    table = Table("partition", "records", box=None, pad_edge=False)
+    table = Table("partition", "records")
     for partition, records in enumerate(report.records):
         table.add_row(str(partition), str(records))
     console.print(table)

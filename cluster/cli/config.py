@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from cluster.cli.common import JsonOption, console, errors, examples, print_json
+from cluster.cli.tables import Table
 from cluster.settings import load, parse_assignments
 from cluster.settings_table import SETTINGS
 
@@ -44,7 +44,7 @@ def config(
     if as_json:
         print_json(rows)
         return
-    table = Table("name", "default", "value", "from", "meaning", box=None, pad_edge=False)
+    table = Table("name", "default", "value", "from", "meaning")
     for row in rows:
         style = None if row["from"] == "default" else "bold"
         cells = (row["name"], _text(row["default"]), _text(row["value"]), row["from"], row["meaning"])

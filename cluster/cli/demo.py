@@ -13,7 +13,6 @@ from subprocess import DEVNULL, run
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from actors import runtime
 from actors.runtime import ActorCallError
@@ -31,6 +30,7 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
+from cluster.cli.tables import Table
 from cluster.ports import free_ports
 from cluster.tier import gather_status
 from cluster.tier_file import TierError
@@ -130,7 +130,7 @@ def _run(data_dir: Path, *, quiet: bool) -> DemoReport:
 
 
 def _show(report: DemoReport) -> None:
-    table = Table(title="What happened", title_justify="left", box=None, pad_edge=False)
+    table = Table(title="What happened")
     for column in ("", *(group.protocol for group in report.groups)):
         table.add_column(column, justify="left" if not column else "right")
     rows: list[tuple[str, list[Any]]] = [

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from storage.history.report.words import duration, moment, plural
+from storage.history.rules import told as told_rule
 
 NAMED_MAX = 10
 """Members, or ways of partitions, that are listed; of more the number is told."""
@@ -50,7 +51,7 @@ def _sentence(now: Row, now_ms: int) -> str:
 
 
 def _cause(row: Row) -> str:
-    rule = f" [{row['rule']}]" if row.get("rule") else ""
+    rule = f" ({told_rule(row['rule'])})" if row.get("rule") else ""
     member = f", member {row['member_id']}" if row.get("member_id") else ""
     reason = f', in its own words "{row["reason"]}"' if row.get("reason") else ""
     return f"{row.get('cause')}{rule}{member}{reason}"
@@ -112,7 +113,7 @@ def _moves(row: Row) -> Iterator[str]:
     """What moved from whom to whom, summed up by pair."""
     moved = row.get("moved")
     if moved is None:
-        yield "what moved is not known: too many partitions to compare, or not in consumers' format"
+        yield f"what moved is not known: {_why_unknown(row)}"
         return
     total = row.get("partitions") or 0
     yield f"{moved} partitions moved, of {total} assigned"
@@ -122,6 +123,18 @@ def _moves(row: Row) -> Iterator[str]:
         yield f"{plural(number, 'partition')} from {before or 'nobody'} to {after or 'nobody'}"
     if len(ways) > NAMED_MAX:
         yield f"and {len(ways) - NAMED_MAX} more ways"
+
+
+def _why_unknown(row: Row) -> str:
+    """Of a rebalance whose moves nobody compared. Assigned partitions are told of a consumer group as soon as
+    it has a target, so without them nothing was assigned yet."""
+    if row.get("group_type") != "consumer":
+        return "too many partitions to compare, or their assignment is not in consumers' format"
+    if row.get("partitions") is not None:
+        return "too many partitions to compare"
+    if row["state"] == "Stable":
+        return "they were assigned under an earlier leader"
+    return f"epoch {row['group_epoch']} was overtaken by the next one before anything was assigned"
 
 
 _WORDS = {

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import msgpack
 import typer
-from rich.table import Table
 
 from actors.coordinator.records import RECORD_TYPES as COORDINATOR_TYPES
 from actors.metadata.shard import RECORD_TYPES as METADATA_TYPES
 from actors.replica import READABLE_VERSIONS
 from cluster.cli.common import EXIT_FAILED, JsonOption, console, examples, fail, print_json
+from cluster.cli.tables import Table
 from storage import inspect as disk
 from storage.journal import REBUILD
 from storage.members import Members
@@ -183,7 +183,7 @@ def _show(report: disk.Report, segments: Iterable[disk.SegmentView | str]) -> No
     if report.incarnation is not None:
         console.print(f"incarnation {report.incarnation}, founders {_members(report.founders)}")
     columns = ("segment", "format", "bytes", "entries", "first", "last", "terms", "term", "vote", "state")
-    table = Table(*columns, box=None, pad_edge=False)
+    table = Table(*columns)
     for each in segments:
         if isinstance(each, disk.SegmentView):
             table.add_row(*_cells(each))

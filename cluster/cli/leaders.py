@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from actors import runtime
 from actors.runtime import ActorCallError
@@ -24,6 +23,7 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
+from cluster.cli.tables import Table
 from cluster.group_leaders import GroupLeaders
 from cluster.tier import gather_status
 
@@ -112,7 +112,7 @@ def _rows(tier: GroupLeaders) -> list[dict[str, Any]]:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    table = Table("partition", "leader", "node", "preferred", "term", box=None, pad_edge=False)
+    table = Table("partition", "leader", "node", "preferred", "term")
     for row in rows:
         cells = (row["partition"], row["leader"], row["node_id"], row["preferred"], row["term"])
         style = None if row["is_preferred"] else "yellow" if row["leader"] is not None else "bold red"

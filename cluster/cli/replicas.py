@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from actors.metadata.replicas import in_words
 from actors.spec import CONTROLLER_GROUP, partition_group
@@ -25,6 +24,7 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
+from cluster.cli.tables import Table
 from cluster.placement import CONTROLLERS_MAX
 from cluster.replica_changes import ReplicaChanges, present
 from cluster.tier import gather_status
@@ -216,7 +216,7 @@ def _rows(data_dir: Path) -> list[dict[str, Any]]:
 
 def _show(rows: list[dict[str, Any]]) -> None:
     columns = ("group", "replica", "node", "role", "incarnation", "lag", "problem")
-    table = Table(*columns, box=None, pad_edge=False)
+    table = Table(*columns)
     for row in rows:
         role = "leader" if row["leads"] else row["role"]
         keys = ("group", "replica", "node_id")

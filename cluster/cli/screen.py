@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from actors.spec import CONTROLLER_GROUP, broker_name, partition_group
 from cluster.actor_plan import replica_plan
+from cluster.cli.tables import Table
 from cluster.repair import leader_of, note_of
 from cluster.tier_file import TierFile
 
@@ -155,7 +155,7 @@ def show_status(console: Console, shown: dict[str, Any]) -> None:
 
 
 def _node_table(shown: dict[str, Any]) -> Table:
-    table = Table("node", "address", "rack", "connections", "topics", "pid", box=None, pad_edge=False)
+    table = Table("node", "address", "rack", "connections", "topics", "pid")
     for node in shown["nodes"]:
         cells = [node["node_id"], f"{node['host']}:{node['port']}", node["rack"] or "-"]
         cells += [_cell(node[key]) for key in ("connections", "topics", "pid")]
@@ -165,7 +165,7 @@ def _node_table(shown: dict[str, Any]) -> Table:
 
 def _partition_table(shown: dict[str, Any]) -> Table:
     columns = ("partition", "leader", "followers (lag)", "term", "connections", "groups")
-    table = Table(*columns, box=None, pad_edge=False)
+    table = Table(*columns)
     rows = [("controller", shown["controller"])]
     rows += [(str(partition["partition"]), partition) for partition in shown["partitions"]]
     for name, group in rows:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import RenderableType
 from rich.live import Live
-from rich.table import Table
 
 from actors import runtime
 from actors.spec import partition_group
@@ -25,6 +24,7 @@ from cluster.cli.common import (
     print_json,
 )
 from cluster.cli.leaders import attached
+from cluster.cli.tables import Table
 from cluster.group_leaders import GroupLeaders, NotNow
 
 CALL_TIMEOUT_S = 5.0
@@ -110,9 +110,9 @@ def _ask(handle: runtime.Handle, by: Order, limit: int) -> dict[str, Any]:
 def _table(rows: Sequence[Row]) -> RenderableType:
     if not rows:
         return "No group has had anything to tell since its leader began."
-    table = Table(box=None, pad_edge=False)
+    table = Table(spare=("churn", "commits", "members", "last cause"))
     for name in ("group", "state", "members", "rebalances", "churn", "commits", "not stable", "last cause"):
-        table.add_column(name, justify="right" if name in _NUMBERS else "left", overflow="fold")
+        table.add_column(name, justify="right" if name in _NUMBERS else "left")
     for row in rows:
         is_stable = row["state"] in ("Stable", "Empty", "-")
         share = row["unstable_ms"] / max(row["led_ms"], 1)

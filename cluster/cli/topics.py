@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
@@ -20,6 +19,7 @@ from cluster.cli.common import (
     print_json,
 )
 from cluster.cli.kafka import CommandConfigOption, reached
+from cluster.cli.tables import Table
 
 if TYPE_CHECKING:
     from cluster.kafka_admin import KafkaAdmin
@@ -90,7 +90,7 @@ def list_(
     if not topics:
         typer.echo("There are no topics.")
         return
-    table = Table("topic", "partitions", box=None, pad_edge=False)
+    table = Table("topic", "partitions")
     for topic in topics:
         table.add_row(topic["name"], str(topic["partitions"]))
     console.print(table)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.tracked import tracked
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("storage", "actors", "cluster", "bench", "tests")
 MAY_IMPORT = {
@@ -31,6 +33,7 @@ PURE = (
     "storage/history/calls.py",
     "storage/history/judge",
     "storage/history/period.py",
+    "storage/history/rules.py",
     "cluster/placement.py",
     "cluster/repair.py",
     "bench/chaos/availability.py",
@@ -78,12 +81,11 @@ ACTOR_HEAVY = {"cluster.settings", "pydantic", "pydantic_settings", "rich", "typ
 """What an actor must not carry: each costs memory in every process of the tier."""
 
 
+PATHS = [path for path in tracked(ROOT) if path.suffix == ".py" and path.is_file()]
+
+
 def sources(*folders: str) -> list[Path]:
-    found = []
-    for folder in folders:
-        path = ROOT / folder
-        found += [path] if path.suffix == ".py" else sorted(path.rglob("*.py"))
-    return found
+    return [path for path in PATHS if any(path.is_relative_to(ROOT / folder) for folder in folders)]
 
 
 def imports_of(path: Path) -> Iterator[str]:
