@@ -10,7 +10,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from bench.swarm.recorder import GROUP, percentiles
 from bench.swarm.second import Second
 from bench.swarm.sessions import Session, consumer_session
 from bench.swarm.topics import Topics, TopicsNotReady
+from bench.swarm.wall import iso
 from cluster.groups.properties import ClientProperties
 from cluster.tier_file import TierError
 
@@ -69,11 +69,15 @@ class Conductor:
         self._board = Board()
         self._pulses: dict[str, list[dict[str, Any]]] = {}
         self._states: dict[str, dict[str, int]] = {}
+        self._counted: Counter[str] = Counter()
+        """Requests, errors and commits since the start."""
         self._greenlets: list[gevent.Greenlet] = []
         self._has_begun = False
         self._is_ended = False
         self._run = Run(uuid.uuid4().hex[:12], str(directory), 0, 0)
         self.began_at = ""
+        self._wall_us = 0
+        """Unix time when the rows' clock was zero."""
 
     def begin(self, workers: int, on_second: Callable[[Second], None]) -> None:
         """Make the topics, then say when the plan begins. Raises Unreachable, NoConsumerProtocol,
@@ -87,7 +91,8 @@ class Conductor:
             raise Unreachable(f"the topics cannot be made: {error}") from error
         self._session = consumer_session(self._bootstrap.connection(), self._plan)
         began_us = now_us() + int(HEAD_START_S * 1e6)
-        self.began_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._wall_us = reading().wall_us
+        self.began_at = iso(began_us + self._wall_us)
         self._run = self._run._replace(
             began_us=began_us, workers=workers, consumer_session_ms=self._session.timeout_ms
         )
@@ -161,6 +166,7 @@ class Conductor:
         for pulse in pulses:
             latencies.update(dict(pulse["latencies"]))
             rests += self._board.take(pulse["turns"], now_us())
+            self._counted.update({name: pulse[name] for name in ("requests", "errors", "commits")})
         states: Counter[str] = Counter()
         for of_worker in self._states.values():
             states.update(of_worker)
@@ -178,6 +184,9 @@ class Conductor:
             moved_partitions=self._board.moved_partitions,
             p50_ms=p50_ms,
             p99_ms=p99_ms,
+            requests=self._counted["requests"],
+            errors=self._counted["errors"],
+            commits=self._counted["commits"],
         )
 
     def _fire(self, name: str, took_ms: float) -> None:
@@ -214,8 +223,10 @@ class Conductor:
             "command": os.environ.get("GROUPD_SWARM_COMMAND") or " ".join(sys.argv),
             "began_us": self._run.began_us,
             "began_at": self.began_at,
+            "wall_us": self._wall_us,
             "processes": self._run.workers,
             "plan": plan_file.counts(self._plan),
+            "thresholds": list(self._plan.thresholds),
             "consumer_session_ms": self._session.timeout_ms,
             "is_finished": is_finished,
             "words": words,

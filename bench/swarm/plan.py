@@ -79,3 +79,5 @@ class Plan(NamedTuple):
     members_per_connection: int = 1
     """How many members of one process share a connection to a coordinator. Not against Kafka if requests are
     held (it answers a connection's requests in order)."""
+    thresholds: tuple[str, ...] = ()
+    """What its figures have to keep to (see `thresholds`): carried along for the report."""

@@ -28,6 +28,7 @@ def from_plain(values: dict[str, Any]) -> Plan:
             "topics": tuple(TopicPlan(*topic) for topic in values["topics"]),
             "members": tuple(_member(member) for member in values["members"]),
             "actions": tuple(Action(*action) for action in values["actions"]),
+            "thresholds": tuple(values["thresholds"]),
         }
     )
 

@@ -12,13 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
-from bench.swarm import scenario_errors, schedule
+from bench.swarm import scenario_errors, schedule, thresholds
 from bench.swarm.plan import CLASSIC_COOPERATIVE, CONSUMER, PROTOCOLS, Plan
 from bench.swarm.scenario_errors import BadScenario as BadScenario
 from bench.swarm.shape import Count, Disturbance, everybody
 from bench.swarm.shapes import AnyShape
+from bench.swarm.thresholds import BadThreshold
 
 READY: Final = Path(__file__).with_name("scenarios")
 """The files that come with groupd."""
@@ -28,6 +29,24 @@ PARTITIONS_MAX: Final = 10_000
 
 Protocol = Literal["range", "cooperative-sticky", "opaque", "consumer"]
 Weight = Annotated[float, Field(gt=0, le=1_000_000)]
+
+
+def _with_figures(said: Any) -> Any:
+    """A limit alone does not know what it limits."""
+    return {figure: (figure, limit) for figure, limit in said.items()} if isinstance(said, dict) else said
+
+
+def _threshold(said: tuple[str, Any]) -> str:
+    """Raises BadThreshold, which pydantic tells with its key."""
+    figure, limit = said
+    if not isinstance(limit, str):
+        raise BadThreshold(f'{limit!r:.80} is not allowed: text is needed, as "< 50ms"')
+    return thresholds.parse(f"{figure} {limit}").text
+
+
+ThresholdsTable = Annotated[
+    dict[str, Annotated[str, BeforeValidator(_threshold)]], BeforeValidator(_with_figures)
+]
 
 
 class _Table(BaseModel):
@@ -74,6 +93,8 @@ class Scenario(_Table):
     about: str = ""
     duration_s: Annotated[float, Field(ge=1, le=7 * 86_400)]
     members_per_connection: Count = 1
+    thresholds: ThresholdsTable = {}
+    """What the run's figures have to keep to, by figure."""
     groups: Annotated[tuple[GroupsTable, ...], Field(min_length=1)]
 
     @field_validator("groups")
@@ -105,6 +126,7 @@ class Scenario(_Table):
             members=tuple(member for stage in stages for member in everybody(stage.groups)),
             actions=tuple(merge(*actions, key=lambda action: action.at_s)),
             members_per_connection=self.members_per_connection,
+            thresholds=tuple(self.thresholds.values()),
         )
 
     def scaled(self, *, groups: int | None = None, members: int | None = None) -> Scenario:

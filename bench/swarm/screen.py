@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple
 
@@ -38,6 +38,9 @@ class Screen:
         self._console = console
         self._head = head
         self._past: deque[Second] = deque(maxlen=PAST_SECONDS)
+        self._untold: list[Second] = []
+        """Since the last line."""
+        self._told: Second | None = None
         self._next_line_s = LINE_EVERY_S
         self._live: Live | None = None
 
@@ -58,14 +61,22 @@ class Screen:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+        elif self._untold:
+            self._tell()
 
     def __call__(self, second: Second) -> None:
         self._past.append(second)
         if self._live is not None:
             self._live.update(board(self._head, self._past), refresh=True)
-        elif second.at_s >= self._next_line_s:
+            return
+        self._untold.append(second)
+        if second.at_s >= self._next_line_s:
             self._next_line_s += LINE_EVERY_S
-            self._console.print(line(second), soft_wrap=True)
+            self._tell()
+
+    def _tell(self) -> None:
+        self._console.print(line(self._untold, self._told), soft_wrap=True)
+        self._told, self._untold = self._untold[-1], []
 
 
 def title(head: Head) -> str:
@@ -73,13 +84,25 @@ def title(head: Head) -> str:
     return f"{head.scenario} on {head.bootstrap}, seed {head.seed}"
 
 
-def line(second: Second) -> str:
-    """One second as a line of text."""
+def line(seconds: Sequence[Second], told: Second | None = None) -> str:
+    """The seconds since the line before, which ended with `told`, as one: counts are those since the start,
+    and rates and the worst latency those since that line, so that nothing happens between two lines."""
+    now = seconds[-1]
+    before = told or now._replace(at_s=0.0, requests=0, errors=0, commits=0)
+    took_s = max(now.at_s - before.at_s, 1e-3)
+
+    def counted(name: str) -> str:
+        count = getattr(now, name)
+        return f"{count:,} {name} (+{(count - getattr(before, name)) / took_s:,.0f}/s)"
+
+    fewest = min(second.groups_stable for second in seconds)
+    worst_ms = max(second.p99_ms for second in seconds)
     return (
-        f"{int(second.at_s)} s: {second.requests_s:,.0f} requests/s, {second.errors_s:,.0f} errors/s, "
-        f"{second.commits_s:,.0f} commits/s, p50 {second.p50_ms:.1f} ms, p99 {second.p99_ms:.1f} ms; "
-        f"members: {states(second)}; {second.groups_stable:,} of {second.groups:,} groups stable; "
-        f"{second.moved_partitions:,} partitions moved"
+        f"{int(now.at_s)} s: {counted('requests')}, {counted('errors')}, {counted('commits')}; "
+        f"p50 {now.p50_ms:.1f} ms, p99 {worst_ms:.1f} ms in the worst second; "
+        f"members: {states(now)}; {now.groups_stable:,} of {now.groups:,} groups stable"
+        + (f" (at times {fewest:,})" if fewest < now.groups_stable and told else "")
+        + f"; {now.moved_partitions:,} partitions moved"
     )
 
 
@@ -92,15 +115,23 @@ def board(head: Head, past: Iterable[Second]) -> RenderableType:
     """The figures of the last second, and how they came to be."""
     past = list(past)
     now = past[-1]
-    errors = Text(f"{now.errors_s:,.0f}", style="red" if now.errors_s else "")
+    errors = Text(f"{now.errors_s:,.0f} ({now.errors:,} in all)", style="red" if now.errors else "")
     groups = Text(
         f"{now.groups_stable:,} of {now.groups:,} stable",
         style="yellow" if now.groups_stable < now.groups else "green",
     )
     rows: list[tuple[str, str | Text, Iterable[float]]] = [
-        ("requests/s", f"{now.requests_s:,.0f}", (second.requests_s for second in past)),
+        (
+            "requests/s",
+            f"{now.requests_s:,.0f} ({now.requests:,} in all)",
+            (second.requests_s for second in past),
+        ),
         ("errors/s", errors, (second.errors_s for second in past)),
-        ("commits/s", f"{now.commits_s:,.0f}", (second.commits_s for second in past)),
+        (
+            "commits/s",
+            f"{now.commits_s:,.0f} ({now.commits:,} in all)",
+            (second.commits_s for second in past),
+        ),
         ("p50", f"{now.p50_ms:.1f} ms", (second.p50_ms for second in past)),
         ("p99", f"{now.p99_ms:.1f} ms", (second.p99_ms for second in past)),
         ("groups", groups, (second.groups_stable for second in past)),

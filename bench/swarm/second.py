@@ -20,3 +20,7 @@ class Second(NamedTuple):
     """Since the start."""
     p50_ms: float
     p99_ms: float
+    requests: int = 0
+    """These three since the start: what happened between two lines of a screen is not lost."""
+    errors: int = 0
+    commits: int = 0

@@ -58,6 +58,7 @@ PURE = (
     "bench/swarm/sections.py",
     "bench/swarm/thresholds.py",
     "bench/swarm/toml_lines.py",
+    "bench/swarm/wall.py",
 )
 IMPURE = {
     "asyncio",

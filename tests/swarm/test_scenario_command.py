@@ -29,6 +29,9 @@ SECOND = Second(
     moved_partitions=1120,
     p50_ms=1.25,
     p99_ms=9.5,
+    requests=15_000,
+    errors=24,
+    commits=240,
 )
 
 
@@ -97,15 +100,31 @@ def test_nobody_at_the_address_is_told_in_a_line(tmp_path: Path) -> None:
 def test_without_a_terminal_there_is_a_line_every_ten_seconds() -> None:
     written = io.StringIO()
     with Screen(Console(file=written, force_terminal=False), HEAD) as show:
-        for at_s in range(1, 32):
-            show(SECOND._replace(at_s=float(at_s)))
+        for at_s in range(1, 33):
+            show(SECOND._replace(at_s=float(at_s), requests=100 * at_s, errors=0, commits=5 * at_s))
     first, *lines = written.getvalue().splitlines()
     assert first == "steady on 127.0.0.1:9092, seed 7: 100 members, 60 s"
-    assert [line.split(":")[0] for line in lines] == ["10 s", "20 s", "30 s"]
-    assert lines[0] == (
-        "10 s: 1,234 requests/s, 2 errors/s, 20 commits/s, p50 1.2 ms, p99 9.5 ms; "
+    assert [line.split(":")[0] for line in lines] == ["10 s", "20 s", "30 s", "32 s"]
+    assert lines[1] == (
+        "20 s: 2,000 requests (+100/s), 0 errors (+0/s), 100 commits (+5/s); "
+        "p50 1.2 ms, p99 9.5 ms in the worst second; "
         "members: 90 stable, 10 joining; 18 of 20 groups stable; 1,120 partitions moved"
     )
+
+
+def test_what_happened_between_two_lines_is_seen_in_the_next() -> None:
+    """Lines were snapshots of a second: "0 errors/s" while 724 requests had been refused."""
+    written = io.StringIO()
+    with Screen(Console(file=written, force_terminal=False), HEAD) as show:
+        for at_s in range(1, 21):
+            is_bad = at_s == 14
+            errors = 724 if at_s >= 14 else 0
+            second = SECOND._replace(at_s=float(at_s), errors_s=724.0 * is_bad, errors=errors)
+            show(second._replace(groups_stable=3 if is_bad else 18, p99_ms=950.0 if is_bad else 9.5))
+    line = written.getvalue().splitlines()[-1]
+    assert "724 errors (+72/s)" in line
+    assert "p99 950.0 ms in the worst second" in line
+    assert "18 of 20 groups stable (at times 3)" in line
 
 
 @pytest.mark.parametrize("width", [60, 120])
@@ -116,9 +135,9 @@ def test_a_board_shows_the_last_second_and_the_course(width: int) -> None:
     assert shown[0] == "steady on 127.0.0.1:9092, seed 7"
     assert shown[1].endswith("0:12 of 1:00")
     assert shown[2:] == [
-        "requests/s 1,234 █",
-        "errors/s 2 ██",
-        "commits/s 20 ██",
+        "requests/s 1,234 (15,000 in all) █",
+        "errors/s 2 (24 in all) ██",
+        "commits/s 20 (240 in all) ██",
         "p50 1.2 ms ██",
         "p99 9.5 ms ██",
         "groups 18 of 20 stable ██",

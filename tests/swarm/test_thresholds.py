@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from bench.swarm import thresholds
+from bench.swarm import plan_file, scenario, thresholds
+from bench.swarm.scenario_errors import BadScenario
 from bench.swarm.thresholds import BROKEN, KEPT, NOT_SHOWN, BadThreshold, check, parse, parse_all, status_of
 
 
@@ -136,3 +138,50 @@ def test_found_figures_are_told_for_people_and_machines() -> None:
         "status": KEPT,
         "because": "found 42.5 ms",
     }
+
+
+SCENARIO = """\
+duration_s = 60
+
+[thresholds]
+"p99(Heartbeat)" = "< 50ms"
+errors = "<1%"
+
+[[groups]]
+name = "orders"
+count = 1
+members = 3
+shapes = [{ shape = "steady" }]
+"""
+
+
+def test_scenario_carries_its_thresholds_to_the_run() -> None:
+    plan = scenario.parse(SCENARIO, "my.toml").plan(1)
+    assert plan.thresholds == ("p99(Heartbeat) < 50ms", "errors < 1%")
+    assert plan_file.from_plain(json.loads(json.dumps(plan_file.plain(plan)))) == plan
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ('errors = "<1%"', ""),
+        (
+            'errros = "<1%"',
+            "my.toml:5: thresholds.errros: 'errros <1%': there is no figure errros; did you mean",
+        ),
+        ("errors = 5", 'my.toml:5: thresholds.errors: 5 is not allowed: text is needed, as "< 50ms"'),
+        ('errors = "few"', "my.toml:5: thresholds.errors: 'errors few' is no threshold"),
+        (
+            '"p99(Fetsch)" = "< 1s"',
+            "my.toml:5: thresholds.p99(Fetsch): 'p99(Fetsch) < 1s': there is no Fetsch",
+        ),
+    ],
+)
+def test_wrong_threshold_of_a_file_is_told_with_line_and_key(limit: str, words: str) -> None:
+    text = SCENARIO.replace('errors = "<1%"', limit)
+    if not words:
+        scenario.parse(text, "my.toml")
+        return
+    with pytest.raises(BadScenario) as told:
+        scenario.parse(text, "my.toml")
+    assert str(told.value).startswith(words)
