@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from bench.swarm.columns import given_up
 from bench.swarm.figures import Figures
+from bench.swarm.gaps import STALLED_US
 from bench.swarm.plan import SLEEP
 from storage.history.calls import CONSUMER, NEVER, Call, Fault, History
 from storage.history.judge.findings import ERRORS_OF_MOVING
@@ -30,6 +31,8 @@ class Harm(NamedTuple):
     group_id: str
     without_us: int = 0
     """Time in which its requests failed or stalled, and none was served."""
+    never: int = 0
+    """1: from then on none was ever served again."""
     refused: int = 0
     """Requests that were told to come back, or whose answer was lost; not those that a client gave up because
     it was to leave or to crash."""
@@ -56,8 +59,11 @@ def availability(history: History, figures: Figures) -> Availability:
     windows = _Windows(faults)
     found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     for gap in figures.gaps:
+        if not gap.is_served_again:
+            found[windows.at(gap.began_us + STALLED_US), gap.group_id]["never"] = 1
+            continue
         number = windows.most_of(gap.began_us, gap.ended_us)
-        if number is not None and gap.is_served_again:
+        if number is not None:
             began_us = max(gap.began_us, faults[number].began_us)
             found[number, gap.group_id]["without_us"] += gap.ended_us - began_us
     own = set(given_up(history))

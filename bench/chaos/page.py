@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from bench.chaos import table
 from bench.swarm import charts, sections
 from bench.swarm import page as pages
-from bench.swarm.charts import Line
+from bench.swarm.charts import Dots, Line
 from bench.swarm.figures import Figures
 from bench.swarm.page import Headline, Section
 
@@ -28,9 +28,18 @@ def availability(found: Sequence[Availability]) -> Section:
     rows = table.rows(found)
     notes = "; ".join(f"{name}: {what}" for name, what in table.HEADINGS if what)
     html = pages.table([name for name, _ in table.HEADINGS], [table.cells(row) for row in rows])
-    dots_ms = table.dots_ms(rows, found)
-    drawn = [charts.dots("Without service, of the groups hit", dots_ms)] if dots_ms else []
+    dots = dots_of(rows)
+    drawn = [charts.dots("Without service, of the groups hit", dots)] if dots else []
     return Section("Availability by fault", html + pages.note(f"{notes}.") + pages.plots(drawn))
+
+
+def dots_of(rows: Sequence[table.Row]) -> dict[str, Dots]:
+    """What a chart shows of the rows, in their order: the groups hit one by one, and the rows' own median."""
+    return {
+        row.kind: Dots(row.each_ms, row.without.p50_ms, row.never)
+        for row in rows
+        if row.groups_hit and row.kind != table.ALL
+    }
 
 
 def course(part: str, figures: Figures) -> list[str]:

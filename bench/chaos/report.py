@@ -68,6 +68,11 @@ class Outcome(NamedTuple):
         return f"{killed}{self.verdict.summary}"
 
     @property
+    def faults(self) -> int:
+        """That there were, as the table counts them: the one that a Ctrl-C cut short is among them."""
+        return self.rows[-1].faults if self.rows else self.state.steps
+
+    @property
     def done(self) -> str:
         """How far the run came."""
         state = self.state
@@ -75,7 +80,7 @@ class Outcome(NamedTuple):
         parts = f" and {state.parts} parts" if state.parts > 1 else ""
         minutes = f"{state.lasted_s / 60:,.1f} minutes{parts}"
         return (
-            f"{state.steps:,} faults, {state.killed:,} processes killed, in {minutes}, seed {state.seed}{end}"
+            f"{self.faults:,} faults, {state.killed:,} processes killed, in {minutes}, seed {state.seed}{end}"
         )
 
     def tell(self, console: Console) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import ceil
 from typing import Any, Final, NamedTuple
 
 from bench.chaos.availability import Availability, Harm
@@ -20,26 +21,22 @@ class Row(NamedTuple):
     groups: int
     """That there were, summed over the faults."""
     groups_hit: int
-    """Of those, the ones that were without service for a time."""
+    """Of those, the ones that were without service for a time, or ever after."""
+    never: int
+    """Of these, the ones that no request of was ever served again."""
+    each_ms: tuple[float, ...]
+    """Time without service that one fault meant for one group, of the others of these; rising."""
     without: Spread
-    """Time without service that one fault meant for one group, of the groups hit."""
+    """The same of all groups hit: None is longer than any time where some were never served again."""
     refused: int
     members_lost: int
     rebalances: int
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        return {**self._asdict(), "without": self.without._asdict()}
-
-
-def dots_ms(rows: Iterable[Row], found: Iterable[Availability]) -> dict[str, list[float]]:
-    """By kind in the rows' order, the times without service of all groups that were hit."""
-    by_kind: dict[str, list[float]] = {row.kind: [] for row in rows if row.without.values and row.kind != ALL}
-    for each in found:
-        for harm in each.harms:
-            if harm.without_us:
-                by_kind[harm.kind].append(harm.without_us / 1e3)
-    return by_kind
+        told = self._asdict()
+        del told["each_ms"]
+        return {**told, "without": self.without._asdict()}
 
 
 def rows(found: Iterable[Availability]) -> list[Row]:
@@ -54,7 +51,7 @@ def rows(found: Iterable[Availability]) -> list[Row]:
         for harm in each.harms:
             harms[harm.kind].append(harm)
     by_kind = [_row(kind, times[kind], groups[kind], harms[kind]) for kind in times]
-    by_kind.sort(key=lambda row: (-(row.without.max_ms or 0), -row.refused, row.kind))
+    by_kind.sort(key=lambda row: (-row.never, -(row.without.max_ms or 0), -row.refused, row.kind))
     if not by_kind:
         return []
     everything = [harm for of_kind in harms.values() for harm in of_kind]
@@ -62,17 +59,33 @@ def rows(found: Iterable[Availability]) -> list[Row]:
 
 
 def _row(kind: str, times: int, groups: int, harms: list[Harm]) -> Row:
-    hit = [harm.without_us for harm in harms if harm.without_us]
+    never = sum(harm.never for harm in harms)
+    each_us = sorted(harm.without_us for harm in harms if harm.without_us and not harm.never)
     return Row(
         kind,
         times,
         groups,
-        len(hit),
-        spread(hit),
+        len(each_us) + never,
+        never,
+        tuple(us / 1e3 for us in each_us),
+        _spread(each_us, never),
         refused=sum(harm.refused for harm in harms),
         members_lost=sum(harm.members_lost for harm in harms),
         rebalances=sum(harm.rebalances for harm in harms),
     )
+
+
+def _spread(each_us: Sequence[int], never: int) -> Spread:
+    """Of rising durations and of some that did not end, which are longer than all of them."""
+    if not never:
+        return spread(each_us)
+    count = len(each_us) + never
+
+    def rank(percent: float) -> float | None:
+        place = ceil(percent / 100 * count) - 1
+        return round(each_us[place] / 1e3, 3) if place < len(each_us) else None
+
+    return Spread(count, None, *(rank(percent) for percent in (50, 90, 99, 99.9, 100)))
 
 
 HEADINGS: Final = (
@@ -81,7 +94,7 @@ HEADINGS: Final = (
     ("groups hit", "of those that there were"),
     ("p50 s", "without service, of the groups hit"),
     ("p99 s", ""),
-    ("max s", ""),
+    ("max s", "never: it was not served again"),
     ("refused", "requests told to come back, or lost"),
     ("members lost", "memberships that the coordinator knew no more"),
     ("rebalances", "of groups whose members did not change by themselves"),
@@ -96,12 +109,15 @@ def cells(row: Row) -> tuple[str, ...]:
         row.kind,
         f"{row.faults:,}",
         f"{row.groups_hit:,} of {row.groups:,}",
-        *(_seconds(ms) for ms in (without.p50_ms, without.p99_ms, without.max_ms)),
+        *(seconds(ms, row.never) for ms in (without.p50_ms, without.p99_ms, without.max_ms)),
         f"{row.refused:,}",
         f"{row.members_lost:,}",
         f"{row.rebalances:,}",
     )
 
 
-def _seconds(ms: float | None) -> str:
-    return "-" if ms is None else f"{ms / 1000:,.2f}"
+def seconds(ms: float | None, never: int) -> str:
+    """Of a row of which so many groups were never served again."""
+    if ms is None:
+        return "never" if never else "-"
+    return f"{ms / 1000:,.2f}"

@@ -111,22 +111,34 @@ def distribution(title: str, shapes: Sequence[tuple[str, Sequence[float], str]])
     return _svg(title, fill)
 
 
-def dots(title: str, rows: Mapping[str, Sequence[float]]) -> str:
+class Dots(NamedTuple):
+    """A row of dots."""
+
+    each_ms: Sequence[float]
+    median_ms: float | None
+    """As the table beside the chart has it; None: it is among those that never ended."""
+    never: int = 0
+    """How many more there are that never ended."""
+
+
+def dots(title: str, rows: Mapping[str, Dots]) -> str:
     """A row for each name, the first on top: a dot for each of its milliseconds, a line at their median."""
 
     def fill(axes: Any) -> bool:
         axes.figure.set_size_inches(SIZE_INCHES[0], 0.8 + ROW_INCHES * len(rows))
         names = list(rows)[::-1]
+        labels = [f"{name} ({rows[name].never} never)" if rows[name].never else name for name in names]
         for place, name in enumerate(names):
-            values = sorted(max(value, LEAST_MS) for value in rows[name])
+            values = sorted(max(value, LEAST_MS) for value in rows[name].each_ms)
             # One behind the other, so that equal ones are seen.
             at = [place + DOTS_SPREAD * (number % 5 - 2) for number in range(len(values))]
             axes.scatter(values, at, s=5, alpha=0.5, color=RED, linewidths=0)
-            median = values[len(values) // 2]
-            axes.plot([median, median], [place - 0.4, place + 0.4], color=_INK, lw=1.2)
-        axes.set_yticks(range(len(names)), names)
+            median_ms = rows[name].median_ms
+            if median_ms is not None:
+                axes.plot([max(median_ms, LEAST_MS)] * 2, [place - 0.4, place + 0.4], color=_INK, lw=1.2)
+        axes.set_yticks(range(len(names)), labels)
         axes.set_ylim(-0.6, len(names) - 0.4)
-        _logarithmic(axes, [value for values in rows.values() for value in values])
+        _logarithmic(axes, [value for row in rows.values() for value in row.each_ms] or [LEAST_MS])
         return False
 
     return _svg(title, fill)

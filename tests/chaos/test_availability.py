@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from bench.chaos import scenario as scenarios
 from bench.chaos.availability import Availability, availability
+from bench.chaos.faults import KINDS
+from bench.chaos.page import availability as availability_section
+from bench.chaos.page import dots_of
 from bench.chaos.part import UNDER_WAY
+from bench.chaos.report import Outcome, total
+from bench.chaos.state import State
 from bench.chaos.table import ALL, cells, rows
 from bench.swarm.counting import figures_of
 from bench.swarm.plan import SLEEP
@@ -106,3 +114,40 @@ def test_the_table_has_a_row_for_each_kind_and_one_of_all() -> None:
     assert cells(table[1])[:4] == ("links-slow", "2", "0 of 2", "-")
     assert cells(table[2])[:3] == (ALL, "4", "1 of 4")
     assert rows([]) == []
+
+
+def test_the_chart_tells_what_the_table_beside_it_tells() -> None:
+    """Of an even number of groups the table once told the lower median, and the chart marked the higher."""
+    first = found(beat(9), call("OffsetCommit", 10.5, 11.0, outcome=CLOSED), beat(11.1, 11.2))
+    second = found(beat(9), call("OffsetCommit", 10.5, 11.0, outcome=CLOSED), beat(11.6, 11.7))
+    for row in (table := rows([first, second])):
+        assert len(row.each_ms) + row.never == row.groups_hit
+    dots = dots_of(table)
+    assert dots.keys() == {"kill-leader"}, "the groups of all other rows were not hit"
+    assert len(dots["kill-leader"].each_ms) == 2
+    assert dots["kill-leader"].median_ms == table[0].without.p50_ms == dots["kill-leader"].each_ms[0]
+    assert f"{dots['kill-leader'].each_ms[1] / 1000:.2f}" == cells(table[0])[5]
+
+
+def test_as_many_faults_are_told_as_the_table_has(tmp_path: Path) -> None:
+    """The one during which a run was interrupted was in the table, but not in the sentence below."""
+    scenario = scenarios.load("short", KINDS)
+    table = rows([found(fault("kill-all", 30, 33, UNDER_WAY))])
+    outcome = Outcome(State(scenario=scenario, seed=1, steps=2), total([]), table, tmp_path, 1)
+    assert outcome.done.startswith("3 faults, ")
+    assert table[-1].faults == 3
+
+
+def test_a_group_that_is_never_served_again_is_the_worst_of_all() -> None:
+    """It was left out of the table, which was the better the more had died."""
+    served = found(beat(9), call("OffsetCommit", 20.5, 26.0, outcome=CLOSED), beat(27.9, 28))
+    dead = history_of([beat(1), KILL, SLOW, beat(9), *(beat(s, s, outcome=CLOSED) for s in (9.999, 12, 25))])
+    lost = availability(dead, figures_of(dead))
+    assert [(harm.kind, harm.never) for harm in lost.harms if harm.never] == [("kill-leader", 1)]
+    table = rows([served, lost])
+    assert [row.kind for row in table] == ["kill-leader", "links-slow", ALL]
+    assert cells(table[0])[2:6] == ("1 of 2", "never", "never", "never")
+    assert cells(table[2])[2:6] == ("2 of 4", "7.50", "never", "never")
+    assert table[2].plain()["never"] == 1
+    assert (dots_of(table)["kill-leader"].median_ms, dots_of(table)["kill-leader"].never) == (None, 1)
+    assert "kill-leader (1 never)" in availability_section([served, lost]).html
