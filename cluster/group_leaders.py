@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from actors import runtime
@@ -12,7 +13,7 @@ from actors.spec import CONTROLLER_GROUP, TierSpec
 from cluster.actor_plan import ActorPlan, actors_of
 from cluster.repair import leader_of
 from cluster.tier import Status, gather_status
-from cluster.tier_file import TierError
+from cluster.tier_file import TierError, hint
 
 LEADER_WAIT_S = 10.0
 """Longer than any election: a group that has no leader for so long has lost its majority."""
@@ -36,6 +37,7 @@ class GroupLeaders:
             if plan.group is not None:
                 self.plans.setdefault(plan.group, []).append(plan)
         self._handles: dict[str, runtime.Handle] = {}
+        self._status = hint("status", Path(spec.data_dir))
 
     def ask(self, group: str, what: Callable[[runtime.Handle], T]) -> T:
         """What `what` brings from the leader of `group`; asked again, of a new leader if need be, as long as
@@ -47,7 +49,7 @@ class GroupLeaders:
             except (NotNow, ActorCallError, TimeoutError) as error:
                 self._handles.pop(group, None)
                 if time.monotonic() > deadline:
-                    raise TierError(f"{_words(group)}: {error}; `groupd status` shows more") from None
+                    raise TierError(f"{_words(group)}: {error}; {self._status} shows more") from None
             time.sleep(LOOK_INTERVAL_S)
 
     def statuses(self, group: str) -> dict[str, Status]:

@@ -36,6 +36,8 @@ from actors.spec import (
 FORMAT = 2
 """Of tier.json and of the directory's layout; a newer one is refused."""
 FORMATS_READ = (1, 2)
+DATA_DIR_DEFAULT = Path("groupd-data")
+"""Of every command, below the directory in which it is given."""
 MIB = 1024 * 1024
 DISK_FREE_BYTES_MIN = 128 * MIB
 """Less than this for journals and logs is a disk about to be full."""
@@ -191,13 +193,20 @@ def write(data_dir: Path, tier: TierFile) -> None:
     partial.replace(data_dir / "tier.json")
 
 
+def hint(command: str, data_dir: Path) -> str:
+    """A command of `groupd` as a hint names it, for the tier of this directory: whoever copies it should not
+    have to know which directory was meant."""
+    is_default = data_dir.resolve() == DATA_DIR_DEFAULT.resolve()
+    return f"`groupd {command}`" if is_default else f"`groupd {command} --data-dir {data_dir}`"
+
+
 def require_running(data_dir: Path) -> tuple[TierFile, Running]:
     """The tier that runs in a directory. Raises TierError if none does."""
     tier = read(data_dir)
     if tier is None:
-        raise TierError(f"there is no tier in {data_dir}; `groupd up` makes one (--data-dir names another)")
+        raise TierError(f"there is no tier in {data_dir}; {hint('up', data_dir)} makes one")
     if tier.running is None or not is_alive(tier.running):
-        raise TierError(f"the tier in {data_dir} does not run; `groupd up` starts it")
+        raise TierError(f"the tier in {data_dir} does not run; {hint('up', data_dir)} starts it")
     return tier, tier.running
 
 
@@ -248,7 +257,7 @@ def locked(data_dir: Path) -> Iterator[None]:
             holder = file.read().strip() or "?"
             raise TierError(
                 f"data directory {data_dir} is in use by process {holder}; "
-                "`groupd down` stops that tier, --data-dir names another directory"
+                f"{hint('down', data_dir)} stops that tier, --data-dir names another directory"
             ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
@@ -289,7 +298,7 @@ def check_same_shape(data_dir: Path, tier: TierFile, wanted: Mapping[str, Any]) 
         if name == REPLICATION_FACTOR:
             raise TierError(
                 f"the tier in {data_dir} has {name} = {value!r}: leave that out to start it as it is, then "
-                f"`groupd replicas resize --all {wanted[name]}` changes it while the tier serves"
+                f"{hint(f'replicas resize --all {wanted[name]}', data_dir)} changes it while the tier serves"
             )
         raise TierError(
             f"the tier in {data_dir} was made with {name} = {value!r} and cannot change to "

@@ -16,13 +16,13 @@ from rich.console import Console
 
 from cluster.cli.tables import UNLIMITED
 from cluster.settings import SettingsError
+from cluster.tier_file import DATA_DIR_DEFAULT as DATA_DIR_DEFAULT
 from cluster.tier_file import TierError
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
 """In a pipe nothing is wrapped: programs read lines."""
 EXIT_FAILED = 1
 EXIT_WRONG_SETTING = 2
-DATA_DIR_DEFAULT = Path("groupd-data")
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 DataDirOption = Annotated[

@@ -13,7 +13,7 @@ from actors.spec import CONTROLLER_GROUP, broker_name, partition_group
 from cluster.actor_plan import replica_plan
 from cluster.cli.tables import Table
 from cluster.repair import leader_of, note_of
-from cluster.tier_file import TierFile
+from cluster.tier_file import TierFile, hint
 
 Status = Mapping[str, Any]
 
@@ -117,7 +117,7 @@ def _problem(status: Status) -> str | None:
 
 
 def show_ready(
-    console: Console, tier: TierFile, data_dir: Path, statuses: Mapping[str, Status], hint: str
+    console: Console, tier: TierFile, data_dir: Path, statuses: Mapping[str, Status], how_to_stop: str
 ) -> None:
     """The one screen after `groupd up`."""
     shown = summary(tier, data_dir, statuses)
@@ -126,15 +126,10 @@ def show_ready(
     for warning in shown["warnings"]:
         console.print(f"[yellow]Warning: {warning}[/yellow]", soft_wrap=True)
     console.print(f"Data directory  {shown['data_dir']}")
-    where = "" if data_dir == Path("groupd-data") else f" --data-dir {data_dir}"
     console.print("\nTry next, in another terminal:")
-    for line in (
-        f"groupd status{where}",
-        f"groupd topics create orders --partitions 12{where}",
-        f"groupd groups list{where}",
-    ):
-        console.print(f"  {line}")
-    console.print("or point any Kafka client at the addresses above.", hint, "\n", soft_wrap=True)
+    for command in ("status", "topics create orders --partitions 12", "groups list"):
+        console.print(f"  {hint(command, data_dir).strip('`')}", soft_wrap=True)
+    console.print("or point any Kafka client at the addresses above.", how_to_stop, "\n", soft_wrap=True)
 
 
 def show_status(console: Console, shown: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from cluster.cli import screen
 from cluster.cli.common import EXIT_FAILED, JsonOption, console, errors, examples, fail, leave, print_json
 from cluster.settings import Settings, load, parse_assignments
 from cluster.tier import StartInterruptedError, Tier, gather_status
-from cluster.tier_file import TierError, TierFile
+from cluster.tier_file import TierError, TierFile, hint
 
 EXIT_INTERRUPTED = 130
 
@@ -121,18 +121,19 @@ def _up_in_background(settings: Settings, flags: dict[str, Any], config: Path | 
     lifecycle.attach_to(data_dir, file, file.running)
     spec = lifecycle.spec_of(file, data_dir, file.running)
     statuses = gather_status(file.namespace, [plan.name for plan in Tier(spec).plans])
-    _show_ready(file, data_dir, statuses, as_json, "It runs in the background; groupd down stops it.")
+    how_to_stop = f"It runs in the background; {hint('down', data_dir)} stops it."
+    _show_ready(file, data_dir, statuses, as_json, how_to_stop)
     leave()
 
 
 def _show_ready(
-    file: TierFile, data_dir: Path, statuses: dict[str, dict[str, Any]], as_json: bool, hint: str
+    file: TierFile, data_dir: Path, statuses: dict[str, dict[str, Any]], as_json: bool, how_to_stop: str
 ) -> None:
     if as_json:
         print_json(screen.summary(file, data_dir, statuses))
         sys.stdout.flush()
     else:
-        screen.show_ready(console, file, data_dir, statuses, hint)
+        screen.show_ready(console, file, data_dir, statuses, how_to_stop)
 
 
 def _bar() -> Callable[[str, int, int], None]:

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli import app
+from cluster.tier_file import hint
 
 RUNNER = CliRunner()
 COMMANDS = (
@@ -75,6 +76,15 @@ def test_a_tier_that_is_not_there_is_said_so(tmp_path: Path, command: list[str])
     result = RUNNER.invoke(app, [*command, "--data-dir", str(tmp_path)])
     assert result.exit_code == 1
     assert "there is no tier in" in result.stderr
+    assert f"`groupd up --data-dir {tmp_path}` makes one" in result.stderr
+
+
+def test_a_hint_names_no_directory_that_is_meant_anyway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert hint("status", Path("groupd-data")) == "`groupd status`"
+    assert hint("status", Path("other")) == "`groupd status --data-dir other`"
 
 
 def test_a_kafka_that_is_not_there_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:

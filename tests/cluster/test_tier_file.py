@@ -137,7 +137,7 @@ def test_a_shape_that_would_move_data_is_refused(tmp_path: Path) -> None:
         tier_file.check_same_shape(tmp_path, TIER, {"nodes": 3})
     with pytest.raises(TierError, match=r"offsets.topic.num.partitions = 2"):
         tier_file.check_same_shape(tmp_path, TIER, {"offsets.topic.num.partitions": 4})
-    with pytest.raises(TierError, match=r"`groupd replicas resize --all 3` changes it"):
+    with pytest.raises(TierError, match=r"`groupd replicas resize --all 3 --data-dir \S+` changes it"):
         tier_file.check_same_shape(tmp_path, TIER, {"offsets.topic.replication.factor": 3})
 
 
