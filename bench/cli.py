@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from bench import basics, raft, raft_table, snapshot_pause
+from bench import basics, raft, raft_table, run_names, snapshot_pause
 from bench.interrupts import terminable
 from cluster.cli.common import console
 from cluster.cli.tables import Table
@@ -335,7 +334,7 @@ def swarms_command(
     from bench import swarms
     from bench.swarm import compare
 
-    out = out or Path("groupd-swarm") / time.strftime("compared-%Y%m%d-%H%M%S")
+    out = out or Path("groupd-swarm") / f"compared-{run_names.stamp()}"
     if out.exists():
         typer.echo(f"groupd: --out {out}: it is there already; a new directory is needed", err=True)
         raise typer.Exit(2)

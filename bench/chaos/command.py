@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from bench import run_names
 from bench.interrupts import terminable
 from cluster.cli.common import EXIT_FAILED, JsonOption, console, examples, fail, print_json, unwrap_help
 from cluster.cli.kafka import print_table
@@ -85,7 +85,7 @@ def run(
                 data_dir=data_dir and data_dir.resolve(),
                 version=version("groupd"),
             )
-            directory = out or DIRECTORY / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+            directory = out or DIRECTORY / f"{chosen.name}-{run_names.stamp()}"
             if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
                 raise TierError(f"--out {directory}: a new or an empty directory is needed")
             directory.mkdir(parents=True, exist_ok=True)

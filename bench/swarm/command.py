@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from bench import run_names
 from bench.interrupts import terminable
 from bench.swarm import reports
 from bench.swarm import scenario as scenarios
@@ -45,6 +45,13 @@ TierOption = Annotated[
     typer.Option(help="Start a throw-away tier of so many nodes, and record its CPU and memory.", min=1),
 ]
 
+BootstrapOption = Annotated[
+    str | None, typer.Option(help=f"host:port of any Kafka (default {BOOTSTRAP_DEFAULT}).")
+]
+CleanupOption = Annotated[
+    bool, typer.Option("--cleanup/--no-cleanup", help="Delete the run's groups and topics at its end.")
+]
+
 
 @app.command(
     epilog=examples(
@@ -57,9 +64,7 @@ TierOption = Annotated[
 )
 def run(
     scenario: ScenarioArgument = "steady",
-    bootstrap: Annotated[
-        str | None, typer.Option(help=f"host:port of any Kafka (default {BOOTSTRAP_DEFAULT}).")
-    ] = None,
+    bootstrap: BootstrapOption = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Of a running tier, whose CPU and memory are recorded, too.")
     ] = None,
@@ -86,6 +91,7 @@ def run(
         Path | None, typer.Option(help="A new directory (default groupd-swarm/SCENARIO-TIME).")
     ] = None,
     software: Annotated[str, typer.Option(help="What the server is, for the report.")] = "",
+    cleanup: CleanupOption = True,
     command_config: CommandConfigOption = None,
     judged: Annotated[
         bool, typer.Option("--report/--no-report", help="Judge the run at its end, or leave that for later.")
@@ -98,7 +104,7 @@ def run(
     run early: what was done until then is reported.
     """
     seed = SystemRandom().randrange(SEEDS) if seed is None else seed
-    stamp = time.strftime("%Y%m%d-%H%M%S")
+    stamp = run_names.stamp()
     with mendable():
         chosen = scenarios.load(scenario).scaled(groups=groups, members=members)
         chosen = chosen.changed(
@@ -106,12 +112,13 @@ def run(
             protocol=protocol,
             members_per_connection=members_per_connection,
         )
-        # A Kafka remembers the groups of earlier runs: these have other names.
-        plan = chosen.plan(seed, prefix=f"swarm-{stamp}-")
+        plan = chosen.plan(seed, prefix=run_names.prefix(stamp))
         directory = _new_directory(out or DIRECTORY / f"{chosen.name}-{stamp}")
         with terminable(), target(Where(bootstrap, data_dir, tier), command_config) as aim:
             aim = aim._replace(software=software or aim.software)
-            directory = _run(plan, aim, directory, processes, web_port if web else None, quiet=as_json)
+            directory = _run(
+                plan, aim, directory, processes, web_port if web else None, quiet=as_json, cleans_up=cleanup
+            )
     if judged:
         reports.tell(directory, as_json=as_json)
 
@@ -145,7 +152,14 @@ def show(scenario: ScenarioArgument) -> None:
 
 
 def _run(
-    plan: Plan, aim: Target, directory: Path, processes: int, web_port: int | None, *, quiet: bool
+    plan: Plan,
+    aim: Target,
+    directory: Path,
+    processes: int,
+    web_port: int | None,
+    *,
+    quiet: bool,
+    cleans_up: bool,
 ) -> Path:
     """Raises typer.Exit with one line if it could not run."""
     from bench.swarm.driver import NoConsumerProtocol, Unreachable, run_swarm
@@ -172,6 +186,7 @@ def _run(
                 on_second=lambda second: _look(looking, second),
                 security=kafka,
                 software=aim.software,
+                cleans_up=cleans_up,
             )
     except NoConsumerProtocol as error:
         fail(f"{error}: choose a classic one, as --protocol cooperative-sticky", EXIT_NOT_RUN)

@@ -29,6 +29,7 @@ from bench.swarm.second import Second
 from bench.swarm.sessions import Session, consumer_session
 from bench.swarm.topics import Topics, TopicsNotReady
 from bench.swarm.wall import iso
+from bench.swarm.warm_up import warm_up
 from cluster.groups.properties import ClientProperties
 from cluster.tier_file import TierError
 
@@ -66,6 +67,8 @@ class Conductor:
         self._words: list[str] = []
         """What went wrong."""
         self._session = Session()
+        self._coldness = ""
+        """Which coordinators did not answer before the plan began."""
         self._board = Board()
         self._pulses: dict[str, list[dict[str, Any]]] = {}
         self._states: dict[str, dict[str, int]] = {}
@@ -80,8 +83,8 @@ class Conductor:
         """Unix time when the rows' clock was zero."""
 
     def begin(self, workers: int, on_second: Callable[[Second], None]) -> None:
-        """Make the topics, then say when the plan begins. Raises Unreachable, NoConsumerProtocol,
-        TopicsNotReady, OSError."""
+        """Make the topics, wait for the coordinators, then say when the plan begins. Raises Unreachable,
+        NoConsumerProtocol, TopicsNotReady, OSError."""
         probe(self._plan, self._properties)
         self._directory.mkdir(parents=True, exist_ok=True)
         self._topics = Topics(self._bootstrap, self._directory, self._run.run_id)
@@ -90,6 +93,7 @@ class Conductor:
         except (Closed, TimedOut, TierError) as error:
             raise Unreachable(f"the topics cannot be made: {error}") from error
         self._session = consumer_session(self._bootstrap.connection(), self._plan)
+        self._coldness = warm_up(self._bootstrap, self._properties, self._plan)
         began_us = now_us() + int(HEAD_START_S * 1e6)
         self._wall_us = reading().wall_us
         self.began_at = iso(began_us + self._wall_us)
@@ -212,7 +216,7 @@ class Conductor:
                 self._words.append(f"{action.subject} did not grow to {action.value:.0f}: {error}")
 
     def _write_run(self, *, is_finished: bool) -> None:
-        doubts = [self._session.doubt] if self._session.doubt else []
+        doubts = filter(None, (self._session.doubt, self._coldness))
         words = [*doubts, *self._words, *(word for done in self._done.values() for word in done["words"])]
         record = {
             "run_id": self._run.run_id,

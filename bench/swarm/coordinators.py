@@ -3,8 +3,8 @@ of their own to coordinators, and topics as the brokers tell of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 from uuid import UUID
 
 from gevent.lock import BoundedSemaphore
@@ -135,6 +135,8 @@ class Catalogue:
         self.ids: dict[str, bytes] = {}
         self.names: dict[bytes, str] = {}
         self.partitions: dict[str, int] = {}
+        self.led: dict[str, int] = {}
+        """How many of them have a leader."""
         self.brokers: list[Address] = []
 
     def look(self, topics: Iterable[str]) -> None:
@@ -150,7 +152,7 @@ class Catalogue:
         self.brokers = [(broker["host"], broker["port"]) for broker in found["brokers"]]
         for topic in found["topics"]:
             if not topic["error_code"] and topic["name"] is not None:
-                self._is(topic["name"], topic["topic_id"], len(topic["partitions"]))
+                self._is(topic["name"], topic["topic_id"], topic["partitions"])
 
     def of(self, topics: Iterable[str]) -> Mapping[str, int]:
         """Partition counts of those that exist."""
@@ -163,9 +165,10 @@ class Catalogue:
             self.ids[topic_id.hex()] = topic_id
         return self.names[topic_id]
 
-    def _is(self, topic: str, topic_id: UUID | None, partitions: int) -> None:
+    def _is(self, topic: str, topic_id: UUID | None, partitions: Sequence[Mapping[str, Any]]) -> None:
         raw = bytes(16) if topic_id is None else topic_id.bytes
-        self.ids[topic], self.names[raw], self.partitions[topic] = raw, topic, partitions
+        self.ids[topic], self.names[raw], self.partitions[topic] = raw, topic, len(partitions)
+        self.led[topic] = sum(row["leader_id"] >= 0 and not row["error_code"] for row in partitions)
 
 
 def address_of(answer: bytes) -> tuple[int, Address | None]:

@@ -22,6 +22,7 @@ from typing import Final
 
 from bench.interrupts import deaf
 from bench.swarm import plan_file
+from bench.swarm.clean_up import clean_up
 from bench.swarm.plan import Plan
 from bench.swarm.probe import NoConsumerProtocol as NoConsumerProtocol
 from bench.swarm.probe import Unreachable as Unreachable
@@ -31,6 +32,7 @@ from bench.swarm.second import Second as Second
 from cluster import child_process
 from cluster.groups.properties import ClientProperties, properties
 from cluster.ports import free_ports
+from storage.history.call_files import SUFFIX
 
 LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
 LOG_FILE: Final = "locust.log"
@@ -51,11 +53,12 @@ def run_swarm(
     security: ClientProperties | None = None,
     software: str = "",
     stop: threading.Event | None = None,
+    cleans_up: bool = False,
 ) -> Path:
     """Run `plan` against a Kafka and write what was asked and answered into `directory`, which is returned.
 
     Raises Unreachable, NoConsumerProtocol, TierError; Ctrl-C or `stop` end it early, and what
-    was done until then is kept.
+    was done until then is kept. `cleans_up`: the plan's groups and topics are deleted afterwards.
     """
     given = properties(bootstrap, None)
     if security is not None:
@@ -72,11 +75,21 @@ def run_swarm(
         flags += ["--software", software, "--host", bootstrap]
         with _locust([*flags, *_mode(processes, web_port)], directory) as (locust, seconds):
             is_interrupted = _listen(locust, seconds, on_second, stop)
+    if cleans_up and (directory / f"topics{SUFFIX}").exists():
+        _tell(directory, clean_up(plan, given))
     if not (directory / "run.json").exists():
         if is_interrupted:
             raise KeyboardInterrupt
         raise Unreachable(_last_words(directory / LOG_FILE))
     return directory
+
+
+def _tell(directory: Path, word: str) -> None:
+    """Add what came after a run to its record, if there is one."""
+    path = directory / "run.json"
+    if word and path.exists():
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, "words": [*record["words"], word]}, indent=2))
 
 
 def _last_words(log: Path) -> str:

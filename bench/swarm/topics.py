@@ -1,4 +1,4 @@
-"""The topics of a plan: made before the swarm starts, grown while it runs, never deleted."""
+"""The topics of a plan: made before the swarm starts, grown while it runs (`clean_up` deletes them)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class Topics:
         self._writer = CallWriter(directory / f"topics{SUFFIX}", run_id)
 
     def make(self, topics: Sequence[TopicPlan]) -> None:
-        """Those that are not there, and wait for all. Raises TopicsNotReady, Closed, TimedOut, TierError."""
+        """Those that are not there, and wait for all and their leaders. Raises TopicsNotReady, Closed,
+        TimedOut, TierError."""
         wanted = {topic.name: topic.partitions for topic in topics}
         self._catalogue.look(wanted)
         known = dict(self._catalogue.partitions)
@@ -87,9 +88,7 @@ class Topics:
             while missing:
                 self._catalogue.look(missing)
                 missing = {
-                    name: count
-                    for name, count in missing.items()
-                    if self._catalogue.partitions.get(name, 0) < count
+                    name: count for name, count in missing.items() if self._catalogue.led.get(name, 0) < count
                 }
                 if missing:
                     gevent.sleep(POLL_S)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import os
-import time
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -18,6 +17,7 @@ from locust.env import Environment
 from locust.exception import StopUser
 from locust.runners import MasterRunner, WorkerRunner
 
+from bench import run_names
 from bench.swarm import plan_file, scenario
 from bench.swarm.clock import CLOCK, Reading
 from bench.swarm.conductor import BEGIN, DONE, FAILURES, PULSE, RUN_FILE, STOP, Conductor
@@ -175,9 +175,11 @@ class Stage:
     def _begin(self, environment: Environment, **_: Any) -> None:
         self._is_refused = False
         try:
-            plan, given = chosen(environment)
+            stamp = run_names.stamp()
+            plan, given = chosen(environment, stamp)
             software = environment.parsed_options.software
-            self._conductor = Conductor(environment, plan, given, self._directory(plan), software)
+            directory = self._directory(plan, stamp)
+            self._conductor = Conductor(environment, plan, given, directory, software)
             self._conductor.begin(workers_of(environment), _tell)
         except (*FAILURES, TierError, ValueError) as error:
             self._is_refused = True
@@ -191,10 +193,9 @@ class Stage:
             self._conductor.end()
             self._is_refused = True
 
-    def _directory(self, plan: Plan) -> Path:
+    def _directory(self, plan: Plan, stamp: str) -> Path:
         """A test that is started again has a directory of its own."""
         out = self._environment.parsed_options.out
-        stamp = time.strftime("%Y%m%d-%H%M%S")
         directory = Path(out or f"groupd-swarm/{plan.scenario}-{stamp}").resolve()
         return directory if not (directory / RUN_FILE).exists() else Path(f"{directory}-{stamp}")
 
@@ -215,15 +216,15 @@ def install(environment: Environment) -> None:
         environment.swarm_station = Station(environment)
 
 
-def chosen(environment: Environment) -> tuple[Plan, ClientProperties]:
-    """What locust's flags ask for. Raises TierError, ValueError, OSError."""
+def chosen(environment: Environment, stamp: str) -> tuple[Plan, ClientProperties]:
+    """What locust's flags ask for; `stamp`: of this run. Raises TierError, ValueError, OSError."""
     options = environment.parsed_options
     file = Path(options.command_config) if options.command_config else None
     given = properties(environment.host or BOOTSTRAP, file)
     if options.plan:
         return plan_file.load(Path(options.plan)), given
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    return scenario.load(options.scenario).plan(int(options.seed), prefix=f"swarm-{stamp}-"), given
+    plan = scenario.load(options.scenario).plan(int(options.seed), prefix=run_names.prefix(stamp))
+    return plan, given
 
 
 def workers_of(environment: Environment) -> int:

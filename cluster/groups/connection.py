@@ -29,6 +29,8 @@ SPOKEN: Final[dict[str, tuple[int, ...]]] = {
     "offset_commit": (8,),
     "offset_delete": (0,),
     "delete_groups": (2,),
+    "delete_topics": (6,),
+    "consumer_group_heartbeat": (1,),
     "list_offsets": (7, 6),
     "leave_group": (5, 4),
     "describe_configs": (4,),

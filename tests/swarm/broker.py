@@ -8,11 +8,16 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+
 from actors.protocol import codec
 from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, GROUP_APIS
 from actors.protocol.headers import parse_header
 from actors.protocol.wire import legacy_string
+from cluster.wire import from_plain, message_class
 
+BATCHED = 4
+"""The first version of FindCoordinator that asks for several groups."""
 Answer = Callable[[Any], Any]
 """From a neutral request, or kio's of an API that is no group's, to such an answer; None: hang up."""
 
@@ -21,6 +26,8 @@ class ScriptedBroker:
     """Use as a context manager; it is every group's coordinator."""
 
     def __init__(self, answer: Answer, offers: Sequence[tuple[int, int, int]] = ()) -> None:
+        self.coordinator_errors: list[int] = []
+        """Of FindCoordinator, each once, before it is answered well."""
         self.requests: list[Any] = []
         """Neutral group requests and kio's of other APIs, as they came; "FindCoordinator" for such a one."""
         self._answer = answer
@@ -63,9 +70,7 @@ class ScriptedBroker:
             return _sized(struct.pack(">ihi", header.correlation_id, 0, len(self._offers)) + rows)
         if header.api_key == FIND_COORDINATOR:
             self.requests.append("FindCoordinator")
-            host, port = self._server.server_address[:2]
-            body = struct.pack(">iihhi", header.correlation_id, 0, 0, -1, 1)
-            return _sized(body + legacy_string(str(host)) + struct.pack(">i", port))
+            return self._found(header, frame, at)
         is_groups = header.api_key in GROUP_APIS
         request = (codec.decode if is_groups else codec.decode_entity)(header, frame, at)
         self.requests.append(request)
@@ -75,6 +80,20 @@ class ScriptedBroker:
         if not is_groups:
             return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
         return codec.encode(header.api_key, header.api_version, header.correlation_id, answer)
+
+    def _found(self, header: Any, frame: bytes, at: int) -> bytes:
+        """It is the coordinator itself."""
+        host, port = self._server.server_address[:2]
+        error_code = self.coordinator_errors.pop(0) if self.coordinator_errors else 0
+        if header.api_version < BATCHED:
+            body = struct.pack(">iihhi", header.correlation_id, 0, error_code, -1, 1)
+            return _sized(body + legacy_string(str(host)) + struct.pack(">i", port))
+        keys = codec.decode_entity(header, frame, at).coordinator_keys
+        found = {"node_id": 1, "host": str(host), "port": port, "error_code": ErrorCode(error_code)}
+        rows = [{"key": key, "error_message": None, **found} for key in keys]
+        answer = message_class("find_coordinator", header.api_version, "response")
+        entity = from_plain(answer, {"throttle_time": 0, "coordinators": rows})
+        return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, entity)
 
 
 def _sized(answer: bytes) -> bytes:

@@ -1,12 +1,20 @@
-"""How a run begins and ends: topics that are made late, and what locust's table shows."""
+"""How a run begins and ends: topics and coordinators that come late, names, and what is left behind."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import gevent
+
+from bench import run_names
+from bench.swarm import scenario
+from bench.swarm.clean_up import clean_up
+from bench.swarm.coordinators import Bootstrap
 from bench.swarm.driver import LOG_FILE, run_swarm
 from bench.swarm.plan import CLASSIC_RANGE, START, Action, MemberPlan, Plan, TopicPlan
+from bench.swarm.warm_up import warm_up
+from cluster.groups.properties import properties
 from storage.history.call_files import read_history
 from tests.swarm.whole_broker import Whole
 
@@ -30,3 +38,61 @@ def test_a_swarm_begins_when_its_topics_are_there_however_late_that_is(tmp_path:
     assert "OffsetCommit" in table
     assert "members" not in table
     assert "in a second" not in table
+
+
+def test_runs_that_begin_in_the_same_second_share_no_names() -> None:
+    """Two swarms of one second read and committed in the same groups: 42 false alarms of the judge."""
+    stamps = [run_names.stamp() for _ in range(5)]
+    assert len(set(stamps)) == 5
+    plans = [scenario.load("steady").plan(7, prefix=run_names.prefix(stamp)) for stamp in stamps]
+    groups = [{member.group_id for member in plan.members} for plan in plans]
+    topics = [{topic.name for topic in plan.topics} for plan in plans]
+    assert len(set().union(*groups)) == sum(map(len, groups))
+    assert len(set().union(*topics)) == sum(map(len, topics))
+
+
+def test_a_plan_begins_when_topics_are_led_and_coordinators_answer(tmp_path: Path) -> None:
+    """Kafka makes `__consumer_offsets` at the first look-up: that counted as seconds without coordinator."""
+    whole = Whole()
+    whole.looks_without_leaders, whole.loading = 3, [14, 16]
+    with whole.serving() as broker:
+        broker.coordinator_errors += [15, 15]
+        directory = run_swarm(PLAN, broker.bootstrap, tmp_path / "run")
+    record = json.loads((directory / "run.json").read_text())
+    assert (record["is_finished"], record["words"]) == (True, [])
+    history = read_history(directory)
+    assert whole.looks_without_leaders < 0
+    assert {call.error_code for call in history.calls} == {0}
+
+
+def test_a_coordinator_that_never_answers_is_told_and_the_plan_begins_all_the_same() -> None:
+    whole = Whole()
+    whole.loading = [14] * 1_000
+    with whole.serving() as broker:
+        given = properties(broker.bootstrap, None)
+        bootstrap = Bootstrap(given, "test")
+        word = warm_up(bootstrap, given, PLAN, limit_s=0.3)
+        bootstrap.close()
+        gevent.sleep(0)
+    assert word == (
+        "1 of 1 groups had no coordinator within 0.3 s before the run began, as orders: "
+        "COORDINATOR_LOAD_IN_PROGRESS."
+    )
+
+
+def test_a_run_leaves_neither_groups_nor_topics_behind_though_a_member_is_still_there(
+    tmp_path: Path,
+) -> None:
+    whole = Whole()
+    whole.members_left_over = {"orders": "crashed"}
+    with whole.serving() as broker:
+        run_swarm(PLAN, broker.bootstrap, tmp_path / "run", cleans_up=True)
+    assert (whole.deleted_groups, whole.deleted_topics) == (["orders"], ["clicks"])
+
+
+def test_what_cannot_be_cleaned_up_is_told_in_a_line() -> None:
+    whole = Whole()
+    with whole.serving() as broker:
+        given = properties(broker.bootstrap, None)
+    word = clean_up(PLAN, given)
+    assert word.startswith("Its groups and topics are left over: no Kafka answers at 127.0.0.1:")

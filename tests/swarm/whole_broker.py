@@ -15,6 +15,7 @@ from actors.protocol.api_keys import (
     CREATE_TOPICS,
     DELETE_GROUPS,
     DELETE_TOPICS,
+    DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     HEARTBEAT,
     JOIN_GROUP,
@@ -25,6 +26,12 @@ from actors.protocol.api_keys import (
     SYNC_GROUP,
 )
 from actors.protocol.messages import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedClassicGroup,
+    DescribedClassicMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
     FetchedGroup,
     HeartbeatRequest,
     HeartbeatResponse,
@@ -55,6 +62,7 @@ OFFERS: Final = (
     (CREATE_TOPICS, 2, 7),
     (DELETE_TOPICS, 1, 6),
     (DELETE_GROUPS, 0, 2),
+    (DESCRIBE_GROUPS, 0, 5),
     (CONSUMER_GROUP_HEARTBEAT, 0, 1),
 )
 
@@ -64,6 +72,13 @@ class Whole:
 
     def __init__(self, *, creates_in_s: float = 0.0) -> None:
         self.creates_in_s = creates_in_s
+        self.looks_without_leaders = 0
+        """So many times Metadata tells of no leader."""
+        self.loading: list[int] = []
+        """Errors of OffsetFetch, each once, before it is answered well."""
+        self.members_left_over: dict[str, str] = {}
+        """By group: the member that is still in it when the group is to be deleted."""
+        self.deleted_groups: list[str] = []
         self.topics: dict[str, int] = {}
         self.ids: dict[str, Any] = {}
         self.offsets: dict[tuple[str, str, int], int] = {}
@@ -94,12 +109,27 @@ class Whole:
                 return HeartbeatResponse(ErrorCode.none)
             case LeaveGroupRequest():
                 left = [LeftMember(m.member_id, m.group_instance_id, ErrorCode.none) for m in request.members]
+                self.members_left_over.pop(request.group_id, None)
                 return LeaveGroupResponse(ErrorCode.none, tuple(left))
             case OffsetFetchRequest():
                 return OffsetFetchResponse(tuple(map(self._fetched, request.groups)))
             case OffsetCommitRequest():
                 return self._committed(request)
+            case DescribeGroupsRequest():
+                return DescribeGroupsResponse(tuple(map(self._described, request.groups)))
+            case DeleteGroupsRequest():
+                return DeleteGroupsResponse(tuple(map(self._deleted, request.groups_names)))
         return self._of_topics(type(request).__name__, request)
+
+    def _described(self, group_id: str) -> DescribedClassicGroup:
+        member = DescribedClassicMember(self.members_left_over[group_id], None, "", "", b"", b"")
+        return DescribedClassicGroup(ErrorCode.none, group_id, "Stable", "consumer", "range", (member,))
+
+    def _deleted(self, group_id: str) -> tuple[str, ErrorCode]:
+        if group_id in self.members_left_over:
+            return group_id, ErrorCode.non_empty_group
+        self.deleted_groups.append(group_id)
+        return group_id, ErrorCode.none
 
     def _fetched(self, group: Any) -> FetchedGroup:
         def row(topic: str, number: int) -> tuple[int, int, int, str, ErrorCode]:
@@ -107,7 +137,8 @@ class Whole:
             return number, offset, -1, "", ErrorCode.none
 
         topics = ((topic, tuple(row(topic, n) for n in numbers)) for topic, numbers in group.topics or ())
-        return FetchedGroup(group.group_id, tuple(topics))
+        error = ErrorCode(self.loading.pop(0)) if self.loading else ErrorCode.none
+        return FetchedGroup(group.group_id, tuple(topics), error)
 
     def _committed(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
         answers = []
@@ -124,9 +155,18 @@ class Whole:
                 self.topics[topic.name] = topic.num_partitions
                 self.ids[topic.name] = uuid4()
             return self._created([topic.name for topic in request.topics])
+        if kind == "DeleteTopicsRequest":
+            return self._deleted_topics([topic.name for topic in request.topics])
         if kind == "MetadataRequest":
             return self._metadata([topic.name for topic in request.topics or ()])
         raise AssertionError(request)
+
+    def _deleted_topics(self, names: list[str]) -> Any:
+        self.deleted_topics += names
+        row = {"error_code": ErrorCode.none, "error_message": None}
+        rows = [{"name": name, "topic_id": self.ids[name], **row} for name in names]
+        answer = message_class("delete_topics", 6, "response")
+        return from_plain(answer, {"throttle_time": 0, "responses": rows})
 
     def _created(self, names: list[str]) -> Any:
         rows = [
@@ -147,13 +187,15 @@ class Whole:
 
     def _metadata(self, names: list[str]) -> Any:
         host, port = self._bootstrap.split(":")
+        leader_id = -1 if self.looks_without_leaders > 0 else 0
+        self.looks_without_leaders -= 1
         topics = [
             {
                 "error_code": ErrorCode.none,
                 "name": name,
                 "topic_id": self.ids[name],
                 "is_internal": False,
-                "partitions": [_partition(number) for number in range(self.topics[name])],
+                "partitions": [_partition(number, leader_id) for number in range(self.topics[name])],
             }
             for name in names
             if name in self.topics
@@ -163,11 +205,11 @@ class Whole:
         return from_plain(message_class("metadata", 12, "response"), {**fields, "topics": topics})
 
 
-def _partition(number: int) -> dict[str, Any]:
+def _partition(number: int, leader_id: int) -> dict[str, Any]:
     return {
         "error_code": ErrorCode.none,
         "partition_index": number,
-        "leader_id": 0,
+        "leader_id": leader_id,
         "leader_epoch": 0,
         "replica_nodes": [0],
         "isr_nodes": [0],

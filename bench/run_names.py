@@ -1,0 +1,23 @@
+"""Names of runs: when one began, and what tells it from another that began in the same second."""
+
+from __future__ import annotations
+
+import time
+from random import SystemRandom
+from typing import Final
+
+LETTERS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's: none looks like another."""
+LENGTH: Final = 4
+
+
+def stamp() -> str:
+    """As "20261122-101500-k3f9", of the time in UTC: short, sorts by time, and no two are alike."""
+    token = "".join(SystemRandom().choices(LETTERS, k=LENGTH))
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{token}"
+
+
+def prefix(of_run: str) -> str:
+    """What all names of a swarm's groups, members and topics begin with, by its `stamp`: a Kafka remembers
+    the groups of earlier runs."""
+    return f"swarm-{of_run}-"
