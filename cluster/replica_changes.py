@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Final
 
 from actors import runtime
@@ -20,7 +21,7 @@ from cluster.actor_plan import replica_plan
 from cluster.placement import Place
 from cluster.repair import Status, is_settled, leader_of, note_of
 from cluster.tier import gather_status
-from cluster.tier_file import TierError, TierFile
+from cluster.tier_file import DATA_DIR_DEFAULT, TierError, TierFile, hint
 
 ANSWER_WAIT_S: Final = 15.0
 """Longer than any election: a controller that has no leader for so long has lost its majority."""
@@ -38,8 +39,10 @@ Placements = dict[str, GroupPlacementValue]
 class ReplicaChanges:
     """`tier` runs, and this process is attached to its Ray. Every method raises TierError, in words."""
 
-    def __init__(self, tier: TierFile) -> None:
+    def __init__(self, tier: TierFile, data_dir: Path = DATA_DIR_DEFAULT) -> None:
+        """`data_dir` is the one that hints name."""
         self._tier = tier
+        self._hint = hint("status", data_dir)
         self._namespace = tier.namespace
 
     def placements(self) -> Placements:
@@ -94,7 +97,7 @@ class ReplicaChanges:
         statuses = self._statuses(group, placements[group])
         leader = leader_of(statuses.values())
         if leader is None:
-            raise TierError(f"{group} has no leader now: try again; `groupd status` shows more")
+            raise TierError(f"{group} has no leader now: try again; {self._hint} shows more")
         members = [member["id"] for member in leader["members"] if member["votes"]]
         voting = [number for number, status in statuses.items() if status.get("member_id") in members]
         keep = [leader["replica"], *(number for number in voting if number != leader["replica"])]
@@ -171,7 +174,7 @@ class ReplicaChanges:
                 except (ActorCallError, TimeoutError) as error:
                     why = error
             if time.monotonic() > deadline:
-                raise TierError(f"the controller does not answer ({why}); `groupd status` shows more")
+                raise TierError(f"the controller does not answer ({why}); {self._hint} shows more")
             time.sleep(LOOK_INTERVAL_S)
 
 

@@ -152,7 +152,7 @@ def _all_counts(data_dir: Path, count: int) -> dict[str, int]:
 
 def _changes(data_dir: Path, group: str) -> tuple[ReplicaChanges, str]:
     tier, running = tier_file.require_running(data_dir)
-    changes = ReplicaChanges(tier)
+    changes = ReplicaChanges(tier, data_dir)
     name = changes.group_named(group)
     lifecycle.attach_to(data_dir, tier, running)
     return changes, name
