@@ -13,7 +13,8 @@ import typer
 
 from bench import run_names
 from bench.interrupts import terminable
-from cluster.cli.common import EXIT_FAILED, JsonOption, console, examples, fail, print_json, unwrap_help
+from bench.swarm.reports import EXIT_NOT_RUN, leave_with
+from cluster.cli.common import JsonOption, console, examples, fail, print_json, unwrap_help
 from cluster.cli.kafka import print_table
 from cluster.tier_file import TierError
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from bench.chaos.scenario import Scenario
     from bench.chaos.state import State
 
-EXIT_VIOLATIONS: Final = EXIT_FAILED
-EXIT_NOT_RUN: Final = 2
-EXIT_INTERRUPTED: Final = 130
 DIRECTORY: Final = Path("groupd-chaos")
 SEEDS: Final = 1_000_000
 
@@ -64,11 +62,11 @@ def run(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Attack a tier while a swarm works on it. Exit code 0: all was well; 1: the judge found violations, or
-    the tier did not come back; 2: it could not run.
+    """Attack a tier while a swarm works on it. Exit code 0: every promise was kept; 1: one was broken, or
+    the tier did not come back; 2: one was not shown, or it could not run.
 
     Without options: five minutes of every kind of fault on a throw-away tier. Ctrl-C ends a run early: what
-    was seen until then is reported, and --resume goes on.
+    was seen until then is judged by the same rules, and --resume goes on.
     """
     from bench.chaos import state as states
     from bench.chaos.swarm_process import CouldNotRun
@@ -169,12 +167,9 @@ def _end(directory: Path, *, as_json: bool, is_interrupted: bool = False) -> Non
         typer.echo((directory / "report.json").read_text(encoding="utf-8"))
     else:
         outcome.tell(console)
-    if not outcome.is_fine:
-        raise typer.Exit(EXIT_VIOLATIONS)
     if is_interrupted:
-        fail(f"interrupted; it goes on with: groupd chaos run --resume {directory}", EXIT_INTERRUPTED)
-    if outcome.could_not_run:
-        raise typer.Exit(EXIT_NOT_RUN)
+        typer.echo(f"interrupted; it goes on with: groupd chaos run --resume {directory}", err=True)
+    leave_with(outcome.status)
 
 
 @contextmanager

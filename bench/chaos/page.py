@@ -64,16 +64,12 @@ def course(part: str, figures: Figures) -> list[str]:
 def page(outcome: Outcome, parts: Sequence[PartReport]) -> str:
     """Of the whole run."""
     state = outcome.state
-    broken = sum(outcome.verdict.by_rule.values())
-    verdict = "No promise was broken" if outcome.is_fine else f"{broken:,} promises broken"
-    if not broken and state.unmended:
-        verdict = "The tier did not come back"
     headline = Headline(
         title=f"Chaos: {state.scenario.name}",
         about=f"{state.scenario.about} groupd {state.version} · {outcome.done}",
-        verdict=verdict if parts else "Nothing was seen",
-        is_fine=outcome.is_fine and bool(parts),
+        verdict=outcome.status,
         because=outcome.summary,
+        promises=outcome.verdict.promises,
         words=(*state.words, *state.unmended),
     )
     return pages.page(headline, _sections(outcome, parts))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,9 +14,11 @@ from bench.chaos.state import State, read
 from bench.swarm.figures import Figures
 from bench.swarm.report import PAGE, RESULTS, Addition, NothingToReport
 from bench.swarm.report import report as swarm_report
+from bench.swarm.reports import STYLES, show
 from cluster.cli.common import columns
 from storage.history.calls import History
-from storage.history.judge.verdict import TOLD_MAX, Verdict
+from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
+from storage.history.judge.verdict import Verdict, combined
 
 COURSES_MAX: Final = 4
 """Parts whose course is drawn; the pages of all of them have more."""
@@ -50,14 +51,12 @@ class Outcome(NamedTuple):
     """That could be judged."""
 
     @property
-    def is_fine(self) -> bool:
-        """No promise was broken, and the tier came back after every fault."""
-        return self.verdict.is_fine and not self.state.unmended
-
-    @property
-    def could_not_run(self) -> bool:
-        """Something else came between, or nothing was seen."""
-        return bool(self.state.words) or not self.parts
+    def status(self) -> str:
+        """The verdict's; a tier that did not come back after a fault broke what it promises, and a run that
+        something else came between has not shown it."""
+        if self.state.unmended:
+            return BROKEN
+        return NOT_SHOWN if self.verdict.status == KEPT and self.state.words else self.verdict.status
 
     @property
     def summary(self) -> str:
@@ -65,7 +64,8 @@ class Outcome(NamedTuple):
         if not self.parts:
             return "nothing was seen that could be judged"
         killed = f"{self.state.killed:,} processes killed, " if self.state.killed else ""
-        return f"{killed}{self.verdict.summary}"
+        unmended = "the tier did not come back; " if self.state.unmended else ""
+        return f"{killed}{unmended}{self.verdict.summary}"
 
     @property
     def faults(self) -> int:
@@ -96,12 +96,12 @@ class Outcome(NamedTuple):
             console.print(
                 f"The tier did not come back: {words}", style="bold red", soft_wrap=True, markup=False
             )
-        for violation in self.verdict.violations[:5]:
+        for violation in self.verdict.violations[:TOLD_HERE_MAX]:
             console.print(
                 f"{violation.rule}, {violation.group_id}: {violation.text}", soft_wrap=True, markup=False
             )
-        style = "bold green" if self.is_fine and self.parts else "bold red"
-        console.print(self.summary, style=style, soft_wrap=True, markup=False)
+        show(self.verdict)
+        console.print(self.summary, style=STYLES[self.status], soft_wrap=True, markup=False)
         console.print(f"Report: {self.page}", soft_wrap=True, markup=False)
 
 
@@ -118,7 +118,7 @@ def report(directory: Path, console: Console | None = None) -> Outcome:
             words.append(f"part {number} cannot be judged: {error}")
     state = state.model_copy(update={"words": words})
     rows = table.rows(part.found for part in parts)
-    outcome = Outcome(state, total([part.verdict for part in parts]), rows, directory / PAGE, len(parts))
+    outcome = Outcome(state, combined([part.verdict for part in parts]), rows, directory / PAGE, len(parts))
     outcome.page.write_text(page.page(outcome, parts), encoding="utf-8")
     (directory / RESULTS).write_text(json.dumps(_plain(outcome), indent=2) + "\n", encoding="utf-8")
     return outcome
@@ -137,21 +137,11 @@ def _part(directory: Path, console: Console | None, *, with_course: bool) -> Par
     return PartReport(directory.name, where, judged.verdict, found[0], course)
 
 
-def total(verdicts: list[Verdict]) -> Verdict:
-    """Of all parts."""
-    by_rule: Counter[str] = Counter()
-    judged: Counter[str] = Counter()
-    for verdict in verdicts:
-        by_rule.update(verdict.by_rule)
-        judged.update(verdict.judged)
-    violations = [violation for verdict in verdicts for violation in verdict.violations]
-    return Verdict(tuple(violations[:TOLD_MAX]), dict(by_rule), dict(judged))
-
-
 def _plain(outcome: Outcome) -> dict[str, Any]:
     return {
         "summary": outcome.summary,
-        "is_fine": outcome.is_fine,
+        "status": outcome.status,
+        "is_fine": outcome.status == KEPT,
         "run": outcome.state.model_dump(mode="json"),
         "verdict": outcome.verdict.plain(),
         "availability": [row.plain() for row in outcome.rows],

@@ -15,7 +15,7 @@ from bench.interrupts import terminable
 from bench.swarm import reports
 from bench.swarm import scenario as scenarios
 from bench.swarm.plan import PROTOCOLS
-from bench.swarm.reports import EXIT_INTERRUPTED, EXIT_NOT_RUN, mendable
+from bench.swarm.reports import EXIT_NOT_RUN, mendable
 from bench.swarm.scenario import BadScenario, Scenario
 from bench.swarm.target import BOOTSTRAP_DEFAULT, Target, Where, target
 from cluster.cli.common import JsonOption, console, examples, fail, print_json, unwrap_help
@@ -98,10 +98,11 @@ def run(
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a swarm and judge it. Exit code 0: all was well; 1: there are violations; 2: it could not run.
+    """Run a swarm and judge it. Exit code 0: every promise was kept; 1: one was broken; 2: one was not shown,
+    or the swarm could not run.
 
     Members join, heartbeat, commit and leave as Kafka's own clients do, and consume nothing. Ctrl-C ends a
-    run early: what was done until then is reported.
+    run early: what was done until then is judged by the same rules.
     """
     seed = SystemRandom().randrange(SEEDS) if seed is None else seed
     stamp = run_names.stamp()
@@ -193,7 +194,7 @@ def _run(
     except Unreachable as error:
         fail(str(error), EXIT_NOT_RUN)
     except KeyboardInterrupt:
-        fail("interrupted before the swarm began", EXIT_INTERRUPTED)
+        fail("interrupted before the swarm began", EXIT_NOT_RUN)
 
 
 def _look(looking: Iterable[Callable[[Second], None]], second: Second) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final, NamedTuple
 
+from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN, Promise
+
 _CSS: Final = """
 :root { color-scheme: light dark; --ink: #1d2329; --paper: #fff; --dim: #66707a; --line: #d9dee3;
   --tile: #f4f6f8; --fine: #1a7f4b; --bad: #c0273c; --odd: #9a6700; }
@@ -23,6 +25,7 @@ h1 { font-size: 1.25rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2rem 0 .5
   overflow-wrap: anywhere; }
 .verdict b { display: block; font-size: 1.3rem; color: var(--fine); }
 .verdict.bad { border-color: var(--bad); } .verdict.bad b { color: var(--bad); }
+.verdict.odd { border-color: var(--odd); } .verdict.odd b { color: var(--odd); }
 .word { border-left: 5px solid var(--odd); padding: 2px 14px; margin: 6px 0; overflow-wrap: anywhere; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(148px, 1fr)); gap: 8px; }
 .tile { background: var(--tile); padding: 8px 12px; border-radius: 4px; }
@@ -40,6 +43,10 @@ td.text { white-space: normal; overflow-wrap: anywhere; min-width: 15rem; }
 td:first-child { position: sticky; left: 0; background: var(--paper); }
 @media (max-width: 500px) { body { padding: 10px; } th, td { padding: 3px 7px; } }
 """
+
+
+_KINDS: Final = {KEPT: "fine", BROKEN: "bad", NOT_SHOWN: "odd"}
+"""Classes of the headline, by status."""
 
 
 class Section(NamedTuple):
@@ -62,9 +69,10 @@ class Headline(NamedTuple):
     title: str
     about: str
     verdict: str = ""
-    """In a few words; empty: this page has none."""
-    is_fine: bool = True
+    """Kept, broken or not shown; empty: this page has none."""
     because: str = ""
+    promises: Sequence[Promise] = ()
+    """A row each."""
     words: Sequence[str] = ()
     """Warnings."""
 
@@ -84,11 +92,19 @@ def page(headline: Headline, sections: Iterable[Section]) -> str:
 def _head(headline: Headline) -> str:
     parts = [f'<h1>{escape(headline.title)}</h1>\n<div class="dim">{escape(headline.about)}</div>']
     if headline.verdict:
-        kind = "verdict" if headline.is_fine else "verdict bad"
+        kind = _KINDS[headline.verdict]
         because = escape(headline.because)
-        parts.append(f'<div class="{kind}"><b>{escape(headline.verdict)}</b>{because}</div>')
+        parts.append(f'<div class="verdict {kind}"><b>{_told(headline.verdict)}</b>{because}</div>')
+    if headline.promises:
+        rows = [(each.name, _told(each.status), each.says, each.because) for each in headline.promises]
+        parts.append(table(("promise", "status", "what it says", "because"), rows, text=(1, 2, 3)))
     parts += [f'<div class="word">{escape(word)}</div>' for word in headline.words]
     return "\n".join(parts)
+
+
+def _told(status: str) -> str:
+    """As a sentence begins."""
+    return escape(status[:1].upper() + status[1:])
 
 
 def tiles(found: Iterable[Tile]) -> str:

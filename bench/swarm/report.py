@@ -59,7 +59,6 @@ class Outcome(NamedTuple):
 
     verdict: Verdict
     """As text it is one line."""
-    is_fine: bool
     page: Path
     lines: tuple[str, ...]
     """For the terminal, above the verdict."""
@@ -94,7 +93,7 @@ def report(
         text = _page(run, figures, verdict, words, about, added)
         (directory / PAGE).write_text(text, encoding="utf-8")
     lines = (*words, *sections.lines(figures), *added.lines)
-    return Outcome(verdict, verdict.is_fine, directory / PAGE, lines, figures)
+    return Outcome(verdict, directory / PAGE, lines, figures)
 
 
 def read_run(directory: Path) -> dict[str, Any]:
@@ -158,6 +157,7 @@ def _as_json(
         "run": dict(run),
         "machine": about["machine"],
         "words": list(words),
+        "status": verdict.status,
         "is_fine": verdict.is_fine,
         "verdict": verdict.plain(),
         "figures": plain(figures),
@@ -183,13 +183,12 @@ def _page(
         f"{totals.duration_s:,.0f} s",
         server,
     )
-    broken = f"{sum(verdict.by_rule.values()):,} promises broken"
     headline = Headline(
         title=f"Swarm: {run.get('scenario') or 'unknown scenario'}",
         about=" · ".join(filter(None, (*about_run, run.get("began_at")))),
-        verdict="No promise was broken" if verdict.is_fine else broken,
-        is_fine=verdict.is_fine,
-        because=verdict.summary,
+        verdict=verdict.status,
+        because=verdict.because,
+        promises=verdict.promises,
         words=words,
     )
     own = list(sections.sections(figures, verdict, about))

@@ -12,10 +12,14 @@ import typer
 from bench.swarm.scenario import BadScenario
 from cluster.cli.common import JsonOption, console, examples, fail, print_json
 from cluster.tier_file import TierError
+from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
+from storage.history.judge.verdict import Verdict
 
-EXIT_VIOLATIONS: Final = 1
+EXIT_BROKEN: Final = 1
 EXIT_NOT_RUN: Final = 2
-EXIT_INTERRUPTED: Final = 130
+EXITS: Final = {KEPT: 0, BROKEN: EXIT_BROKEN, NOT_SHOWN: EXIT_NOT_RUN}
+"""Exit codes by the verdict's status."""
+STYLES: Final = {KEPT: "bold green", BROKEN: "bold red", NOT_SHOWN: "bold yellow"}
 
 
 def register(app: typer.Typer) -> None:
@@ -67,26 +71,38 @@ def compare(
 
 
 def tell(directory: Path, *, as_json: bool) -> None:
-    """Judge and report. Ends the command if anything was violated, or if there was nothing to judge."""
+    """Judge and report. Ends the command unless every promise was shown to be kept."""
     from bench.swarm import report as reporting
 
     try:
         with mendable(reporting.NothingToReport):
             outcome = reporting.report(directory, console=None if as_json else console)
     except KeyboardInterrupt:
-        fail(f"interrupted; the run is kept: groupd swarm report {directory}", EXIT_INTERRUPTED)
+        fail(f"interrupted; the run is kept: groupd swarm report {directory}", EXIT_NOT_RUN)
     if as_json:
         typer.echo((directory / reporting.RESULTS).read_text(encoding="utf-8"))
     else:
         for line in outcome.lines:
             console.print(line, soft_wrap=True, markup=False)
-        style = "bold green" if outcome.is_fine else "bold red"
-        console.print(str(outcome.verdict), style=style, soft_wrap=True, markup=False)
+        show(outcome.verdict)
         console.print(f"Report: {outcome.page}", soft_wrap=True, markup=False)
-    if not outcome.is_fine:
-        raise typer.Exit(EXIT_VIOLATIONS)
-    if not outcome.figures.totals.requests:
-        raise typer.Exit(EXIT_NOT_RUN)
+    leave_with(outcome.verdict.status)
+
+
+def show(verdict: Verdict) -> None:
+    """Each promise in a line, then all of them in one."""
+    for promise in verdict.promises:
+        line = f"{promise.name:<9}  {promise.status:<9}  {promise.because}"
+        console.print(line, style=STYLES[promise.status].removeprefix("bold "), soft_wrap=True, markup=False)
+    console.print(
+        f"{verdict.status}: {verdict.because}", style=STYLES[verdict.status], soft_wrap=True, markup=False
+    )
+
+
+def leave_with(status: str) -> None:
+    """Ends the command with the exit code of a verdict that is not kept."""
+    if status != KEPT:
+        raise typer.Exit(EXITS[status])
 
 
 @contextmanager

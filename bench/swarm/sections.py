@@ -193,7 +193,7 @@ def _judged(verdict: Verdict) -> str:
     judged = table(
         ("looked at", "how many"), [(what, number(count)) for what, count in verdict.judged.items()]
     )
-    if verdict.is_fine:
+    if not verdict.by_rule:
         return judged
     rules = table(
         ("broken promise", "times"), [(rule, number(count)) for rule, count in verdict.by_rule.items()]

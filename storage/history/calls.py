@@ -20,6 +20,9 @@ OPEN: Final = "open"
 """Still waited for when the history ended."""
 OUTCOMES: Final = frozenset({ANSWERED, CLOSED, TIMED_OUT, OPEN})
 
+OF_CLIENTS: Final = frozenset({"sleep"})
+"""Kinds of faults that are the clients' own: nothing was done to the server or to the way there."""
+
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 

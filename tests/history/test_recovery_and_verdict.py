@@ -9,9 +9,9 @@ import pytest
 
 from storage.history.call_files import CallWriter, UnreadableFile, read_file, read_history
 from storage.history.calls import ANSWERED, History
-from storage.history.judge.findings import Limits
+from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN, Limits
 from storage.history.judge.recovery import judge_recovery
-from storage.history.judge.verdict import judge
+from storage.history.judge.verdict import combined, judge
 from tests.history.telling import Telling
 
 QUIET_MS = 20_000
@@ -96,13 +96,57 @@ def test_verdict_says_what_it_judged_and_what_it_could_not() -> None:
     telling.commit(0, 2, 7)
     telling.read(3, 4, -1)
     verdict = judge(telling.history())
-    assert not verdict.is_fine
+    assert verdict.status == BROKEN
     assert verdict.summary == (
-        "1 violations (1 x commit lost): judged 1 commits, 1 reads, 2 requests; nothing to judge: "
-        "assignments, holds, epochs, fenced, recovered groups"
+        "broken: 1 violations (1 x commit lost); judged 1 commits, 1 reads, 2 requests"
     )
+    found = {promise.name: promise.status for promise in verdict.promises}
+    assert found == {
+        "commits": BROKEN,
+        "ownership": NOT_SHOWN,
+        "answers": KEPT,
+        "epochs": NOT_SHOWN,
+        "recovery": NOT_SHOWN,
+        "service": KEPT,
+    }
     assert "orders-0 shows -1" in verdict.violations[0].text
     assert verdict.plain()["by_rule"] == {"commit lost": 1}
+
+
+def test_nothing_observed_is_not_shown_and_never_kept() -> None:
+    """A history without a single answer had been "no violation"."""
+    verdict = judge(Telling().history())
+    assert (verdict.status, verdict.is_fine) == (NOT_SHOWN, False)
+    assert {promise.status for promise in verdict.promises} == {NOT_SHOWN}
+    assert "service, " in verdict.because
+
+
+def test_what_a_history_has_nothing_of_is_not_required() -> None:
+    """A tool that only commits and reads has no members whose ownership could be shown."""
+    telling = Telling()
+    telling.commit(0, 2, 7)
+    telling.read(3, 4, 7)
+    verdict = judge(telling.history())
+    assert verdict.status == KEPT
+    missing = {promise.name for promise in verdict.promises if promise.status == NOT_SHOWN}
+    assert missing == {"ownership", "epochs", "recovery"}
+
+
+def test_parts_of_a_run_are_judged_as_one() -> None:
+    """Broken if any part is; else kept if any part has shown it."""
+    good, bad, idle = Telling(), Telling(), Telling()
+    for telling, shown in ((good, 7), (bad, -1)):
+        telling.commit(0, 2, 7)
+        telling.read(3, 4, shown)
+    judged = {name: judge(each.history()) for name, each in (("good", good), ("bad", bad), ("idle", idle))}
+
+    def of_all(*names: str) -> str:
+        return combined([judged[name] for name in names]).status
+
+    assert of_all("good", "idle") == KEPT
+    assert of_all("good", "bad", "idle") == BROKEN
+    assert of_all("idle") == NOT_SHOWN
+    assert of_all() == NOT_SHOWN
 
 
 def _write(path: Path, history: History) -> None:

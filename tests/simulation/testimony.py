@@ -28,6 +28,7 @@ from storage.history.calls import (
     Partitions,
     history_of,
 )
+from storage.history.judge.findings import BROKEN
 from storage.history.judge.verdict import judge
 from tests.simulation.checkers import Violation
 from tests.simulation.machines import FLEETING_TOPIC, GROUP_SETTINGS
@@ -43,7 +44,7 @@ SESSION_MS = int(GROUP_SETTINGS.group_consumer_session_timeout_ms / 1.06)
 def check(asked: Iterable[Asked], now: float) -> None:
     """Let the judge read everything that clients asked until `now`. Raises Violation."""
     verdict = judge(_history(asked, now))
-    if not verdict.is_fine:
+    if verdict.status == BROKEN:
         raise Violation(f"judge: {verdict.violations[0].rule}: {verdict.violations[0].text}")
 
 

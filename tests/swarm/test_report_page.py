@@ -58,7 +58,7 @@ class Page(HTMLParser):
 
 
 def run_in(directory: Path, world: World | None = None, **changes: Any) -> Story:
-    story = Story(world or World(members=3, seconds=50))
+    story = Story(world or World(members=3))
     story.write(directory)
     run = {**RUN, "began_us": story.world.began_us, **changes}
     (directory / "run.json").write_text(json.dumps(run))
@@ -87,8 +87,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 def test_a_run_becomes_a_page_that_needs_nothing_else(whole: Outcome) -> None:
     text = whole.page.read_text()
     page = Page(text)
-    assert whole.is_fine, whole.verdict
-    assert "No promise was broken" in text
+    assert whole.verdict.is_fine, whole.verdict
+    assert "<b>Kept</b>" in text
+    assert "An acknowledged commit is never lost and never goes back." in text
     assert "groupd &lt;3 replicas&gt;" in text
     assert [load for load in page.loads if not load.startswith("#")] == []
     assert {load[1:] for load in page.loads} <= page.ids.keys()
@@ -169,7 +170,7 @@ def test_directory_without_rows_is_nothing_to_report(tmp_path: Path) -> None:
 def test_record_that_is_still_on_another_machine_is_asked_for(tmp_path: Path) -> None:
     """A judge without it would see offsets that nobody committed."""
     run_in(tmp_path, processes=2)
-    assert report(tmp_path).is_fine
+    assert report(tmp_path).verdict.is_fine
     (tmp_path / "worker-1.calls").unlink()
     with pytest.raises(NothingToReport, match=r"worker-1\.calls: not in .*; copy it"):
         report(tmp_path)
@@ -195,8 +196,12 @@ def test_broken_promise_leads_the_page_with_its_story(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(RUN))
     outcome = report(tmp_path)
     text = outcome.page.read_text()
-    assert not outcome.is_fine
-    assert str(outcome.verdict).startswith("1 violations (1 x commit invented)")
-    assert "1 promises broken" in text
+    assert outcome.verdict.status == "broken"
+    assert str(outcome.verdict).startswith("broken: 1 violations (1 x commit invented)")
+    assert "<b>Broken</b>" in text
     assert "OffsetFetch of &lt;reader&gt;" in text
-    assert read(tmp_path)["verdict"]["by_rule"] == {"commit invented": 1}
+    told = read(tmp_path)
+    assert (told["status"], told["is_fine"]) == ("broken", False)
+    assert told["verdict"]["by_rule"] == {"commit invented": 1}
+    broken = [each["name"] for each in told["verdict"]["promises"] if each["status"] == "broken"]
+    assert broken == ["commits"]

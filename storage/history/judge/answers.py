@@ -13,7 +13,13 @@ def judge_answers(history: History, limits: Limits) -> Findings:
     """Of every request."""
     silences = [fault for fault in history.faults if fault.silences]
     violations = [*_overdue(history, silences, limits), *_confused(history.calls)]
-    return Findings(violations, {"requests": len(history.calls)})
+    answered = sum(call.is_answered for call in history.calls)
+    return Findings(
+        violations,
+        {"requests": len(history.calls)},
+        seen=f"{len(history.calls):,} requests, of which {answered:,} were answered",
+        unseen="" if answered else "no request was answered",
+    )
 
 
 def _overdue(history: History, silences: list[Fault], limits: Limits) -> Iterator[Violation]:

@@ -48,8 +48,13 @@ def judge_commits(history: History) -> Findings:
         for violation in _Register(key, writes.get(key, []), history.is_whole).judge(of_key)
     ]
     acknowledged = sum(write.ended_us < ALWAYS for of_key in writes.values() for write in of_key)
+    count = sum(len(of_key) for of_key in reads.values())
     return Findings(
-        violations, {"commits": acknowledged, "reads": sum(len(of_key) for of_key in reads.values())}
+        violations,
+        {"commits": acknowledged, "reads": count},
+        seen=f"{acknowledged:,} acknowledged commits, {count:,} offsets read",
+        unseen="" if acknowledged and count else "no acknowledged commit was read back",
+        is_required=False,
     )
 
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from storage.history.calls import CONSUMER, Call, Fault, History
-from storage.history.judge.findings import FENCED, Findings, Limits, Violation, story
+from storage.history.judge.findings import FENCED, Findings, Limits, Violation, has_members, story
 
 _AS_A_MEMBER = frozenset({"Heartbeat", "SyncGroup", "OffsetCommit", "ConsumerGroupHeartbeat"})
 
@@ -37,7 +37,13 @@ def judge_epochs(history: History, limits: Limits) -> Findings:
         "epochs": sum(len(of_key) for of_key in looks.values()),
         "fenced": sum(_fences(call) for call in history.calls),
     }
-    return Findings(violations, judged)
+    return Findings(
+        violations,
+        judged,
+        seen=f"{judged['epochs']:,} generations and epochs told or confirmed, {judged['fenced']:,} fencings",
+        unseen="" if judged["epochs"] else "no member was told a generation or an epoch",
+        is_required=has_members(history.calls),
+    )
 
 
 class _Loading:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from storage.history.calls import Call
@@ -11,6 +12,9 @@ ERRORS_OF_MOVING: Final = frozenset({7, 14, 15, 16})
 answers so may have lost leadership with the request half done."""
 FENCED: Final = frozenset({25, 82, 110})
 """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH."""
+
+MEMBERSHIP: Final = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat"})
+"""What is asked by members of groups, and by those that want to be some."""
 
 
 class Violation(NamedTuple):
@@ -36,12 +40,44 @@ class Limits(NamedTuple):
     """After the last fault, join or leave: when every group has to be stable."""
 
 
+KEPT: Final = "kept"
+BROKEN: Final = "broken"
+NOT_SHOWN: Final = "not shown"
+"""What was not observed is not shown, which is not the same as kept."""
+
+
+class Promise(NamedTuple):
+    """One promise of a coordinator, and what became of it."""
+
+    name: str
+    """As "commits"."""
+    says: str
+    """The promise, as a sentence."""
+    status: str
+    """KEPT, BROKEN or NOT_SHOWN."""
+    because: str
+    """What was looked at, how it was broken, or why it was not shown."""
+    is_required: bool = True
+    """While it is not shown, the whole verdict is not kept."""
+
+
 class Findings(NamedTuple):
     """Of one rule."""
 
     violations: list[Violation]
     judged: dict[str, int]
-    """By what was looked at ("reads"): how many. Zero is nothing to judge, which is not the same as fine."""
+    """By what was looked at ("reads"): how many."""
+    seen: str = ""
+    """The same in words; for the reader of a promise that was kept."""
+    unseen: str = ""
+    """Why the promise is not shown by what was looked at; empty: it is."""
+    is_required: bool = True
+    """Whether the history has anything that the promise is about."""
+
+
+def has_members(calls: Iterable[Call]) -> bool:
+    """Whether anybody asked to be a member of a group."""
+    return any(call.api in MEMBERSHIP for call in calls)
 
 
 def when(time_us: int) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from storage.history.calls import CONSUMER, Call, History, Partitions
-from storage.history.judge.findings import FENCED, Findings, Limits, Violation, story, when
+from storage.history.judge.findings import FENCED, Findings, Limits, Violation, has_members, story, when
 
 Partition = tuple[str, int]
 
@@ -39,6 +39,9 @@ def judge_ownership(history: History, limits: Limits) -> Findings:
     return Findings(
         violations,
         {"assignments": len(told), "holds": sum(len(of_partition) for of_partition in holds.values())},
+        seen=f"{len(told):,} assignments",
+        unseen="" if told else "no member was told what it owns",
+        is_required=has_members(history.calls),
     )
 
 

@@ -11,13 +11,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from storage.history.calls import CONSUMER, NEVER, Call, Fault, History
-from storage.history.judge.findings import ERRORS_OF_MOVING, Findings, Limits, Violation, story, when
+from storage.history.calls import CONSUMER, NEVER, OF_CLIENTS, Call, Fault, History
+from storage.history.judge.findings import (
+    ERRORS_OF_MOVING,
+    MEMBERSHIP,
+    Findings,
+    Limits,
+    Violation,
+    story,
+    when,
+)
 from storage.history.judge.ownership import Partition, flat
 
 COMES_BACK: Final = -2
 """Epoch with which a static member goes."""
-_MEMBERSHIP = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat"})
 
 
 class Standing(NamedTuple):
@@ -35,14 +42,16 @@ class Standing(NamedTuple):
 def judge_recovery(history: History, limits: Limits) -> Findings:
     """Of every group that has members at the end and was quiet for long enough. How a history ended that is
     not whole is not known."""
+    is_required = any(fault.kind not in OF_CLIENTS for fault in history.faults)
     if not history.is_whole:
-        return Findings([], {"recovered groups": 0})
+        unseen = "how the history ended is not known: a part of it is missing"
+        return Findings([], {"recovered groups": 0}, unseen=unseen, is_required=is_required)
     faults_end_us = max((fault.ended_us for fault in history.faults), default=NEVER)
     topics = {row.topic: row.partitions for row in history.topics}
     grown_us = max((row.at_us for row in history.topics), default=NEVER)
     by_group: dict[str, list[Call]] = defaultdict(list)
     for call in history.calls:
-        if call.api in _MEMBERSHIP:
+        if call.api in MEMBERSHIP:
             by_group[call.group_id].append(call)
     gone = {row.client: row.at_us for row in history.gone}
     faults = sorted(history.faults, key=lambda fault: fault.began_us)
@@ -56,7 +65,14 @@ def judge_recovery(history: History, limits: Limits) -> Findings:
         judged += 1
         violations += _unstable(group_id, members, quiet_us)
         violations += _unowned(group_id, members, topics, quiet_us)
-    return Findings(violations, {"recovered groups": judged})
+    quiet = f"quiet for the last {limits.recovery_ms / 1000:g} s"
+    return Findings(
+        violations,
+        {"recovered groups": judged},
+        seen=f"{judged:,} of {len(by_group):,} groups, which were {quiet}",
+        unseen="" if judged else f"no group with members was {quiet}",
+        is_required=is_required,
+    )
 
 
 def _members(calls: Sequence[Call], gone: Mapping[str, int]) -> list[Standing]:

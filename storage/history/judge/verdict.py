@@ -1,21 +1,39 @@
-"""All rules over one history."""
+"""All rules over one history: what became of each promise, and of all of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from storage.history.calls import History
 from storage.history.judge.answers import judge_answers
 from storage.history.judge.commits import judge_commits
 from storage.history.judge.epochs import judge_epochs
-from storage.history.judge.findings import Findings, Limits, Violation
+from storage.history.judge.findings import (
+    BROKEN,
+    KEPT,
+    NOT_SHOWN,
+    Findings,
+    Limits,
+    Promise,
+    Violation,
+)
 from storage.history.judge.ownership import judge_ownership
 from storage.history.judge.recovery import judge_recovery
+from storage.history.judge.service import judge_service
 
 TOLD_MAX: Final = 100
 """Violations of which a verdict tells the story; all are counted."""
+SAYS: Final = {
+    "commits": "An acknowledged commit is never lost and never goes back.",
+    "ownership": "No partition belongs to two members of a group at once.",
+    "answers": "Every request is answered, or its connection closed, in time; no answer is another's.",
+    "epochs": "Generations and epochs never go back, and whoever was fenced stays fenced.",
+    "recovery": "After the last fault every group is stable within a bound, all its partitions owned.",
+    "service": "Every group is served at the run's end, and the planned share of its requests was answered.",
+}
+"""The promises, by name and in the order in which they are told."""
 
 
 class Verdict(NamedTuple):
@@ -27,24 +45,37 @@ class Verdict(NamedTuple):
     """All violations, by their name."""
     judged: dict[str, int]
     """By what was looked at: how many."""
+    promises: tuple[Promise, ...]
+    """One of each, in the order of SAYS."""
+
+    @property
+    def status(self) -> str:
+        """Broken if any promise is; else not shown if any is not that is required; else kept."""
+        if any(promise.status == BROKEN for promise in self.promises):
+            return BROKEN
+        return NOT_SHOWN if any(map(_is_missed, self.promises)) else KEPT
 
     @property
     def is_fine(self) -> bool:
-        """No promise was broken; whether any was tested, `judged` says."""
-        return not self.by_rule
+        """Every promise that is required was shown to be kept."""
+        return self.status == KEPT
 
     @property
     def summary(self) -> str:
         """One line."""
         judged = ", ".join(f"{count:,} {what}" for what, count in self.judged.items() if count)
-        nothing = [what for what, count in self.judged.items() if not count]
-        text = f"judged {judged or 'nothing'}"
-        if nothing:
-            text += f"; nothing to judge: {', '.join(nothing)}"
-        if self.is_fine:
-            return f"no violation: {text}"
-        broken = ", ".join(f"{count:,} x {rule}" for rule, count in sorted(self.by_rule.items()))
-        return f"{sum(self.by_rule.values()):,} violations ({broken}): {text}"
+        return f"{self.status}: {self.because}; judged {judged or 'nothing'}"
+
+    @property
+    def because(self) -> str:
+        """Which promises make the status what it is, in a line."""
+        if self.status == BROKEN:
+            counts = ", ".join(f"{count:,} x {rule}" for rule, count in sorted(self.by_rule.items()))
+            return f"{sum(self.by_rule.values()):,} violations ({counts})"
+        if self.status == NOT_SHOWN:
+            return "; ".join(f"{each.name}, {each.because}" for each in self.promises if _is_missed(each))
+        kept = [promise.name for promise in self.promises if promise.status == KEPT]
+        return f"{len(kept)} of {len(self.promises)} promises were shown ({', '.join(kept)}), none broken"
 
     def __str__(self) -> str:
         return self.summary
@@ -52,11 +83,17 @@ class Verdict(NamedTuple):
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         return {
+            "status": self.status,
             "summary": self.summary,
+            "promises": [promise._asdict() for promise in self.promises],
             "violations": [violation._asdict() for violation in self.violations],
             "by_rule": self.by_rule,
             "judged": self.judged,
         }
+
+
+def _is_missed(promise: Promise) -> bool:
+    return promise.status == NOT_SHOWN and promise.is_required
 
 
 def judge(
@@ -70,14 +107,54 @@ def judge(
         "answers": lambda: judge_answers(history, limits),
         "epochs": lambda: judge_epochs(history, limits),
         "recovery": lambda: judge_recovery(history, limits),
+        "service": lambda: judge_service(history, limits),
     }
-    findings = []
+    findings = {}
     for rule, find in rules.items():
         on_rule(rule)
-        findings.append(find())
-    violations = [violation for each in findings for violation in each.violations]
+        findings[rule] = find()
+    violations = [violation for each in findings.values() for violation in each.violations]
     return Verdict(
         tuple(violations[:TOLD_MAX]),
         dict(Counter(violation.rule for violation in violations)),
-        {what: count for each in findings for what, count in each.judged.items()},
+        {what: count for each in findings.values() for what, count in each.judged.items()},
+        tuple(_promise(name, findings[name]) for name in SAYS),
     )
+
+
+def _promise(name: str, found: Findings) -> Promise:
+    status, because = KEPT, found.seen
+    if found.violations:
+        counts = Counter(violation.rule for violation in found.violations)
+        status, because = BROKEN, ", ".join(f"{count:,} x {rule}" for rule, count in counts.most_common())
+    elif found.unseen:
+        status, because = NOT_SHOWN, found.unseen
+    return Promise(name, SAYS[name], status, because, found.is_required)
+
+
+def combined(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of several histories, as the parts of one run: a promise is broken if any of them broke it, else kept
+    if any has shown it."""
+    by_rule: Counter[str] = Counter()
+    judged: Counter[str] = Counter()
+    for verdict in verdicts:
+        by_rule.update(verdict.by_rule)
+        judged.update(verdict.judged)
+    violations = [violation for verdict in verdicts for violation in verdict.violations]
+    return Verdict(
+        tuple(violations[:TOLD_MAX]), dict(by_rule), dict(judged), tuple(_combined_promises(verdicts))
+    )
+
+
+def _combined_promises(verdicts: Sequence[Verdict]) -> Iterator[Promise]:
+    if not verdicts:
+        yield from (Promise(name, says, NOT_SHOWN, "nothing was seen") for name, says in SAYS.items())
+    for of_parts in zip(*(verdict.promises for verdict in verdicts), strict=True):
+        found = {promise.status for promise in of_parts}
+        status = next(each for each in (BROKEN, KEPT, NOT_SHOWN) if each in found)
+        decisive = [promise for promise in of_parts if promise.status == status]
+        because = decisive[0].because
+        if len(of_parts) > 1:
+            because = f"in {len(decisive)} of {len(of_parts)} parts; the first: {because}"
+        is_required = any(promise.is_required for promise in of_parts)
+        yield decisive[0]._replace(because=because, is_required=is_required)
