@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
 from bench import run_names
 from bench.interrupts import terminable
-from bench.swarm import reports
+from bench.swarm import flags, reports
 from bench.swarm import scenario as scenarios
-from bench.swarm.plan import PROTOCOLS
 from bench.swarm.reports import EXIT_NOT_RUN, mendable
 from bench.swarm.scenario import BadScenario, Scenario
-from bench.swarm.target import BOOTSTRAP_DEFAULT, Target, Where, target
+from bench.swarm.target import Target, Where, target
 from cluster.cli.common import JsonOption, console, examples, fail, print_json, unwrap_help
 from cluster.cli.kafka import CommandConfigOption, print_table
 from cluster.tier_file import TierError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = Path("groupd-swarm")
 SEEDS: Final = 1_000_000
-DAYS_MAX: Final = 7
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,21 +34,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog=examples("groupd swarm list", "groupd swarm run steady", "groupd swarm run mixed --web"),
 )
-ScenarioArgument = Annotated[
-    str, typer.Argument(help="A name of `groupd swarm list`, or a .toml file.", metavar="SCENARIO")
-]
-
-TierOption = Annotated[
-    int | None,
-    typer.Option(help="Start a throw-away tier of so many nodes, and record its CPU and memory.", min=1),
-]
-
-BootstrapOption = Annotated[
-    str | None, typer.Option(help=f"host:port of any Kafka (default {BOOTSTRAP_DEFAULT}).")
-]
-CleanupOption = Annotated[
-    bool, typer.Option("--cleanup/--no-cleanup", help="Delete the run's groups and topics at its end.")
-]
 
 
 @app.command(
@@ -63,39 +46,27 @@ CleanupOption = Annotated[
     )
 )
 def run(
-    scenario: ScenarioArgument = "steady",
-    bootstrap: BootstrapOption = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Of a running tier, whose CPU and memory are recorded, too.")
-    ] = None,
-    tier: TierOption = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed is the same plan.", min=0)] = None,
-    minutes: Annotated[
-        float | None, typer.Option(help="Instead of the scenario's duration.", min=0.1, max=DAYS_MAX * 1_440)
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="The same in seconds.", min=5, max=DAYS_MAX * 86_400)
-    ] = None,
-    members: Annotated[int | None, typer.Option(help="In all: scales the scenario.", min=1)] = None,
-    groups: Annotated[int | None, typer.Option(help="In all: scales the scenario.", min=1)] = None,
-    protocol: Annotated[
-        str | None, typer.Option(help=f"Of all members: {', '.join(PROTOCOLS)}.", show_default=False)
-    ] = None,
-    processes: Annotated[int, typer.Option(help="That the members live in.", min=1)] = 1,
-    members_per_connection: Annotated[
-        int | None, typer.Option(help="Members of a process that share a connection.", min=1)
-    ] = None,
-    web: Annotated[bool, typer.Option("--web", help="Serve locust's page, too.")] = False,
-    web_port: Annotated[int, typer.Option(help="Of locust's page.", min=1, max=65_535)] = 8089,
-    out: Annotated[
-        Path | None, typer.Option(help="A new directory (default groupd-swarm/SCENARIO-TIME).")
-    ] = None,
-    software: Annotated[str, typer.Option(help="What the server is, for the report.")] = "",
-    cleanup: CleanupOption = True,
+    scenario: flags.Scenario = "steady",
+    bootstrap: flags.Bootstrap = None,
+    data_dir: flags.DataDir = None,
+    tier: flags.Tier = None,
+    seed: flags.Seed = None,
+    minutes: flags.Minutes = None,
+    seconds: flags.Seconds = None,
+    members: flags.Members = None,
+    groups: flags.Groups = None,
+    commit_interval_ms: flags.CommitInterval = None,
+    protocol: flags.Protocol = None,
+    processes: flags.Processes = 1,
+    members_per_connection: flags.MembersPerConnection = None,
+    web: flags.Web = False,
+    web_port: flags.WebPort = 8089,
+    metrics_port: flags.MetricsPort = None,
+    out: flags.Out = None,
+    software: flags.Software = "",
+    cleanup: flags.Cleanup = True,
     command_config: CommandConfigOption = None,
-    judged: Annotated[
-        bool, typer.Option("--report/--no-report", help="Judge the run at its end, or leave that for later.")
-    ] = True,
+    judged: flags.Judged = True,
     as_json: JsonOption = False,
 ) -> None:
     """Run a swarm and judge it. Exit code 0: every promise was kept; 1: one was broken; 2: one was not shown,
@@ -112,14 +83,14 @@ def run(
             duration_s=_duration_s(minutes, seconds),
             protocol=protocol,
             members_per_connection=members_per_connection,
+            commit_interval_ms=commit_interval_ms,
         )
         plan = chosen.plan(seed, prefix=run_names.prefix(stamp))
         directory = _new_directory(out or DIRECTORY / f"{chosen.name}-{stamp}")
         with terminable(), target(Where(bootstrap, data_dir, tier), command_config) as aim:
             aim = aim._replace(software=software or aim.software)
-            directory = _run(
-                plan, aim, directory, processes, web_port if web else None, quiet=as_json, cleans_up=cleanup
-            )
+            how = _How(processes, web_port if web else None, metrics_port, as_json, cleanup)
+            directory = _run(plan, aim, directory, how)
     if judged:
         reports.tell(directory, as_json=as_json)
 
@@ -146,48 +117,42 @@ def list_(as_json: JsonOption = False) -> None:
 
 
 @app.command(epilog=examples("groupd swarm show steady", "groupd swarm show steady > mine.toml"))
-def show(scenario: ScenarioArgument) -> None:
+def show(scenario: flags.Scenario) -> None:
     """Print a scenario's file, to make another of it."""
     with mendable():
         typer.echo(scenarios.read(scenario), nl=False)
 
 
-def _run(
-    plan: Plan,
-    aim: Target,
-    directory: Path,
-    processes: int,
-    web_port: int | None,
-    *,
-    quiet: bool,
-    cleans_up: bool,
-) -> Path:
+class _How(NamedTuple):
+    """A run is carried out and shown."""
+
+    processes: int
+    web_port: int | None
+    metrics_port: int | None
+    quiet: bool
+    cleans_up: bool
+
+
+def _run(plan: Plan, aim: Target, directory: Path, how: _How) -> Path:
     """Raises typer.Exit with one line if it could not run."""
     from bench.swarm.driver import NoConsumerProtocol, Unreachable, run_swarm
-    from bench.swarm.screen import Head, Screen
-    from bench.swarm.watch import Watch
 
     kafka = aim.kafka
-    head = Head(plan.scenario, kafka.bootstrap, plan.seed, plan.duration_s, len(plan.members))
-    if web_port is not None and not quiet:
-        console.print(f"locust's page: http://127.0.0.1:{web_port}")
+    if how.web_port is not None and not how.quiet:
+        console.print(f"locust's page: http://127.0.0.1:{how.web_port}")
     try:
         with ExitStack() as stack:
-            looking: list[Callable[[Second], None]] = []
-            if not quiet:
-                looking.append(stack.enter_context(Screen(console, head)))
-            if aim.pids is not None:
-                looking.append(stack.enter_context(Watch(directory, aim.pids)))
+            looking = [stack.enter_context(looker) for looker in _lookers(plan, aim, directory, how)]
             return run_swarm(
                 plan,
                 kafka.bootstrap,
                 directory,
-                processes=processes,
-                web_port=web_port,
+                processes=how.processes,
+                web_port=how.web_port,
                 on_second=lambda second: _look(looking, second),
                 security=kafka,
                 software=aim.software,
-                cleans_up=cleans_up,
+                cleans_up=how.cleans_up,
             )
     except NoConsumerProtocol as error:
         fail(f"{error}: choose a classic one, as --protocol cooperative-sticky", EXIT_NOT_RUN)
@@ -195,6 +160,24 @@ def _run(
         fail(str(error), EXIT_NOT_RUN)
     except KeyboardInterrupt:
         fail("interrupted before the swarm began", EXIT_NOT_RUN)
+
+
+def _lookers(plan: Plan, aim: Target, directory: Path, how: _How) -> Iterator[Any]:
+    """Context managers that are called with every second of the run."""
+    from bench.swarm.live import Live
+    from bench.swarm.screen import Head, Screen
+    from bench.swarm.watch import Watch
+
+    bootstrap = aim.kafka.bootstrap
+    if how.metrics_port is not None:
+        live = Live(how.metrics_port, plan, directory, bootstrap)
+        if not how.quiet:
+            console.print(f"metrics: http://127.0.0.1:{live.port}/metrics", soft_wrap=True)
+        yield live
+    if not how.quiet:
+        yield Screen(console, Head(plan.scenario, bootstrap, plan.seed, plan.duration_s, len(plan.members)))
+    if aim.pids is not None:
+        yield Watch(directory, aim.pids)
 
 
 def _look(looking: Iterable[Callable[[Second], None]], second: Second) -> None:

@@ -16,8 +16,9 @@ from typing import Any, Final
 import gevent
 from locust.env import Environment
 
-from bench.swarm import plan_file
+from bench.swarm import plan_file, tally
 from bench.swarm.board import Board
+from bench.swarm.busy import FULL, Busy
 from bench.swarm.clock import now_us, reading
 from bench.swarm.connection import Closed, TimedOut
 from bench.swarm.coordinators import Bootstrap
@@ -74,6 +75,9 @@ class Conductor:
         self._states: dict[str, dict[str, int]] = {}
         self._counted: Counter[str] = Counter()
         """Requests, errors and commits since the start."""
+        self._without: dict[str, list[str]] = {}
+        """By worker, its groups without coordinator."""
+        self._busy: dict[str, Busy] = {}
         self._greenlets: list[gevent.Greenlet] = []
         self._has_begun = False
         self._is_ended = False
@@ -123,6 +127,8 @@ class Conductor:
     def on_pulse(self, worker: str, pulse: dict[str, Any]) -> None:
         self._pulses.setdefault(worker, []).append(pulse)
         self._states[worker] = pulse["states"]
+        self._without[worker] = pulse["without_coordinator"]
+        self._busy.setdefault(worker, Busy()).add(*pulse["needed_s"])
 
     def on_done(self, worker: str, done: dict[str, Any]) -> None:
         self._done[worker] = done
@@ -191,6 +197,9 @@ class Conductor:
             requests=self._counted["requests"],
             errors=self._counted["errors"],
             commits=self._counted["commits"],
+            groups_without_coordinator=len(set().union(*self._without.values())),
+            apis=tally.added(pulse["apis"] for pulse in pulses),
+            busy={str(place): round(busy.now, 3) for place, busy in enumerate(self._busy.values())},
         )
 
     def _fire(self, name: str, took_ms: float) -> None:
@@ -216,7 +225,12 @@ class Conductor:
                 self._words.append(f"{action.subject} did not grow to {action.value:.0f}: {error}")
 
     def _write_run(self, *, is_finished: bool) -> None:
-        doubts = filter(None, (self._session.doubt, self._coldness))
+        doubts = [doubt for doubt in (self._session.doubt, self._coldness) if doubt]
+        if any(busy.is_full for busy in self._busy.values()):
+            doubts.append(
+                f"A process of the swarm was busy over {FULL:.0%} of the time: it sends late, and what was "
+                "measured is the swarm as much as the server. More --processes take more cores."
+            )
         words = [*doubts, *self._words, *(word for done in self._done.values() for word in done["words"])]
         record = {
             "run_id": self._run.run_id,
@@ -232,6 +246,7 @@ class Conductor:
             "plan": plan_file.counts(self._plan),
             "thresholds": list(self._plan.thresholds),
             "consumer_session_ms": self._session.timeout_ms,
+            "busy": [busy.plain() for busy in self._busy.values()],
             "is_finished": is_finished,
             "words": words,
         }

@@ -11,10 +11,11 @@ import gevent
 from gevent.event import Event
 from gevent.lock import RLock
 
+from bench.swarm.busy import Stopwatch
 from bench.swarm.clock import now_us
 from bench.swarm.connection import Closed, TimedOut
 from bench.swarm.coordinators import Bootstrap, Catalogue, Coordinators
-from bench.swarm.members.asking import ENDED
+from bench.swarm.members.asking import ENDED, LOST
 from bench.swarm.members.classic import ClassicMember
 from bench.swarm.members.consumer import ConsumerMember
 from bench.swarm.members.member import Leaving, Member
@@ -83,6 +84,7 @@ class Crew:
             words=[],
         )
         self._looking: gevent.Greenlet | None = None
+        self._stopwatch = Stopwatch()
 
     @property
     def words(self) -> list[str]:
@@ -119,7 +121,13 @@ class Crew:
         """What happened since the last one."""
         self.recorder.flush()
         states = Counter(member.state for member, _ in self._members.values() if member.state != ENDED)
-        return {**self.recorder.pulse(), "states": dict(states)}
+        without = {member.plan.group_id for member, _ in self._members.values() if member.state == LOST}
+        return {
+            **self.recorder.pulse(),
+            "states": dict(states),
+            "without_coordinator": list(without),
+            "needed_s": self._stopwatch.look(),
+        }
 
     def _end(self) -> None:
         self.recorder.close_record()

@@ -10,6 +10,7 @@ from typing import Any, Final
 from bench.swarm.board import Turn
 from bench.swarm.clock import now_us
 from bench.swarm.errors import NEWS, error_name
+from bench.swarm.tally import Counted
 from storage.history.call_files import SUFFIX, CallWriter
 from storage.history.calls import ANSWERED, CLOSED, TIMED_OUT, Call, Fault, Gone
 
@@ -123,12 +124,14 @@ class Pulse:
         self.commits = 0
         self.latencies: Counter[int] = Counter()
         self.turns: list[Turn] = []
+        self.apis = Counted()
 
     def add(self, call: Call, took_ms: float) -> None:
         self.requests += 1
         is_fine = call.is_answered and (call.error_code == 0 or call.error_code in NEWS)
         self.errors += not is_fine
         self.commits += call.api == "OffsetCommit" and is_fine
+        self.apis.add(call.api, took_ms, is_served=is_fine)
         if call.api not in _HELD:
             self.latencies[_bucket(took_ms)] += 1
 
@@ -140,6 +143,7 @@ class Pulse:
             "commits": self.commits,
             "latencies": list(self.latencies.items()),
             "turns": self.turns,
+            "apis": self.apis.plain(),
         }
 
 

@@ -150,14 +150,23 @@ class Scenario(_Table):
         duration_s: float | None = None,
         protocol: str | None = None,
         members_per_connection: int | None = None,
+        commit_interval_ms: int | None = None,
     ) -> Scenario:
-        """With another duration, one protocol for all, other connections. Raises BadScenario."""
+        """With another duration, one protocol for all, other connections, other times between the commits of
+        those who commit. Raises BadScenario."""
         tables = self.groups
         if protocol is not None and protocol not in PROTOCOLS:
             hint = scenario_errors.hint(protocol, PROTOCOLS)
             raise BadScenario(f"{protocol}: there is no such protocol; {hint}")
         if protocol is not None:
             tables = tuple(table.model_copy(update={"protocols": {protocol: 1.0}}) for table in tables)
+        if commit_interval_ms is not None:
+            tables = tuple(
+                table.model_copy(update={"commit_interval_ms": commit_interval_ms})
+                if table.commit_interval_ms
+                else table
+                for table in tables
+            )
         return self._with(
             groups=tables,
             duration_s=duration_s or self.duration_s,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 
 class Second(NamedTuple):
@@ -24,3 +26,8 @@ class Second(NamedTuple):
     """These three since the start: what happened between two lines of a screen is not lost."""
     errors: int = 0
     commits: int = 0
+    groups_without_coordinator: int = 0
+    apis: Mapping[str, Any] = MappingProxyType({})
+    """What `tally` counted in this second, as plain values."""
+    busy: Mapping[str, float] = MappingProxyType({})
+    """By process of the swarm, its share of a core."""

@@ -56,6 +56,7 @@ PURE = (
     "bench/swarm/results.py",
     "bench/swarm/seconds.py",
     "bench/swarm/sections.py",
+    "bench/swarm/tally.py",
     "bench/swarm/thresholds.py",
     "bench/swarm/toml_lines.py",
     "bench/swarm/wall.py",

@@ -1,0 +1,60 @@
+"""How busy a process of the swarm is: one that has no processor time left measures itself, not the server."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any, Final
+
+FULL: Final = 0.9
+"""Of a core: a process that needs more cannot send on time."""
+WINDOW: Final = 5
+"""Looks, each about a second: a shorter peak is no bottleneck."""
+
+
+class Stopwatch:
+    """Of this process: processor time, and the time that went by meanwhile."""
+
+    def __init__(self) -> None:
+        self._cpu_s = time.process_time()
+        self._at_s = time.monotonic()
+
+    def look(self) -> tuple[float, float]:
+        """Both, in seconds since the last look."""
+        cpu_s, at_s = time.process_time(), time.monotonic()
+        needed = cpu_s - self._cpu_s, at_s - self._at_s
+        self._cpu_s, self._at_s = cpu_s, at_s
+        return needed
+
+
+class Busy:
+    """What became of one process' looks."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        """Share of a core since the look before."""
+        self.most = 0.0
+        """Over WINDOW looks."""
+        self._cpu_s = 0.0
+        self._lasted_s = 0.0
+        self._latest: deque[tuple[float, float]] = deque(maxlen=WINDOW)
+
+    def add(self, cpu_s: float, lasted_s: float) -> None:
+        self._cpu_s += cpu_s
+        self._lasted_s += lasted_s
+        self.now = _share(cpu_s, lasted_s)
+        self._latest.append((cpu_s, lasted_s))
+        if len(self._latest) == WINDOW:
+            self.most = max(self.most, _share(*map(sum, zip(*self._latest, strict=True))))
+
+    def plain(self) -> dict[str, Any]:
+        """For the run's record."""
+        return {"mean": round(_share(self._cpu_s, self._lasted_s), 3), "most": round(self.most, 3)}
+
+    @property
+    def is_full(self) -> bool:
+        return _share(self._cpu_s, self._lasted_s) >= FULL
+
+
+def _share(cpu_s: float, lasted_s: float) -> float:
+    return cpu_s / lasted_s if lasted_s > 0 else 0.0
