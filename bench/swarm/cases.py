@@ -1,0 +1,139 @@
+"""A report as test cases: each promise and each threshold, what became of it and why.
+
+PURE. What JUnit's XML and the summary in Markdown have in common, made of what the report.json of a swarm or
+of a chaos run says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from bench.swarm.thresholds import BROKEN, NOT_SHOWN
+
+STORIES_MAX: Final = 20
+"""Of one case; the report has more."""
+STORY_CHARACTERS_MAX: Final = 2_000
+PROMISES, THRESHOLDS, RUN = "promises", "thresholds", "run"
+"""What a case is about."""
+
+
+class Case(NamedTuple):
+    """One thing that CI is told of by itself."""
+
+    kind: str
+    """PROMISES, THRESHOLDS or RUN."""
+    name: str
+    says: str
+    status: str
+    """KEPT, BROKEN or NOT_SHOWN."""
+    because: str
+    is_required: bool = True
+    """While it is not shown, the whole run is not kept."""
+    stories: tuple[str, ...] = ()
+    """Of violations."""
+    untold: int = 0
+    """Violations without a story here."""
+
+
+class Suite(NamedTuple):
+    """One run."""
+
+    title: str
+    """As "swarm steady"."""
+    summary: str
+    """The verdict in a line."""
+    status: str
+    cases: tuple[Case, ...]
+    began_at: str
+    """ISO 8601; empty: not known."""
+    duration_s: float
+    facts: tuple[tuple[str, str], ...]
+    """Properties: name and value."""
+    words: tuple[str, ...]
+    """Warnings."""
+
+
+def suite(report: Mapping[str, Any], lines: Sequence[str] = ()) -> Suite:
+    """Of a report.json; `lines`: what a terminal was told of the figures."""
+    run = report.get("run") or {}
+    scenario = run.get("scenario") or "unknown scenario"
+    is_chaos = isinstance(scenario, Mapping)
+    name = scenario.get("name") if isinstance(scenario, Mapping) else scenario
+    totals = (report.get("figures") or {}).get("totals") or {}
+    verdict = report.get("verdict") or {}
+    words = report.get("words") or run.get("words") or ()
+    return Suite(
+        title=f"{'chaos' if is_chaos else 'swarm'} {name}",
+        summary=str(report.get("summary") or verdict.get("summary") or "it was not judged"),
+        status=str(report.get("status") or NOT_SHOWN),
+        cases=tuple(_cases(report)),
+        began_at=str(run.get("began_at") or ""),
+        duration_s=float(totals.get("duration_s") or run.get("lasted_s") or 0.0),
+        facts=tuple(_facts(report, run)),
+        words=(*map(str, words), *lines),
+    )
+
+
+def _cases(report: Mapping[str, Any]) -> Iterator[Case]:
+    verdict = report.get("verdict") or {}
+    yield from _promises(verdict)
+    for each in report.get("thresholds") or ():
+        yield Case(THRESHOLDS, each["text"], each["text"], each["status"], each["because"])
+    run = report.get("run") or {}
+    if unmended := [str(words) for words in run.get("unmended") or ()]:
+        says = "The server comes back after every fault."
+        yield Case(RUN, "comes back", says, BROKEN, unmended[0], stories=tuple(unmended[:STORIES_MAX]))
+
+
+def _promises(verdict: Mapping[str, Any]) -> Iterator[Case]:
+    violations = list(verdict.get("violations") or ())
+    promises = list(verdict.get("promises") or ())
+    broken = [promise["name"] for promise in promises if promise["status"] == BROKEN]
+    counts: Mapping[str, int] = verdict.get("by_rule") or {}
+    by_promise: dict[str, list[str]] = {name: [] for name in broken}
+    for rule in counts:
+        owner = _owner(rule, promises, broken)
+        if owner is not None:
+            by_promise[owner].append(rule)
+    for promise in promises:
+        rules = by_promise.get(promise["name"], [])
+        told = [each for each in violations if each["rule"] in rules][:STORIES_MAX]
+        yield Case(
+            PROMISES,
+            promise["name"],
+            promise["says"],
+            promise["status"],
+            promise["because"],
+            bool(promise.get("is_required", True)),
+            tuple(_story(each) for each in told),
+            max(0, sum(counts[rule] for rule in rules) - len(told)),
+        )
+
+
+def _owner(rule: str, promises: Sequence[Mapping[str, Any]], broken: Sequence[str]) -> str | None:
+    """The broken promise that names this rule; else the first one, so that no story is dropped."""
+    named = (each["name"] for each in promises if each["name"] in broken and f" x {rule}" in each["because"])
+    return next(named, broken[0] if broken else None)
+
+
+def _story(violation: Mapping[str, Any]) -> str:
+    text = f"{violation['rule']}, {violation['group_id']}: {violation['text']}"
+    return text if len(text) <= STORY_CHARACTERS_MAX else f"{text[:STORY_CHARACTERS_MAX]}..."
+
+
+def _facts(report: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    told = {
+        "seed": run.get("seed"),
+        "server": run.get("software"),
+        "bootstrap": run.get("bootstrap"),
+        "command": run.get("command"),
+        "run id": run.get("run_id"),
+        "machine": report.get("machine"),
+    }
+    yield from ((name, str(value)) for name, value in told.items() if value not in (None, ""))
+
+
+def is_harmless(case: Case) -> bool:
+    """Not shown, but nothing that this run was about."""
+    return case.status == NOT_SHOWN and not case.is_required
