@@ -15,14 +15,17 @@ from bench.swarm.columns import GIVEN_UP, OUTCOMES, Columns, Integers, Mask, col
 from bench.swarm.errors import NEWS, error_name
 from bench.swarm.figures import ApiFigures, Figures, GroupFigures, Totals
 from bench.swarm.gaps import Gap, gaps
+from bench.swarm.histogram import buckets
 from bench.swarm.life import GroupLife, Rebalance
 from bench.swarm.lives import Lives, lives_of
-from bench.swarm.seconds import Seconds, seconds_of
+from bench.swarm.seconds import NO_STEPS_MAX, Seconds, seconds_of
+from bench.swarm.wall import Wall
 from storage.history.calls import Fault, History
 
 
-def figures_of(history: History, began_us: int | None = None) -> Figures:
-    """`began_us`: the run's beginning, if it is known; else its first row's."""
+def figures_of(history: History, began_us: int | None = None, wall_us: int | None = None) -> Figures:
+    """`began_us`: the run's beginning, if it is known; else its first row's. `wall_us`: Unix time when the
+    history's clock was zero, if it is known."""
     columns = columns_of(history)
     lives, found = lives_of(history), gaps(columns)
     if began_us is None:
@@ -49,6 +52,10 @@ def figures_of(history: History, began_us: int | None = None) -> Figures:
         losses=lives.losses,
         failed_us=failed_us,
         faults=_once(history.faults),
+        wall=Wall(began_us, wall_us),
+        by_second=seconds
+        if seconds.step_s == 1
+        else seconds_of(columns, lives, found, began_us, ended_us, steps_max=NO_STEPS_MAX),
     )
 
 
@@ -69,14 +76,16 @@ def _apis(columns: Columns) -> list[ApiFigures]:
         of_api = columns.api == place
         answered = of_api & columns.answered
         served = answered & ~columns.refused
+        took_us = columns.ended_us[served] - columns.sent_us[served]
         found.append(
             ApiFigures(
                 api,
                 requests=int(of_api.sum()),
                 refused=int((of_api & columns.refused).sum()),
                 lost=int((of_api & columns.lost).sum()),
-                latency=spread(columns.ended_us[served] - columns.sent_us[served]),
+                latency=spread(took_us),
                 errors=_errors(columns, answered),
+                histogram=buckets(took_us),
             )
         )
     return sorted(found, key=lambda each: -each.requests)
@@ -105,12 +114,13 @@ def _groups(columns: Columns, lives: Lives, found: list[Gap], duration_s: float)
     by_group = {life.group_id: life for life in lives.groups}
     groups = []
     for place, group_id in enumerate(columns.groups):
-        life = by_group.get(group_id) or GroupLife(group_id, "", 0, [], None, 0)
+        life = by_group.get(group_id) or GroupLife(group_id, "", 0, 0, [], None, [], [])
         lengths_us = settled_lengths_us(life.rebalances)
         groups.append(
             GroupFigures(
                 group_id,
                 life.protocol,
+                life.members,
                 life.clients,
                 requests=int(requests[place]),
                 refused=int(refused[place]),
@@ -144,6 +154,7 @@ def _totals(
     return Totals(
         duration_s=round(duration_s, 3),
         groups=len(groups),
+        members=sum(group.members for group in groups),
         clients=sum(group.clients for group in groups),
         requests=requests,
         requests_s=round(requests / duration_s, 1),

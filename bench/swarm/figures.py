@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from bench.swarm.columns import Integers, Spread
 from bench.swarm.gaps import Gap
+from bench.swarm.histogram import Buckets
 from bench.swarm.life import Loss, Rebalance
 from bench.swarm.seconds import Seconds
+from bench.swarm.wall import Wall
 from storage.history.calls import Fault
 
 
@@ -27,6 +29,8 @@ class ApiFigures(NamedTuple):
     """Of those that were answered and not refused."""
     errors: dict[str, int]
     """By Kafka's name, news included."""
+    histogram: Buckets
+    """Of the latencies."""
 
 
 class GroupFigures(NamedTuple):
@@ -34,7 +38,9 @@ class GroupFigures(NamedTuple):
 
     group_id: str
     protocol: str
+    members: int
     clients: int
+    """Lives of members: a restarted one counts again."""
     requests: int
     refused: int
     lost: int
@@ -65,7 +71,10 @@ class Totals(NamedTuple):
 
     duration_s: float
     groups: int
+    members: int
+    """A restarted one is one member."""
     clients: int
+    """Lives of members: a restarted one counts again."""
     requests: int
     requests_s: float
     answered: int
@@ -116,3 +125,7 @@ class Figures(NamedTuple):
     failed_us: Integers
     """When requests were refused or lost, rising."""
     faults: tuple[Fault, ...]
+    wall: Wall
+    """What time it was."""
+    by_second: Seconds
+    """As `seconds`, but never in longer steps."""

@@ -50,10 +50,24 @@ class GroupLife(NamedTuple):
 
     group_id: str
     protocol: str
+    members: int
+    """A restarted one is one member."""
     clients: int
     """Lives of members: a restarted one counts again."""
     rebalances: list[Rebalance]
     stable_us: int | None
     """From the first join to the end of the group's start (see `start`); None: it never came to rest."""
-    moved: int
-    """Partitions that another member owned before."""
+    moved_us: list[int]
+    """When a partition was told to be a member's that another one owned before: an entry for each."""
+    rests_us: list[int]
+    """When all of its members had settled, and when one no longer had, in turn."""
+
+    @property
+    def moved(self) -> int:
+        return len(self.moved_us)
+
+
+def member_of(client: str) -> str:
+    """Whose life a client is: "orders-3/12" of "orders-3/12#2"."""
+    member, mark, life = client.rpartition("#")
+    return member if mark and life.isdigit() else client

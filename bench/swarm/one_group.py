@@ -10,7 +10,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from bench.swarm.life import OUT, REBALANCING, SETTLED, GroupLife, Loss, Move, Rebalance
+from bench.swarm.life import OUT, REBALANCING, SETTLED, GroupLife, Loss, Move, Rebalance, member_of
 from bench.swarm.start import QUIET_US, are_all_owned, stable_us
 from storage.history.calls import NEVER, Call, Partitions
 from storage.history.judge.findings import FENCED
@@ -56,6 +56,9 @@ class OneGroup:
         self._members: dict[str, _Member] = {}
         self._topics: set[str] = set()
         self._inside = 0
+        self._settled = 0
+        """Members that have; those inside that have not are in a rebalance."""
+        self._rests_us: list[int] = []
         self._rebalances: dict[int, _Rebalance] = {}
         self._latest: _Rebalance | None = None
         self._left_us = NEVER
@@ -68,7 +71,7 @@ class OneGroup:
         """When something was first done to the group at rest."""
         self._owners: dict[tuple[str, int], tuple[str, int]] = {}
         """By partition: the last owner, and the epoch at which it was told so."""
-        self._moved = 0
+        self._moved_us: list[int] = []
 
     def take(self, call: Call) -> None:
         member = self._members.get(call.client)
@@ -105,6 +108,9 @@ class OneGroup:
         if state == member.state:
             return
         self._inside += (state != OUT) - (member.state != OUT)
+        self._settled += (state == SETTLED) - (member.state == SETTLED)
+        if (self._settled == self._inside > 0) != len(self._rests_us) % 2:
+            self._rests_us.append(max([at_us, *self._rests_us[-1:]]))
         self._moves.append(Move(at_us, member.state, state))
         member.state = state
         if not self._inside:
@@ -204,7 +210,8 @@ class OneGroup:
             before = self._owners.get(partition)
             if before is not None and before[1] > epoch:
                 continue  # told of later by an answer to what was sent before
-            self._moved += before is not None and before[0] != owner
+            if before is not None and before[0] != owner:
+                self._moved_us.append(call.ended_us)
             self._owners[partition] = owner, epoch
         member.assigned = call.assigned
 
@@ -217,10 +224,12 @@ class OneGroup:
         return GroupLife(
             self._group_id,
             self._protocol,
+            len({member_of(client) for client in self._members}),
             len(self._members),
             rebalances,
             stable_us(self._joined_us, rebalances, self._after_rest, self._disturbed_us),
-            self._moved,
+            self._moved_us,
+            self._rests_us,
         )
 
 

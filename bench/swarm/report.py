@@ -179,7 +179,7 @@ def _page(
     totals = figures.totals
     server = run.get("software") or run.get("bootstrap") or ""
     about_run = (
-        f"{totals.clients:,} members in {totals.groups:,} groups",
+        f"{totals.members:,} members in {totals.groups:,} groups",
         f"{totals.duration_s:,.0f} s",
         server,
     )

@@ -17,6 +17,8 @@ from bench.swarm.life import REBALANCING, SETTLED
 from bench.swarm.lives import Lives
 
 STEPS_MAX: Final = 7_200
+"""Of a report."""
+NO_STEPS_MAX: Final = 10**9
 
 
 class Seconds(NamedTuple):
@@ -39,17 +41,32 @@ class Seconds(NamedTuple):
     """That began."""
     without_coordinator: list[int]
     """Groups, at any time of the step."""
+    groups_stable: list[int]
+    """All of whose members are settled, at the end of the step."""
+    rebalances_ended: list[int]
+    moved: list[int]
+    """Partitions that went from one member to another."""
 
 
-def seconds_of(columns: Columns, lives: Lives, found: Iterable[Gap], began_us: int, ended_us: int) -> Seconds:
+def seconds_of(
+    columns: Columns,
+    lives: Lives,
+    found: Iterable[Gap],
+    began_us: int,
+    ended_us: int,
+    steps_max: int = STEPS_MAX,
+) -> Seconds:
     """Rows before the beginning count to the first step, rows after the end to the last."""
     duration_s = max((ended_us - began_us) / 1e6, 1.0)
-    axis = _Axis(began_us, max(1, math.ceil(duration_s / STEPS_MAX)), duration_s)
+    axis = _Axis(began_us, max(1, math.ceil(duration_s / steps_max)), duration_s)
     acknowledged = columns.of({"OffsetCommit"}) & columns.answered & (columns.error_code == 0)
     everything = np.ones(len(columns.sent_us), dtype=bool)
     settled, rebalancing = _members(axis, lives)
     p50_ms, p99_ms = _latencies(axis, columns)
-    begun = np.array([each.began_us for life in lives.groups for each in life.rebalances], dtype=np.int64)
+    rebalances = [each for life in lives.groups for each in life.rebalances]
+    begun = [each.began_us for each in rebalances]
+    settled_us = [each.settled_us for each in rebalances if each.length_us is not None]
+    moved_us = [at_us for life in lives.groups for at_us in life.moved_us]
     return Seconds(
         step_s=axis.step_s,
         requests_s=axis.rate(columns.sent_us, everything),
@@ -60,8 +77,11 @@ def seconds_of(columns: Columns, lives: Lives, found: Iterable[Gap], began_us: i
         p99_ms=p99_ms,
         settled=settled,
         rebalancing=rebalancing,
-        rebalances=axis.counts(begun).tolist(),
+        rebalances=axis.counts(_integers(begun)).tolist(),
         without_coordinator=_without_coordinator(axis, found),
+        groups_stable=_stable(axis, lives),
+        rebalances_ended=axis.counts(_integers(settled_us)).tolist(),
+        moved=axis.counts(_integers(moved_us)).tolist(),
     )
 
 
@@ -80,6 +100,17 @@ class _Axis:
     def rate(self, at_us: Integers, mask: Mask) -> list[float]:
         rates: list[float] = np.round(self.counts(at_us[mask]) / self.step_s, 3).tolist()
         return rates
+
+
+def _integers(values: Iterable[int]) -> Integers:
+    return np.fromiter(values, dtype=np.int64)
+
+
+def _stable(axis: _Axis, lives: Lives) -> list[int]:
+    began = axis.counts(_integers(at_us for life in lives.groups for at_us in life.rests_us[::2]))
+    ended = axis.counts(_integers(at_us for life in lives.groups for at_us in life.rests_us[1::2]))
+    stable: list[int] = np.cumsum(began - ended).tolist()
+    return stable
 
 
 def _members(axis: _Axis, lives: Lives) -> tuple[list[int], list[int]]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bench.swarm import charts
 from bench.swarm.charts import Band, Line
-from bench.swarm.figures import Figures, GroupFigures
+from bench.swarm.figures import Figures, GroupFigures, Totals
 from bench.swarm.page import Section, Tile, duration, note, number, plots, table, tiles
 from bench.swarm.results import shapes_ms
 from storage.history.judge.verdict import Verdict
@@ -31,9 +31,9 @@ def lines(figures: Figures) -> Iterator[str]:
         f"{totals.refused:,} refused, {totals.lost:,} lost"
     )
     yield (
-        f"{totals.groups:,} groups, {totals.clients:,} members: stable after "
+        f"{totals.groups:,} groups, {totals.members:,} members{_lives(totals)}: stable after "
         f"{duration(figures.stable.p50_ms)} (the last: {duration(figures.stable.max_ms)}), "
-        f"{totals.rebalances:,} rebalances, "
+        f"{totals.rebalances:,} rebalances ({_counted(totals)}), "
         f"{totals.moved:,} partitions moved, {totals.members_lost:,} memberships lost, "
         f"{totals.commits:,} commits"
     )
@@ -65,7 +65,10 @@ def _tiles(figures: Figures) -> Iterator[Tile]:
         duration(figures.stable.p50_ms),
         f"until a group is stable (the last: {duration(figures.stable.max_ms)})",
     )
-    yield Tile(number(totals.rebalances), f"rebalances; p50 {duration(figures.rebalance.p50_ms)} each")
+    yield Tile(
+        number(totals.rebalances),
+        f"rebalances ({_counted(totals)}); p50 {duration(figures.rebalance.p50_ms)} each",
+    )
     yield Tile(number(totals.moved), "partitions moved to another member")
     yield Tile(
         duration(gaps.max_ms),
@@ -76,7 +79,18 @@ def _tiles(figures: Figures) -> Iterator[Tile]:
     yield Tile(f"{number(totals.commits_s)}/s", f"commits; {totals.commits:,} acknowledged")
     yield Tile(number(totals.refused), "requests refused")
     yield Tile(number(totals.lost), "requests lost: closed or timed out")
-    yield Tile(number(totals.clients), f"members in {totals.groups:,} groups")
+    yield Tile(number(totals.members), f"members in {totals.groups:,} groups{_lives(totals)}")
+
+
+def _counted(totals: Totals) -> str:
+    """What a rebalance is here; the server's history counts those that it began and ended."""
+    overtaken = f"; {totals.unsettled:,} overtaken by the next" if totals.unsettled else ""
+    return f"generations and epochs that members learned of{overtaken}"
+
+
+def _lives(totals: Totals) -> str:
+    """A swarm of 60 members that were all restarted once has 120 lives."""
+    return f" ({totals.clients:,} lives: restarts)" if totals.clients != totals.members else ""
 
 
 def bands(figures: Figures) -> list[Band]:
@@ -158,11 +172,16 @@ def _errors(errors: Mapping[str, int]) -> str:
 
 def _groups(figures: Figures) -> str:
     headings = (
-        *("group", "protocol", "members", "gaps", "longest gap", "lost members", "stable after"),
+        *("group", "protocol", "members", "lives", "gaps", "longest gap", "lost members", "stable after"),
         *("rebalances", "p50", "longest", "moved", "commits/s", "requests", "refused", "lost"),
     )
     text = table(headings, [_group(group) for group in figures.groups[:GROUPS_MAX]])
-    small = "Gaps: times without coordinator. Members: lives; one that was restarted counts again."
+    small = (
+        "Lives: a member that was restarted once has two. Gaps: times without coordinator. Rebalances: "
+        "generations and epochs that members learned of, those that the next one overtook among them; one "
+        "that no member heard of is in the server's history alone, which counts a rebalance that began "
+        "anew before it ended as one."
+    )
     if len(figures.groups) > GROUPS_MAX:
         small += f" {len(figures.groups) - GROUPS_MAX:,} more groups are in report.json."
     return text + note(small)
@@ -173,6 +192,7 @@ def _group(group: GroupFigures) -> tuple[str, ...]:
     return (
         group.group_id,
         group.protocol,
+        number(group.members),
         number(group.clients),
         number(group.without_coordinator.values),
         duration(group.without_coordinator.max_ms),

@@ -1,0 +1,174 @@
+"""Faults that somebody else caused, by the wall clock: read from a file, and what service was like meanwhile.
+
+PURE. A line for each, as CSV (`TIME,END,TEXT` or `TIME,TEXT`) or as JSON (`{"at": ..., "until": ..., "text":
+...}`); CI.md has the form.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from bench.swarm.figures import Figures
+from bench.swarm.gaps import Gap
+
+MARKS_MAX: Final = 10_000
+TEXT_CHARACTERS_MAX: Final = 200
+SECONDS_MAX: Final = 32_503_680_000
+"""The year 3000: more are milliseconds."""
+_KEYS: Final = frozenset({"at", "until", "text"})
+_HEADING: Final = "at"
+
+
+class BadMarks(ValueError):
+    """A file of marks that cannot be read; says line and reason."""
+
+
+class Mark(NamedTuple):
+    """What was done from outside."""
+
+    text: str
+    began_unix_us: int
+    ended_unix_us: int | None
+    """None: nobody said, and what followed counts until the next mark."""
+
+
+class Marked(NamedTuple):
+    """A mark in a run, on the record's clock, and what service was like in its time."""
+
+    text: str
+    began_us: int
+    ended_us: int
+    """Its own end, or that of what is put down to it."""
+    is_open: bool
+    """Without an end of its own."""
+    groups: int
+    """Without coordinator within it."""
+    longest_us: int
+    """Of these gaps, as far as they lie within it."""
+    failed: int
+    """Requests refused or lost."""
+    members_lost: int
+    is_outside: bool
+    """Before the run or after it."""
+
+
+def parse(text: str, name: str) -> list[Mark]:
+    """By time. `name`: of the file, for what is wrong. Raises BadMarks."""
+    found = [
+        mark for number, line in enumerate(text.splitlines(), 1) for mark in _line(line, f"{name}:{number}")
+    ]
+    if len(found) > MARKS_MAX:
+        raise BadMarks(f"{name}: {len(found):,} marks; {MARKS_MAX:,} at most are read")
+    return sorted(found, key=lambda mark: mark.began_unix_us)
+
+
+def _line(line: str, where: str) -> Iterator[Mark]:
+    line = line.strip().removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+    if not line or line.startswith("#"):
+        return
+    at, until, text = _of_json(line, where) if line.startswith("{") else _of_csv(line, where)
+    if at == _HEADING:
+        return
+    began_us = _unix_us(at, where)
+    ended_us = _unix_us(until, where) if until not in (None, "") else None
+    if ended_us is not None and ended_us < began_us:
+        raise BadMarks(f"{where}: it ends ({until}) before it begins ({at})")
+    told = " ".join(str(text).split())
+    if not told:
+        raise BadMarks(f"{where}: a text is needed that says what was done: TIME,TEXT or TIME,END,TEXT")
+    yield Mark(told[:TEXT_CHARACTERS_MAX], began_us, ended_us)
+
+
+def _of_json(line: str, where: str) -> tuple[Any, Any, Any]:
+    try:
+        said = json.loads(line)
+    except ValueError as error:
+        raise BadMarks(f"{where}: is no JSON: {error}") from None
+    unknown = sorted(said.keys() - _KEYS)
+    if unknown or "at" not in said:
+        what = f"there is no key {unknown[0]}" if unknown else "at is missing"
+        raise BadMarks(f'{where}: {what}; "at", "until" and "text" are allowed')
+    return said["at"], said.get("until"), said.get("text", "")
+
+
+def _of_csv(line: str, where: str) -> tuple[str, str, str]:
+    cells = [cell.strip() for cell in next(csv.reader([line]))]
+    if len(cells) == 2:
+        return cells[0], "", cells[1]
+    if len(cells) < 2:
+        raise BadMarks(f"{where}: {line!r:.80}: TIME,TEXT or TIME,END,TEXT is needed")
+    return (
+        (cells[0], cells[1], ", ".join(cells[2:]))
+        if _may_be_time(cells[1])
+        else (cells[0], "", ", ".join(cells[1:]))
+    )
+
+
+def _may_be_time(cell: str) -> bool:
+    """A text with a comma in it is no end."""
+    return not cell or cell[0].isdigit() or cell == "until"
+
+
+def _unix_us(said: Any, where: str) -> int:
+    try:
+        seconds = float(said)
+    except (TypeError, ValueError):
+        return _of_iso(str(said), where)
+    if not 0 <= seconds < SECONDS_MAX:
+        raise BadMarks(
+            f"{where}: {said}: seconds since 1970 are needed, not milliseconds, or an ISO 8601 time"
+        )
+    return round(seconds * 1e6)
+
+
+def _of_iso(said: str, where: str) -> int:
+    """Without an offset it is UTC."""
+    try:
+        moment = datetime.fromisoformat(said)
+    except ValueError:
+        raise BadMarks(
+            f"{where}: {said!r:.60} is no time: 2026-11-23T21:30:00Z or seconds since 1970 are needed"
+        ) from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
+
+
+def marked(marks: Sequence[Mark], figures: Figures) -> list[Marked]:
+    """What happened in the time of each; the run has to say what time it was."""
+    wall_us = figures.wall.wall_us
+    assert wall_us is not None, "marks are told by the wall clock"
+    found = []
+    for place, mark in enumerate(marks):
+        began_us = mark.began_unix_us - wall_us
+        following = (other.began_unix_us - wall_us for other in marks[place + 1 :])
+        next_us = next((at_us for at_us in following if at_us > began_us), max(figures.ended_us, began_us))
+        ended_us = min(next_us, max(figures.ended_us, began_us))
+        if mark.ended_unix_us is not None:
+            ended_us = mark.ended_unix_us - wall_us
+        found.append(_marked(mark, began_us, ended_us, figures))
+    return found
+
+
+def _marked(mark: Mark, began_us: int, ended_us: int, figures: Figures) -> Marked:
+    hit = [gap for gap in figures.gaps if gap.began_us <= ended_us and gap.ended_us >= began_us]
+    first, last = np.searchsorted(figures.failed_us, [began_us, ended_us + 1]).tolist()
+    return Marked(
+        mark.text,
+        began_us,
+        ended_us,
+        mark.ended_unix_us is None,
+        groups=len({gap.group_id for gap in hit}),
+        longest_us=max((_within(gap, began_us, ended_us) for gap in hit), default=0),
+        failed=last - first,
+        members_lost=sum(began_us <= loss.at_us <= ended_us for loss in figures.losses),
+        is_outside=ended_us < figures.began_us or began_us > figures.ended_us,
+    )
+
+
+def _within(gap: Gap, began_us: int, ended_us: int) -> int:
+    return min(gap.ended_us, ended_us) - max(gap.began_us, began_us)
