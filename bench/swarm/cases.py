@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from bench.swarm.thresholds import BROKEN, NOT_SHOWN
+from storage.history.judge.findings import BROKEN, NOT_SHOWN
 
 STORIES_MAX: Final = 20
 """Of one case; the report has more."""

@@ -12,7 +12,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from bench.swarm.cases import Case, Suite, is_harmless
-from bench.swarm.thresholds import BROKEN, KEPT, NOT_SHOWN
+from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
 
 _NO_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot say, not even escaped."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from bench.swarm.cases import Case, Suite, is_harmless
-from bench.swarm.thresholds import BROKEN, KEPT, NOT_SHOWN
+from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
 
 SIGNS: Final = {KEPT: "\N{WHITE HEAVY CHECK MARK}", BROKEN: "\N{CROSS MARK}", NOT_SHOWN: "\N{WARNING SIGN}"}
 STORIES_MAX: Final = 10

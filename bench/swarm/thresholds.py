@@ -15,10 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from bench.swarm.scenario_errors import hint
-
-KEPT: Final = "kept"
-BROKEN: Final = "broken"
-NOT_SHOWN: Final = "not shown"
+from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
 
 SHARES: Final[Mapping[str, float]] = MappingProxyType(
     {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}

@@ -9,7 +9,8 @@ import pytest
 
 from bench.swarm import plan_file, scenario, thresholds
 from bench.swarm.scenario_errors import BadScenario
-from bench.swarm.thresholds import BROKEN, KEPT, NOT_SHOWN, BadThreshold, check, parse, parse_all, status_of
+from bench.swarm.thresholds import BadThreshold, check, parse, parse_all, status_of
+from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
 
 
 def latency(values: int, p99_ms: float | None) -> dict[str, Any]:
