@@ -1,0 +1,215 @@
+"""Swarms that nobody lies to: none may be told as broken.
+
+On a tier in good health, and on three brokers of Kafka of which one is killed and started again meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rich.console import Console
+
+from bench.peers.plan import Options
+from bench.swarm import scenario
+from bench.swarm.driver import run_swarm
+from bench.swarm.plan import Plan
+from bench.swarm.report import machine, read_run, report
+from bench.swarms import Kafka
+from bench.throwaway import Tier
+from storage.history.call_files import SUFFIX, CallWriter
+from storage.history.calls import Fault
+from storage.history.judge.verdict import Verdict
+from tests.lies import server_history
+from tests.lies.lie import BROKEN, NOT_SHOWN
+
+MARKDOWN: Final = Path(__file__).with_name("CLEAN.md")
+SECONDS: Final = 30.0
+MEMBERS_MAX: Final = 60
+"""So that several swarms are served by few cores."""
+STARTED_LATE_S: Final = 15.0
+"""A scenario that begins to disturb its members later than half a run lasts so much longer."""
+TIER: Final = "groupd, one node"
+KILL_AT_S: Final = 20.0
+DOWN_S: Final = 8.0
+KAFKA_SECONDS: Final = 60.0
+KAFKA_AT_ONCE: Final = 3
+PREFACE: Final = """\
+# False alarms
+
+Swarms of the scenarios that come with groupd, in turn and with a seed of their own each, {jobs} at a time, at
+most {members} members each. Nobody lies to them. On Kafka one broker of three gets SIGKILL after {kill:g} s
+and is started again {down:g} s later; every second of those swarms is told of it (a fault in its record),
+the others are not. A run may be *not shown*, with the reason below; none may be *broken*.
+Written by `python -m tests.lies clean --runs {runs} --kafka {kafka} --table` on {date}; {machine}.
+"""
+
+
+class Run(NamedTuple):
+    """One swarm, and what was said of it."""
+
+    server: str
+    scenario: str
+    seed: int
+    verdict: Verdict
+    requests: int
+    accused: int
+    """Rows that the server's history has of broken invariants in its groups."""
+
+    @property
+    def remark(self) -> str:
+        """Why it is not shown, or what was broken."""
+        wrong = [each for each in self.verdict.promises if each.status == self.verdict.status]
+        if self.verdict.status == BROKEN:
+            return f"{self.verdict}"
+        return "; ".join(f"{each.name}: {each.because}" for each in wrong if each.is_required)
+
+
+def plans(seconds: float = SECONDS) -> Iterator[Plan]:
+    """Of all scenarios in turn, for ever."""
+    names = scenario.names()
+    for seed in count(1):
+        chosen = scenario.load(names[(seed - 1) % len(names)])
+        begin_s = max(getattr(s, "begin_s", 0.0) for table in chosen.groups for s in table.shapes)
+        lasts_s = max(seconds, begin_s + STARTED_LATE_S)
+        if chosen.members > MEMBERS_MAX:
+            chosen = chosen.scaled(members=MEMBERS_MAX)
+        yield chosen.changed(duration_s=lasts_s).plan(seed, prefix=f"clean-{seed}-")
+
+
+def main(arguments: argparse.Namespace, out: Path, console: Console) -> int:
+    """What `python -m tests.lies clean` does."""
+    runs: list[Run] = []
+
+    def say(run: Run) -> None:
+        runs.append(run)
+        console.print(
+            f"{run.server}: {run.scenario} {run.seed}: {run.verdict.status} {run.remark}", markup=False
+        )
+
+    if arguments.runs:
+        on_tier(arguments.runs, arguments.jobs, out / "tier", say)
+    if arguments.kafka:
+        on_kafka(arguments.kafka, out / "kafka", say)
+    alarms = [run for run in runs if run.verdict.status == BROKEN or run.accused]
+    console.print(f"{len(runs)} clean runs, {len(alarms)} false alarms")
+    if arguments.table:
+        MARKDOWN.write_text(markdown(runs, arguments), encoding="utf-8")
+    return 1 if alarms else 0
+
+
+def on_tier(runs: int, jobs: int, out: Path, say: Callable[[Run], None]) -> None:
+    """So many, several at once."""
+    flags = ("--set", f"history.segment.ms={server_history.SEGMENT_MS}")
+    with Tier("--nodes", "1", "--replicas", "1", *flags, nodes=1) as tier, ThreadPoolExecutor(jobs) as pool:
+        chosen = list(islice(plans(), runs))
+        judged = list(pool.map(lambda plan: _judged(plan, tier.bootstrap, out), chosen))
+        accused = server_history.accused(server_history.folder_of(tier.data_dir))
+    for plan, (verdict, requests) in zip(chosen, judged, strict=True):
+        mine = sum(group_id.startswith(f"clean-{plan.seed}-") for group_id in accused)
+        say(Run(TIER, plan.scenario, plan.seed, verdict, requests, mine))
+
+
+def on_kafka(runs: int, out: Path, say: Callable[[Run], None]) -> None:
+    """Some at once, and in the middle a broker is killed and started again."""
+    server = Kafka(Options(quick=True))
+    reason = server.missing()
+    if reason:
+        raise RuntimeError(f"no Kafka here: {reason}")
+    try:
+        server.start()
+        server.wait_until_ready()
+        chosen = list(islice(plans(KAFKA_SECONDS), runs))
+        for first in range(0, runs, KAFKA_AT_ONCE):
+            together = chosen[first : first + KAFKA_AT_ONCE]
+            for plan, (verdict, requests) in zip(together, _hurt(server, together, out), strict=True):
+                say(Run("Kafka, 3 brokers", plan.scenario, plan.seed, verdict, requests, 0))
+    finally:
+        server.stop()
+
+
+def _hurt(server: Kafka, together: Sequence[Plan], out: Path) -> list[tuple[Verdict, int]]:
+    bootstrap = ",".join(f"{host}:{port}" for host, port in server.bootstrap)
+    hurting = threading.Thread(target=_kill_and_start, args=(server, together, out))
+    hurting.start()
+    with ThreadPoolExecutor(len(together)) as pool:
+        return list(pool.map(lambda plan: _judged(plan, bootstrap, out, hurting), together))
+
+
+def _kill_and_start(server: Kafka, together: Sequence[Plan], out: Path) -> None:
+    """Of the swarms every second one is told."""
+    pause = threading.Event()
+    pause.wait(KILL_AT_S)
+    killed_at, _ = server.kill_leader([member.group_id for plan in together for member in plan.members])
+    pause.wait(DOWN_S)
+    server.mend()
+    spans = int(killed_at * 1e6), time.monotonic_ns() // 1_000
+    for plan in together[::2]:
+        directory = _directory(plan, out)
+        with CallWriter(directory / f"faults{SUFFIX}", str(read_run(directory)["run_id"])) as writer:
+            writer.write(Fault("kill-broker", server.name, *spans))
+            writer.end(spans[1])
+
+
+def _judged(
+    plan: Plan, bootstrap: str, out: Path, hurting: threading.Thread | None = None
+) -> tuple[Verdict, int]:
+    directory = run_swarm(plan, bootstrap, _directory(plan, out))
+    if hurting is not None:
+        hurting.join()
+    outcome = report(directory)
+    return outcome.verdict, outcome.figures.totals.requests
+
+
+def _directory(plan: Plan, out: Path) -> Path:
+    return out / f"{plan.scenario}-{plan.seed}"
+
+
+def markdown(runs: Iterable[Run], arguments: Any) -> str:
+    """Counts by server and scenario, and every run that was not kept."""
+    runs = list(runs)
+    lines = [
+        PREFACE.format(
+            jobs=arguments.jobs,
+            members=MEMBERS_MAX,
+            kill=KILL_AT_S,
+            down=DOWN_S,
+            runs=arguments.runs,
+            kafka=arguments.kafka,
+            date=time.strftime("%Y-%m-%d"),
+            machine=machine(),
+        ),
+        "| server | scenario | runs | requests | kept | not shown | broken | accused by its history |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for server, name in dict.fromkeys((run.server, run.scenario) for run in runs):
+        those = [run for run in runs if (run.server, run.scenario) == (server, name)]
+        lines.append(_counts((server, name), those))
+    lines += [_counts(("all", ""), runs), ""]
+    lines += [
+        f"- {run.server}, {run.scenario}, seed {run.seed}: {run.verdict.status}: {run.remark}"
+        for run in runs
+        if not run.verdict.is_fine
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _counts(names: tuple[str, str], runs: Sequence[Run]) -> str:
+    by_status = Counter(run.verdict.status for run in runs)
+    cells = (
+        *names,
+        len(runs),
+        f"{sum(run.requests for run in runs):,}",
+        len(runs) - by_status[NOT_SHOWN] - by_status[BROKEN],
+        by_status[NOT_SHOWN],
+        by_status[BROKEN],
+        sum(run.accused for run in runs),
+    )
+    return f"| {' | '.join(map(str, cells))} |"

@@ -1,0 +1,109 @@
+"""What a tier's own history says of some groups: the other side of a lie.
+
+The tier writes down what reached it; lies on the way are none of its doing, and it must not accuse itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from storage.history.segments.folder import Folder
+from storage.history.segments.reader import read_all
+from tests.lies.lie import EXPIRED, REFUSED, SERVED, WENT_BACK
+
+SEGMENT_MS: Final = 1_000
+"""Of the tier that is lied about: so soon its history can be read."""
+GONE: Final = frozenset({"member_expired", "member_fenced"})
+MAXIMA_TOLD: Final = 3
+
+
+class Said(NamedTuple):
+    """Of the groups of one swarm."""
+
+    events: int
+    removed: Mapping[str, int]
+    """Members by the cause for which they were removed."""
+    regressed: int
+    """Commits that went back."""
+    bad_commits: int
+    """OffsetCommit requests of the whole tier that were refused for their generation or member."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Which of the things that a lie may expect it says."""
+        found = set()
+        if self.removed:
+            found.add(EXPIRED)
+        if self.regressed:
+            found.add(WENT_BACK)
+        if self.bad_commits:
+            found.add(REFUSED)
+        return frozenset(found or {SERVED})
+
+    def fits(self, expected: str) -> bool:
+        """Whether it says so, and accuses nobody of anything else."""
+        if expected == SERVED:
+            return not self.removed and not self.regressed
+        return expected in self.kinds and (expected == WENT_BACK or not self.regressed)
+
+    @property
+    def words(self) -> str:
+        """For the table."""
+        told = [f"{count} x {cause}" for cause, count in sorted(self.removed.items())]
+        told = told[:MAXIMA_TOLD]
+        if self.regressed:
+            told.append(f"{self.regressed} x {WENT_BACK}")
+        return "; ".join(told) or SERVED
+
+
+def folder_of(data_dir: Path) -> Folder:
+    """Where the tier of a directory writes its history, unless told otherwise."""
+    return Folder(str(data_dir / "history"))
+
+
+def read(folder: Folder, prefixes: Iterable[str]) -> dict[str, Said]:
+    """By prefix of group names. Raises OSError."""
+    table, skipped = read_all(folder)
+    assert not skipped, skipped[:3]
+    rows = table.to_pylist()
+    bad_commits = sum(row["count"] or 0 for row in rows if _is_bad_commit(row))
+    return {prefix: _said([row for row in rows if _is_of(row, prefix)], bad_commits) for prefix in prefixes}
+
+
+def _is_of(row: Mapping[str, Any], prefix: str) -> bool:
+    return (row["group_id"] or "").startswith(prefix)
+
+
+def _is_bad_commit(row: Mapping[str, Any]) -> bool:
+    """ILLEGAL_GENERATION, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH."""
+    return (
+        row["kind"] == "requests_refused"
+        and row["api"] == "OffsetCommit"
+        and row["error_code"] in (22, 110, 113)
+    )
+
+
+def _said(rows: list[dict[str, Any]], bad_commits: int) -> Said:
+    return Said(
+        len(rows),
+        Counter(row["cause"] for row in rows if row["kind"] in GONE),
+        sum(row["kind"] == "commit_regressed" for row in rows),
+        bad_commits,
+    )
+
+
+def accused(folder: Folder) -> list[str]:
+    """Groups of which the history says that an invariant was broken, once for each time. Raises OSError."""
+    import duckdb
+
+    from bench.history_duckdb import SQL
+
+    with duckdb.connect() as connection:
+        source = f"read_parquet('{folder.url}/date=*/*/*.parquet', hive_partitioning=false)"
+        connection.execute(f"CREATE VIEW lives AS FROM {source} WHERE kind NOT IN ('commits', 'lag')")
+        query = (SQL / "invariants.sql").read_text(encoding="utf-8")
+        rows = connection.execute(f"SELECT group_id FROM ({query})").fetchall()
+    return [row[0] or "" for row in rows]

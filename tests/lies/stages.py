@@ -1,0 +1,78 @@
+"""What a swarm does while it is lied to: short scenarios with quick heartbeats and commits. PURE."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bench.swarm.plan import CLASSIC_RANGE, CONSUMER, LEAVE, START, Action, Plan
+from bench.swarm.scenario import parse
+
+_GROUPS: Final = """
+about = "One group of each protocol."
+duration_s = {seconds}
+members_per_connection = {shared}
+"""
+_GROUP: Final = """
+[[groups]]
+name = "{protocol}"
+count = 1
+members = 3
+protocols = {{ {protocol} = 1 }}
+heartbeat_interval_ms = 300
+session_timeout_ms = {session_ms}
+rebalance_timeout_ms = 6_000
+commit_interval_ms = {commit_ms}
+topics = {{ count = 1, partitions = 6 }}
+shapes = [{shapes}]
+"""
+_PROTOCOLS: Final = ("range", "cooperative-sticky", "consumer")
+_STEADY: Final = '{ shape = "steady" }'
+_DEPLOY: Final = '{ shape = "rolling-deploy", begin_s = 3, away_s = 0.5, pause_s = 0.5, rest_s = 1 }'
+
+
+def _scenario(
+    seconds: int, *, shapes: str = _STEADY, shared: int = 1, session_ms: int = 6_000, commit_ms: int = 500
+) -> str:
+    groups = (
+        _GROUP.format(protocol=protocol, shapes=shapes, session_ms=session_ms, commit_ms=commit_ms)
+        for protocol in _PROTOCOLS
+    )
+    return _GROUPS.format(seconds=seconds, shared=shared) + "".join(groups)
+
+
+STAGES: Final = {
+    "steady": _scenario(16),
+    "long": _scenario(44),
+    "deploy": _scenario(18, shapes=_DEPLOY),
+    "shared": _scenario(14, shared=3),
+    "commits": _scenario(14, commit_ms=200),
+    "removed": _scenario(22),
+    "newcomer": _scenario(20),
+    "leaver": _scenario(20, session_ms=60_000),
+}
+LATE_S: Final = 6.0
+"""When the newcomer comes, and when the leaver leaves."""
+
+
+def plan(stage: str, prefix: str, seed: int = 1) -> Plan:
+    """The same for the same stage."""
+    made = parse(STAGES[stage], f"{stage}.toml").plan(seed, prefix)
+    if stage == "newcomer":
+        return _with_newcomers(made)
+    if stage == "leaver":
+        last = [m.name for m in made.members if m.name.endswith("/2")]
+        leaves = [Action(LATE_S, LEAVE, name) for name in last]
+        return made._replace(actions=tuple(sorted((*made.actions, *leaves))))
+    return made
+
+
+def _with_newcomers(made: Plan) -> Plan:
+    """The last member of every group comes late."""
+    actions = [
+        action._replace(at_s=LATE_S) if action.kind == START and action.subject.endswith("/2") else action
+        for action in made.actions
+    ]
+    return made._replace(actions=tuple(sorted(actions)))
+
+
+assert {CLASSIC_RANGE, CONSUMER} <= set(_PROTOCOLS)
