@@ -56,6 +56,13 @@ PURE = (
     "bench/swarm/members/reactions.py",
     "bench/swarm/page.py",
     "bench/swarm/plan.py",
+    *(
+        f"bench/swarm/replay/{name}.py"
+        for name in (
+            *("beside", "casting", "commits", "counts", "past", "planning", "record", "subscriptions"),
+            *("summary", "timeline", "told", "words"),
+        )
+    ),
     "bench/swarm/results.py",
     "bench/swarm/marks.py",
     "bench/swarm/second_rows.py",

@@ -1,0 +1,125 @@
+"""Who plays the members of a recorded group, and what they do when. PURE.
+
+A fake consumer plays one life after the other of the same client, so that a restarted one is a restarted one.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from bench.swarm.plan import (
+    CLASSIC_COOPERATIVE,
+    CLASSIC_OPAQUE,
+    CLASSIC_RANGE,
+    CONSUMER,
+    CONSUMER_SESSION_MS,
+    CRASH,
+    LEAVE,
+    START,
+    Action,
+    MemberPlan,
+)
+from bench.swarm.replay.commits import interval_ms, partitions_each
+from bench.swarm.replay.past import EXPIRED, RETURNED, GroupPast, Life
+from bench.swarm.replay.timeline import ALIVE_S, AT_DIGITS, Timeline, session_ms, was_there
+
+SPREAD_S: Final = 3.0
+"""Over which members come that were there already."""
+AWAY_S: Final = 1.0
+"""A static member that came back is taken to have been away for so long."""
+HEARTBEAT_MS: Final = 3_000
+REBALANCE_MS: Final = 300_000
+"""heartbeat.interval.ms and max.poll.interval.ms of Kafka's consumers unless configured otherwise."""
+EAGER: Final = ("range", "roundrobin", "sticky")
+"""Protocols whose members give everything up; all are played as range."""
+COOPERATIVE: Final = "cooperative-sticky"
+
+
+class Played(NamedTuple):
+    """One group of the replay."""
+
+    members: tuple[MemberPlan, ...]
+    actions: tuple[Action, ...]
+    """Of each member in its order."""
+    late: int
+    """Crashes after which the session ends later than it was recorded to."""
+
+
+class _Part(NamedTuple):
+    """What one fake consumer plays."""
+
+    key: str
+    lives: list[Life]
+
+
+def played(name: str, past: GroupPast, topics: tuple[str, ...], timeline: Timeline) -> Played:
+    """The group under a name of the replay."""
+    parts = _parts(past)
+    model = MemberPlan(
+        name=name,
+        group_id=name,
+        protocol=protocol(past),
+        topics=topics,
+        session_timeout_ms=session_ms(past),
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        rebalance_timeout_ms=REBALANCE_MS,
+        commit_interval_ms=interval_ms(past, timeline),
+        commit_partitions_max=partitions_each(past.committed),
+    )
+    members = tuple(
+        model._replace(name=f"{name}/{place}", instance_id=part.lives[0].instance_id)
+        for place, part in enumerate(parts)
+    )
+    actions: list[Action] = []
+    late = 0
+    for place, (member, part) in enumerate(zip(members, parts, strict=True)):
+        come_s = round(SPREAD_S * place / len(parts), AT_DIGITS)
+        for life in part.lives:
+            told, is_late = _acts(member, life, come_s, timeline)
+            actions += told
+            late += is_late
+    return Played(members, tuple(actions), late)
+
+
+def protocol(past: GroupPast) -> str:
+    """As a plan names it."""
+    if past.is_consumer:
+        return CONSUMER
+    if past.assignor == COOPERATIVE:
+        return CLASSIC_COOPERATIVE
+    is_known = past.assignor is None or past.assignor in EAGER
+    return CLASSIC_RANGE if is_known or past.widths else CLASSIC_OPAQUE
+
+
+def _parts(past: GroupPast) -> list[_Part]:
+    parts: list[_Part] = []
+    idle: dict[str, list[tuple[int, _Part]]] = {}
+    """By client: since when a part has nothing to play."""
+    for life in past.lives:
+        free = [each for each in idle.get(life.key, ()) if each[0] <= (life.began_ms or 0)]
+        if free:
+            idle[life.key].remove(free[0])
+            part = free[0][1]
+            part.lives.append(life)
+        else:
+            part = _Part(life.key, [life])
+            parts.append(part)
+        if life.ended_ms is not None:
+            idle.setdefault(life.key, []).append((life.ended_ms, part))
+    return parts
+
+
+def _acts(member: MemberPlan, life: Life, come_s: float, timeline: Timeline) -> tuple[list[Action], bool]:
+    """What happens in one life, and whether it is noticed later than it was."""
+    began_s = come_s if was_there(life, timeline.span) else timeline.at_s(life.began_ms)
+    start = Action(began_s, START, member.name)
+    if life.ended_ms is None:
+        return [start], False
+    ended_s = max(began_s, timeline.at_s(life.ended_ms))
+    if life.ending != EXPIRED:
+        gone_s = max(began_s, ended_s - AWAY_S) if life.ending == RETURNED else ended_s
+        return [start, Action(round(gone_s, AT_DIGITS), LEAVE, member.name)], False
+    session_s = CONSUMER_SESSION_MS if member.protocol == CONSUMER else member.session_timeout_ms
+    died_s = ended_s - session_s / 1_000
+    gone_s = min(max(died_s, began_s + ALIVE_S), ended_s)
+    return [start, Action(round(gone_s, AT_DIGITS), CRASH, member.name)], gone_s > died_s

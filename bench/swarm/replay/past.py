@@ -1,0 +1,213 @@
+"""What became of each recorded group: who was in it from when to when, what it read, how often it committed.
+
+PURE. History tells of members that come and go, not of those that are simply there: who came before the first
+event that is kept shows only when it goes, or in how many members an event counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from bench.swarm.replay.told import Committed, Recording, Told
+from storage.history.schema import GONE
+
+LEFT: Final = "left"
+EXPIRED: Final = "expired"
+RETURNED: Final = "returned"
+"""A static member's next life took its place (KIP-345); when this one had ended nobody knows."""
+REPLACED: Final = "replaced"
+"""The coordinator removed it for another reason than a timeout."""
+UNRECORDED: Final = "unrecorded"
+"""The group was empty or gone, and no event says how this member went."""
+
+
+class Life(NamedTuple):
+    """One member from its coming to its going."""
+
+    key: str
+    """Whose life: that of a static instance, or of a client on a host, which may have several at a time."""
+    instance_id: str | None
+    software: str | None
+    """Name and version of the client's library."""
+    began_ms: int | None
+    """None: before the first event that is kept."""
+    ended_ms: int | None = None
+    """None: it was there at the span's end."""
+    ending: str = ""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether any event names it."""
+        return bool(self.key)
+
+
+class Width(NamedTuple):
+    """A topic has at least so many partitions, as was seen at a moment."""
+
+    at_ms: int
+    topic: str
+    partitions: int
+    is_growth: bool
+    """The group was given more partitions than before: it had not been so many all along."""
+
+
+class GroupPast(NamedTuple):
+    """One group."""
+
+    group_id: str
+    is_consumer: bool
+    assignor: str | None
+    """Of a classic group the protocol its members chose; None: it was never told."""
+    lives: tuple[Life, ...]
+    """Those that the span has a part of, by their coming."""
+    widths: tuple[Width, ...]
+    """By time."""
+    partitions: int
+    """The most that were assigned at a time."""
+    committed: Committed
+    rebalance_commits: int
+    """Commits within the span that members of a swarm make when they give partitions up."""
+
+
+def pasts(recording: Recording) -> list[GroupPast]:
+    """All groups that had a member within the span, by name."""
+    found = (_past(recording, group_id, events) for group_id, events in sorted(recording.groups.items()))
+    return [each for each in found if each.lives]
+
+
+def without_members(recording: Recording) -> list[str]:
+    """Groups that committed, and of whose members nothing is known."""
+    known = {past.group_id for past in pasts(recording)}
+    return sorted(recording.commits.keys() - known)
+
+
+def _past(recording: Recording, group_id: str, events: Sequence[Told]) -> GroupPast:
+    types = [each.group_type for each in events if each.group_type]
+    assignors = [each.assignor for each in events if each.assignor]
+    is_consumer = types[-1:] == ["consumer"]
+    return GroupPast(
+        group_id,
+        is_consumer,
+        assignors[-1] if assignors else None,
+        tuple(_within(recording, lives_of(events))),
+        tuple(_widths(events, recording.sampled.get(group_id, {}).items())),
+        max((each.partitions for each in events if each.partitions), default=0),
+        recording.commits.get(group_id, Committed()),
+        _rebalance_commits(recording, events, is_consumer=is_consumer),
+    )
+
+
+def _within(recording: Recording, lives: Iterable[Life]) -> list[Life]:
+    since_ms = recording.span.since_ms
+    there = [life for life in lives if life.ended_ms is None or life.ended_ms > since_ms]
+    return sorted(there, key=lambda life: life.began_ms or 0)
+
+
+def lives_of(events: Sequence[Told]) -> list[Life]:
+    """The lives of one group's members, in the order in which they are known to have begun."""
+    members = _Members()
+    for event in events:
+        members.take(event)
+    return members.lives()
+
+
+class _Members:
+    """Of one group, as its events are told."""
+
+    def __init__(self) -> None:
+        self._there: dict[str, Life] = {}
+        """By member id."""
+        self._over: list[Life] = []
+        self._is_counted = False
+        self._unnamed: list[str] = []
+        """Of those that are there, the ones that no event has named yet."""
+
+    def lives(self) -> list[Life]:
+        return [*self._over, *self._there.values()]
+
+    def take(self, event: Told) -> None:
+        if event.kind == "member_joined":
+            self._joins(event)
+        elif event.kind in GONE:
+            self._goes(event)
+        # Of a fenced static member, its next life is counted already.
+        if event.members is not None and not self._is_counted and event.kind != "member_fenced":
+            self._count(event)
+        is_empty = event.kind == "rebalance_ended" and event.members == 0
+        if is_empty or event.kind == "group_deleted":
+            for member_id in list(self._there):
+                self._end(member_id, event.at_ms, UNRECORDED)
+
+    def _joins(self, event: Told) -> None:
+        member_id = event.member_id or ""
+        if member_id not in self._there:
+            self._there[member_id] = _life(event, event.at_ms)
+
+    def _goes(self, event: Told) -> None:
+        member_id = event.member_id or ""
+        if member_id not in self._there:
+            if event.client_id is None:
+                return  # a member id that was handed out and never used
+            if self._unnamed:
+                del self._there[self._unnamed.pop()]
+            self._there[member_id] = _life(event, None)
+        returns = event.kind == "member_fenced" and event.group_instance_id is not None
+        ending = {"member_left": LEFT, "member_expired": EXPIRED}.get(event.kind)
+        self._end(member_id, event.at_ms, ending or (RETURNED if returns else REPLACED))
+
+    def _end(self, member_id: str, at_ms: int, ending: str) -> None:
+        if member_id in self._unnamed:
+            self._unnamed.remove(member_id)
+        self._over.append(self._there.pop(member_id)._replace(ended_ms=at_ms, ending=ending))
+
+    def _count(self, event: Told) -> None:
+        """The group's first count tells how many were there before anything was kept of it."""
+        self._is_counted = True
+        for place in range((event.members or 0) - len(self._there)):
+            self._unnamed.append(f"unnamed {place}")
+            self._there[self._unnamed[-1]] = Life("", None, None, None)
+
+
+def _life(event: Told, began_ms: int | None) -> Life:
+    key = event.group_instance_id or f"{event.client_id}@{event.client_host}"
+    return Life(key, event.group_instance_id, event.client_software, began_ms)
+
+
+def _widths(events: Sequence[Told], sampled: Iterable[tuple[str, int]]) -> Iterable[Width]:
+    widest: dict[str, int] = {}
+    assigned = 0
+    for event in events:
+        has_more = event.partitions is not None and assigned and event.partitions > assigned
+        for topic, partitions in event.widths:
+            before = widest.get(topic, 0)
+            if partitions > before:
+                widest[topic] = partitions
+                began_ms = event.at_ms - (event.duration_ms or 0)
+                yield Width(began_ms, topic, partitions, bool(has_more and before))
+        assigned = max(assigned, event.partitions or 0)
+    for topic, partitions in sampled:
+        if partitions > widest.get(topic, 0):
+            yield Width(0, topic, partitions, is_growth=False)
+
+
+def _rebalance_commits(recording: Recording, events: Sequence[Told], *, is_consumer: bool) -> int:
+    """Classic members commit before they join again, others (KIP-848) before they give partitions up."""
+    span, found = recording.span, 0
+    there: set[str] = set()
+    newcomers = 0
+    for event in events:
+        is_within = event.at_ms >= span.since_ms
+        if event.kind == "member_joined":
+            there.add(event.member_id or "")
+            newcomers += 1
+        elif event.kind in GONE:
+            there.discard(event.member_id or "")
+        elif event.kind == "assigned" and is_consumer:
+            found += is_within * sum(giver in there for giver in event.givers)
+        elif event.kind == "rebalance_ended" and not is_consumer:
+            stayed = (event.members or 0) - newcomers
+            owners = stayed if event.partitions is None else min(stayed, event.partitions)
+            found += is_within * max(0, owners)
+            newcomers = 0
+    return found

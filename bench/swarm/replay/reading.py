@@ -1,0 +1,196 @@
+"""Takes what a replay needs out of a history's segments: a tier's data directory, a folder, or a URL."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bench.swarm.replay.told import KINDS, Committed, Recording, Told, in_order, overlap_ms
+from bench.swarm.scenario import BadScenario
+from cluster import tier_file
+from storage.history.period import Period, PeriodError, parsed
+from storage.history.report.words import moment
+from storage.history.schema import MOVES
+from storage.history.segments.folder import Folder
+from storage.history.segments.names import DAY_MS
+from storage.history.segments.reader import read, survey
+
+MINUTES_DEFAULT: Final = 10
+EVENTS_MAX: Final = 5_000_000
+"""Read one by one: so many take some gigabytes of memory."""
+_PLAIN: Final = tuple(name for name in Told._fields if name not in ("widths", "givers"))
+_COMMITS: Final = ("group_id", "first_ms", "last_ms", "commits", "offsets")
+_NAME: Final = ("offsets_partition", "term", "sequence")
+_SAMPLES: Final = ("topic", "partition")
+_EPOCH: Final = "1970-01-01"
+_TOLD_LATE_MS: Final = 60_000
+"""Commits are told in sum, some seconds after the first of them."""
+
+
+def folder_of(place: str) -> Folder:
+    """The history of a tier's data directory, a folder of segments, or a URL. Raises BadScenario, OSError."""
+    if "://" in place:
+        return Folder(place)
+    directory = Path(place).resolve()
+    if not directory.is_dir():
+        raise BadScenario(
+            f"{place}: there is no such directory; a history, or a tier's data directory, is needed"
+        )
+    tier = tier_file.read(directory)
+    if tier is not None:
+        return Folder(tier.history_dir or str(directory / "history"))
+    below = directory / "history"
+    return Folder(str(below if below.is_dir() else directory))
+
+
+def period(folder: Folder, since: str | None, until: str | None, now_ms: int) -> Period:
+    """What is to be replayed: up to the last event, unless told otherwise, and the last ten minutes of that.
+    Raises BadScenario, OSError."""
+    last_ms = _last_ms(folder)
+    try:
+        end_ms = last_ms + 1 if until is None else parsed(_EPOCH, until, now_ms).until_ms
+        end_ms = min(end_ms, last_ms + 1)
+        begin_ms = end_ms - MINUTES_DEFAULT * 60_000
+        if since is not None:
+            begin_ms = parsed(since, None, now_ms).since_ms
+    except PeriodError as error:
+        raise BadScenario(str(error)) from None
+    if begin_ms >= end_ms:
+        raise BadScenario(
+            f"--since {since}: nothing is recorded from then to {moment(end_ms)};"
+            f" the last event is of {moment(last_ms)}"
+        )
+    return Period(begin_ms, end_ms)
+
+
+def recording(folder: Folder, span: Period, group: str | None = None) -> Recording:
+    """All that is known of the groups, or of one, at that time. Raises BadScenario, OSError."""
+    seen = survey(folder, until_ms=span.until_ms)
+    skipped = list(seen.skipped)
+    gathered = _Gathered(span)
+    columns = [*_PLAIN, MOVES, *_COMMITS[1:], *_SAMPLES]
+    for table in read(folder, seen.found, skipped, columns):
+        gathered.take(_of_group(table, group))
+    if gathered.first_ms is None:
+        which = "" if group is None else f" of group {group}"
+        raise BadScenario(f"nothing is recorded{which} in {folder.url} until {moment(span.until_ms)}")
+    return Recording(
+        span,
+        gathered.first_ms,
+        {group_id: in_order(events) for group_id, events in gathered.events.items()},
+        gathered.commits(),
+        {group_id: dict(topics) for group_id, topics in gathered.sampled.items()},
+        tuple(f"Left out: {each.path}: {each.why}" for each in skipped),
+    )
+
+
+def _last_ms(folder: Folder) -> int:
+    """When the last event was. Its day is that of the last segment. Raises BadScenario, OSError."""
+    found = survey(folder).found
+    if not found:
+        raise BadScenario(f"nothing is recorded in {folder.url}")
+    from_ms = found[-1].segment.first_at_ms - DAY_MS
+    latest = [each for each in found if each.segment.first_at_ms > from_ms]
+    return max(int(pc.max(table["at_ms"]).as_py()) for table in read(folder, latest, [], ["at_ms"]))
+
+
+def _of_group(table: pa.Table, group: str | None) -> pa.Table:
+    is_wanted = pc.is_valid(table["group_id"]) if group is None else pc.equal(table["group_id"], group)
+    return table.filter(is_wanted)
+
+
+class _Gathered:
+    """What all segments say, piece by piece."""
+
+    def __init__(self, span: Period) -> None:
+        self._span = span
+        self.first_ms: int | None = None
+        self.events: dict[str, list[Told]] = defaultdict(list)
+        self.sampled: dict[str, dict[str, int]] = defaultdict(dict)
+        self._rows: dict[tuple[int, int, int], tuple[Any, ...]] = {}
+        """Of commits, by the event's name: a segment may say what another says, too."""
+        self._count = 0
+
+    def take(self, table: pa.Table) -> None:
+        """Rows in any order, all of groups. Raises BadScenario: they are too many."""
+        table = table.filter(pc.less(table["at_ms"], self._span.until_ms + _TOLD_LATE_MS))
+        if not table.num_rows:
+            return
+        first_ms = pc.min(table["at_ms"]).as_py()
+        self.first_ms = first_ms if self.first_ms is None else min(self.first_ms, first_ms)
+        self._take_commits(table.filter(pc.equal(table["kind"], "commits")))
+        table = table.filter(pc.less(table["at_ms"], self._span.until_ms))
+        self._take_samples(table.filter(pc.equal(table["kind"], "lag")))
+        self._take_events(table.filter(pc.is_in(table["kind"], pa.array(KINDS))))
+
+    def commits(self) -> dict[str, Committed]:
+        """A row that the period cuts counts in part: as much of it as lies within."""
+        found: dict[str, Committed] = defaultdict(Committed)
+        for group_id, first_ms, last_ms, commits, offsets in self._rows.values():
+            share = overlap_ms(self._span, first_ms, last_ms + 1) / (last_ms + 1 - first_ms)
+            if share:
+                before = found[group_id]
+                found[group_id] = Committed(
+                    before.commits + share * commits, before.offsets + share * offsets
+                )
+        return dict(found)
+
+    def _take_commits(self, table: pa.Table) -> None:
+        since_ms, until_ms = self._span
+        is_within = pc.and_(
+            pc.greater_equal(table["last_ms"], since_ms), pc.less(table["first_ms"], until_ms)
+        )
+        table = table.filter(is_within)
+        self._counted(table)
+        self._rows.update(zip(_tuples(table, _NAME), _tuples(table, _COMMITS), strict=True))
+
+    def _take_samples(self, table: pa.Table) -> None:
+        highest = table.group_by(["group_id", "topic"]).aggregate([("partition", "max")])
+        for group_id, topic, partition in _tuples(highest, ("group_id", "topic", "partition_max")):
+            before = self.sampled[group_id].get(topic, 0)
+            self.sampled[group_id][topic] = max(before, partition + 1)
+
+    def _take_events(self, table: pa.Table) -> None:
+        self._counted(table)
+        widths, givers = _moves(table[MOVES])
+        for place, values in enumerate(_tuples(table, _PLAIN)):
+            told = Told(**dict(zip(_PLAIN, values, strict=True)))
+            told = told._replace(widths=tuple(widths.get(place, ())), givers=tuple(givers.get(place, ())))
+            self.events[told.group_id].append(told)
+
+    def _counted(self, table: pa.Table) -> None:
+        self._count += table.num_rows
+        if self._count > EVENTS_MAX:
+            raise BadScenario(
+                f"more than {EVENTS_MAX:,} events would be read: choose a shorter time, or one --group"
+            )
+
+
+def _tuples(table: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(table[name].to_pylist() for name in names), strict=True)
+
+
+def _moves(column: pa.ChunkedArray) -> tuple[dict[int, list[tuple[str, int]]], dict[int, list[str]]]:
+    """By the row's place: topics with their highest partition that moved plus one; members that gave
+    partitions to others."""
+    widths: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    givers: dict[int, list[str]] = defaultdict(list)
+    moves = column.combine_chunks()
+    if isinstance(moves, pa.ChunkedArray):  # of no rows at all
+        return widths, givers
+    fields = ("topic", "partition", "from_member", "to_member")
+    flat = dict(zip(fields, pc.list_flatten(moves).flatten(), strict=True))
+    table = pa.table({"place": pc.list_parent_indices(moves), **flat})
+    highest = table.group_by(["place", "topic"]).aggregate([("partition", "max")])
+    for place, topic, partition in _tuples(highest, ("place", "topic", "partition_max")):
+        widths[place].append((topic, partition + 1))
+    given = table.filter(pc.and_(pc.is_valid(table["from_member"]), pc.is_valid(table["to_member"])))
+    by_giver = given.group_by(["place", "from_member"]).aggregate([])
+    for place, giver in _tuples(by_giver, ("place", "from_member")):
+        givers[place].append(giver)
+    return widths, givers

@@ -1,0 +1,77 @@
+"""When what was recorded happens in a replay, and how long sessions last. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from bench.swarm.plan import CONSUMER_SESSION_MS
+from bench.swarm.replay.past import EXPIRED, GroupPast, Life
+from storage.history.period import Period
+
+SETTLE_S: Final = 10.0
+"""Members that were there already have so long to come."""
+CALM_S: Final = 20.0
+"""At the end, half of the recorded time at most: what the judge needs to see that all is well again."""
+ALIVE_S: Final = 1.0
+"""A member has so long to join before it may crash."""
+SESSION_MS: Final = 45_000
+"""session.timeout.ms of Kafka's consumers unless they are configured otherwise."""
+SESSION_MS_MIN: Final = 6_000
+"""Kafka's group.min.session.timeout.ms."""
+AT_DIGITS: Final = 3
+"""Milliseconds."""
+
+
+class Timeline(NamedTuple):
+    """The parts of a replay."""
+
+    span: Period
+    faster: float
+    lead_s: float
+    calm_s: float
+
+    @property
+    def length_s(self) -> float:
+        """Of the recorded time, as fast as wished."""
+        return (self.span.until_ms - self.span.since_ms) / 1_000 / self.faster
+
+    @property
+    def duration_s(self) -> float:
+        return self.lead_s + self.length_s + self.calm_s
+
+    def at_s(self, at_ms: int | None) -> float:
+        """A recorded moment in the plan; what was before the recorded time is at its beginning."""
+        since_ms = self.span.since_ms
+        at_ms = since_ms if at_ms is None else max(at_ms, since_ms)
+        return round(self.lead_s + (at_ms - since_ms) / 1_000 / self.faster, AT_DIGITS)
+
+
+def timeline_of(span: Period, found: Sequence[GroupPast], faster: float) -> Timeline:
+    """The lead is as long as members need that were there already; longer if one of them was dying."""
+    length_s = (span.until_ms - span.since_ms) / 1_000 / faster
+    there = [(past, life) for past in found for life in past.lives if was_there(life, span)]
+    leads_s = [SETTLE_S] if there else [0.0]
+    for past, life in there:
+        if life.ending == EXPIRED and life.ended_ms is not None:
+            died_s = (life.ended_ms - span.since_ms) / 1_000 / faster - session_ms(past) / 1_000
+            leads_s.append(SETTLE_S - died_s)
+    return Timeline(span, faster, round(max(leads_s), AT_DIGITS), min(CALM_S, length_s / 2))
+
+
+def was_there(life: Life, span: Period) -> bool:
+    """Before the recorded time began."""
+    return life.began_ms is None or life.began_ms < span.since_ms
+
+
+def session_ms(past: GroupPast) -> int:
+    """History does not record it. It was no longer than any life that it ended."""
+    if past.is_consumer:
+        return CONSUMER_SESSION_MS
+    return max(SESSION_MS_MIN, min((SESSION_MS, *_lived_ms(past.lives))))
+
+
+def _lived_ms(lives: Iterable[Life]) -> Iterable[int]:
+    for life in lives:
+        if life.ending == EXPIRED and life.began_ms is not None and life.ended_ms is not None:
+            yield life.ended_ms - life.began_ms
