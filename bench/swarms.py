@@ -164,7 +164,7 @@ def _swarm(server: Peer, step: Step, wanted: Wanted) -> dict[str, Any]:
                 killer(second)
 
         run_swarm(plan, bootstrap, directory, on_second=on_second, software=server.software())
-    if any(word.startswith("stopped after") for word in reporting.read_run(directory).get("words", ())):
+    if reporting.was_stopped(reporting.read_run(directory)):
         raise KeyboardInterrupt  # the swarm ends tidily at Ctrl-C, and here everything does
     reporting.report(directory, more=None if killer is None else killer.harm)
     return compare.read(directory / reporting.RESULTS)

@@ -12,7 +12,7 @@ import typer
 
 from bench import run_names
 from bench.interrupts import terminable
-from bench.swarm import flags, reports
+from bench.swarm import flags, repeating, reports
 from bench.swarm import scenario as scenarios
 from bench.swarm.reports import EXIT_NOT_RUN, mendable
 from bench.swarm.scenario import BadScenario, Scenario
@@ -203,4 +203,5 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
 
 
 reports.register(app)
+repeating.register(app, run)
 unwrap_help(app)

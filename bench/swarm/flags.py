@@ -13,6 +13,8 @@ import typer
 from bench.swarm.plan import PROTOCOLS
 from bench.swarm.target import BOOTSTRAP_DEFAULT
 
+OF_EACH_RUN: Final = ("out", "seed", "judged", "as_json")
+"""Flags of `run` that a series sets for each of its runs."""
 DAYS_MAX: Final = 7
 SECONDS_LEAST: Final = 5
 

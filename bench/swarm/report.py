@@ -106,6 +106,11 @@ def read_run(directory: Path) -> dict[str, Any]:
     return run if isinstance(run, dict) else {}
 
 
+def was_stopped(told: Mapping[str, Any]) -> bool:
+    """Whether a run ended before its planned end, by what run.json or report.json tells."""
+    return any(str(word).startswith("stopped after") for word in told.get("words") or ())
+
+
 def _require_all(directory: Path, run: Mapping[str, Any]) -> None:
     """Raises NothingToReport if a process of a run that ended well kept its record on another machine."""
     if not run.get("is_finished"):

@@ -63,6 +63,7 @@ PURE = (
             *("summary", "timeline", "told", "words"),
         )
     ),
+    "bench/swarm/repeats.py",
     "bench/swarm/results.py",
     "bench/swarm/marks.py",
     "bench/swarm/second_rows.py",

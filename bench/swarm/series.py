@@ -1,0 +1,72 @@
+"""Runs of `groupd swarm run` one after the other, as `repeat` and `search` need them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from bench.swarm import compare
+from bench.swarm.comparison import Report, at
+from bench.swarm.report import RESULTS, was_stopped
+from bench.swarm.reports import EXIT_BROKEN, EXIT_NOT_RUN
+from cluster.tier_file import TierError
+
+Run = Callable[..., None]
+"""`groupd swarm run`, with its flags by name."""
+
+
+class Ran(NamedTuple):
+    """What became of one run."""
+
+    directory: Path
+    seed: int
+    exit_code: int
+    report: Report | None
+    """What report.json says; None: it could not run, or nobody has judged it."""
+
+    @property
+    def is_whole(self) -> bool:
+        """It ran until its planned end, and was judged."""
+        return self.report is not None and not was_stopped(self.report)
+
+    @property
+    def status(self) -> str:
+        return str(at(self.report or {}, "status") or "could not run")
+
+    @property
+    def because(self) -> str:
+        """In a line."""
+        return str(at(self.report or {}, "verdict", "because") or "")
+
+
+def require_new(directory: Path, holds: str) -> None:
+    """Raises TierError if another series stands there: its runs would be counted with ours."""
+    if (directory / holds).exists():
+        raise TierError(f"--out {directory}: there is a {holds} already; a new directory is needed")
+
+
+def ran(run: Run, flags: Mapping[str, Any], directory: Path, seed: int, *, quiet: bool) -> Ran:
+    """Run once, and judge. What the run prints is shown unless `quiet`; it ends no command."""
+    hidden = contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext()
+    exit_code = 0
+    try:
+        with hidden:
+            run(**flags, out=directory, seed=seed, judged=True, as_json=quiet)
+    except typer.Exit as end:
+        exit_code = end.exit_code
+    try:
+        report = compare.read(directory / RESULTS)
+    except compare.NoReport:
+        report = None
+    return Ran(directory, seed, exit_code if report else exit_code or EXIT_NOT_RUN, report)
+
+
+def worst(exit_codes: Iterable[int]) -> int:
+    """Of several runs: a broken promise is worse than one that was not shown."""
+    found = set(exit_codes)
+    return next((code for code in (EXIT_BROKEN, EXIT_NOT_RUN) if code in found), max(found, default=0))
