@@ -55,9 +55,13 @@ def course(part: str, figures: Figures) -> list[str]:
     without = Line("groups", told.without_coordinator, charts.RED, is_peak=True)
     return [
         charts.over_time(
-            f"{part}: requests refused and lost, a second", [refused, lost], told.step_s, behind
+            f"{part}: requests refused and lost, a second",
+            [refused, lost],
+            told.step_s,
+            behind,
+            figures.wall,
         ),
-        charts.over_time(f"{part}: groups without service", [without], told.step_s, behind),
+        charts.over_time(f"{part}: groups without service", [without], told.step_s, behind, figures.wall),
     ]
 
 

@@ -8,10 +8,17 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
 from typing import Any, Final, NamedTuple
+
+from bench.swarm.histogram import lower_bound
+from bench.swarm.wall import Wall
 
 SIZE_INCHES: Final = (5.0, 2.4)
 ROW_INCHES: Final = 0.17
+HISTOGRAM_INCHES: Final = 1.6
+TIMES_MAX: Final = 5
+"""On an axis: a time of day is wide."""
 DOTS_SPREAD: Final = 0.12
 """Of `dots`, in rows."""
 POINTS_MAX: Final = 600
@@ -46,6 +53,7 @@ _STYLE: Final[dict[str, Any]] = {
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "legend.frameon": False,
+    "text.parse_math": False,  # a name may hold dollar signs
     "legend.fontsize": 8,
 }
 
@@ -68,8 +76,11 @@ class Band(NamedTuple):
     ended_s: float
 
 
-def over_time(title: str, lines: Sequence[Line], step_s: float, bands: Iterable[Band] = ()) -> str:
-    """Lines over the seconds of a run, with its faults behind them; `step_s` is from value to value."""
+def over_time(
+    title: str, lines: Sequence[Line], step_s: float, bands: Iterable[Band] = (), wall: Wall | None = None
+) -> str:
+    """Lines over the seconds of a run, with its faults behind them; `step_s` is from value to value. With a
+    `wall` the axis tells the time of day as well."""
 
     def fill(axes: Any) -> bool:
         unit, unit_s = _unit(step_s * max((len(line.values) for line in lines), default=1))
@@ -82,6 +93,8 @@ def over_time(title: str, lines: Sequence[Line], step_s: float, bands: Iterable[
         axes.set_ylim(0, most * HEADROOM or 1)
         drawn = _bands(axes, bands, unit_s, end)
         axes.set_xlabel(unit)
+        if wall is not None and wall.wall_us is not None:
+            _time_of_day(axes, wall, unit, unit_s)
         return len(lines) + drawn > 1
 
     return _svg(title, fill)
@@ -144,10 +157,43 @@ def dots(title: str, rows: Mapping[str, Dots]) -> str:
     return _svg(title, fill)
 
 
-def _logarithmic(axes: Any, values_ms: Sequence[float]) -> None:
+def _time_of_day(axes: Any, wall: Wall, unit: str, unit_s: float) -> None:
+    """Below the run's own time, as the server's logs have it."""
+    from matplotlib.ticker import MaxNLocator
+
+    def tell(value: float, _: int) -> str:
+        return f"{value:g}\n{wall.clock(wall.began_us + round(value * unit_s * 1e6))[:8]}"
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=TIMES_MAX, steps=[1, 2, 3, 6, 10]))
+    axes.xaxis.set_major_formatter(tell)
+    axes.set_xlabel(f"{unit}, and UTC")
+
+
+def histogram(title: str, buckets: Sequence[tuple[float, int]]) -> str:
+    """How many requests took how long; both axes are logarithmic, so that the tail is seen."""
+
+    from matplotlib.ticker import NullLocator
+
+    def fill(axes: Any) -> bool:
+        axes.figure.set_size_inches(SIZE_INCHES[0], HISTOGRAM_INCHES)
+        lows = [lower_bound(bound_ms) for bound_ms, _ in buckets]
+        widths = [bound_ms - low for low, (bound_ms, _) in zip(lows, buckets, strict=True)]
+        axes.bar(lows, [count for _, count in buckets], widths, align="edge", color=BLUE, lw=0)
+        axes.set_yscale("log")
+        axes.set_ylim(0.5)
+        _logarithmic(axes, [lows[0], buckets[-1][0]], least_ms=lows[0])
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_ylabel("requests")
+        return False
+
+    return _svg(title, fill)
+
+
+def _logarithmic(axes: Any, values_ms: Sequence[float], least_ms: float = LEAST_MS) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
-    least, most = max(min(values_ms), LEAST_MS), max(*values_ms, LEAST_MS)
+    least, most = max(min(values_ms), least_ms), max(*values_ms, least_ms)
     axes.set_xscale("log")
     axes.set_xlim(least / 1.5, most * 1.5)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if most < 300 * least else (1.0,)))
@@ -229,4 +275,4 @@ def _inline(svg: str, title: str) -> str:
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     prefix = re.sub(r"\W+", "-", title.lower())
     svg = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{prefix}-", svg)
-    return f'<figure class="plot" role="img" aria-label="{title}">{svg}</figure>'
+    return f'<figure class="plot" role="img" aria-label="{escape(title)}">{svg}</figure>'

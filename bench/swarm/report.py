@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -16,15 +16,19 @@ from typing import Any, Final, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.swarm import sections, server
+from bench.swarm import marks_file, moments, second_rows, sections, server, thresholds
+from bench.swarm.charts import Band
 from bench.swarm.counting import figures_of
 from bench.swarm.figures import Figures
+from bench.swarm.marks import marked
 from bench.swarm.page import Headline, Section, page
 from bench.swarm.recorder import file_name
 from bench.swarm.results import plain
+from bench.swarm.thresholds import Checked
+from bench.swarm.wall import Wall
 from storage.history.call_files import SUFFIX, UnreadableFile, read_history
 from storage.history.calls import History
-from storage.history.judge.findings import Limits
+from storage.history.judge.findings import KEPT, Limits
 from storage.history.judge.verdict import Verdict, judge
 
 VERSION: Final = 1
@@ -32,6 +36,7 @@ VERSION: Final = 1
 PAGE: Final = "report.html"
 RESULTS: Final = "report.json"
 RUN_FILE: Final = "run.json"
+SECONDS: Final = "seconds.csv"
 PROGRESS_FROM_BYTES: Final = 5_000_000
 """Less is read and judged before a bar would be seen."""
 
@@ -59,41 +64,88 @@ class Outcome(NamedTuple):
 
     verdict: Verdict
     """As text it is one line."""
+    status: str
+    """The verdict's, and that of the thresholds: broken if one is, else not shown if one is not."""
+    checked: list[Checked]
+    """Thresholds."""
     page: Path
     lines: tuple[str, ...]
     """For the terminal, above the verdict."""
     figures: Figures
+    results: Mapping[str, Any]
+    """Of report.json."""
 
 
 def report(
-    directory: Path, *, console: Console | None = None, more: More | None = None, limits: Limits | None = None
+    directory: Path,
+    *,
+    console: Console | None = None,
+    more: More | None = None,
+    limits: Limits | None = None,
+    extra_thresholds: Sequence[str] = (),
 ) -> Outcome:
     """Judge a run and write its report.
 
-    `console` is where progress shows; `more` adds to the page. Raises NothingToReport, OSError.
+    `console` is where progress shows; `more` adds to the page; `extra_thresholds` replace those of the run
+    that limit the same. Raises NothingToReport, BadThreshold, BadMarks, OSError.
     """
     run = read_run(directory)
+    limited = thresholds.parse_all((*run.get("thresholds", ()), *extra_thresholds))
+    marks = marks_file.read(directory)
     _require_all(directory, run)
     with _progress(directory, console) as progress, _without_collector():
         history = _read(directory, progress)
         progress.says("counting")
-        figures = figures_of(history, run.get("began_us"))
+        figures = figures_of(history, run.get("began_us"), run.get("wall_us"))
         verdict = judge(history, limits, lambda rule: progress.says(f"judging {rule}"))
+        verdict = _by_wall_clock(verdict, figures.wall)
+        found = marked(marks, figures) if figures.wall.wall_us is not None else []
         progress.says("writing")
         added = more(history, figures) if more else Addition()
         words = tuple(_words(run, history))
+        if marks and not found:
+            words += ("The record does not say what time it was: marks cannot be placed in it.",)
         about = sections.about(run, machine())
         needs = server.read(directory)
-        results = _as_json(run, figures, verdict, words, about) | {"server": server.plain(needs)}
-        _write(directory / RESULTS, results | dict(added.plain))
+        results = _as_json(run, figures, verdict, words, about)
+        results |= {"server": server.plain(needs), "is_whole": history.is_whole}
+        checked = thresholds.check(limited, results)
+        results |= _with_thresholds(verdict, checked) | {"marks": moments.plain(found, figures)}
+        results |= dict(added.plain)
+        _write(directory / RESULTS, results)
+        _write_seconds(directory / SECONDS, figures)
+        behind = [*sections.bands(figures), *moments.bands(found, figures)]
         added = added._replace(
-            sections=(*server.sections(needs, sections.bands(figures)), *added.sections),
-            lines=(*server.lines(needs), *added.lines),
+            sections=(
+                *moments.sections(checked, found, figures),
+                *server.sections(needs, behind, figures.wall),
+                *added.sections,
+            ),
+            lines=(*server.lines(needs), *moments.lines(found, figures.wall), *added.lines),
         )
-        text = _page(run, figures, verdict, words, about, added)
+        text = _page(run, figures, verdict, checked, words, about, added, behind)
         (directory / PAGE).write_text(text, encoding="utf-8")
     lines = (*words, *sections.lines(figures), *added.lines)
-    return Outcome(verdict, directory / PAGE, lines, figures)
+    return Outcome(verdict, results["status"], checked, directory / PAGE, lines, figures, results)
+
+
+def _by_wall_clock(verdict: Verdict, wall: Wall) -> Verdict:
+    """The judge knows the record's clock alone."""
+    return verdict._replace(
+        violations=tuple(each._replace(text=wall.in_words(each.text)) for each in verdict.violations),
+        promises=tuple(each._replace(because=wall.in_words(each.because)) for each in verdict.promises),
+    )
+
+
+def _with_thresholds(verdict: Verdict, checked: Sequence[Checked]) -> dict[str, Any]:
+    status = thresholds.worst((verdict.status, thresholds.status_of(checked)))
+    return {"status": status, "is_fine": status == KEPT, "thresholds": thresholds.plain(checked)}
+
+
+def _write_seconds(path: Path, figures: Figures) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for line in second_rows.csv_lines(second_rows.rows(figures.by_second, figures.wall)):
+            file.write(f"{line}\n")
 
 
 def read_run(directory: Path) -> dict[str, Any]:
@@ -162,8 +214,6 @@ def _as_json(
         "run": dict(run),
         "machine": about["machine"],
         "words": list(words),
-        "status": verdict.status,
-        "is_fine": verdict.is_fine,
         "verdict": verdict.plain(),
         "figures": plain(figures),
     }
@@ -177,9 +227,11 @@ def _page(
     run: Mapping[str, Any],
     figures: Figures,
     verdict: Verdict,
+    checked: Sequence[Checked],
     words: tuple[str, ...],
     about: Mapping[str, str],
     added: Addition,
+    behind: Sequence[Band],
 ) -> str:
     totals = figures.totals
     server = run.get("software") or run.get("bootstrap") or ""
@@ -191,12 +243,12 @@ def _page(
     headline = Headline(
         title=f"Swarm: {run.get('scenario') or 'unknown scenario'}",
         about=" · ".join(filter(None, (*about_run, run.get("began_at")))),
-        verdict=verdict.status,
-        because=verdict.because,
+        verdict=thresholds.worst((verdict.status, thresholds.status_of(checked))),
+        because="; ".join((verdict.because, *thresholds.missed(checked))),
         promises=verdict.promises,
         words=words,
     )
-    own = list(sections.sections(figures, verdict, about))
+    own = list(sections.sections(figures, verdict, about, behind))
     return page(headline, [*own[:2], *added.sections, *own[2:]])
 
 

@@ -51,7 +51,11 @@ def plain(figures: Figures) -> dict[str, Any]:
         ],
         "seconds": figures.seconds._asdict(),
         "faults": [
-            {**fault._asdict(), "began_s": (fault.began_us - figures.began_us) / 1e6}
+            {
+                **fault._asdict(),
+                "began_s": (fault.began_us - figures.began_us) / 1e6,
+                "began_at": figures.wall.iso(fault.began_us),
+            }
             for fault in figures.faults
         ],
     }

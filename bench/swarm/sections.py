@@ -6,7 +6,7 @@ PURE, but for the plots' library.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from bench.swarm import charts
@@ -19,6 +19,7 @@ from storage.history.judge.verdict import Verdict
 GROUPS_MAX: Final = 50
 """On the page; report.json has all."""
 FAULTS_MAX: Final = 30
+HISTOGRAMS_MAX: Final = 8
 ERRORS_MAX: Final = 4
 """Of one API."""
 
@@ -47,10 +48,12 @@ def lines(figures: Figures) -> Iterator[str]:
         yield f"never stable: {totals.never_stable:,} groups"
 
 
-def sections(figures: Figures, verdict: Verdict, about: Mapping[str, str]) -> Iterator[Section]:
-    """In the order of the page; `about`: the run, name by value."""
+def sections(
+    figures: Figures, verdict: Verdict, about: Mapping[str, str], behind: Sequence[Band]
+) -> Iterator[Section]:
+    """In the order of the page; `about`: the run, name by value; `behind`: of the plots."""
     yield Section("In figures", tiles(_tiles(figures)))
-    yield Section("Over time", plots(_plots(figures)))
+    yield Section("Over time", plots(_plots(figures, behind)))
     if figures.faults:
         yield Section("Faults", _faults(figures))
     yield Section("Requests", _apis(figures))
@@ -101,11 +104,11 @@ def bands(figures: Figures) -> list[Band]:
     ]
 
 
-def _plots(figures: Figures) -> Iterator[str]:
-    told, behind = figures.seconds, bands(figures)
+def _plots(figures: Figures, behind: Sequence[Band]) -> Iterator[str]:
+    told = figures.seconds
 
     def over_time(title: str, *drawn: Line) -> str:
-        return charts.over_time(title, drawn, told.step_s, behind)
+        return charts.over_time(title, drawn, told.step_s, behind, figures.wall)
 
     blue, red, orange, green, purple = charts.BLUE, charts.RED, charts.ORANGE, charts.GREEN, charts.PURPLE
     yield over_time(
@@ -141,10 +144,12 @@ def _plots(figures: Figures) -> Iterator[str]:
 def _faults(figures: Figures) -> str:
     counts = Counter(fault.kind for fault in figures.faults)
     lasted = {kind: max(f.ended_us - f.began_us for f in figures.faults if f.kind == kind) for kind in counts}
-    rows = [
-        (kind, number(times), duration(lasted[kind] / 1e3)) for kind, times in counts.most_common(FAULTS_MAX)
-    ]
-    return table(("fault", "times", "longest"), rows)
+    tell = figures.wall.tell
+    rows = []
+    for kind, times in counts.most_common(FAULTS_MAX):
+        begun = [tell(fault.began_us) for fault in figures.faults if fault.kind == kind]
+        rows.append((kind, number(times), duration(lasted[kind] / 1e3), begun[0], begun[-1]))
+    return table(("fault", "times", "longest", "first", "last"), rows)
 
 
 def _apis(figures: Figures) -> str:
@@ -160,7 +165,14 @@ def _apis(figures: Figures) -> str:
         "members, and a heartbeat may be held until there is news. REBALANCE_IN_PROGRESS and "
         "MEMBER_ID_REQUIRED are news, not refusals."
     )
-    return table(headings, rows, text=(9,)) + note(small)
+    return table(headings, rows, text=(9,)) + note(small) + plots(_histograms(figures))
+
+
+def _histograms(figures: Figures) -> Iterator[str]:
+    """Of the most frequent APIs; report.json has all."""
+    told = [api for api in figures.apis if api.histogram]
+    for api in told[:HISTOGRAMS_MAX]:
+        yield charts.histogram(f"{api.api}: how many took how long", api.histogram)
 
 
 def _errors(errors: Mapping[str, int]) -> str:

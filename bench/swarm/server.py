@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from bench.swarm import charts
 from bench.swarm.charts import Band, Line
 from bench.swarm.page import Section, number, plots, table
+from bench.swarm.wall import Wall
 
 FILE: Final = "server.jsonl"
 
@@ -67,7 +68,7 @@ def lines(needs: Sequence[Need]) -> Iterator[str]:
         )
 
 
-def sections(needs: Sequence[Need], bands: Sequence[Band]) -> Iterator[Section]:
+def sections(needs: Sequence[Need], bands: Sequence[Band], wall: Wall | None = None) -> Iterator[Section]:
     """For the page."""
     if not needs:
         return
@@ -76,14 +77,11 @@ def sections(needs: Sequence[Need], bands: Sequence[Band]) -> Iterator[Section]:
         ("cores", number(told["cores_mean"]), number(told["cores_max"])),
         ("memory in MiB", number(told["memory_mib_mean"]), number(told["memory_mib_max"])),
     ]
-    drawn = (
-        charts.over_time(
-            "The server's cores", [Line("cores", _by_second(needs, 1), charts.BLUE, True)], 1, bands
-        ),
-        charts.over_time(
-            "The server's memory in MiB", [Line("MiB", _by_second(needs, 2), charts.PURPLE, True)], 1, bands
-        ),
+    courses = (
+        ("The server's cores", Line("cores", _by_second(needs, 1), charts.BLUE, True)),
+        ("The server's memory in MiB", Line("MiB", _by_second(needs, 2), charts.PURPLE, True)),
     )
+    drawn = [charts.over_time(title, [line], 1, bands, wall) for title, line in courses]
     yield Section("The server", plots(drawn) + table(("", "mean", "max"), rows))
 
 

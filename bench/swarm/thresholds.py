@@ -160,8 +160,18 @@ def check(thresholds: Iterable[Threshold], report: Mapping[str, Any]) -> list[Ch
 
 def status_of(checked: Iterable[Checked]) -> str:
     """Broken if one is; else not shown if one is; else kept."""
-    found = {each.status for each in checked}
+    return worst(each.status for each in checked)
+
+
+def worst(statuses: Iterable[str]) -> str:
+    """Kept if there is none."""
+    found = set(statuses)
     return next((status for status in (BROKEN, NOT_SHOWN) if status in found), KEPT)
+
+
+def missed(checked: Iterable[Checked]) -> list[str]:
+    """Those that were not kept, in words."""
+    return [f"threshold {each.text}: {each.because}" for each in checked if each.status != KEPT]
 
 
 def plain(checked: Iterable[Checked]) -> list[dict[str, Any]]:

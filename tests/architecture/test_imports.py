@@ -66,6 +66,7 @@ PURE = (
     "bench/swarm/repeats.py",
     "bench/swarm/results.py",
     "bench/swarm/marks.py",
+    "bench/swarm/moments.py",
     "bench/swarm/second_rows.py",
     "bench/swarm/seconds.py",
     "bench/swarm/sections.py",

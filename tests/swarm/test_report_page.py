@@ -97,6 +97,7 @@ def test_a_run_becomes_a_page_that_needs_nothing_else(whole: Outcome) -> None:
     assert page.headings == [
         "In figures",
         "Over time",
+        "Longest times without coordinator",
         "Availability",
         "Faults",
         "Requests",
