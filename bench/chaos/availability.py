@@ -103,7 +103,7 @@ class _Windows:
 
 def _has_failed(call: Call) -> bool:
     codes = (call.error_code, *(offset.error_code for offset in call.offsets))
-    return not call.is_answered or not ERRORS_OF_MOVING.isdisjoint(codes)
+    return call.was_sent and (not call.is_answered or not ERRORS_OF_MOVING.isdisjoint(codes))
 
 
 def _own_changes(history: History) -> Iterator[tuple[int, str]]:

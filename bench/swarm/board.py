@@ -14,9 +14,11 @@ from typing import Final, NamedTuple
 from bench.swarm.start import QUIET_US
 
 UNSETTLED: Final = -1
+KEEPS: Final = -2
+"""Of a member without coordinator: it has the epoch that it had, but nobody knows whether the group has."""
 Turn = tuple[str, str, int, int | None, int]
-"""Group, member, when (us), the epoch at which it rests (UNSETTLED: it does not, None: it is gone), how many
-partitions it gained."""
+"""Group, member, when (us), the epoch at which it rests (UNSETTLED: it does not; KEEPS: as before; None: it
+is gone), how many partitions it gained."""
 
 
 class Rest(NamedTuple):
@@ -31,6 +33,8 @@ class _Group:
     def __init__(self, now_us: int) -> None:
         self.epochs: dict[str, int] = {}
         self.counts: Counter[int] = Counter()
+        self.lost: set[str] = set()
+        """Members without coordinator."""
         self.disturbed_us = now_us
         self.rested_us: int | None = None
         """Since when it is at rest; None: it is not."""
@@ -39,6 +43,10 @@ class _Group:
 
     def turn(self, member: str, at_us: int, epoch: int | None) -> bool:
         """Whether it has come to rest with that."""
+        if epoch == KEEPS:
+            self.lost.add(member)
+            return False
+        self.lost.discard(member)
         before = self.epochs.pop(member, None)
         if before is not None:
             self.counts[before] -= 1
@@ -84,7 +92,7 @@ class Board:
 
     @property
     def groups_stable(self) -> int:
-        return sum(group.rested_us is not None for group in self._groups.values())
+        return sum(group.rested_us is not None and not group.lost for group in self._groups.values())
 
     def take(self, turns: Iterable[Turn], now_us: int) -> list[Rest]:
         """Those of one process in their order; returns what came to rest."""

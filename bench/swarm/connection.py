@@ -167,6 +167,11 @@ def connect(
     except ValueError:
         connection.close()
         raise Closed(f"{_words(address)} speaks no Kafka") from None
+    except Closed as error:
+        raise Closed(f"{_words(address)}, as the connection began: {error}") from None
+    except TimedOut:
+        connection.close()
+        raise TimedOut(f"{_words(address)} does not answer as the connection begins") from None
     except BaseException:
         connection.close()
         raise

@@ -10,10 +10,13 @@ from uuid import UUID
 from gevent.lock import BoundedSemaphore
 
 from bench.peers.lines import found_at
+from bench.swarm.clock import now_us
 from bench.swarm.connection import Address, Closed, Connection, TimedOut, connect
+from bench.swarm.exchange import UNWRITTEN, Ledger, connecting, exchange
 from bench.swarm.requests import by_schema
 from cluster.groups.properties import ClientProperties
 from cluster.wire import parse_answer
+from storage.history.calls import Call
 
 METADATA_VERSION: Final = 12
 SPARE_MAX: Final = 256
@@ -21,9 +24,13 @@ SPARE_MAX: Final = 256
 
 
 class Bootstrap:
-    """One connection to any broker, opened again on the next one when it is lost."""
+    """One connection to any broker, opened again on the next one when it is lost. The failure of one attempt
+    is that of all who waited for it: none of them would fare better one after the other."""
 
-    def __init__(self, properties: ClientProperties, name: str) -> None:
+    def __init__(self, properties: ClientProperties, name: str, ledger: Ledger = UNWRITTEN) -> None:
+        self._ledger = ledger
+        self._failed: tuple[int, str] | None = None
+        """When the last attempt failed, and how."""
         self._properties = properties
         self._name = name
         self._addresses = list(properties.addresses)
@@ -33,8 +40,11 @@ class Bootstrap:
 
     def connection(self) -> Connection:
         """Raises Closed, TimedOut, TierError."""
+        came_us = now_us()
         with self._opening:
             if self._connection is None or not self._connection.is_open:
+                if self._failed is not None and self._failed[0] >= came_us:
+                    raise Closed(self._failed[1])
                 self._connection = self._open()
             return self._connection
 
@@ -51,11 +61,14 @@ class Bootstrap:
         for _ in self._addresses:
             address = self._addresses[self._count % len(self._addresses)]
             self._count += 1
+            name = f"{self._name}/bootstrap-{self._count}"
             try:
-                return connect(address, f"{self._name}/bootstrap-{self._count}", self._properties)
+                with connecting(self._ledger, Call(self._name, "", "", 0), name):
+                    return connect(address, name, self._properties)
             except (Closed, TimedOut) as error:
                 errors.append(str(error))
-        raise Closed("; ".join(errors))
+        self._failed = now_us(), "; ".join(errors)
+        raise Closed(self._failed[1])
 
 
 class Coordinators:
@@ -65,7 +78,10 @@ class Coordinators:
     of a shared one: those travel on connections that are lent for that long.
     """
 
-    def __init__(self, properties: ClientProperties, name: str, members_max: int) -> None:
+    def __init__(
+        self, properties: ClientProperties, name: str, members_max: int, ledger: Ledger = UNWRITTEN
+    ) -> None:
+        self._ledger = ledger
         self._properties = properties
         self._name = name
         self._members_max = members_max
@@ -79,14 +95,14 @@ class Coordinators:
     def are_shared(self) -> bool:
         return self._members_max > 1
 
-    def take(self, address: Address, client_id: str) -> Connection:
-        """A member's connection, to be given back. Raises Closed, TimedOut, TierError."""
+    def take(self, address: Address, who: Call, client_id: str) -> Connection:
+        """A member's connection, to be given back; `who` takes it. Raises Closed, TimedOut, TierError."""
         if not self.are_shared:
-            return self._connect(address, client_id)
+            return self._connect(address, who, client_id)
         with self._opening.setdefault(address, BoundedSemaphore(1)):
             shared = [each for each in self._shared.get(address, []) if each.is_open]
             free = [each for each in shared if self._seats[each] < self._members_max]
-            connection = free[0] if free else self._connect(address)
+            connection = free[0] if free else self._connect(address, who)
             self._shared[address] = shared if free else [*shared, connection]
             self._seats[connection] = self._seats.get(connection, 0) + 1
             return connection
@@ -99,14 +115,14 @@ class Coordinators:
         self._seats.pop(connection, None)
         connection.close()
 
-    def lend(self, address: Address) -> Connection:
-        """For one held request. Raises Closed, TimedOut, TierError."""
+    def lend(self, address: Address, who: Call) -> Connection:
+        """For one held request of `who`. Raises Closed, TimedOut, TierError."""
         spare = self._spare.get(address, [])
         while spare:
             connection = spare.pop()
             if connection.is_open:
                 return connection
-        return self._connect(address)
+        return self._connect(address, who)
 
     def returned(self, address: Address, connection: Connection) -> None:
         """A lent one whose request has been answered, or not."""
@@ -121,17 +137,22 @@ class Coordinators:
             for connection in connections:
                 connection.close()
 
-    def _connect(self, address: Address, client_id: str | None = None) -> Connection:
+    def _connect(self, address: Address, who: Call, client_id: str | None = None) -> Connection:
         self._count += 1
         name = f"{self._name}/{address[0]}:{address[1]}-{self._count}"
-        return connect(address, name, self._properties, client_id)
+        with connecting(self._ledger, who, name):
+            return connect(address, name, self._properties, client_id)
 
 
 class Catalogue:
     """Topics: their ids and how many partitions they have, as of the last look."""
 
-    def __init__(self, bootstrap: Callable[[], Connection]) -> None:
+    def __init__(
+        self, bootstrap: Callable[[], Connection], name: str = "", ledger: Ledger = UNWRITTEN
+    ) -> None:
         self._bootstrap = bootstrap
+        self._name = name
+        self._ledger = ledger
         self.ids: dict[str, bytes] = {}
         self.names: dict[bytes, str] = {}
         self.partitions: dict[str, int] = {}
@@ -147,7 +168,9 @@ class Catalogue:
             "allow_auto_topic_creation": False,
             "include_topic_authorized_operations": False,
         }
-        answer = self._bootstrap().call(by_schema("metadata", METADATA_VERSION, fields))
+        request = by_schema("metadata", METADATA_VERSION, fields)
+        call = Call(self._name, "", "", 0)
+        answer = exchange(self._ledger, self._bootstrap(), request, call, lambda raw, told: (told, raw))
         _, found = parse_answer("metadata", METADATA_VERSION, answer)
         self.brokers = [(broker["host"], broker["port"]) for broker in found["brokers"]]
         for topic in found["topics"]:

@@ -72,13 +72,13 @@ class Crew:
         directory.mkdir(parents=True, exist_ok=True)
         name = f"worker-{worker}"
         self.recorder = Recorder(directory, worker, run.run_id, fire)
-        bootstrap = Bootstrap(properties, name)
+        bootstrap = Bootstrap(properties, name, self.recorder)
         self._shared = Shared(
             run_id=run.run_id,
             seed=plan.seed,
             bootstrap=bootstrap,
-            coordinators=Coordinators(properties, name, plan.members_per_connection),
-            catalogue=Catalogue(bootstrap.connection),
+            coordinators=Coordinators(properties, name, plan.members_per_connection, self.recorder),
+            catalogue=Catalogue(bootstrap.connection, name, self.recorder),
             recorder=self.recorder,
             consumer_session_ms=run.consumer_session_ms,
             words=[],

@@ -12,7 +12,7 @@ from bench.swarm.clock import now_us
 from bench.swarm.errors import NEWS, error_name
 from bench.swarm.tally import Counted
 from storage.history.call_files import SUFFIX, CallWriter
-from storage.history.calls import ANSWERED, CLOSED, TIMED_OUT, Call, Fault, Gone
+from storage.history.calls import ANSWERED, CLOSED, CONNECT, TIMED_OUT, Call, Fault, Gone
 
 Fire = Callable[[str, str, float, int, Exception | None], None]
 """Tells locust of a request: type, name, milliseconds, bytes, what went wrong."""
@@ -77,7 +77,8 @@ class Recorder:
             self._writer.write(Fault(kind, target, began_us, began_us + int(lasts_s * 1e6)))
 
     def turn(self, group_id: str, member: str, epoch: int | None, gained: int = 0) -> None:
-        """A member is at rest at `epoch` now, with so many partitions more; -1: in between; None: gone."""
+        """A member is at rest at `epoch` now, with so many partitions more; UNSETTLED: in between; KEEPS:
+        it is without coordinator; None: gone."""
         if len(self._pulse.turns) < TURNS_MAX:
             self._pulse.turns.append((group_id, member, now_us(), epoch, gained))
 
@@ -147,8 +148,8 @@ class Pulse:
         }
 
 
-_HELD: Final = frozenset({"JoinGroup", "SyncGroup"})
-"""Answered when others have come: their latency says nothing of the server's speed."""
+_HELD: Final = frozenset({"JoinGroup", "SyncGroup", CONNECT})
+"""Answered when others have come, or no request: their latency says nothing of the server's speed."""
 
 
 def _bucket(took_ms: float) -> int:

@@ -15,6 +15,7 @@ from bench.swarm.columns import WAITING_APIS, Columns, Integers, Mask
 from bench.swarm.gaps import Gap
 from bench.swarm.life import REBALANCING, SETTLED
 from bench.swarm.lives import Lives
+from storage.history.calls import CONNECT
 
 STEPS_MAX: Final = 7_200
 """Of a report."""
@@ -127,7 +128,7 @@ def _members(axis: _Axis, lives: Lives) -> tuple[list[int], list[int]]:
 
 
 def _latencies(axis: _Axis, columns: Columns) -> tuple[list[float | None], list[float | None]]:
-    quick = columns.answered & ~columns.refused & ~columns.of(WAITING_APIS)
+    quick = columns.answered & ~columns.refused & ~columns.of(WAITING_APIS | {CONNECT})
     at = axis.places(columns.ended_us[quick])
     latencies_us = columns.ended_us[quick] - columns.sent_us[quick]
     latencies_us = latencies_us[np.lexsort((latencies_us, at))]

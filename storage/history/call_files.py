@@ -46,10 +46,12 @@ _SHARED: Final = tuple(
     Call._fields.index(name)
     for name in (
         *("client", "connection", "api", "outcome", "group_id", "protocol", "member_id"),
-        *("group_instance_id", "subscribed", "owned", "assigned"),
+        *("group_instance_id", "subscribed", "owned", "assigned", "detail"),
     )
 )
 """Places in a call of what other calls have as well."""
+_CALL_DEFAULTS: Final = [Call._field_defaults.get(name) for name in Call._fields]
+"""What an older file's calls have in the fields that came later."""
 _NAMES: Final = {row_class: name for name, row_class in _KINDS.items()}
 
 
@@ -143,6 +145,7 @@ def _row(plain: tuple[Any, ...], share: Share) -> Row:
     and their names would take more memory than all the rest."""
     kind, *fields = plain
     if kind == _CALL:
+        fields += _CALL_DEFAULTS[len(fields) :]
         for place in _SHARED:
             if word := fields[place]:
                 fields[place] = share(word, word)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-VERSION: Final = 1
-"""Of the rows' fields. Raised when one is added, which goes to the end."""
+VERSION: Final = 2
+"""Of the rows' fields. Raised when one is added, which goes to the end: in rows of older files the last ones
+have their defaults."""
 
 ANSWERED: Final = "answered"
 CLOSED: Final = "closed"
@@ -19,6 +20,10 @@ TIMED_OUT: Final = "timed_out"
 OPEN: Final = "open"
 """Still waited for when the history ended."""
 OUTCOMES: Final = frozenset({ANSWERED, CLOSED, TIMED_OUT, OPEN})
+
+CONNECT: Final = "Connect"
+"""The API of a call that is no request: a connection was opened, with ApiVersions and SASL, or was not."""
+FIND_COORDINATOR: Final = "FindCoordinator"
 
 OF_CLIENTS: Final = frozenset({"sleep"})
 """Kinds of faults that are the clients' own: nothing was done to the server or to the way there."""
@@ -44,7 +49,8 @@ class Offset(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One request as sent once. Sent again it is another."""
+    """One request as sent once. Sent again it is another. An attempt to connect is one as well (CONNECT), and
+    so is a request for which there was no connection: its `connection` is empty."""
 
     client: str
     """One life of one consumer: a restarted one is another client."""
@@ -80,6 +86,13 @@ class Call(NamedTuple):
     assigned: Partitions | None = None
     """As a ConsumerGroupHeartbeat or a SyncGroup is answered; None if the answer says nothing."""
     offsets: tuple[Offset, ...] = ()
+    detail: str = ""
+    """Of a connection that failed, and of a request without one: why."""
+
+    @property
+    def was_sent(self) -> bool:
+        """It is a request, and went out."""
+        return bool(self.connection) and self.api != CONNECT
 
     @property
     def is_answered(self) -> bool:

@@ -10,12 +10,13 @@ from bench.chaos.faults import KINDS
 from bench.chaos.page import availability as availability_section
 from bench.chaos.page import dots_of
 from bench.chaos.part import UNDER_WAY
-from bench.chaos.report import Outcome, total
+from bench.chaos.report import Outcome
 from bench.chaos.state import State
 from bench.chaos.table import ALL, cells, rows
 from bench.swarm.counting import figures_of
 from bench.swarm.plan import SLEEP
 from storage.history.calls import ANSWERED, CLOSED, Call, Fault, Gone, Row, history_of
+from storage.history.judge.verdict import combined
 
 S = 1_000_000
 NOT_COORDINATOR = 16
@@ -133,7 +134,7 @@ def test_as_many_faults_are_told_as_the_table_has(tmp_path: Path) -> None:
     """The one during which a run was interrupted was in the table, but not in the sentence below."""
     scenario = scenarios.load("short", KINDS)
     table = rows([found(fault("kill-all", 30, 33, UNDER_WAY))])
-    outcome = Outcome(State(scenario=scenario, seed=1, steps=2), total([]), table, tmp_path, 1)
+    outcome = Outcome(State(scenario=scenario, seed=1, steps=2), combined([]), table, tmp_path, 1)
     assert outcome.done.startswith("3 faults, ")
     assert table[-1].faults == 3
 

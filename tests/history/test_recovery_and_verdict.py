@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from storage.history.call_files import CallWriter, UnreadableFile, read_file, read_history
-from storage.history.calls import ANSWERED, History
+from storage.history.calls import ANSWERED, Call, History
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN, Limits
 from storage.history.judge.recovery import judge_recovery
 from storage.history.judge.verdict import combined, judge
@@ -174,6 +175,16 @@ def test_names_that_come_again_and_again_are_kept_once(tmp_path: Path) -> None:
     for field in ("client", "group_id", "api"):
         words = [getattr(call, field) for call in calls]
         assert len({id(word) for word in words}) == len(set(words))
+
+
+def test_file_of_an_older_version_has_defaults_in_the_fields_that_came_later(tmp_path: Path) -> None:
+    call = Call("a", "c1", "Heartbeat", 5, 6, ANSWERED, group_id="billing")
+    old = [list(call)[: Call._fields.index("detail")]]
+    packed = [
+        msgpack.packb(row) for row in (["groupd calls", 1, "run 1"], ["call", *old[0]], ["end", 9, True])
+    ]
+    (tmp_path / "1.calls").write_bytes(b"".join(packed))
+    assert read_history(tmp_path).calls == (call,)
 
 
 def _handed_over(name: str) -> Telling:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import socketserver
 import struct
 import threading
@@ -30,6 +32,7 @@ class ScriptedBroker:
         """Of FindCoordinator, each once, before it is answered well."""
         self.requests: list[Any] = []
         """Neutral group requests and kio's of other APIs, as they came; "FindCoordinator" for such a one."""
+        self._open: set[Any] = set()
         self._answer = answer
         self._offers = offers
         broker = self
@@ -56,12 +59,23 @@ class ScriptedBroker:
         self._server.server_close()  # joins the handlers: their clients have hung up
         self._thread.join()
 
+    def die(self) -> None:
+        """Its connections end, and new ones are refused."""
+        self._server.shutdown()
+        self._server.socket.close()
+        for sock in list(self._open):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
     def _serve(self, sock: Any) -> None:
-        while (frame := _frame(sock)) is not None:
-            answer = self._answered(frame)
-            if answer is None:
-                return
-            sock.sendall(answer)
+        self._open.add(sock)
+        with contextlib.suppress(ConnectionError):
+            while (frame := _frame(sock)) is not None:
+                answer = self._answered(frame)
+                if answer is None:
+                    break
+                sock.sendall(answer)
+        self._open.discard(sock)
 
     def _answered(self, frame: bytes) -> bytes | None:
         header, at = parse_header(frame)

@@ -29,7 +29,12 @@ from actors.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from bench.swarm.clock import now_us
+from bench.swarm.columns import columns_of
+from bench.swarm.connection import Closed
 from bench.swarm.coordinators import Bootstrap, Catalogue, Coordinators
+from bench.swarm.gaps import gaps
+from bench.swarm.members.asking import LOST
 from bench.swarm.members.classic import ClassicMember
 from bench.swarm.members.consumer import ConsumerMember
 from bench.swarm.members.member import Leaving, Member
@@ -100,11 +105,11 @@ class Stage:
         self.directory = directory
         given = properties(broker.bootstrap, None)
         self.recorder = Recorder(directory, 0, "run", lambda *_: None)
-        bootstrap = Bootstrap(given, "worker-0")
-        catalogue = Catalogue(bootstrap.connection)
+        bootstrap = Bootstrap(given, "worker-0", self.recorder)
+        catalogue = Catalogue(bootstrap.connection, "worker-0", self.recorder)
         catalogue.partitions["clicks"], catalogue.ids["clicks"] = 2, TOPIC_ID
         catalogue.names[TOPIC_ID] = "clicks"
-        coordinators = Coordinators(given, "worker-0", 1)
+        coordinators = Coordinators(given, "worker-0", 1, self.recorder)
         self.shared = Shared("run", 7, bootstrap, coordinators, catalogue, self.recorder, SESSION_MS, [])
         self.greenlets: list[gevent.Greenlet] = []
 
@@ -203,7 +208,8 @@ def test_a_consumer_that_is_fenced_owns_nothing_and_joins_again_under_its_id(
     assert rejoin.topic_partitions == ()
     assert beats[1].topic_partitions == ((TOPIC_ID, bytes(4)),)
     stage.recorder.flush()
-    assert {call.session_timeout_ms for call in stage.history().calls} == {SESSION_MS}
+    own = [call for call in stage.history().calls if call.group_id]
+    assert {call.session_timeout_ms for call in own} == {SESSION_MS}
 
 
 def test_whoever_is_closed_leaves_unless_it_is_static(stage: Stage) -> None:
@@ -224,3 +230,45 @@ def test_what_is_asked_and_never_answered_is_written_down_too(tmp_path: Path) ->
     calls = [call for call in stage.history().calls if call.api == "JoinGroup"]
     assert len(calls) == len(stage.asked(JoinGroupRequest))
     assert {call.outcome for call in calls} <= {"closed", "open"}
+
+
+def test_a_server_that_is_gone_leaves_rows_and_the_group_is_without_coordinator_until_the_end(
+    stage: Stage,
+) -> None:
+    """Failed connects and look-ups had left nothing in the record: "without coordinator: never"."""
+    member = stage.start(PLAN)
+    stage.until(lambda: len(stage.asked(OffsetCommitRequest)) >= 2, "it commits")
+    stage.broker.die()
+    died_us = now_us()
+    stage.until(lambda: member.state == LOST and now_us() - died_us > 400_000, "it looks for a coordinator")
+    stage.recorder.close_record()
+    history = stage.history()
+    after = [call for call in history.calls if call.sent_us > died_us]
+    assert {call.outcome for call in after} <= {"closed", "open"}
+    lookups = [call for call in after if call.api == "FindCoordinator"]
+    assert len(lookups) >= 2
+    assert {(call.group_id, call.connection, call.was_sent) for call in lookups} == {("orders", "", False)}
+    refused = [call for call in after if call.api == "Connect"]
+    assert "Connection refused" in refused[0].detail
+    (gap,) = gaps(columns_of(history))
+    assert (gap.group_id, gap.is_served_again) == ("orders", False)
+    assert gap.ended_us - died_us > 300_000
+
+
+def test_every_connection_that_opens_is_a_row_of_whoever_wanted_it(stage: Stage) -> None:
+    stage.start(PLAN)
+    stage.until(lambda: len(stage.asked(HeartbeatRequest)) >= 1, "it is a member")
+    stage.recorder.close_record()
+    opened = [call for call in stage.history().calls if call.api == "Connect"]
+    assert [(call.client, call.group_id, call.outcome) for call in opened] == [
+        ("worker-0", "", "answered"),
+        ("orders/0#1", "orders", "answered"),
+    ]
+
+
+def test_look_for_topics_is_in_the_record(stage: Stage) -> None:
+    stage.broker.die()
+    with pytest.raises(Closed, match="refused"):
+        stage.shared.catalogue.look(["clicks"])
+    stage.recorder.close_record()
+    assert [call.api for call in stage.history().calls] == ["Connect"]

@@ -42,7 +42,7 @@ from actors.protocol.messages import (
 )
 from bench.swarm import answers, plan_file, requests
 from bench.swarm.answers import Beat, Joined
-from bench.swarm.board import UNSETTLED, Board, Rest
+from bench.swarm.board import KEEPS, UNSETTLED, Board, Rest
 from bench.swarm.driver import NoConsumerProtocol, Unreachable, run_swarm
 from bench.swarm.plan import CLASSIC_RANGE, CONSUMER, START, Action, MemberPlan, Plan, TopicPlan
 from bench.swarm.recorder import percentiles
@@ -193,3 +193,16 @@ def test_a_coordinator_without_kip_848_is_told_as_such(tmp_path: Path) -> None:
         pytest.raises(NoConsumerProtocol, match=r"1 of 1 members"),
     ):
         run_swarm(small_plan(CONSUMER), broker.bootstrap, tmp_path)
+
+
+def test_a_group_whose_member_has_no_coordinator_is_not_stable() -> None:
+    """The screen had said "20 of 20 groups stable" beside "100 without coordinator"."""
+    board = Board()
+    board.take([("g", "a", 0, 2, 3), ("g", "b", 1_000, 2, 3)], 10_000_000)
+    assert board.groups_stable == 1
+    assert board.take([("g", "a", 11_000_000, KEEPS, 0)], 11_000_000) == []
+    assert board.groups_stable == 0
+    assert board.take([("g", "a", 12_000_000, 2, 0)], 12_000_000) == [], "no rebalance: it kept its epoch"
+    assert board.groups_stable == 1
+    board.take([("g", "a", 13_000_000, KEEPS, 0), ("g", "a", 14_000_000, None, 0)], 14_000_000)
+    assert board.groups_stable == 1, "whoever is gone lacks nothing"

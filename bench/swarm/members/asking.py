@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import Final, TypeVar
 
-from bench.swarm.clock import now_us
-from bench.swarm.connection import REQUEST_TIMEOUT_S, Address, Connection, TimedOut
+from bench.swarm.board import KEEPS
+from bench.swarm.connection import REQUEST_TIMEOUT_S, Address, Connection
 from bench.swarm.coordinators import address_of
 from bench.swarm.errors import error_name
+from bench.swarm.exchange import Read, exchange, looking_up
 from bench.swarm.members.reactions import Reaction
 from bench.swarm.members.shared import Shared
 from bench.swarm.plan import CONSUMER, MemberPlan
@@ -20,12 +21,10 @@ from bench.swarm.requests import (
     Request,
     find_coordinator,
 )
-from storage.history.calls import ANSWERED, CLASSIC, CLOSED, TIMED_OUT, Call
+from storage.history.calls import CLASSIC, Call
 from storage.history.calls import CONSUMER as CONSUMER_CALL
 
 T = TypeVar("T")
-Read = Callable[[bytes, Call], tuple[Call, T]]
-"""Reads an answer: the call with what it was told, and what the member goes on with."""
 
 JOINING: Final = "joining"
 STABLE: Final = "stable"
@@ -96,7 +95,7 @@ class Asker:
         if not self.shared.coordinators.are_shared:
             return self.ask(request, call, read, timeout_s)
         address = self._coordinator()
-        lent = self.shared.coordinators.lend(address)
+        lent = self.shared.coordinators.lend(address, self.call())
         is_answered = False
         try:
             value = self._ask_on(lent, request, call, read, timeout_s)
@@ -108,36 +107,14 @@ class Asker:
             self.shared.coordinators.returned(address, lent)
 
     def _ask_on(self, line: Connection, request: Request, call: Call, read: Read[T], timeout_s: float) -> T:
-        pending = line.send(request)
-        call = call._replace(
-            connection=line.name,
-            api=request.api,
-            version=request.version,
-            sent_us=pending.sent_us,
-            correlation_id=pending.correlation_id,
-            timeout_ms=int(timeout_s * 1000),
-        )
-        recorder = self.shared.recorder
-        token = recorder.sent(call)
-        ended, size = call._replace(outcome=CLOSED), 0
+        is_answered = False
         try:
-            answer = pending.wait(timeout_s)
-            size = len(answer)
-            ended = call._replace(
-                outcome=ANSWERED,
-                ended_us=pending.answered_us,
-                answer_correlation_id=int.from_bytes(answer[:4], "big"),
-            )
-            ended, value = read(answer, ended)
-        except TimedOut:
-            ended = call._replace(outcome=TIMED_OUT)
-            line.close("no answer in time")
-            raise
+            value = exchange(self.shared.recorder, line, request, call, read, timeout_s)
+            is_answered = True
+            return value
         finally:
-            recorder.ended(token, ended if size else ended._replace(ended_us=now_us()), size)
-            if not size and line is self._line and not self.shared.coordinators.are_shared:
+            if not is_answered and line is self._line and not self.shared.coordinators.are_shared:
                 line.close("given up")  # what is sent next must not wait behind it
-        return value
 
     def check(self, error_code: int) -> Reaction:
         """What the member has to do about it. Raises CoordinatorLost, NotYet, GaveUp for what is always done
@@ -159,7 +136,7 @@ class Asker:
         if self._line is not None and not self._line.is_open:
             self._forget_coordinator()
         if self._line is None:
-            self._line = self.shared.coordinators.take(self._coordinator(), self.plan.name)
+            self._line = self.shared.coordinators.take(self._coordinator(), self.call(), self.plan.name)
         return self._line
 
     def _coordinator(self) -> Address:
@@ -170,8 +147,9 @@ class Asker:
                 found = address_of(answer)
                 return call._replace(error_code=found[0]), found
 
-            line = self.shared.bootstrap.connection()
             call = self.call()._replace(epoch=-1)
+            with looking_up(self.shared.recorder, call):
+                line = self.shared.bootstrap.connection()
             error_code, self._address = self._ask_on(
                 line, find_coordinator(group_id), call, read, REQUEST_TIMEOUT_S
             )
@@ -194,7 +172,8 @@ class Asker:
         if self._lost_at is None:
             self._lost_at = time.monotonic()
         if self.state == STABLE:
-            self.state = LOST  # it owns what it owns: the group is not told
+            self.state = LOST  # it owns what it owns: its group has no rebalance, but is not stable either
+            self.shared.recorder.turn(self.plan.group_id, self.plan.name, KEEPS)
 
     def _served(self) -> None:
         if self._lost_at is not None:
@@ -202,6 +181,7 @@ class Asker:
             self._lost_at = None
         if self.state == LOST:
             self.state = STABLE
+            self.shared.recorder.turn(self.plan.group_id, self.plan.name, self.epoch)
 
     def _without_ms(self) -> float:
         assert self._lost_at is not None, "asked only then"

@@ -10,14 +10,15 @@ from storage.history.judge.findings import Findings, Limits, Violation, story
 
 
 def judge_answers(history: History, limits: Limits) -> Findings:
-    """Of every request."""
+    """Of every request that was sent: nobody promises that a connection opens."""
     silences = [fault for fault in history.faults if fault.silences]
     violations = [*_overdue(history, silences, limits), *_confused(history.calls)]
-    answered = sum(call.is_answered for call in history.calls)
+    sent = sum(call.was_sent for call in history.calls)
+    answered = sum(call.is_answered and call.was_sent for call in history.calls)
     return Findings(
         violations,
-        {"requests": len(history.calls)},
-        seen=f"{len(history.calls):,} requests, of which {answered:,} were answered",
+        {"requests": sent},
+        seen=f"{sent:,} requests, of which {answered:,} were answered",
         unseen="" if answered else "no request was answered",
     )
 
@@ -30,8 +31,12 @@ def _overdue(history: History, silences: list[Fault], limits: Limits) -> Iterato
             is_overdue = history.ended_us > due_us + grace_us
         else:
             is_overdue = call.outcome == TIMED_OUT or call.ended_us > due_us + grace_us
-        if is_overdue and not any(
-            fault.began_us < due_us and fault.ended_us + grace_us > call.sent_us for fault in silences
+        if (
+            is_overdue
+            and call.was_sent
+            and not any(
+                fault.began_us < due_us and fault.ended_us + grace_us > call.sent_us for fault in silences
+            )
         ):
             yield Violation("never answered", call.group_id, story(call))
 
