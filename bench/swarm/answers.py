@@ -9,6 +9,7 @@ import struct
 from typing import Final, NamedTuple
 
 from actors.protocol.wire import read_compact_length, read_int16_length, read_int32_length
+from bench.swarm.requests import NAMED_FROM
 from storage.history.calls import Offset
 
 _INT16: Final = struct.Struct(">h")
@@ -19,6 +20,7 @@ _PLAIN_AT: Final = 8
 """Where the error stands behind correlation id and throttle time."""
 _FLEXIBLE_AT: Final = 9
 """The same with tags behind the correlation id."""
+_UNSUPPORTED_VERSION: Final = _INT16.pack(35)
 TOPIC_ID_BYTES: Final = 16
 
 
@@ -44,13 +46,22 @@ class Beat(NamedTuple):
     """By topic id; None: as before."""
 
 
-def offered_apis(answer: bytes) -> dict[int, tuple[int, int]]:
+def is_unsupported(answer: bytes) -> bool:
+    """Of ApiVersions: the broker does not know the version, and answers in version 0."""
+    return answer[4:6] == _UNSUPPORTED_VERSION
+
+
+def offered_apis(answer: bytes, version: int = 0) -> dict[int, tuple[int, int]]:
     """Of ApiVersions: the first and last version of each API. ValueError: it is no such answer."""
     try:
-        (count,) = _INT32.unpack_from(answer, 6)
-        rows = struct.iter_unpack(">hhh", answer[10 : 10 + 6 * count])
+        if version < NAMED_FROM:
+            (count,) = _INT32.unpack_from(answer, 6)
+            rows = struct.iter_unpack(">hhh", answer[10 : 10 + 6 * count])
+        else:
+            count, at = read_compact_length(answer, 6)
+            rows = struct.iter_unpack(">hhhx", answer[at : at + 7 * count])
         return {key: (first, last) for key, first, last in rows}
-    except struct.error as error:
+    except (struct.error, IndexError) as error:
         raise ValueError("no answer to ApiVersions") from error
 
 

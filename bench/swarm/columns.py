@@ -19,6 +19,8 @@ Mask = npt.NDArray[np.bool_]
 
 WAITING_APIS: Final = frozenset({"JoinGroup", "SyncGroup"})
 """Answered when the other members have come: their latency is the rebalance's, not the server's."""
+HELD_APIS: Final = WAITING_APIS | {"Heartbeat", "ConsumerGroupHeartbeat"}
+"""The same, and heartbeats: the answer of one that has nothing to say may wait until it has."""
 GIVEN_UP: Final = "given up"
 """The client closed its connection itself, because it was told to leave or to crash: nobody failed."""
 OUTCOMES: Final = (ANSWERED, CLOSED, TIMED_OUT, OPEN, GIVEN_UP)

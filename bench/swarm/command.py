@@ -57,6 +57,7 @@ def run(
     groups: flags.Groups = None,
     commit_interval_ms: flags.CommitInterval = None,
     protocol: flags.Protocol = None,
+    client: flags.Client = None,
     processes: flags.Processes = 1,
     members_per_connection: flags.MembersPerConnection = None,
     web: flags.Web = False,
@@ -82,6 +83,7 @@ def run(
         chosen = chosen.changed(
             duration_s=_duration_s(minutes, seconds),
             protocol=protocol,
+            client=client,
             members_per_connection=members_per_connection,
             commit_interval_ms=commit_interval_ms,
         )

@@ -15,13 +15,10 @@ from gevent.event import AsyncResult
 from gevent.lock import BoundedSemaphore
 
 from actors.protocol.wire import legacy_string
-from bench.swarm.answers import offered_apis
+from bench.swarm.answers import is_unsupported, offered_apis
+from bench.swarm.clients import Client
 from bench.swarm.clock import now_us
-from bench.swarm.requests import (
-    API_VERSIONS_REQUEST,
-    Request,
-    by_schema,
-)
+from bench.swarm.requests import NAMED_FROM, Request, api_versions, by_schema
 from cluster.groups.properties import ClientProperties
 from cluster.groups.sasl import authenticate
 from cluster.wire import parse_answer
@@ -150,9 +147,14 @@ _connecting: Final = BoundedSemaphore(_CONNECTING_MAX)
 
 
 def connect(
-    address: Address, name: str, properties: ClientProperties, client_id: str | None = None
+    address: Address,
+    name: str,
+    properties: ClientProperties,
+    client_id: str | None = None,
+    client: Client | None = None,
 ) -> Connection:
-    """As every client begins: ApiVersions, then SASL. Raises Closed, TimedOut, TierError."""
+    """As every client begins: ApiVersions, then SASL. `client`: the software that it says it is. Raises
+    Closed, TimedOut, TierError."""
     with _connecting:
         try:
             with gevent.Timeout(CONNECT_TIMEOUT_S, TimedOut(f"{_words(address)} does not answer")):
@@ -161,7 +163,7 @@ def connect(
             raise Closed(f"{_words(address)}: {getattr(error, 'strerror', None) or error}") from None
     connection = Connection(sock, name, client_id or properties.client_id)
     try:
-        connection.offered = offered_apis(connection.call(API_VERSIONS_REQUEST, CONNECT_TIMEOUT_S))
+        connection.offered = _offered(connection, client)
         if properties.has_sasl:
             _run(authenticate(_SaslWire(connection), properties))  # type: ignore[arg-type]
     except ValueError:
@@ -176,6 +178,16 @@ def connect(
         connection.close()
         raise
     return connection
+
+
+def _offered(connection: Connection, client: Client | None) -> dict[int, tuple[int, int]]:
+    """In the version of the client; a broker that does not know that one is asked in an older one."""
+    version, software = (0, None) if client is None else (client.api_versions, client.software)
+    while True:
+        answer = connection.call(api_versions(version, software), CONNECT_TIMEOUT_S)
+        if not (version and is_unsupported(answer)):
+            return offered_apis(answer, version)
+        version = NAMED_FROM if version > NAMED_FROM else 0
 
 
 def _open(address: Address, properties: ClientProperties) -> socket.socket:

@@ -10,6 +10,7 @@ from uuid import UUID
 from gevent.lock import BoundedSemaphore
 
 from bench.peers.lines import found_at
+from bench.swarm.clients import Client
 from bench.swarm.clock import now_us
 from bench.swarm.connection import Address, Closed, Connection, TimedOut, connect
 from bench.swarm.exchange import UNWRITTEN, Ledger, connecting, exchange
@@ -21,6 +22,8 @@ from storage.history.calls import Call
 METADATA_VERSION: Final = 12
 SPARE_MAX: Final = 256
 """Connections that are kept for the next held request, to one address."""
+_Place = tuple[Address, str]
+"""Where a connection goes, and the software that it says it is."""
 
 
 class Bootstrap:
@@ -85,25 +88,26 @@ class Coordinators:
         self._properties = properties
         self._name = name
         self._members_max = members_max
-        self._shared: dict[Address, list[Connection]] = {}
+        self._shared: dict[_Place, list[Connection]] = {}
         self._seats: dict[Connection, int] = {}
-        self._spare: dict[Address, list[Connection]] = {}
-        self._opening: dict[Address, BoundedSemaphore] = {}
+        self._spare: dict[_Place, list[Connection]] = {}
+        self._opening: dict[_Place, BoundedSemaphore] = {}
         self._count = 0
 
     @property
     def are_shared(self) -> bool:
         return self._members_max > 1
 
-    def take(self, address: Address, who: Call, client_id: str) -> Connection:
+    def take(self, address: Address, who: Call, client: Client, client_id: str) -> Connection:
         """A member's connection, to be given back; `who` takes it. Raises Closed, TimedOut, TierError."""
         if not self.are_shared:
-            return self._connect(address, who, client_id)
-        with self._opening.setdefault(address, BoundedSemaphore(1)):
-            shared = [each for each in self._shared.get(address, []) if each.is_open]
+            return self._connect(address, who, client, client_id)
+        place = address, client.name
+        with self._opening.setdefault(place, BoundedSemaphore(1)):
+            shared = [each for each in self._shared.get(place, []) if each.is_open]
             free = [each for each in shared if self._seats[each] < self._members_max]
-            connection = free[0] if free else self._connect(address, who)
-            self._shared[address] = shared if free else [*shared, connection]
+            connection = free[0] if free else self._connect(address, who, client)
+            self._shared[place] = shared if free else [*shared, connection]
             self._seats[connection] = self._seats.get(connection, 0) + 1
             return connection
 
@@ -115,18 +119,18 @@ class Coordinators:
         self._seats.pop(connection, None)
         connection.close()
 
-    def lend(self, address: Address, who: Call) -> Connection:
+    def lend(self, address: Address, who: Call, client: Client) -> Connection:
         """For one held request of `who`. Raises Closed, TimedOut, TierError."""
-        spare = self._spare.get(address, [])
+        spare = self._spare.get((address, client.name), [])
         while spare:
             connection = spare.pop()
             if connection.is_open:
                 return connection
-        return self._connect(address, who)
+        return self._connect(address, who, client)
 
-    def returned(self, address: Address, connection: Connection) -> None:
+    def returned(self, address: Address, client: Client, connection: Connection) -> None:
         """A lent one whose request has been answered, or not."""
-        spare = self._spare.setdefault(address, [])
+        spare = self._spare.setdefault((address, client.name), [])
         if connection.is_open and len(spare) < SPARE_MAX:
             spare.append(connection)
         else:
@@ -137,11 +141,13 @@ class Coordinators:
             for connection in connections:
                 connection.close()
 
-    def _connect(self, address: Address, who: Call, client_id: str | None = None) -> Connection:
+    def _connect(
+        self, address: Address, who: Call, client: Client, client_id: str | None = None
+    ) -> Connection:
         self._count += 1
         name = f"{self._name}/{address[0]}:{address[1]}-{self._count}"
         with connecting(self._ledger, who, name):
-            return connect(address, name, self._properties, client_id)
+            return connect(address, name, self._properties, client_id, client)
 
 
 class Catalogue:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
+from bench.swarm.clients import CLIENTS
 from bench.swarm.plan import PROTOCOLS
 from bench.swarm.target import BOOTSTRAP_DEFAULT
 
@@ -43,6 +44,10 @@ CommitInterval = Annotated[
 ]
 Protocol = Annotated[
     str | None, typer.Option(help=f"Of all members: {', '.join(PROTOCOLS)}.", show_default=False)
+]
+Client = Annotated[
+    str | None,
+    typer.Option(help=f"Which software all members are: {', '.join(CLIENTS)}.", show_default=False),
 ]
 Processes = Annotated[int, typer.Option(help="That the members live in.", min=1)]
 MembersPerConnection = Annotated[

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from bench.swarm.clients import JAVA
+
 CLASSIC_RANGE: Final = "range"
 CLASSIC_COOPERATIVE: Final = "cooperative-sticky"
 CLASSIC_OPAQUE: Final = "opaque"
@@ -57,6 +59,8 @@ class MemberPlan(NamedTuple):
     """0: never."""
     commit_partitions_max: int = 1_000
     """Of one OffsetCommit."""
+    client: str = JAVA
+    """Which software it is: a name of `clients.CLIENTS`."""
 
 
 class Action(NamedTuple):

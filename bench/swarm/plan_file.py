@@ -51,6 +51,7 @@ def counts(plan: Plan) -> dict[str, Any]:
         "topics": len(plan.topics),
         "partitions": sum(topic.partitions for topic in plan.topics),
         "protocols": dict(Counter(member.protocol for member in plan.members)),
+        "clients": dict(Counter(member.client for member in plan.members)),
         "actions": dict(Counter(action.kind for action in plan.actions)),
         "members_per_connection": plan.members_per_connection,
     }

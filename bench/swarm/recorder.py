@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bench.swarm.board import Turn
 from bench.swarm.clock import now_us
+from bench.swarm.columns import HELD_APIS
 from bench.swarm.errors import NEWS, error_name
 from bench.swarm.tally import Counted
 from storage.history.call_files import SUFFIX, CallWriter
@@ -133,7 +134,7 @@ class Pulse:
         self.errors += not is_fine
         self.commits += call.api == "OffsetCommit" and is_fine
         self.apis.add(call.api, took_ms, is_served=is_fine)
-        if call.api not in _HELD:
+        if call.api not in HELD_APIS and call.api != CONNECT:
             self.latencies[_bucket(took_ms)] += 1
 
     def plain(self) -> dict[str, Any]:
@@ -146,10 +147,6 @@ class Pulse:
             "turns": self.turns,
             "apis": self.apis.plain(),
         }
-
-
-_HELD: Final = frozenset({"JoinGroup", "SyncGroup", CONNECT})
-"""Answered when others have come, or no request: their latency says nothing of the server's speed."""
 
 
 def _bucket(took_ms: float) -> int:

@@ -67,7 +67,17 @@ def by_schema(api: str, version: int, fields: dict[str, Any]) -> Request:
     return Request(name, int(request_class.__api_key__), version, body, is_flexible)
 
 
-API_VERSIONS_REQUEST: Final = Request("ApiVersions", API_VERSIONS, 0, b"")
+NAMED_FROM: Final = 3
+"""The version of ApiVersions that names the client's software (KIP-511)."""
+
+
+def api_versions(version: int, software: tuple[str, str] | None) -> Request:
+    """How a connection begins; `software`: name and version, for whoever is asked in version 3 or later."""
+    if version < NAMED_FROM or software is None:
+        return Request("ApiVersions", API_VERSIONS, min(version, NAMED_FROM - 1), b"")
+    name, its_version = software
+    body = compact_string(name) + compact_string(its_version) + _NO_TAGS
+    return Request("ApiVersions", API_VERSIONS, version, body, is_flexible=True)
 
 
 def find_coordinator(group_id: str) -> Request:

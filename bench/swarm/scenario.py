@@ -15,7 +15,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from bench.swarm import scenario_errors, schedule, thresholds
-from bench.swarm.plan import CLASSIC_COOPERATIVE, CONSUMER, PROTOCOLS, Plan
+from bench.swarm.clients import CLIENTS, JAVA
+from bench.swarm.plan import CLASSIC_COOPERATIVE, CLASSIC_RANGE, CONSUMER, PROTOCOLS, Plan
 from bench.swarm.scenario_errors import BadScenario as BadScenario
 from bench.swarm.shape import Count, Disturbance, everybody
 from bench.swarm.shapes import AnyShape
@@ -78,12 +79,22 @@ class GroupsTable(_Table):
     static: bool = False
     """Members have a group.instance.id."""
     topics: TopicsTable = TopicsTable()
-    session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] = 45_000
-    heartbeat_interval_ms: Annotated[int, Field(ge=100, le=600_000)] = 3_000
+    client: str = JAVA
+    """Which software its members are (CLIENTS.md)."""
+    session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] | None = None
+    heartbeat_interval_ms: Annotated[int, Field(ge=100, le=600_000)] | None = None
+    """Without one they have that software's default."""
     rebalance_timeout_ms: Annotated[int, Field(ge=1_000, le=3_600_000)] = 60_000
     commit_interval_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 5_000
     commit_partitions_max: Count = 1_000
     shapes: Annotated[tuple[AnyShape, ...], Field(min_length=1)]
+
+    @field_validator("client")
+    @classmethod
+    def _is_known(cls, client: str) -> str:
+        if client not in CLIENTS:
+            raise ValueError(f"{client}: there is no such client; {scenario_errors.hint(client, CLIENTS)}")
+        return client
 
 
 class Scenario(_Table):
@@ -149,17 +160,22 @@ class Scenario(_Table):
         *,
         duration_s: float | None = None,
         protocol: str | None = None,
+        client: str | None = None,
         members_per_connection: int | None = None,
         commit_interval_ms: int | None = None,
     ) -> Scenario:
-        """With another duration, one protocol for all, other connections, other times between the commits of
-        those who commit. Raises BadScenario."""
+        """With another duration, one protocol and one client for all, other connections, other times between
+        the commits of those who commit. Raises BadScenario."""
         tables = self.groups
         if protocol is not None and protocol not in PROTOCOLS:
             hint = scenario_errors.hint(protocol, PROTOCOLS)
             raise BadScenario(f"{protocol}: there is no such protocol; {hint}")
         if protocol is not None:
             tables = tuple(table.model_copy(update={"protocols": {protocol: 1.0}}) for table in tables)
+        if client is not None and client not in CLIENTS:
+            raise BadScenario(f"{client}: there is no such client; {scenario_errors.hint(client, CLIENTS)}")
+        if client is not None:
+            tables = tuple(table.model_copy(update={"client": client}) for table in tables)
         if commit_interval_ms is not None:
             tables = tuple(
                 table.model_copy(update={"commit_interval_ms": commit_interval_ms})
@@ -181,6 +197,11 @@ class Scenario(_Table):
         if self.members > MEMBERS_MAX:
             raise BadScenario(f"{self.name}: {self.members:,} members; {MEMBERS_MAX:,} at most are allowed")
         for table in self.groups:
+            if CONSUMER in table.protocols and not CLIENTS[table.client].speaks_consumer:
+                raise BadScenario(
+                    f"{self.name}: {table.name}: {table.client} does not speak the consumer protocol; "
+                    f"choose another, as --protocol {CLASSIC_RANGE}"
+                )
             for shape in table.shapes:
                 if isinstance(shape, Disturbance) and shape.begin_s >= self.duration_s:
                     raise BadScenario(

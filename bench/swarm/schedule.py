@@ -7,6 +7,7 @@ from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from bench.swarm.clients import CLIENTS
 from bench.swarm.plan import CUT, GROW, SLEEP, START, Action, MemberPlan, TopicPlan
 from bench.swarm.shape import Groups, Shape, Stage
 from bench.swarm.shapes import Steady
@@ -61,17 +62,19 @@ def _member(
     table: GroupsTable, group_id: str, place: int, protocol: str, topics: Sequence[TopicPlan]
 ) -> MemberPlan:
     name = f"{group_id}/{place}"
+    client = CLIENTS[table.client]
     return MemberPlan(
         name=name,
         group_id=group_id,
         protocol=protocol,
         topics=tuple(topic.name for topic in topics),
         instance_id=name if table.static else None,
-        session_timeout_ms=table.session_timeout_ms,
-        heartbeat_interval_ms=table.heartbeat_interval_ms,
+        session_timeout_ms=table.session_timeout_ms or client.session_timeout_ms,
+        heartbeat_interval_ms=table.heartbeat_interval_ms or client.heartbeat_interval_ms,
         rebalance_timeout_ms=table.rebalance_timeout_ms,
         commit_interval_ms=table.commit_interval_ms,
         commit_partitions_max=table.commit_partitions_max,
+        client=client.name,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from bench.swarm.columns import WAITING_APIS, Columns, Integers, Mask
+from bench.swarm.columns import HELD_APIS, Columns, Integers, Mask
 from bench.swarm.gaps import Gap
 from bench.swarm.life import REBALANCING, SETTLED
 from bench.swarm.lives import Lives
@@ -33,7 +33,7 @@ class Seconds(NamedTuple):
     commits_s: list[float]
     """Acknowledged."""
     p50_ms: list[float | None]
-    """Latency of requests that wait for no other member, by the time of their answer."""
+    """Latency of requests that are answered at once, by the time of their answer."""
     p99_ms: list[float | None]
     settled: list[int]
     """Members, at the end of the step."""
@@ -128,7 +128,7 @@ def _members(axis: _Axis, lives: Lives) -> tuple[list[int], list[int]]:
 
 
 def _latencies(axis: _Axis, columns: Columns) -> tuple[list[float | None], list[float | None]]:
-    quick = columns.answered & ~columns.refused & ~columns.of(WAITING_APIS | {CONNECT})
+    quick = columns.answered & ~columns.refused & ~columns.of(HELD_APIS | {CONNECT})
     at = axis.places(columns.ended_us[quick])
     latencies_us = columns.ended_us[quick] - columns.sent_us[quick]
     latencies_us = latencies_us[np.lexsort((latencies_us, at))]

@@ -43,6 +43,7 @@ PURE = (
     "bench/swarm/bisection.py",
     "bench/swarm/board.py",
     "bench/swarm/cases.py",
+    "bench/swarm/clients.py",
     "bench/swarm/columns.py",
     "bench/swarm/comparison.py",
     "bench/swarm/errors.py",

@@ -15,9 +15,11 @@ from kio.schema.errors import ErrorCode
 from actors.protocol import codec
 from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, GROUP_APIS
 from actors.protocol.headers import parse_header
-from actors.protocol.wire import legacy_string
+from actors.protocol.wire import compact_count, legacy_string
 from cluster.wire import from_plain, message_class
 
+NAMED = 3
+"""The first version of ApiVersions that names the client's software."""
 BATCHED = 4
 """The first version of FindCoordinator that asks for several groups."""
 Answer = Callable[[Any], Any]
@@ -30,6 +32,11 @@ class ScriptedBroker:
     def __init__(self, answer: Answer, offers: Sequence[tuple[int, int, int]] = ()) -> None:
         self.coordinator_errors: list[int] = []
         """Of FindCoordinator, each once, before it is answered well."""
+        self.holds: set[type[Any]] = set()
+        """Requests of these classes are answered when the next one comes on their connection."""
+        self.api_versions_max = 4
+        self.software: list[tuple[str, str]] = []
+        """Names and versions that clients told, by connection."""
         self.requests: list[Any] = []
         """Neutral group requests and kio's of other APIs, as they came; "FindCoordinator" for such a one."""
         self._open: set[Any] = set()
@@ -69,31 +76,50 @@ class ScriptedBroker:
 
     def _serve(self, sock: Any) -> None:
         self._open.add(sock)
+        held = b""
         with contextlib.suppress(ConnectionError):
             while (frame := _frame(sock)) is not None:
+                if held:
+                    sock.sendall(self._answered(held, is_released=True) or b"")
                 answer = self._answered(frame)
                 if answer is None:
                     break
                 sock.sendall(answer)
+                held = b"" if answer else frame
         self._open.discard(sock)
 
-    def _answered(self, frame: bytes) -> bytes | None:
+    def _answered(self, frame: bytes, *, is_released: bool = False) -> bytes | None:
+        """Nothing: it is held."""
         header, at = parse_header(frame)
         if header.api_key == API_VERSIONS:
-            rows = b"".join(struct.pack(">hhh", *row) for row in self._offers)
-            return _sized(struct.pack(">ihi", header.correlation_id, 0, len(self._offers)) + rows)
+            return self._offered(header, frame, at)
         if header.api_key == FIND_COORDINATOR:
             self.requests.append("FindCoordinator")
             return self._found(header, frame, at)
         is_groups = header.api_key in GROUP_APIS
         request = (codec.decode if is_groups else codec.decode_entity)(header, frame, at)
-        self.requests.append(request)
+        if not is_released:
+            self.requests.append(request)
+            if type(request) in self.holds:
+                return b""
         answer = self._answer(request)
         if answer is None:
             return None
         if not is_groups:
             return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
         return codec.encode(header.api_key, header.api_version, header.correlation_id, answer)
+
+    def _offered(self, header: Any, frame: bytes, at: int) -> bytes:
+        is_known = header.api_version <= self.api_versions_max
+        if header.api_version < NAMED or not is_known:
+            rows = b"".join(struct.pack(">hhh", *row) for row in self._offers)
+            error_code = 0 if is_known else ErrorCode.unsupported_version
+            return _sized(struct.pack(">ihi", header.correlation_id, error_code, len(self._offers)) + rows)
+        asked = codec.decode_entity(header, frame, at)
+        self.software.append((asked.client_software_name, asked.client_software_version))
+        rows = b"".join(struct.pack(">hhhx", *row) for row in self._offers)
+        head = struct.pack(">ih", header.correlation_id, 0) + compact_count(len(self._offers))
+        return _sized(head + rows + bytes(5))
 
     def _found(self, header: Any, frame: bytes, at: int) -> bytes:
         """It is the coordinator itself."""

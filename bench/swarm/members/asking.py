@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from random import Random
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from bench.swarm.board import KEEPS
+from bench.swarm.clients import CLIENTS
 from bench.swarm.connection import REQUEST_TIMEOUT_S, Address, Connection
 from bench.swarm.coordinators import address_of
 from bench.swarm.errors import error_name
@@ -26,6 +28,7 @@ from storage.history.calls import CONSUMER as CONSUMER_CALL
 
 T = TypeVar("T")
 
+NOTHING: Final[Mapping[int, Reaction]] = MappingProxyType({})
 JOINING: Final = "joining"
 STABLE: Final = "stable"
 ASLEEP: Final = "asleep"
@@ -53,6 +56,7 @@ class Asker:
     def __init__(self, plan: MemberPlan, life: int, shared: Shared) -> None:
         self.plan = plan
         self.client = f"{plan.name}#{life}"
+        self.software = CLIENTS[plan.client]
         self.shared = shared
         self.chance = Random(f"{shared.seed}/{self.client}")
         self.state = JOINING
@@ -95,7 +99,7 @@ class Asker:
         if not self.shared.coordinators.are_shared:
             return self.ask(request, call, read, timeout_s)
         address = self._coordinator()
-        lent = self.shared.coordinators.lend(address, self.call())
+        lent = self.shared.coordinators.lend(address, self.call(), self.software)
         is_answered = False
         try:
             value = self._ask_on(lent, request, call, read, timeout_s)
@@ -104,7 +108,7 @@ class Asker:
         finally:
             if not is_answered:
                 lent.close()
-            self.shared.coordinators.returned(address, lent)
+            self.shared.coordinators.returned(address, self.software, lent)
 
     def _ask_on(self, line: Connection, request: Request, call: Call, read: Read[T], timeout_s: float) -> T:
         is_answered = False
@@ -116,10 +120,10 @@ class Asker:
             if not is_answered and line is self._line and not self.shared.coordinators.are_shared:
                 line.close("given up")  # what is sent next must not wait behind it
 
-    def check(self, error_code: int) -> Reaction:
-        """What the member has to do about it. Raises CoordinatorLost, NotYet, GaveUp for what is always done
-        alike."""
-        match self.reactions.get(error_code, Reaction.GIVE_UP):
+    def check(self, error_code: int, of_client: Mapping[int, Reaction] = NOTHING) -> Reaction:
+        """What the member has to do about it; `of_client`: what its software does otherwise than Kafka's own
+        clients. Raises CoordinatorLost, NotYet, GaveUp for what is always done alike."""
+        match of_client.get(error_code, self.reactions.get(error_code, Reaction.GIVE_UP)):
             case Reaction.FINE:
                 self._served()
                 return Reaction.FINE
@@ -136,7 +140,9 @@ class Asker:
         if self._line is not None and not self._line.is_open:
             self._forget_coordinator()
         if self._line is None:
-            self._line = self.shared.coordinators.take(self._coordinator(), self.call(), self.plan.name)
+            address = self._coordinator()
+            coordinators = self.shared.coordinators
+            self._line = coordinators.take(address, self.call(), self.software, self.plan.name)
         return self._line
 
     def _coordinator(self) -> Address:

@@ -10,7 +10,7 @@ from bench.swarm.answers import Joined, joined, left, plain_error, synced
 from bench.swarm.connection import REQUEST_TIMEOUT_S
 from bench.swarm.members import assigning
 from bench.swarm.members.asking import JOINING, STABLE
-from bench.swarm.members.member import Member
+from bench.swarm.members.member import Heartbeat, Member
 from bench.swarm.members.processing import plain
 from bench.swarm.members.reactions import CLASSIC_REACTIONS, Reaction
 from bench.swarm.members.shared import Shared
@@ -50,7 +50,7 @@ class ClassicMember(Member):
         if not self._needs_join:
             return False
         self.become(JOINING)
-        if self.owned and self.epoch != NOBODY:
+        if self.owned and self.epoch != NOBODY and self.software.commits_before_join:
             self.commit_all()
         if not self.is_cooperative:
             self.take({})
@@ -59,16 +59,23 @@ class ClassicMember(Member):
             self._sync(answer)
         return True
 
-    def beat(self) -> None:
-        self.beat_at = time.monotonic() + self.plan.heartbeat_interval_ms / 1000
-        if self.epoch == NOBODY:
-            return
+    @property
+    def is_member(self) -> bool:
+        return self.epoch != NOBODY
 
+    def heartbeat(self) -> Heartbeat:
         def read(answer: bytes, call: Call) -> tuple[Call, int]:
             error_code = plain_error(answer)
             return call._replace(error_code=error_code), error_code
 
-        self._react(self.check(self.ask(heartbeat(self.identity()), self.call(), read)))
+        timeout_s = self.software.heartbeat_timeout_ms / 1000
+        return Heartbeat(heartbeat(self.identity()), self.call(), read, timeout_s)
+
+    def beat_interval_s(self) -> float:
+        return self.plan.heartbeat_interval_ms / 1000
+
+    def beaten(self, told: int) -> None:
+        self._react(self.check(told, dict(self.software.heartbeat_errors)))
 
     def lose(self) -> None:
         self.member_id = ""

@@ -10,7 +10,7 @@ import gevent
 
 from bench.swarm.answers import Beat, beat
 from bench.swarm.members.asking import JOINING, STABLE
-from bench.swarm.members.member import Member
+from bench.swarm.members.member import Heartbeat, Member
 from bench.swarm.members.processing import plain
 from bench.swarm.members.reactions import CONSUMER_REACTIONS, Reaction
 from bench.swarm.members.shared import Shared
@@ -21,6 +21,8 @@ from bench.swarm.requests import (
 )
 from storage.history.calls import Call
 
+Assigned = dict[str, tuple[int, ...]] | None
+"""By topic; None: as before."""
 RESTART_S: Final = 1.0
 """What runs a client takes so long to start it again."""
 JOINS: Final = 0
@@ -41,6 +43,7 @@ class ConsumerMember(Member):
         self._says_all = True
         """A whole request: the first one, and after whatever went wrong."""
         self._says_owned = True
+        self._interval_s = 0.0
         self._target: dict[str, tuple[int, ...]] | None = None
         """What it is to own, until it does."""
 
@@ -50,11 +53,15 @@ class ConsumerMember(Member):
             return True
         if self.epoch == JOINS:
             self.become(JOINING)
-            self.beat()
+            self._beat_now()
             return True
         return False
 
-    def beat(self) -> None:
+    @property
+    def is_member(self) -> bool:
+        return True  # its heartbeats are what it joins with
+
+    def heartbeat(self) -> Heartbeat:
         subscription = (self.plan.rebalance_timeout_ms, self.plan.topics) if self._says_all else None
         says_owned = self._says_all or self._says_owned
         owned = packed(self.owned, self.shared.catalogue.ids) if says_owned else None
@@ -64,7 +71,18 @@ class ConsumerMember(Member):
             owned=plain(self.owned) if says_owned else None,
         )
         self._says_all = True  # unless this one is answered well
-        told, assigned = self.ask(request, call, self._read)
+        software = self.software
+        timeout_s = software.heartbeat_timeout_ms / 1000
+        if software.consumer_timeout_is_interval and self._interval_s:
+            timeout_s = self._interval_s
+        return Heartbeat(request, call, self._read, timeout_s)
+
+    def beat_interval_s(self) -> float:
+        """As it was last told."""
+        return self._interval_s
+
+    def beaten(self, answer: tuple[Beat, Assigned]) -> None:
+        told, assigned = answer
         reaction = self.check(told.error_code)
         if reaction is Reaction.HELD_BY_ANOTHER:
             gevent.sleep(RESTART_S)
@@ -73,7 +91,9 @@ class ConsumerMember(Member):
             self.lose()
             return
         self._says_all = self._says_owned = False
-        self.beat_at = time.monotonic() + told.interval_ms / 1000
+        if told.interval_ms / 1000 != self._interval_s:
+            self._interval_s = told.interval_ms / 1000
+            self.beat_at = time.monotonic() + self._interval_s
         self._is_told(told.member_epoch, assigned)
 
     def lose(self) -> None:
@@ -90,7 +110,17 @@ class ConsumerMember(Member):
         self.ask(consumer_heartbeat(self.identity(), None, None), self.call(), self._read)
         return True
 
-    def _read(self, answer: bytes, call: Call) -> tuple[Call, tuple[Beat, dict[str, tuple[int, ...]] | None]]:
+    def _beat_now(self) -> None:
+        """One heartbeat and what its answer asks for, before anything else: to join, and to say what it owns.
+        Of those of one member no two are on their way at once."""
+        while self._flights:
+            self._flights[0].wait()
+            self._land()
+        self._take_off()
+        self._flights[0].wait()
+        self._land()
+
+    def _read(self, answer: bytes, call: Call) -> tuple[Call, tuple[Beat, Assigned]]:
         told = beat(answer)
         assigned = None
         if told.assigned is not None:
@@ -127,7 +157,7 @@ class ConsumerMember(Member):
         news = self.take(target)
         self._target = None
         self._says_owned = True
-        self.beat()
+        self._beat_now()
         if self._target is None and self.epoch > JOINS:
             self.become(STABLE, gained=sum(len(numbers) for _, numbers in news))
         self.find_positions(news)

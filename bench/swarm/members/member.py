@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from typing import Final, NoReturn
+from collections import deque
+from typing import Any, Final, NamedTuple, NoReturn
 
 import gevent
 from gevent.event import Event
 
 from bench.swarm.board import UNSETTLED
 from bench.swarm.connection import Closed, TimedOut
+from bench.swarm.exchange import Read
 from bench.swarm.members.asking import (
     ASLEEP,
     ENDED,
@@ -23,15 +25,25 @@ from bench.swarm.members.asking import (
     GaveUp,
     NotYet,
 )
+from bench.swarm.members.flight import Flight
 from bench.swarm.members.processing import Processor
 from bench.swarm.members.shared import Shared
 from bench.swarm.plan import MemberPlan
+from bench.swarm.requests import Request
 from cluster.tier_file import TierError
+from storage.history.calls import Call
 
-BACKOFF_MIN_S: Final = 0.1
-BACKOFF_MAX_S: Final = 1.0
-"""retry.backoff.ms and retry.backoff.max.ms of Kafka's clients."""
 LEAVE_TIMEOUT_S: Final = 5.0
+NEVER_S: Final = float("inf")
+
+
+class Heartbeat(NamedTuple):
+    """What `ask` needs."""
+
+    request: Request
+    call: Call
+    read: Read[Any]
+    timeout_s: float
 
 
 class Leaving(gevent.GreenletExit):  # type: ignore[misc]  # gevent has no types
@@ -47,8 +59,13 @@ class Member(Processor, ABC):
         """It has been told to."""
         self._news = Event()
         self._awake_at = 0.0
-        self._backoff_s = BACKOFF_MIN_S
+        self._backoff_s = self._backoff_min_s = self.software.backoff_ms[0] / 1000
+        self._backoff_max_s = self.software.backoff_ms[1] / 1000
+        self._failures = 0
+        """Since the coordinator last answered well."""
         self.beat_at = 0.0
+        self._flights: deque[Flight] = deque()
+        """Heartbeats on their way, the oldest first."""
         first_s = plan.commit_interval_ms / 1000 * self.chance.uniform(0.5, 1.5)
         self._commit_at = time.monotonic() + first_s
 
@@ -58,9 +75,22 @@ class Member(Processor, ABC):
     def settle(self) -> bool:
         """Join, or go on joining; False if there is nothing to do."""
 
+    @property
     @abstractmethod
-    def beat(self) -> None:
-        """One heartbeat, and what its answer asks for."""
+    def is_member(self) -> bool:
+        """Whether it has anything to beat for."""
+
+    @abstractmethod
+    def heartbeat(self) -> Heartbeat:
+        """The next one."""
+
+    @abstractmethod
+    def beat_interval_s(self) -> float:
+        """From one heartbeat to the next; 0: not known yet."""
+
+    @abstractmethod
+    def beaten(self, told: Any) -> None:
+        """Do what a heartbeat's answer asks for. Raises what `check` raises."""
 
     @abstractmethod
     def lose(self) -> None:
@@ -110,27 +140,67 @@ class Member(Processor, ABC):
                     self._doze()
                 elif not self.settle():
                     self._next_duty()
-                self._backoff_s = BACKOFF_MIN_S
+                self._backoff_s, self._failures = self._backoff_min_s, 0
             except (CoordinatorLost, Closed, TimedOut):
                 self._forget_coordinator()
-                self._pause()
+                self._fail()
             except NotYet:
                 self._without_service()
-                self._pause()
+                self._fail()
             except TierError as error:
                 raise GaveUp(str(error)) from error
 
     def _next_duty(self) -> None:
-        has_commits = self.plan.commit_interval_ms > 0 and bool(self.owned)
-        due_at = min(self.beat_at, self._commit_at) if has_commits else self.beat_at
-        if self._wait(due_at):
+        """Whichever is due first: what a heartbeat was answered, a commit, the next heartbeat."""
+        if self._land():
+            return
+        stands = bool(self._flights) and not self.software.goes_on
+        has_commits = self.plan.commit_interval_ms > 0 and bool(self.owned) and not stands
+        beat_at = self.beat_at if self._may_beat() else NEVER_S
+        if self._wait(min(beat_at, self._commit_at) if has_commits else beat_at):
             return
         now = time.monotonic()
         if has_commits and now >= self._commit_at:
             self._commit_at = now + self.plan.commit_interval_ms / 1000
             self.commit(self._next_part())
-        if now >= self.beat_at:
-            self.beat()
+        if now >= self.beat_at and self._may_beat():
+            self._take_off()
+
+    def _may_beat(self) -> bool:
+        return not self._flights or (self.software.beats_again and not self.is_consumer)
+
+    def _take_off(self) -> None:
+        """Send a heartbeat and go on. Raises what finding the coordinator raises."""
+        self.beat_at = time.monotonic() + self.beat_interval_s()
+        if not self.is_member:
+            return
+        line, beat = self._connected(), self.heartbeat()
+
+        def ask() -> Any:
+            return self._ask_on(line, beat.request, beat.call, beat.read, beat.timeout_s)
+
+        self._flights.append(Flight(self.epoch, ask, self._news.set))
+
+    def _land(self) -> bool:
+        """Whether a heartbeat had an answer; what it asks for is done. Raises what asking raises."""
+        if not self._flights or not self._flights[0].has_landed:
+            return False
+        flight = self._flights.popleft()
+        told = flight.result()
+        if flight.epoch == self.epoch:  # what was asked as another member does not concern this one
+            if self.software.beats_from_answer:
+                self.beat_at = time.monotonic() + self.beat_interval_s()
+            self.beaten(told)
+        return True
+
+    def _drop_flights(self) -> None:
+        flights, self._flights = self._flights, deque()
+        for flight in flights:
+            flight.drop()
+
+    def _forget_coordinator(self) -> None:
+        super()._forget_coordinator()
+        self._drop_flights()
 
     def _doze(self) -> None:
         """Its heartbeats go on without it, until it has not polled for max.poll.interval.ms: then it leaves,
@@ -138,11 +208,9 @@ class Member(Processor, ABC):
         late_at = time.monotonic() + self.plan.rebalance_timeout_ms / 1000
         self.become(ASLEEP)
         while self.is_asleep and time.monotonic() < late_at:
-            if (
-                not self._wait(min(self.beat_at, self._awake_at, late_at))
-                and time.monotonic() >= self.beat_at
-            ):
-                self._beat_anyway()
+            beat_at = self.beat_at if self.software.beats_asleep and not self._flights else NEVER_S
+            self._wait(min(beat_at, self._awake_at, late_at))
+            self._beat_anyway()
         if self.is_asleep:
             self._leave()
             self.lose()
@@ -151,34 +219,47 @@ class Member(Processor, ABC):
         self.become(STABLE if self.owned else JOINING)
 
     def _beat_anyway(self) -> None:
+        """Of one that is asleep."""
         try:
-            self.beat()
+            is_due = time.monotonic() >= self.beat_at and self.software.beats_asleep and not self._flights
+            if not self._land() and is_due:
+                self._take_off()
         except (CoordinatorLost, Closed, TimedOut):
             self._forget_coordinator()
-            self.beat_at = time.monotonic() + BACKOFF_MAX_S
+            self.beat_at = time.monotonic() + self._backoff_max_s
         except NotYet:
-            self.beat_at = time.monotonic() + BACKOFF_MAX_S
+            self.beat_at = time.monotonic() + self._backoff_max_s
 
     def _wait(self, until: float) -> bool:
         """True: the plan did something to it meanwhile."""
-        if self._news.wait(max(0.0, until - time.monotonic())):
+        if self._news.wait(None if until == NEVER_S else max(0.0, until - time.monotonic())):
             self._news.clear()
             return True
         return False
 
-    def _pause(self) -> None:
+    def _fail(self) -> None:
+        """Wait before it tries again; a client that has tried too often takes its partitions for lost."""
+        self._failures += 1
+        if self._failures == self.software.gives_up_after:
+            self.lose()
+        if self.is_consumer or not self.software.retries_at_interval:
+            self.beat_at = time.monotonic()
         gevent.sleep(self._backoff_s * self.chance.uniform(0.8, 1.2))
-        self._backoff_s = min(2 * self._backoff_s, BACKOFF_MAX_S)
+        self._backoff_s = min(2 * self._backoff_s, self._backoff_max_s)
 
     def _leave(self) -> bool:
         """False if nobody was told."""
         try:
+            if not self.software.closes_at_once:
+                for flight in self._flights:
+                    flight.wait(self.software.heartbeat_timeout_ms / 1000)
             with gevent.Timeout(LEAVE_TIMEOUT_S, TimedOut()):
                 return self.say_goodbye()
         except (CoordinatorLost, NotYet, Closed, TimedOut, TierError):
             return False
 
     def _end(self) -> None:
+        self._drop_flights()
         self.state = ENDED
         self._give_line_back()
         self.shared.recorder.turn(self.plan.group_id, self.plan.name, None)

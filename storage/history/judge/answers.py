@@ -30,7 +30,8 @@ def _overdue(history: History, silences: list[Fault], limits: Limits) -> Iterato
         if call.outcome == OPEN:
             is_overdue = history.ended_us > due_us + grace_us
         else:
-            is_overdue = call.outcome == TIMED_OUT or call.ended_us > due_us + grace_us
+            has_waited = call.timeout_ms >= limits.answer_ms
+            is_overdue = (call.outcome == TIMED_OUT and has_waited) or call.ended_us > due_us + grace_us
         if (
             is_overdue
             and call.was_sent

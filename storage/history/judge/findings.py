@@ -32,6 +32,9 @@ class Limits(NamedTuple):
 
     clock_skew_us: int = 0
     """By how much the clocks of two of the history's machines may differ."""
+    answer_ms: int = 30_000
+    """request.timeout.ms of Kafka's clients. Some give a heartbeat up sooner: then nobody may say that it
+    would never have been answered."""
     grace_ms: int = 2_000
     """A call may end so much after its time-out before it counts as never answered: the client was slow."""
     loading_grace_ms: int = 5_000
