@@ -14,9 +14,12 @@ from bench import run_names
 from bench.interrupts import terminable
 from bench.swarm import flags, repeating, reports
 from bench.swarm import scenario as scenarios
+from bench.swarm.ci_files import Asked
+from bench.swarm.marks import BadMarks
 from bench.swarm.reports import EXIT_NOT_RUN, mendable
 from bench.swarm.scenario import BadScenario, Scenario
 from bench.swarm.target import Target, Where, target
+from bench.swarm.thresholds import BadThreshold
 from cluster.cli.common import JsonOption, console, examples, fail, print_json, unwrap_help
 from cluster.cli.kafka import CommandConfigOption, print_table
 from cluster.tier_file import TierError
@@ -43,6 +46,7 @@ app = typer.Typer(
         "groupd swarm run ten-thousand --tier 1 --processes 2",
         "groupd swarm run join-storm --bootstrap kafka-1:9092 --protocol cooperative-sticky",
         "groupd swarm run my.toml --seed 7 --processes 2 --web",
+        'groupd swarm run steady --threshold "p99(Heartbeat) < 50ms" --junit swarm.xml',
     )
 )
 def run(
@@ -68,17 +72,23 @@ def run(
     cleanup: flags.Cleanup = True,
     command_config: CommandConfigOption = None,
     judged: flags.Judged = True,
+    threshold: flags.Thresholds = None,
+    junit: flags.Junit = None,
+    summary: flags.Summary = None,
+    mark: flags.Mark = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a swarm and judge it. Exit code 0: every promise was kept; 1: one was broken; 2: one was not shown,
-    or the swarm could not run.
+    """Run a swarm and judge it. Exit code 0: every promise and threshold was kept; 1: one was broken; 2: one
+    was not shown, or the swarm could not run.
 
     Members join, heartbeat, commit and leave as Kafka's own clients do, and consume nothing. Ctrl-C ends a
     run early: what was done until then is judged by the same rules.
     """
     seed = SystemRandom().randrange(SEEDS) if seed is None else seed
     stamp = run_names.stamp()
-    with mendable():
+    asked = Asked(tuple(threshold or ()), junit, summary, mark)
+    with mendable(BadThreshold, BadMarks):
+        asked.check()
         chosen = scenarios.load(scenario).scaled(groups=groups, members=members)
         chosen = chosen.changed(
             duration_s=_duration_s(minutes, seconds),
@@ -88,13 +98,14 @@ def run(
             commit_interval_ms=commit_interval_ms,
         )
         plan = chosen.plan(seed, prefix=run_names.prefix(stamp))
+        plan = plan._replace(thresholds=(*plan.thresholds, *asked.thresholds))
         directory = _new_directory(out or DIRECTORY / f"{chosen.name}-{stamp}")
         with terminable(), target(Where(bootstrap, data_dir, tier), command_config) as aim:
             aim = aim._replace(software=software or aim.software)
             how = _How(processes, web_port if web else None, metrics_port, as_json, cleanup)
             directory = _run(plan, aim, directory, how)
     if judged:
-        reports.tell(directory, as_json=as_json)
+        reports.tell(directory, as_json=as_json, asked=asked)
 
 
 @app.command("list", epilog=examples("groupd swarm list", "groupd swarm list --json"))

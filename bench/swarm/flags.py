@@ -14,7 +14,7 @@ from bench.swarm.clients import CLIENTS
 from bench.swarm.plan import PROTOCOLS
 from bench.swarm.target import BOOTSTRAP_DEFAULT
 
-OF_EACH_RUN: Final = ("out", "seed", "judged", "as_json")
+OF_EACH_RUN: Final = ("out", "seed", "judged", "as_json", "junit", "summary", "mark")
 """Flags of `run` that a series sets for each of its runs."""
 DAYS_MAX: Final = 7
 SECONDS_LEAST: Final = 5
@@ -66,6 +66,30 @@ Cleanup = Annotated[
 ]
 Judged = Annotated[
     bool, typer.Option("--report/--no-report", help="Judge the run at its end, or leave that for later.")
+]
+Thresholds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--threshold",
+        help='What has to hold, as "p99(Heartbeat) < 50ms" or "errors < 1%"; may be repeated.',
+        metavar="TEXT",
+    ),
+]
+Junit = Annotated[
+    Path | None, typer.Option(help="Write promises and thresholds there as JUnit's XML.", dir_okay=False)
+]
+Summary = Annotated[
+    Path | None,
+    typer.Option(
+        help="Append a summary in Markdown.",
+        envvar="GITHUB_STEP_SUMMARY",
+        dir_okay=False,
+        metavar="FILE",
+    ),
+]
+Mark = Annotated[
+    Path | None,
+    typer.Option(help="Times of faults from outside: TIME,TEXT or TIME,END,TEXT in a line.", dir_okay=False),
 ]
 
 

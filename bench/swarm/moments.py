@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bench.swarm.charts import Band
 from bench.swarm.figures import Figures
-from bench.swarm.marks import Marked
+from bench.swarm.marked import Marked
 from bench.swarm.page import Section, duration, note, number, table
 from bench.swarm.thresholds import Checked
 from bench.swarm.wall import Wall

@@ -20,7 +20,7 @@ from bench.swarm import marks_file, moments, second_rows, sections, server, thre
 from bench.swarm.charts import Band
 from bench.swarm.counting import figures_of
 from bench.swarm.figures import Figures
-from bench.swarm.marks import marked
+from bench.swarm.marked import marked
 from bench.swarm.page import Headline, Section, page
 from bench.swarm.recorder import file_name
 from bench.swarm.results import plain

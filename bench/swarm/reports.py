@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from bench.swarm import flags, marks_file, thresholds
+from bench.swarm.ci_files import Asked
+from bench.swarm.marks import BadMarks
 from bench.swarm.scenario import BadScenario
+from bench.swarm.thresholds import BadThreshold, Checked
 from cluster.cli.common import JsonOption, console, examples, fail, print_json
 from cluster.tier_file import TierError
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
@@ -23,7 +27,12 @@ STYLES: Final = {KEPT: "bold green", BROKEN: "bold red", NOT_SHOWN: "bold yellow
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog=examples("groupd swarm report groupd-swarm/steady-20261122-101500"))(report)
+    app.command(
+        epilog=examples(
+            "groupd swarm report groupd-swarm/steady-20261122-101500",
+            'groupd swarm report my-run --threshold "p99(Heartbeat) < 50ms" --junit swarm.xml',
+        )
+    )(report)
     app.command(
         epilog=examples(
             "groupd swarm compare ours/report.json kafka/report.json",
@@ -35,10 +44,20 @@ def register(app: typer.Typer) -> None:
 
 def report(
     directory: Annotated[Path, typer.Argument(help="A run's directory.", metavar="DIR")],
+    threshold: flags.Thresholds = None,
+    junit: flags.Junit = None,
+    summary: flags.Summary = None,
+    mark: flags.Mark = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge a run again and write its report.html and report.json, of an interrupted run, too."""
-    tell(directory, as_json=as_json)
+    """Judge a run again and write its report.html, report.json and seconds.csv, of an interrupted run, too.
+
+    Its own thresholds hold, and those given here instead of or beside them.
+    """
+    asked = Asked(tuple(threshold or ()), junit, summary, mark)
+    with mendable(BadThreshold, BadMarks):
+        asked.check()
+    tell(directory, as_json=as_json, asked=asked)
 
 
 def compare(
@@ -70,13 +89,18 @@ def compare(
         comparing.show(console, compared)
 
 
-def tell(directory: Path, *, as_json: bool) -> None:
-    """Judge and report. Ends the command unless every promise was shown to be kept."""
+def tell(directory: Path, *, as_json: bool, asked: Asked | None = None) -> None:
+    """Judge and report. Ends the command unless every promise and threshold was shown to be kept."""
     from bench.swarm import report as reporting
 
+    asked = asked or Asked()
     try:
-        with mendable(reporting.NothingToReport):
-            outcome = reporting.report(directory, console=None if as_json else console)
+        with mendable(reporting.NothingToReport, BadThreshold, BadMarks):
+            if asked.marks is not None:
+                marks_file.keep(asked.marks, directory)
+            shown = None if as_json else console
+            outcome = reporting.report(directory, console=shown, extra_thresholds=asked.thresholds)
+            asked.write(outcome.results, outcome.lines)
     except KeyboardInterrupt:
         fail(f"interrupted; the run is kept: groupd swarm report {directory}", EXIT_NOT_RUN)
     if as_json:
@@ -84,19 +108,22 @@ def tell(directory: Path, *, as_json: bool) -> None:
     else:
         for line in outcome.lines:
             console.print(line, soft_wrap=True, markup=False)
-        show(outcome.verdict)
+        show(outcome.verdict, outcome.checked)
         console.print(f"Report: {outcome.page}", soft_wrap=True, markup=False)
-    leave_with(outcome.verdict.status)
+    leave_with(outcome.status)
 
 
-def show(verdict: Verdict) -> None:
-    """Each promise in a line, then all of them in one."""
-    for promise in verdict.promises:
-        line = f"{promise.name:<9}  {promise.status:<9}  {promise.because}"
-        console.print(line, style=STYLES[promise.status].removeprefix("bold "), soft_wrap=True, markup=False)
-    console.print(
-        f"{verdict.status}: {verdict.because}", style=STYLES[verdict.status], soft_wrap=True, markup=False
-    )
+def show(verdict: Verdict, checked: Sequence[Checked] = ()) -> None:
+    """Each promise and each threshold in a line, then all of them in one."""
+    told = [(each.name, each.status, each.because) for each in verdict.promises]
+    told += [(each.text, each.status, each.because) for each in checked]
+    width = max((len(name) for name, _, _ in told), default=0)
+    for name, status, because in told:
+        line = f"{name:<{width}}  {status:<9}  {because}"
+        console.print(line, style=STYLES[status].removeprefix("bold "), soft_wrap=True, markup=False)
+    status = thresholds.worst((verdict.status, thresholds.status_of(checked)))
+    because = "; ".join((verdict.because, *thresholds.missed(checked)))
+    console.print(f"{status}: {because}", style=STYLES[status], soft_wrap=True, markup=False)
 
 
 def leave_with(status: str) -> None:

@@ -66,6 +66,7 @@ PURE = (
     ),
     "bench/swarm/repeats.py",
     "bench/swarm/results.py",
+    "bench/swarm/marked.py",
     "bench/swarm/marks.py",
     "bench/swarm/moments.py",
     "bench/swarm/second_rows.py",

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from bench.swarm.cases import STORIES_MAX, STORY_CHARACTERS_MAX, suite
 from bench.swarm.junit import junit
 from bench.swarm.summary import summary
+from cluster.cli import app
+from tests.swarm.histories import RUN_ID, Story, World
+
+WALL_US = 1_700_000_000_000_000
 
 HOSTILE = 'billing ]]> </failure>\x00\x1b[31m \ud800 & "it\'s" | `rm` <img src=x>\n# heading'
 
@@ -110,3 +120,106 @@ def test_chaos_run_whose_server_did_not_come_back_fails_by_that_alone() -> None:
         "300.000",
     )
     assert "node 2 is gone" in summary(suite(chaos))
+
+
+def run_in(directory: Path, **changes: Any) -> None:
+    """A run in which two groups had no coordinator for two seconds, at 40 s."""
+    story = Story(World(members=3, seconds=50))
+    story.write(directory)
+    run = {"run_id": RUN_ID, "scenario": "steady", "began_us": story.world.began_us, "is_finished": True}
+    (directory / "run.json").write_text(json.dumps({**run, "wall_us": WALL_US, "words": [], **changes}))
+
+
+def judged(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["swarm", "report", *arguments])
+
+
+def found(directory: Path) -> dict[str, Any]:
+    results: dict[str, Any] = json.loads((directory / "report.json").read_text())
+    return results
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A run without thresholds, and the exit code of its report."""
+    directory = tmp_path_factory.mktemp("bare")
+    run_in(directory)
+    return directory, judged(str(directory)).exit_code
+
+
+@pytest.mark.parametrize(
+    ("threshold", "code", "status"),
+    [
+        ("max(gap) < 3s", 0, "kept"),
+        ("max(gap) < 1s", 1, "broken"),
+        ("p99(FindCoordinator) < 1s", 2, "not shown"),
+    ],
+)
+def test_threshold_makes_the_exit_code(
+    bare: tuple[Path, int], threshold: str, code: int, status: str
+) -> None:
+    directory, code_without = bare
+    result = judged(str(directory), "--threshold", threshold)
+    (told,) = found(directory)["thresholds"]
+    assert (told["text"], told["status"]) == (threshold, status)
+    assert result.exit_code == (code or code_without), result.output
+    assert f"{threshold}  {status}" in " ".join(result.output.split(" ")).replace("   ", "  ")
+    assert threshold.replace("<", "&lt;") in (directory / "report.html").read_text()
+
+
+def test_thresholds_of_a_run_are_judged_again_and_a_flag_replaces_one(tmp_path: Path) -> None:
+    run_in(tmp_path, thresholds=["max(gap) < 1s", "served > 10"])
+    assert judged(str(tmp_path)).exit_code == 1
+    judged(str(tmp_path), "--threshold", "max(gap) < 5s")
+    assert [(each["text"], each["status"]) for each in found(tmp_path)["thresholds"]] == [
+        ("max(gap) < 5s", "kept"),
+        ("served > 10", "kept"),
+    ]
+
+
+def test_report_leaves_junit_and_appends_to_the_summary_of_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_in(tmp_path, thresholds=["max(gap) < 1s"])
+    step = tmp_path / "step.md"
+    step.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
+    assert judged(str(tmp_path), "--junit", str(tmp_path / "swarm.xml")).exit_code == 1
+    (told,) = ET.parse(tmp_path / "swarm.xml").getroot()
+    assert told.get("failures") == "1"
+    assert step.read_text().startswith("before\n### ")
+    assert "max\\(gap\\)" in step.read_text() or "max(gap)" in step.read_text()
+
+
+def test_wrong_flag_is_told_before_anything_is_judged(bare: tuple[Path, int], tmp_path: Path) -> None:
+    (tmp_path / "marks").write_text("1700000000,off\nsoon,on\n")
+    for arguments, words in (
+        (("--threshold", "p99(Hearbeat) < 1s"), "did you mean Heartbeat?"),
+        (("--junit", str(tmp_path / "none" / "x.xml")), "there is no directory"),
+        (("--mark", str(tmp_path / "marks")), f"{tmp_path / 'marks'}:2: 'soon' is no time"),
+    ):
+        result = judged(str(bare[0]), *arguments)
+        assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1), result.output
+        assert words in result.stderr
+
+
+def test_marks_are_kept_with_the_run_and_told_on_every_report(tmp_path: Path) -> None:
+    run_in(tmp_path)
+    began_s = (WALL_US + World().began_us) / 1e6
+    (tmp_path / "faults.txt").write_text(f"{began_s + 39},{began_s + 43},pulled <the> plug\n")
+    judged(str(tmp_path), "--mark", str(tmp_path / "faults.txt"))
+    result = judged(str(tmp_path))
+    assert "mark +39.000 s (22:14:04.000 UTC) pulled <the> plug: 2 groups" in result.output
+    assert "pulled &lt;the&gt; plug" in (tmp_path / "report.html").read_text()
+    (mark,) = found(tmp_path)["marks"]
+    assert (mark["began_at"], mark["groups"]) == ("2023-11-14T22:14:04.000Z", 2)
+
+
+def test_figures_of_a_run_are_told_by_the_wall_clock(bare: tuple[Path, int]) -> None:
+    """A story's time was that of a clock which began when the machine did."""
+    page = (bare[0] / "report.html").read_text()
+    assert "+40." in page
+    assert "22:14:05" in page
+    seconds = (bare[0] / "seconds.csv").read_text().splitlines()
+    assert len(seconds) == 1 + 50
+    assert seconds[1].startswith("2023-11-14T22:13:25.000Z,0,")

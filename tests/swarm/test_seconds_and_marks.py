@@ -11,6 +11,7 @@ import pytest
 from bench.swarm import histogram, marks, second_rows
 from bench.swarm.counting import figures_of
 from bench.swarm.figures import Figures
+from bench.swarm.marked import marked
 from bench.swarm.marks import BadMarks, Mark
 from tests.history.telling import Telling
 from tests.swarm.histories import Story, World
@@ -84,7 +85,7 @@ def test_marks_are_read_as_csv_and_as_json() -> None:
 
 def test_mark_tells_what_service_was_like_in_its_time(figures: Figures) -> None:
     """The made-up fault is at 40 s of the run, for 2 s; a mark without an end lasts until the next one."""
-    off, open_, late = marks.marked(marks.parse(MARKS, "faults.csv"), figures)
+    off, open_, late = marked(marks.parse(MARKS, "faults.csv"), figures)
     assert (off.groups, off.is_open, off.is_outside) == (2, False, False)
     assert off.longest_us == max(gap.length_us for gap in figures.gaps)
     assert off.failed == len(figures.failed_us)
