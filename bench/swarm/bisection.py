@@ -55,7 +55,8 @@ def next_load(
     if kept is None:
         return least if failed is None else None
     if failed is None:
-        return None if kept.load >= most else max(kept.load + 1, min(most, nearest(kept.load * GROWTH)))
+        more = min(most, nearest(kept.load * GROWTH))
+        return more if more > kept.load else None
     if failed.load - kept.load <= wanted.tolerance * kept.load:
         return None
     middle = nearest((kept.load + failed.load) // 2)

@@ -190,6 +190,22 @@ def histogram(title: str, buckets: Sequence[tuple[float, int]]) -> str:
     return _svg(title, fill)
 
 
+def against(title: str, unit: str, points: Sequence[tuple[float, float, str]], limit: float) -> str:
+    """Dots of a colour each over a load in `unit`, and the limit that they have to keep to as a line."""
+
+    def fill(axes: Any) -> bool:
+        at = [place for place, _, _ in points]
+        values = [value for _, value, _ in points]
+        axes.scatter(at, values, s=18, color=[colour for _, _, colour in points], linewidths=0)
+        axes.axhline(limit, color=_INK, lw=0.8, ls="--")
+        axes.set_ylim(0, max(*values, limit) * HEADROOM or 1)
+        axes.set_xlim(0, max(at) * HEADROOM)
+        axes.set_xlabel(unit)
+        return False
+
+    return _svg(title, fill)
+
+
 def _logarithmic(axes: Any, values_ms: Sequence[float], least_ms: float = LEAST_MS) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 

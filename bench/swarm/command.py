@@ -12,7 +12,7 @@ import typer
 
 from bench import run_names
 from bench.interrupts import terminable
-from bench.swarm import flags, repeating, reports
+from bench.swarm import flags, repeating, reports, searching
 from bench.swarm import scenario as scenarios
 from bench.swarm.ci_files import Asked
 from bench.swarm.marks import BadMarks
@@ -217,4 +217,5 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
 
 reports.register(app)
 repeating.register(app, run)
+searching.register(app, run)
 unwrap_help(app)

@@ -46,6 +46,8 @@ def repeated(
         found = found._replace(runs=(*found.runs, finished))
         _write(found, directory)
     _write(found, directory)
+    if found.runs:
+        (directory / PAGE).write_text(html(found), encoding="utf-8")
     return found
 
 
@@ -67,8 +69,6 @@ def _write(found: Repeat, directory: Path) -> None:
     beside = directory / f"{JSON}.new"
     beside.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     beside.replace(directory / JSON)
-    if found.runs:
-        (directory / PAGE).write_text(html(found), encoding="utf-8")
 
 
 def show(found: Repeat, directory: Path) -> None:

@@ -33,7 +33,9 @@ class Run(NamedTuple):
 
     @property
     def because(self) -> str:
-        return str(at(self.report, "verdict", "because") or "")
+        """The verdict in a line."""
+        summary = str(at(self.report, "verdict", "summary") or "")
+        return summary.removeprefix(f"{at(self.report, 'verdict', 'status')}: ")
 
     def plain(self) -> dict[str, Any]:
         """For repeat.json."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import typer
 
 from bench.swarm import compare
-from bench.swarm.comparison import Report, at
+from bench.swarm.comparison import Report
 from bench.swarm.report import RESULTS, was_stopped
 from bench.swarm.reports import EXIT_BROKEN, EXIT_NOT_RUN
 from cluster.tier_file import TierError
@@ -33,15 +33,6 @@ class Ran(NamedTuple):
     def is_whole(self) -> bool:
         """It ran until its planned end, and was judged."""
         return self.report is not None and not was_stopped(self.report)
-
-    @property
-    def status(self) -> str:
-        return str(at(self.report or {}, "status") or "could not run")
-
-    @property
-    def because(self) -> str:
-        """In a line."""
-        return str(at(self.report or {}, "verdict", "because") or "")
 
 
 def require_new(directory: Path, holds: str) -> None:

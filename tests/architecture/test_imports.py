@@ -64,6 +64,7 @@ PURE = (
             *("summary", "timeline", "told", "words"),
         )
     ),
+    "bench/swarm/probes.py",
     "bench/swarm/repeats.py",
     "bench/swarm/results.py",
     "bench/swarm/marked.py",
