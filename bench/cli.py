@@ -438,7 +438,7 @@ def history_jobs_command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """A made-up history to all of its tables: Spark's jobs beside hand-written DuckDB queries.
+    """A made-up history to all of its tables: Spark beside DuckDB, from the same SQL.
 
     Their tables must be the same. Ten million events take some minutes.
     """

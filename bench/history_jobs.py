@@ -1,7 +1,7 @@
-"""A made-up history to all tables: Spark's jobs beside hand-written DuckDB queries on the same Parquet.
+"""A made-up history to all tables: Spark beside DuckDB, from the same SQL and the same Parquet.
 
 Every run is a process of its own (`python -m bench.history_jobs ENGINE ...`), so that each pays for its own
-start, and the tables of both are compared: a fast wrong answer is none.
+start, and the tables of both are compared row by row: a fast wrong answer is none.
 """
 
 from __future__ import annotations
@@ -9,24 +9,31 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import psutil
 from rich.console import Console
 
-from bench.history_duckdb import QUERIES, make, summary
 from cluster.cli.tables import Table
 from storage.history.generator.plan import plan
 from storage.history.generator.spec import DAY_MS, Spec
 from storage.history.generator.write import write
+from storage.history.jobs import choice
+from storage.history.jobs.run import run
+from storage.history.jobs.store import tables_url
+from storage.history.jobs.table import Table as Made
+from storage.history.jobs.tables import MADE
+from storage.history.period import Period, of_days
 from storage.history.segments.folder import Folder
 
+ENGINES: Final = ("duckdb", "spark")
 RUN_TIMEOUT_S: Final = 3_600
 WATCH_S: Final = 0.2
 PERIOD_DAYS: Final = 7
@@ -64,13 +71,12 @@ class Run(NamedTuple):
 
 def require() -> None:
     """Raises CannotRun unless both engines are here."""
-    from storage.history.jobs.session import SparkMissing, require_java
+    from storage.history.jobs.session import SparkMissing, require_spark
 
-    for module, package in (("duckdb", "duckdb"), ("pyspark", "'groupd[spark]'")):
-        if importlib.util.find_spec(module) is None:
-            raise CannotRun(f"{module} is not installed: pip install {package}")
+    if importlib.util.find_spec("duckdb") is None:
+        raise CannotRun("duckdb is not installed: pip install duckdb")
     try:
-        require_java()
+        require_spark()
     except SparkMissing as error:
         raise CannotRun(str(error)) from None
 
@@ -92,13 +98,17 @@ def _measure(asked: Plan, folder: Path, say: Callable[[str], None]) -> list[Run]
         spec = _spec(asked)
         count = write(plan(spec), Folder(str(history)))
         say(f"{count:,} events of {spec.groups} groups written in {time.perf_counter() - started:.1f} s")
+    tables = Path(tables_url(str(history)))
     runs = []
-    for engine in ("duckdb", "spark"):
+    for engine in ENGINES:
         for number in asked.cores:
             say(f"{engine} on {number} {'core' if number == 1 else 'cores'}")
-            runs.append(_run(engine, history, folder / f"duckdb-{number}", number, asked.memory))
-    _compare(history / "_tables", folder / f"duckdb-{asked.cores[-1]}")
-    say(f"{len(QUERIES)} tables are the same")
+            runs.append(_run(engine, history, number, asked.memory))
+        kept = folder / f"tables-{engine}"
+        shutil.rmtree(kept, ignore_errors=True)
+        tables.rename(kept)
+    _compare(*(folder / f"tables-{engine}" for engine in ENGINES))
+    say(f"{len(MADE)} tables are the same")
     return runs
 
 
@@ -108,9 +118,8 @@ def _spec(asked: Plan) -> Spec:
     return Spec(1, asked.events, PERIOD_DAYS, groups=max(40, min(2_000, asked.events // 25_000)))
 
 
-def _run(engine: str, history: Path, out: Path, cores: int, memory: str) -> Run:
-    command = [sys.executable, "-m", "bench.history_jobs", engine, str(history), str(out), str(cores), memory]
-    out.mkdir(exist_ok=True)
+def _run(engine: str, history: Path, cores: int, memory: str) -> Run:
+    command = [sys.executable, "-m", "bench.history_jobs", engine, str(history), str(cores), memory]
     started = time.perf_counter()
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment(cores))
     most, cpu_s = 0, 0.0
@@ -152,37 +161,48 @@ def _usage(pid: int) -> tuple[int, float]:
         return 0, 0.0
 
 
-def one(engine: str, history: Path, out: Path, cores: int, memory: str) -> float:
+def one(engine: str, history: Path, cores: int, memory: str) -> float:
     """What `_run` starts: seconds of work."""
-    if engine == "duckdb":
-        started = time.perf_counter()
-        make(history, out, cores, memory)
-        return time.perf_counter() - started
-    from storage.history.jobs.events import Period
-    from storage.history.jobs.run import run
-    from storage.history.jobs.session import session
-
-    spec = Spec(seed=1, events=0, days=PERIOD_DAYS)
     folder = Folder(str(history))
     size_bytes = sum(each.size_bytes for each in folder.segments().found)
-    with session(f"local[{cores}]", memory, size_bytes=size_bytes) as spark:
+    asked = choice.Asked(choice.Kind(engine), f"local[{cores}]", memory, threads=cores)
+    with choice.engine(asked, folder, 0, size_bytes) as found:
         started = time.perf_counter()
-        period = Period(spec.first_date, spec.date(spec.first_ms + PERIOD_DAYS * DAY_MS - 1))
-        run(spark, folder, period, say=lambda _: None)
+        run(found, folder, whole(), say=lambda _: None)
         return time.perf_counter() - started
+
+
+def whole() -> Period:
+    """All days of the history."""
+    spec = Spec(seed=1, events=0, days=PERIOD_DAYS)
+    return of_days(spec.first_date, spec.date(spec.first_ms + PERIOD_DAYS * DAY_MS - 1))
 
 
 def _compare(ours: Path, theirs: Path) -> None:
+    """Row by row; floating point numbers to nine places."""
     import duckdb
 
     with duckdb.connect() as connection:
         different = [
-            f"{name}: {mine} and {other}"
-            for name in QUERIES
-            if (mine := summary(connection, ours, name)) != (other := summary(connection, theirs, name))
+            f"{table.name}: {count:,} rows"
+            for table in MADE
+            if (count := _differences(connection, ours / table.name, theirs / table.name, table))
         ]
     if different:
         raise CannotRun("tables differ: " + "; ".join(different))
+
+
+def _differences(connection: Any, ours: Path, theirs: Path, table: Made) -> int:
+    """How many rows only one of them has."""
+    columns = ", ".join(
+        f'round("{each.name}", 9)' if each.type == "double" else f'"{each.name}"' for each in table.whole
+    )
+    one, other = (
+        f"SELECT {columns} FROM read_parquet('{each}/*/*.parquet', hive_partitioning=true)"  # noqa: S608
+        for each in (ours, theirs)
+    )
+    parts = f"(({one}) EXCEPT ALL ({other})) UNION ALL (({other}) EXCEPT ALL ({one}))"
+    return int(connection.execute(f"SELECT count(*) FROM ({parts})").fetchone()[0])  # noqa: S608
 
 
 def show(console: Console, runs: Sequence[Run], machine: str) -> None:
@@ -190,13 +210,13 @@ def show(console: Console, runs: Sequence[Run], machine: str) -> None:
     table = Table(title=machine)
     for column in ("engine", "cores", "seconds", "working", "CPU seconds", "MiB"):
         table.add_column(column, justify="left" if column == "engine" else "right")
-    for run in runs:
-        seconds = f"{run.seconds:.1f}", f"{run.working_s:.1f}", f"{run.cpu_s:.1f}"
-        table.add_row(run.engine, str(run.cores), *seconds, f"{run.memory_mib:,}")
+    for each in runs:
+        seconds = f"{each.seconds:.1f}", f"{each.working_s:.1f}", f"{each.cpu_s:.1f}"
+        table.add_row(each.engine, str(each.cores), *seconds, f"{each.memory_mib:,}")
     console.print(table)
 
 
 if __name__ == "__main__":
-    name, read_from, write_to, core_count, memory_each = sys.argv[1:]
-    working_s = one(name, Path(read_from), Path(write_to), int(core_count), memory_each)
+    name, read_from, core_count, memory_each = sys.argv[1:]
+    working_s = one(name, Path(read_from), int(core_count), memory_each)
     print(json.dumps({"working_s": working_s}))

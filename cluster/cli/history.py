@@ -1,12 +1,11 @@
-"""`groupd history`: what the tier's record of events says, worked out by Spark."""
+"""`groupd history`: what the tier's record of events says, worked out by DuckDB or Spark."""
 
 from __future__ import annotations
 
-import datetime as dt
-import re
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,6 +14,7 @@ import typer
 from cluster import tier_file
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
+    EXIT_WRONG_SETTING,
     DataDirOption,
     JsonOption,
     errors,
@@ -23,12 +23,11 @@ from cluster.cli.common import (
     print_json,
 )
 from cluster.cli.kafka import print_table
-from cluster.tier_file import TierError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from storage.history.jobs.events import Period, Seen
+    from storage.history.jobs.engine import Engine, Row
+    from storage.history.jobs.seen import Seen
+    from storage.history.period import Period
     from storage.history.report.facts import Facts
     from storage.history.segments.folder import Folder
 
@@ -37,13 +36,12 @@ ROWS_MAX: Final = 1_000
 SKIPPED_MAX: Final = 10
 """Files named one by one."""
 REPORT: Final = Path("groupd-history.html")
-UNITS: Final = {"d": 1, "w": 7}
 
 commands = typer.Typer(
     no_args_is_help=True,
     help="Explain every rebalance, over months: tables, a report, SQL.",
     rich_markup_mode="rich",
-    epilog=examples("groupd history report --since 7d", 'groupd history sql "SELECT * FROM storms"'),
+    epilog=examples("groupd history report --since 1h", 'groupd history sql "SELECT * FROM storms"'),
 )
 HistoryOption = Annotated[
     str | None,
@@ -54,9 +52,36 @@ HistoryOption = Annotated[
         metavar="DIR",
     ),
 ]
-SinceOption = Annotated[str, typer.Option(help="How far back: 7d, 4w, or a date.", metavar="PERIOD")]
+SinceOption = Annotated[
+    str,
+    typer.Option(
+        help="How far back: 15m, 1h; 7d, 4w (whole days of UTC, today the last); a date or a time.",
+        metavar="PERIOD",
+    ),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option(help="Until when: as --since; a day is included. (default now)", metavar="PERIOD"),
+]
+
+
+class EngineName(StrEnum):
+    """What `--engine` takes."""
+
+    AUTO = "auto"
+    SPARK = "spark"
+    DUCKDB = "duckdb"
+
+
+EngineOption = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        help="duckdb works in this process, spark needs Java; auto takes duckdb for up to 20 million events.",
+    ),
+]
 MasterOption = Annotated[str, typer.Option(help="Spark's master.")]
-MemoryOption = Annotated[str, typer.Option(help="Of Spark's driver.")]
+MemoryOption = Annotated[str, typer.Option(help="Of DuckDB, or of Spark's driver.")]
 MASTER_DEFAULT = "local[*]"
 MEMORY_DEFAULT = "2g"
 
@@ -72,59 +97,77 @@ def register(app: typer.Typer) -> None:
 )
 def jobs(
     since: SinceOption = "7d",
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with every new segment.")] = False,
+    until: UntilOption = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with every new segment, on Spark.")] = False,
     every_s: Annotated[float, typer.Option(help="How often --follow looks.", min=1)] = 60.0,
     with_assignors: Annotated[
         bool, typer.Option("--what-if", help="Replay memberships through the assignors, too.")
     ] = False,
     history: HistoryOption = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    engine: EngineOption = EngineName.AUTO,
     master: MasterOption = MASTER_DEFAULT,
     memory: MemoryOption = MEMORY_DEFAULT,
 ) -> None:
-    """Make the tables of a period anew, as Parquet below `_tables` of the history.
+    """Make the tables of a period's days anew, as Parquet beside the history: `history-tables`.
 
-    A second run of the same period leaves the same. What the columns mean is in
-    storage/history/jobs/TABLES.md.
+    Days are made as a whole, so --since 1h makes today. A second run of the same period leaves the same. What
+    the columns mean is in storage/history/jobs/TABLES.md.
     """
-    with _spark(history, data_dir, master, memory, goes_on=follow) as (spark, folder):
-        from storage.history.jobs.run import run
-        from storage.history.jobs.stream import follow as follow_segments
+    from storage.history.jobs.run import run
+    from storage.history.jobs.store import tables_url
 
-        if follow:
-            follow_segments(spark, folder, every_s=every_s, say=typer.echo).awaitTermination()
-        seen = run(spark, folder, _period(since), _what_if() if with_assignors else None, typer.echo)
-        _warn(seen)
-        typer.echo(f"{seen.rows:,} events were read; the tables are in {folder.url}/_tables")
+    if follow:
+        _follow(history, data_dir, engine, master, memory, every_s)
+        return
+    with _recorded(history, data_dir) as folder:
+        period = _period(since, until).days()
+        seen = _look(folder, period)
+        with _engine(folder, seen, engine, master, memory) as found:
+            run(found, folder, period, _what_if() if with_assignors else None, typer.echo)
+    _warn(seen)
+    typer.echo(f"{seen.rows:,} events were read; the tables are in {tables_url(folder.url)}")
 
 
 @commands.command(
     epilog=examples(
-        "groupd history report --since 7d", "groupd history report --group billing --out billing.html"
+        "groupd history report --since 1h", "groupd history report --group billing --out billing.html"
     )
 )
 def report(
     since: SinceOption = "7d",
+    until: UntilOption = None,
     group: Annotated[str | None, typer.Option(help="Only this one.", metavar="GROUP")] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = REPORT,
     history: HistoryOption = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    engine: EngineOption = EngineName.AUTO,
     master: MasterOption = MASTER_DEFAULT,
     memory: MemoryOption = MEMORY_DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
     """Write one HTML page about a period and print the top bills.
 
-    Makes the tables of the period anew first.
+    Of whole days the tables are made anew and kept, as `jobs` does. Of an hour or another part of a day
+    nothing is kept: the page is made of what happened in it alone.
     """
-    with errors():
-        period = _period(since)
-    with _spark(history, data_dir, master, memory, partial(_check_group, period, group)) as (spark, folder):
-        from storage.history.jobs.run import run
-        from storage.history.report.page import page
+    from storage.history.jobs.run import made
+    from storage.history.jobs.store import Store
+    from storage.history.report.facts import gather
+    from storage.history.report.page import page
 
-        seen = run(spark, folder, period, say=lambda _: None)
-        facts = _facts(spark, folder, seen, period, group)
+    with _recorded(history, data_dir) as folder:
+        period = _period(since, until)
+        seen = _look(folder, period, group)
+        with (
+            _engine(folder, seen, engine, master, memory) as found,
+            made(found, folder, seen, period, keep_all=True) as tables,
+        ):
+            if period.is_whole_days:
+                store = Store(folder, _note)
+                for table in tables:
+                    store.put(found, table, period)
+            facts = gather(found, period, group, [(each.path, each.why) for each in seen.skipped])
         out.write_text(page(facts), encoding="utf-8")
     if as_json:
         print_json({"page": str(out), "totals": facts.totals, "bills": facts.bills})
@@ -137,81 +180,63 @@ def report(
 @commands.command(
     epilog=examples(
         'groupd history sql "SELECT group_id, cause, duration_ms FROM rebalances ORDER BY 3 DESC LIMIT 5"',
+        'groupd history sql --since 1h "SELECT kind, count(*) FROM events GROUP BY kind"',
         'groupd history sql "SHOW TABLES"',
     )
 )
 def sql(
-    query: Annotated[str, typer.Argument(help="Spark SQL.")],
+    query: Annotated[str, typer.Argument(help="In DuckDB's SQL; Spark is given a translation.")],
+    since: Annotated[
+        str | None,
+        typer.Option(help="Tables and events of this period alone, made now and not kept.", metavar="PERIOD"),
+    ] = None,
+    until: UntilOption = None,
     history: HistoryOption = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    engine: EngineOption = EngineName.AUTO,
     master: MasterOption = MASTER_DEFAULT,
     memory: MemoryOption = MEMORY_DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the tables, and `events`, with SQL.
 
-    The tables are those that `jobs` or `report` made last; `events` is read as it is now.
+    Without --since the tables are those that `jobs` or `report` made last, and `events` are all there are.
     """
-    with _spark(history, data_dir, master, memory) as (spark, folder):
-        from storage.history.jobs.events import events, look
-        from storage.history.jobs.run import Store
-
-        seen = look(folder)
-        _warn(seen)
-        store = Store(folder)
-        if store.is_empty():
-            typer.echo("No tables yet, only `events`: `groupd history jobs` makes them.", err=True)
-        store.register(spark)
-        events(spark, folder, seen.found).createOrReplaceTempView("events")
-        answer = spark.sql(query)
-        rows = [row.asDict(recursive=True) for row in answer.limit(ROWS_MAX + 1).collect()]
-        names = answer.columns
-    if as_json:
-        print_json([{name: _plain(value) for name, value in row.items()} for row in rows[:ROWS_MAX]])
-    else:
-        print_table(names, [[_plain(row[name]) for name in names] for row in rows[:ROWS_MAX]])
-    if len(rows) > ROWS_MAX:
-        typer.echo(f"These are the first {ROWS_MAX:,} rows.", err=True)
+    if since is None and until is not None:
+        fail("--until needs --since", EXIT_WRONG_SETTING)
+    with _recorded(history, data_dir) as folder:
+        period = None if since is None else _period(since, until)
+        seen = _look(folder, period)
+        with (
+            _engine(folder, seen, engine, master, memory) as found,
+            _asked(found, folder, seen, period, _again("history jobs", history, data_dir)),
+        ):
+            rows = found.rows(query, ROWS_MAX + 1)
+    _warn(seen)
+    _print_rows(rows, as_json)
 
 
 @contextmanager
-def _spark(
-    history: str | None,
-    data_dir: Path,
-    master: str,
-    memory: str,
-    check: Callable[[Folder], None] = lambda _: None,
-    *,
-    goes_on: bool = False,
-) -> Iterator[tuple[SparkSession, Folder]]:
-    """A session and the folder; what the user can mend is one line. `check` comes before Spark's start, which
-    takes seconds, and may raise NothingRecorded. `goes_on`: the session will have much to do in the end."""
-    from storage.history.jobs.run import NothingRecorded
-    from storage.history.jobs.session import LITTLE_BYTES, SparkMissing, require_connector, session
+def _recorded(history: str | None, data_dir: Path) -> Iterator[Folder]:
+    """The folder, in which there is something; what the user can mend is one line."""
+    from storage.history.jobs.embedded import DuckDbMissing
+    from storage.history.jobs.engine import EngineError
+    from storage.history.jobs.seen import NothingRecorded
+    from storage.history.jobs.session import SparkMissing
     from storage.history.segments.folder import Folder, FolderError
 
     with errors():
         try:
             folder = Folder(_url(history, data_dir))
-            size_bytes = sum(each.size_bytes for each in folder.segments().found)
-            if not size_bytes:
+            if not folder.segments().found:
                 raise NothingRecorded(f"nothing recorded in {folder.url}")
-            check(folder)
-            progress = typer.get_text_stream("stderr").isatty()
-            size_bytes = LITTLE_BYTES if goes_on else size_bytes
-            with session(master, memory, size_bytes=size_bytes, progress=progress) as spark:
-                require_connector(spark, folder.url)
-                yield spark, folder
-        except (SparkMissing, NothingRecorded, FolderError) as error:
+            yield folder
+        except (SparkMissing, DuckDbMissing, EngineError, NothingRecorded, FolderError) as error:
             fail(str(error))
-        except Exception as error:  # Spark's own, with the JVM's story behind the first line
-            if not _is_sparks(error):
-                raise
-            fail(str(error).strip().partition("\n")[0].rstrip(";"))
 
 
 def _url(history: str | None, data_dir: Path) -> str:
-    """Spark's idea of where we are is its own, so a path is made absolute. Raises TierError."""
+    """An engine's idea of where we are is its own, so a path is made absolute. Raises TierError."""
     if history is None:
         tier = tier_file.read(data_dir)
         kept = "" if tier is None else tier.history_dir
@@ -219,58 +244,80 @@ def _url(history: str | None, data_dir: Path) -> str:
     return history if "://" in history else str(Path(history).resolve())
 
 
-def _is_sparks(error: Exception) -> bool:
-    from pyspark.errors import PySparkException
-
-    return isinstance(error, PySparkException)
-
-
-def _check_group(period: Period, group: str | None, folder: Folder) -> None:
-    """Raises NothingRecorded."""
-    from storage.history.jobs.events import look
-    from storage.history.jobs.run import NothingRecorded, nothing
+def _look(folder: Folder, period: Period | None, group: str | None = None) -> Seen:
+    """What there is to read, before an engine starts. Raises NothingRecorded."""
+    from storage.history.jobs.seen import NothingRecorded, look, look_around
     from storage.history.segments.groups import others_than
 
-    found = [each for each in look(folder, period).found if each.segment.first_at_ms < period.until_ms]
-    if not found:
-        raise NothingRecorded(nothing(folder, period))
-    others = None if group is None else others_than(folder, found, group)
+    if period is None:
+        return look(folder)
+    seen = look_around(folder, period)
+    others = None if group is None else others_than(folder, seen.of(period), group)
     if others is not None:
         there = f"there are, among others: {', '.join(others)}" if others else "there is none"
-        raise NothingRecorded(
-            f"nothing recorded of group {group} from {period.first} to {period.last}; {there}"
-        )
+        raise NothingRecorded(f"nothing recorded of group {group} from {period}; {there}")
+    return seen
 
 
-def _period(since: str) -> Period:
-    """Up to today. Raises TierError."""
-    from storage.history.jobs.events import Period
+@contextmanager
+def _engine(folder: Folder, seen: Seen, engine: EngineName, master: str, memory: str) -> Iterator[Engine]:
+    from storage.history.jobs import choice
 
-    today = dt.datetime.now(dt.UTC).date()
-    match = re.fullmatch(r"(\d{1,4})([dw])", since)
-    if match is not None:
-        return Period(today - dt.timedelta(days=int(match[1]) * UNITS[match[2]] - 1), today)
+    size_bytes = sum(each.size_bytes for each in seen.found)
+    progress = typer.get_text_stream("stderr").isatty()
+    asked = choice.Asked(choice.Kind(engine.value), master, memory, progress)
+    with choice.engine(asked, folder, seen.rows, size_bytes, _note) as found:
+        yield found
+
+
+def _follow(
+    history: str | None, data_dir: Path, engine: EngineName, master: str, memory: str, every_s: float
+) -> None:
+    """Only Spark follows: its checkpoint knows which segments were seen."""
+    from storage.history.jobs.session import LITTLE_BYTES, require_connector, session
+    from storage.history.jobs.stream import follow
+
+    if engine is EngineName.DUCKDB:
+        fail("--follow is Spark's: leave out --engine duckdb", EXIT_WRONG_SETTING)
+    with _recorded(history, data_dir) as folder, session(master, memory, size_bytes=LITTLE_BYTES) as spark:
+        require_connector(spark, folder.url)
+        follow(spark, folder, every_s=every_s, say=typer.echo).awaitTermination()
+
+
+@contextmanager
+def _asked(
+    engine: Engine, folder: Folder, seen: Seen, period: Period | None, jobs_command: str
+) -> Iterator[None]:
+    """The tables that `sql` asks."""
+    from storage.history.jobs.engine import ALL
+    from storage.history.jobs.run import made
+    from storage.history.jobs.store import Store
+
+    if period is not None:
+        with made(engine, folder, seen, period):
+            yield
+        return
+    store = Store(folder, _note)
+    if store.is_empty():
+        _note(f"No tables yet, only `events`: {jobs_command} makes them; or ask with --since 7d.")
+    store.open(engine)
+    engine.read(folder, seen.found)
+    engine.define("events", ALL, keep=False)
+    yield
+
+
+def _again(command: str, history: str | None, data_dir: Path) -> str:
+    """A command about the same history, to be copied as it is."""
+    return tier_file.hint(command, data_dir) if history is None else f"`groupd {command} --history {history}`"
+
+
+def _period(since: str, until: str | None) -> Period:
+    from storage.history.period import PeriodError, parsed
+
     try:
-        first = dt.date.fromisoformat(since)
-    except ValueError:
-        raise TierError(
-            f"--since {since}: days (7d), weeks (4w) or a date (2026-03-02) are expected"
-        ) from None
-    if first > today:
-        raise TierError(f"--since {since}: that is still to come")
-    return Period(first, today)
-
-
-def _facts(spark: SparkSession, folder: Folder, seen: Seen, period: Period, group: str | None) -> Facts:
-    from storage.history.jobs.events import events
-    from storage.history.jobs.run import Store
-    from storage.history.jobs.tables import TABLES
-    from storage.history.report.facts import gather
-
-    store = Store(folder)
-    tables = {table.name: store.read(spark, table) for table in TABLES}
-    skipped = [(each.path, each.why) for each in seen.skipped]
-    return gather(tables, events(spark, folder, seen.found), period, group, skipped)
+        return parsed(since, until, time.time_ns() // 1_000_000)
+    except PeriodError as error:
+        fail(str(error), EXIT_WRONG_SETTING)
 
 
 def _what_if() -> Any:
@@ -278,6 +325,10 @@ def _what_if() -> Any:
     from storage.history.jobs.run import WhatIf
 
     return WhatIf(NAMES, replay)
+
+
+def _note(what: str) -> None:
+    typer.echo(what, err=True)
 
 
 def _warn(seen: Seen) -> None:
@@ -288,13 +339,12 @@ def _warn(seen: Seen) -> None:
 
 
 def _print_bills(facts: Facts) -> None:
-    from storage.history.report.words import duration, plural
+    from storage.history.report.words import duration, plural, share
 
     counts = {name: plural(facts.totals[f"{name}s"], name) for name in ("rebalance", "group", "storm")}
     broken = plural(facts.totals["invariants"], "invariant")
     typer.echo(
-        f"{facts.period.first} to {facts.period.last}: {counts['rebalance']} of {counts['group']},"
-        f" {counts['storm']}, {broken} broken."
+        f"{facts.period}: {counts['rebalance']} of {counts['group']}, {counts['storm']}, {broken} broken."
     )
     if not facts.bills:
         return
@@ -304,7 +354,7 @@ def _print_bills(facts: Facts) -> None:
             row["group_id"],
             duration(row["idle_member_ms"]),
             row["rebalances"],
-            f"{100 * row['availability']:.2f}%",
+            share(row["availability"]) or "-",
             row["worst_client"],
         )
         for row in facts.bills
@@ -313,8 +363,20 @@ def _print_bills(facts: Facts) -> None:
     print_table(names, rows)
 
 
+def _print_rows(rows: list[Row], as_json: bool) -> None:
+    shown = [{name: _plain(value) for name, value in row.items()} for row in rows[:ROWS_MAX]]
+    if as_json:
+        print_json(shown)
+    elif shown:
+        print_table(list(shown[0]), [list(row.values()) for row in shown])
+    if len(rows) > ROWS_MAX:
+        _note(f"These are the first {ROWS_MAX:,} rows.")
+
+
 def _plain(value: Any) -> Any:
     """As JSON has it."""
-    if isinstance(value, dt.date | dt.datetime):
-        return str(value)
-    return value
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if value is None or isinstance(value, str | int | float) else str(value)

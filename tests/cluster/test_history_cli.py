@@ -1,17 +1,20 @@
-"""`groupd history` before Spark begins: where it looks, and what it refuses at once (issue 8)."""
+"""`groupd history` without Java: where it looks, what it refuses at once, and what DuckDB answers."""
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from cluster import cli, tier_file
 from cluster.settings import load
 from cluster.tier import plan_tier
+from storage.history.jobs import choice
 from storage.history.segments.folder import Folder
 from tests.cluster.test_tier_file import TIER
 from tests.history.segments.making import changed, publish, stretch
@@ -19,7 +22,7 @@ from tests.history.segments.making import changed, publish, stretch
 
 @pytest.fixture(autouse=True)
 def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for Spark here fails."""
+    """Whoever needs Spark here fails."""
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
 
 
@@ -46,17 +49,84 @@ def test_history_is_where_the_tier_was_told_to_write_it(tmp_path: Path) -> None:
     assert f"nothing recorded in {tmp_path / 'history'}" in report(tmp_path)
 
 
-def test_a_wrong_group_is_refused_before_spark_begins(tmp_path: Path) -> None:
+def test_a_wrong_group_is_refused_before_an_engine_begins(tmp_path: Path) -> None:
     recording(tmp_path / "history")
     said = report(tmp_path, "--group", "group-11")
     assert "nothing recorded of group group-11" in said
     assert "there are, among others: group-1, group-" in said
-    assert "Java" in report(tmp_path, "--group", "group-1"), "a right one goes on to Spark"
+    right = report(tmp_path, "--group", "group-1", "--engine", "spark")
+    assert "Java" in right, "a right one goes on to Spark"
 
 
-def test_a_wrong_period_is_refused_before_spark_begins(tmp_path: Path) -> None:
+def test_a_period_without_events_is_refused_before_an_engine_begins(tmp_path: Path) -> None:
     publish(Folder(str(tmp_path / "history")), stretch([changed(1, 1_000_000_000_000)]))
     assert "there are events from 2001-09-09 to 2001-09-09" in report(tmp_path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, ["history", *arguments])
+
+
+def test_a_small_history_needs_no_java(tmp_path: Path) -> None:
+    """Six thousand events took a minute and a JVM."""
+    recording(tmp_path / "history")
+    where = ("--data-dir", str(tmp_path))
+    page = tmp_path / "page.html"
+    for since in ("1h", "15m", "1d"):
+        told = run("report", "--since", since, "--out", str(page), *where)
+        assert told.exit_code == 0, told.stderr
+        assert "0 rebalances" in told.stdout
+    assert page.exists()
+    assert run("jobs", "--since", "1d", *where).exit_code == 0
+    assert (tmp_path / "history-tables" / "groups").exists()
+
+
+def test_a_part_of_a_day_is_answered_from_its_events_alone(tmp_path: Path) -> None:
+    """And nothing is kept: tables are of whole days."""
+    now_ms = time.time_ns() // 1_000_000
+    old, new = (stretch([changed(1, now_ms - ago_ms)], first=ago_ms) for ago_ms in (30 * 60_000, 60_000))
+    publish(Folder(str(tmp_path / "history")), old)
+    publish(Folder(str(tmp_path / "history")), new)
+    where = ("--data-dir", str(tmp_path), "--json")
+    counted = "SELECT count(*) AS events FROM events"
+    for since, events in (("15m", 1), ("1h", 2)):
+        assert json.loads(run("sql", counted, "--since", since, *where).stdout) == [{"events": events}]
+    assert run("report", "--since", "1h", "--out", str(tmp_path / "page.html"), *where).exit_code == 0
+    assert not (tmp_path / "history-tables").exists()
+
+
+def test_hints_name_the_data_directory_that_was_used(tmp_path: Path) -> None:
+    recording(tmp_path / "history")
+    asked = run("sql", "SELECT 1 AS one", "--data-dir", str(tmp_path))
+    assert f"`groupd history jobs --data-dir {tmp_path}` makes them" in asked.stderr
+    history = tmp_path / "history"
+    asked = run("sql", "SELECT 1 AS one", "--history", str(history))
+    assert f"`groupd history jobs --history {history}` makes them" in asked.stderr
+
+
+def test_what_was_mistyped_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    recording(tmp_path / "history")
+    where = ("--data-dir", str(tmp_path))
+    for arguments, why in (
+        (("report", "--since", "soon"), "--since soon: minutes (15m), hours (1h)"),
+        (("sql", "SELECT 1", "--until", "1h"), "--until needs --since"),
+        (("jobs", "--follow", "--engine", "duckdb"), "--follow is Spark's"),
+    ):
+        refused = run(*arguments, *where)
+        assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+        assert why in refused.stderr
+    wrong = run("sql", "SELECT nothing FROM events", *where)
+    assert (wrong.exit_code, "nothing" in wrong.stderr) == (1, True)
+
+
+def test_what_is_too_much_for_duckdb_is_said_where_spark_cannot_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording(tmp_path / "history")
+    monkeypatch.setattr(choice, "ROWS_MAX", 2)
+    told = run("report", "--since", "1h", "--out", str(tmp_path / "page.html"), "--data-dir", str(tmp_path))
+    assert told.exit_code == 0
+    assert "3 events are many for DuckDB, and Spark cannot run (Spark needs Java" in told.stderr
 
 
 def test_a_tier_remembers_where_it_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,13 +97,10 @@ def _said(rows: list[dict[str, Any]], bad_commits: int) -> Said:
 
 def accused(folder: Folder) -> list[str]:
     """Groups of which the history says that an invariant was broken, once for each time. Raises OSError."""
-    import duckdb
+    from storage.history.jobs.embedded import embedded
+    from storage.history.jobs.run import made
+    from storage.history.jobs.seen import look
 
-    from bench.history_duckdb import SQL
-
-    with duckdb.connect() as connection:
-        source = f"read_parquet('{folder.url}/date=*/*/*.parquet', hive_partitioning=false)"
-        connection.execute(f"CREATE VIEW lives AS FROM {source} WHERE kind NOT IN ('commits', 'lag')")
-        query = (SQL / "invariants.sql").read_text(encoding="utf-8")
-        rows = connection.execute(f"SELECT group_id FROM ({query})").fetchall()
-    return [row[0] or "" for row in rows]
+    with embedded(folder.url) as engine, made(engine, folder, look(folder)):
+        rows = engine.rows("SELECT group_id FROM invariants")
+    return [row["group_id"] or "" for row in rows]

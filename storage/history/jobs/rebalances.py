@@ -1,18 +1,10 @@
-"""One row for each rebalance: why, whose doing, how long, what it cost.
-
-A rebalance goes from the first `rebalance_began` after the group was last stable to the `rebalance_ended`
-that follows, even under another leader. A consumer group whose epoch rises meanwhile ends one rebalance and
-begins the next.
-"""
+"""The table of rebalances: why, whose doing, how long, what it cost (`paired.sql`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Final
 
 from storage.history.jobs.table import Column, Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 REBALANCES = Table(
     "rebalances",
@@ -51,68 +43,5 @@ REBALANCES = Table(
         Column("unowned_partition_ms", "bigint", "Partitions nobody worked on, times how long; at most."),
     ),
 )
-COOPERATIVE = "cooperative"
+COOPERATIVE: Final = "cooperative"
 """In the name of a protocol: its members work on what they keep (KIP-429)."""
-
-
-def rebalances(events: DataFrame) -> DataFrame:
-    """events: `digest`'s."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    told = events.where(f.col("kind").isin("rebalance_delayed", "rebalance_began", "rebalance_ended"))
-    is_end = f.col("kind") == "rebalance_ended"
-    is_begin = f.col("kind") == "rebalance_began"
-    before = (
-        Window.partitionBy("group_id").orderBy("term", "sequence").rowsBetween(Window.unboundedPreceding, -1)
-    )
-    numbered = told.withColumn("number", f.coalesce(f.sum(is_end.cast("int")).over(before), f.lit(0)))
-    order = f.struct("term", "sequence")
-    began = [
-        f.min_by(f.when(is_begin, f.struct(*BEGAN)), f.when(is_begin, order)).alias("began"),
-        f.min(f.when(~is_begin & ~is_end, f.col("at_ms"))).alias("delayed_since_ms"),
-        f.count_if(is_begin).alias("times"),
-        f.count_distinct(f.when(is_begin | is_end, f.col("term"))).alias("terms"),
-    ]
-    ended = f.max_by(f.when(is_end, f.struct(*ENDED)), f.when(is_end, order)).alias("ended")
-    found = numbered.groupBy("group_id", "number").agg(*began, ended).where("began IS NOT NULL")
-    return _billed(found)
-
-
-BEGAN = (
-    *("at_ms", "group_type", "offsets_partition", "cause", "rule", "reason"),
-    *("member_id", "client_id", "client_host", "client_software"),
-)
-ENDED = (
-    *("at_ms", "group_epoch", "joining_ms", "syncing_ms", "revoking_ms"),
-    *("members", "partitions", "moved", "waited_for", "assignor", "moves"),
-)
-
-
-def _billed(found: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    duration = "ended.at_ms - began.at_ms"
-    delayed = "began.at_ms - delayed_since_ms"
-    stops = f"began.group_type = 'classic' AND coalesce(ended.assignor NOT LIKE '%{COOPERATIVE}%', true)"
-    # Who gets a partition waits for it; the others work on. Of one cut to MOVES_MAX that is a lower bound.
-    takers = "filter(transform(ended.moves, m -> m.to_member), m -> m IS NOT NULL)"
-    takers = f"coalesce(size(array_distinct({takers})), 0)"
-    columns = {
-        "began_ms": "began.at_ms",
-        "ended_ms": "ended.at_ms",
-        "began_again": "cast(times - 1 AS int)",
-        "terms": "cast(terms AS int)",
-        "duration_ms": duration,
-        "delayed_ms": delayed,
-        "stops_all": stops,
-        "idle_member_ms": f"if({stops}, ended.members, {takers}) * ({duration})",
-        # While it is delayed, only partitions of those who left are idle: they move.
-        "unowned_partition_ms": f"if({stops}, ended.partitions, ended.moved) * ({duration})"
-        f" + coalesce(ended.moved * ({delayed}), 0)",
-        "date": "to_date(timestamp_millis(began.at_ms))",
-        "group_id": "group_id",
-    }
-    columns |= {name: f"began.{name}" for name in BEGAN[1:]}
-    columns |= {name: f"ended.{name}" for name in ENDED[1:9]}
-    return found.select(*(f.expr(columns[name]).alias(name) for name in REBALANCES.names))

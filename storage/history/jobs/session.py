@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 import os
 import re
@@ -56,11 +57,9 @@ def session(
 ) -> Iterator[SparkSession]:
     """Raises SparkMissing. `size_bytes`: of the segments there are; `progress`: a bar on standard error for
     what takes long."""
-    require_java()
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise SparkMissing("PySpark is not installed: pip install 'groupd[spark]'") from None
+    require_spark()
+    from pyspark.sql import SparkSession
+
     compiler = FAST_START if size_bytes < LITTLE_BYTES else HOT_ONLY
     log4j = Path(__file__).with_name("log4j2.properties")
     settings = {
@@ -79,7 +78,7 @@ def session(
         "spark.sql.files.openCostInBytes": "1000000",
         # Paths come from `look`: finding them again with a Spark job of its own is dear.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
-        # What is written is moved into its place as a whole afterwards (`run.Store`).
+        # What is written is moved into its place as a whole afterwards (`Store`).
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",  # fsspec's name of it
@@ -97,6 +96,13 @@ def session(
         yield spark
     finally:
         spark.stop()
+
+
+def require_spark() -> None:
+    """Raises SparkMissing unless PySpark is installed, and a Java that it runs on."""
+    require_java()
+    if importlib.util.find_spec("pyspark") is None:
+        raise SparkMissing("PySpark is not installed: pip install 'groupd[spark]'")
 
 
 def require_java() -> None:

@@ -11,15 +11,17 @@ import datetime as dt
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from storage.history.jobs.events import Period
-from storage.history.jobs.run import FOLDER, NothingRecorded, run
+from storage.history.jobs.on_spark import OnSpark
+from storage.history.jobs.run import run
+from storage.history.jobs.seen import NothingRecorded
+from storage.history.jobs.store import CHECKPOINT, Store
+from storage.history.period import Period, of_days
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CHECKPOINT: Final = ".checkpoint"
 SEGMENTS_MAX: Final = 10_000
 """Taken in at once."""
 DAY: Final = dt.timedelta(days=1)
@@ -29,15 +31,17 @@ def follow(
     spark: SparkSession, folder: Folder, *, every_s: float | None, say: Callable[[str], None] = print
 ) -> Any:
     """Start the streaming query. `every_s`: how often to look; None: once, for all that is new, and end."""
+    engine = OnSpark(spark)
+    store = Store(folder, say)
 
     def take(paths: DataFrame, batch: int) -> None:
         below = ["/".join(row["path"].split("/")[-3:]) for row in paths.select("path").collect()]
         for period in periods(below):
             try:
-                seen = run(spark, folder, period, say=lambda _: None)
+                seen = run(engine, folder, period, say=lambda _: None)
             except NothingRecorded:
                 continue  # its segments were all expired, or none can be read
-            say(f"{period.first} to {period.last}: made of {seen.rows:,} events")
+            say(f"{period}: made of {seen.rows:,} events")
 
     # Only names are asked for, so contents are not read here: one that is cut short cannot stop the query.
     paths = (
@@ -49,9 +53,7 @@ def follow(
         .load(f"{folder.url.rstrip('/')}/date=*/offsets_partition=*")
         .select("path")
     )
-    writer = paths.writeStream.foreachBatch(take).option(
-        "checkpointLocation", f"{folder.url.rstrip('/')}/{FOLDER}/{CHECKPOINT}"
-    )
+    writer = paths.writeStream.foreachBatch(take).option("checkpointLocation", f"{store.url}/{CHECKPOINT}")
     trigger = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
     return writer.trigger(**trigger).start()
 
@@ -68,7 +70,7 @@ def periods(paths: Iterable[str]) -> list[Period]:
     found: list[Period] = []
     for date in sorted(dates):
         if found and date - found[-1].last == DAY:
-            found[-1] = found[-1]._replace(last=date)
+            found[-1] = of_days(found[-1].first, date)
         else:
-            found.append(Period(date, date))
+            found.append(of_days(date, date))
     return found

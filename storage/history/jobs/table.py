@@ -1,8 +1,21 @@
-"""A table that a job makes: its columns with what they mean."""
+"""A table that is made of history: its columns with what they mean, and their types for both engines."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
+
+DUCKDB_TYPES: Final = {
+    "string": "VARCHAR",
+    "smallint": "SMALLINT",
+    "int": "INTEGER",
+    "bigint": "BIGINT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "array<string>": "VARCHAR[]",
+    "map<string, bigint>": "MAP(VARCHAR, BIGINT)",
+}
+"""By what Spark's SQL calls them."""
 
 
 class Column(NamedTuple):
@@ -23,11 +36,26 @@ class Table(NamedTuple):
     @property
     def ddl(self) -> str:
         """As `spark.read.schema` takes it; `date` comes from the path."""
-        return ", ".join(f"`{column.name}` {column.type}" for column in (*self.columns, DATE))
+        return ", ".join(f"`{column.name}` {column.type}" for column in self.whole)
 
     @property
-    def names(self) -> list[str]:
-        return [*(column.name for column in self.columns), DATE.name]
+    def whole(self) -> tuple[Column, ...]:
+        """With the day."""
+        return *self.columns, DATE
+
+    def arrow_fields(self) -> list[tuple[str, Any]]:
+        """Of a table of plain columns."""
+        import pyarrow as pa
+
+        types = {"string": pa.string(), "bigint": pa.int64(), "date": pa.date32()}
+        return [(column.name, types[column.type]) for column in self.whole]
+
+    def cast(self, query: str) -> str:
+        """A query in DuckDB's SQL for these columns, in order, of the rows of another."""
+        columns = ", ".join(
+            f'CAST("{each.name}" AS {DUCKDB_TYPES[each.type]}) AS "{each.name}"' for each in self.whole
+        )
+        return f"SELECT {columns} FROM ({query}) AS made"
 
 
 DATE = Column("date", "date", "Day of UTC.")
@@ -41,5 +69,5 @@ def markdown(tables: tuple[Table, ...]) -> str:
     ]
     for table in tables:
         lines += ["", f"## {table.name}", table.says, "", "| column | type | |", "|--|--|--|"]
-        lines += [f"| `{each.name}` | {each.type} | {each.says} |" for each in (*table.columns, DATE)]
+        lines += [f"| `{each.name}` | {each.type} | {each.says} |" for each in table.whole]
     return "\n".join(lines) + "\n"

@@ -8,14 +8,10 @@ only that is no guess; of any other the row says that it is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
-
-from storage.history.jobs.table import DATE, Column, Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from storage.history.jobs.engine import Replayed, Row
+from storage.history.jobs.table import Column, Table
 
 WHAT_IF = Table(
     "what_if",
@@ -51,59 +47,27 @@ Replay = Callable[[str, Mapping[str, int]], Step]
 """An assignor's name, topics with how many partitions they have -> a group without members."""
 
 
-def what_if(events: DataFrame, lives: DataFrame, assignors: Sequence[str], replay: Replay) -> DataFrame:
-    """events and lives: `digest`'s. `replay` is sent to Spark's workers, which must be able to import it."""
-    from pyspark.sql import functions as f
-
-    topics = (
-        events.where("kind = 'rebalance_ended'")
-        .select("group_id", f.explode("moves").alias("move"))
-        .groupBy("group_id", "move.topic")
-        .agg((f.max("move.partition") + 1).alias("count"))
-        .groupBy("group_id")
-        .agg(f.collect_list(f.struct("topic", "count")).alias("topics"))
-    )
-    came = f.col("kind") == "member_joined"
-    changes = (
-        lives.groupBy("date", "group_id", "at_ms")
-        .agg(
-            f.collect_list(f.when(came, f.col("member_id"))).alias("came"),
-            f.collect_list(f.when(~came, f.col("member_id"))).alias("went"),
-        )
-        .groupBy("group_id")
-        .agg(f.sort_array(f.collect_list(f.struct("at_ms", "date", "came", "went"))).alias("changes"))
-        .join(topics, "group_id")
-    )
+def replayed_with(assignors: Sequence[str], replay: Replay) -> Replayed:
+    """For an engine's `replay`: the days of groups, from columns of `memberships`."""
     names = tuple(assignors)
 
-    def replayed(group_id: pa.Array, changes: pa.Array, topics: pa.Array) -> pa.Array:
-        groups = zip(*map(_plain, (group_id, changes, topics)), strict=True)
-        days = [_replayed(group, made, owned, names, replay) for group, made, owned in groups]
-        return pa.array(days, type=pa.list_(_ARROW))
+    def replayed(groups: Any, turns: Any, topics: Any) -> list[list[Row]]:
+        each = zip(groups, turns, topics, strict=True)
+        return [_replayed(group, made, owned, names, replay) for group, made, owned in each]
 
-    # A row is a group with all its changes, so that Arrow batches hold whole groups.
-    found = f.arrow_udf(replayed, f"array<struct<{WHAT_IF.ddl}>>")("group_id", "changes", "topics")
-    return changes.select(f.explode(found).alias("day")).select("day.*").select(*WHAT_IF.names)
-
-
-_TYPES = {"string": pa.string(), "bigint": pa.int64(), "date": pa.date32()}
-_ARROW = pa.struct([(column.name, _TYPES[column.type]) for column in (*WHAT_IF.columns, DATE)])
-
-
-def _plain(column: pa.Array) -> list[Any]:
-    values: list[Any] = column.to_pylist()
-    return values
+    return replayed
 
 
 def _replayed(
     group_id: str,
-    changes: Sequence[Mapping[str, Any]],
+    turns: Sequence[Mapping[str, Any]],
     topics: Sequence[Mapping[str, Any]],
     assignors: tuple[str, ...],
     replay: Replay,
-) -> list[dict[str, Any]]:
-    """One group's days, on a worker."""
-    counts = {each["topic"]: each["count"] for each in topics}
+) -> list[Row]:
+    """One group's days."""
+    counts = {each["topic"]: each["partitions"] for each in topics}
+    in_order = sorted(turns, key=lambda turn: (turn["at_ms"], turn["date"]))
     common = {
         "group_id": group_id,
         "partitions": sum(counts.values()),
@@ -113,21 +77,21 @@ def _replayed(
     return [
         {**day, **common, "assignor": assignor}
         for assignor in assignors
-        for day in _days(changes, replay(assignor, counts))
+        for day in _days(in_order, replay(assignor, counts))
     ]
 
 
-def _days(changes: Sequence[Mapping[str, Any]], step: Step) -> Iterator[dict[str, Any]]:
+def _days(turns: Sequence[Mapping[str, Any]], step: Step) -> Iterator[Row]:
     members: set[str] = set()
-    day: dict[str, Any] = {}
-    for change in changes:
-        if change["date"] != day.get("date"):
+    day: Row = {}
+    for turn in turns:
+        if turn["date"] != day.get("date"):
             if day:
                 yield day
-            day = {"date": change["date"], "assignments": 0, "moved": 0, "uneven": 0, "members_max": 0}
+            day = {"date": turn["date"], "assignments": 0, "moved": 0, "uneven": 0, "members_max": 0}
         # Who left was there before events are known, perhaps: it is not ours to take away.
-        went = [member for member in change["went"] if member in members]
-        came = [member for member in dict.fromkeys(change["came"]) if member not in members]
+        went = [member for member in sorted(turn["went"] or ()) if member in members]
+        came = [member for member in dict.fromkeys(sorted(turn["came"] or ())) if member not in members]
         members = (members - set(went)) | set(came)
         if not (went or came):
             continue

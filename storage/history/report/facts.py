@@ -1,20 +1,15 @@
-"""What a report tells, as plain values: taken from the tables by Spark (`gather`), shown by `page`."""
+"""What a report tells, as plain values: taken from the tables by an engine (`gather`), shown by `page`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from storage.history.jobs.events import Period
-from storage.history.schema import LIVES
+from storage.history.jobs.engine import Engine, Row, literal
+from storage.history.jobs.tables import named
+from storage.history.period import Period
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    Tables = Mapping[str, DataFrame]
-
-Row = dict[str, Any]
 TOP: Final = 12
 """Rows of each list."""
 LANES_MAX: Final = 40
@@ -75,126 +70,116 @@ class Facts(NamedTuple):
     skipped: list[tuple[str, str]]
 
 
-def gather(
-    tables: Tables, events: DataFrame, period: Period, group_id: str | None, skipped: list[tuple[str, str]]
-) -> Facts:
-    """tables: by name, of all days; events: `digest`'s or all of them."""
-    mine = {name: _mine(table, period, group_id) for name, table in tables.items()}
-    groups, rebalances = mine["groups"], mine["rebalances"]
-    bills = _rows(_bills(groups))
-    forecast = _rows(tables["forecast"].where(f"date <= '{period.last}'").orderBy("date", ascending=False), 1)
+def gather(engine: Engine, period: Period, group_id: str | None, skipped: list[tuple[str, str]]) -> Facts:
+    """To be asked while the engine has the tables of the period (`made`)."""
+    ask = _Asking(engine, period, group_id)
+    groups, rebalances = ask.of("groups"), ask.of("rebalances")
+    bills = ask.top(f"SELECT {BILLS} FROM {groups} GROUP BY group_id ORDER BY idle_member_ms DESC, group_id")
+    forecast = ask.top(
+        f"SELECT * FROM forecast WHERE date <= DATE '{period.last}' ORDER BY date DESC LIMIT 1"
+    )
     shown = group_id or (bills[0]["group_id"] if bills and bills[0]["idle_member_ms"] else None)
     return Facts(
         period=period,
         group_id=group_id,
-        totals=_totals(groups, mine),
-        heat=_heat(rebalances),
+        totals=_totals(ask),
+        heat=_heat(ask),
         bills=bills,
-        costliest=_rows(rebalances.orderBy("idle_member_ms", ascending=False)),
-        storms=_rows(mine["storms"].orderBy("idle_member_ms", ascending=False)),
-        members=_rows(_suspects(mine["members"])),
-        invariants=_rows(mine["invariants"].orderBy("rule", "at_ms")),
-        expiring=_rows(groups.where("offsets_expiring > 0").orderBy("expires_ms", ascending=False)),
+        costliest=ask.top(f"SELECT * FROM {rebalances} ORDER BY idle_member_ms DESC NULLS LAST, began_ms"),
+        storms=ask.top(f"SELECT * FROM {ask.of('storms')} ORDER BY idle_member_ms DESC NULLS LAST, began_ms"),
+        members=ask.top(
+            f"SELECT {SUSPECTS} FROM {ask.of('members')} WHERE is_flapping OR is_slow OR is_stuck"
+            " GROUP BY group_id, client ORDER BY days DESC, waited_ms DESC, short_lives DESC, client"
+        ),
+        invariants=ask.top(f"SELECT * FROM {ask.of('invariants')} ORDER BY rule, at_ms"),
+        expiring=ask.top(f"SELECT * FROM {groups} WHERE offsets_expiring > 0 ORDER BY expires_ms DESC"),
         forecast=forecast[0] if forecast else None,
-        timeline=None if shown is None else _timeline(rebalances, events, shown),
+        timeline=None if shown is None else _timeline(ask, shown),
         skipped=skipped,
     )
 
 
-def _mine(table: DataFrame, period: Period, group_id: str | None) -> DataFrame:
-    from pyspark.sql import functions as f
+BILLS: Final = (
+    "group_id, sum(idle_member_ms) AS idle_member_ms, sum(rebalances) AS rebalances,"
+    " sum(unstable_ms) AS unstable_ms,"
+    " sum(availability * served_ms) / nullif(sum(served_ms), 0) AS availability,"
+    " arg_max(worst_client, coalesce(worst_idle_member_ms, -1)) AS worst_client"
+)
+"""By group, over the period."""
+SUSPECTS: Final = (
+    "group_id, client, bool_or(is_flapping) AS is_flapping, bool_or(is_slow) AS is_slow,"
+    " bool_or(is_stuck) AS is_stuck, count(*) AS days, sum(short_lives) AS short_lives,"
+    " sum(waited_ms) AS waited_ms, max(client_software) AS client_software"
+)
+"""Consumers with a bad day, over these days."""
 
-    found = table.where(f"date BETWEEN '{period.first}' AND '{period.last}'")
-    if group_id is not None and "group_id" in table.columns:
-        found = found.where(f.col("group_id") == group_id)
+
+class _Asking:
+    """An engine, and what is asked about."""
+
+    def __init__(self, engine: Engine, period: Period, group_id: str | None) -> None:
+        self._engine = engine
+        self._period = period
+        self._group_id = group_id
+
+    def of(self, name: str, group_id: str | None = None) -> str:
+        """What a query reads instead of a table."""
+        group_id = group_id or self._group_id
+        wanted = []
+        if self._period.is_whole_days:  # else there is nothing else in the tables
+            wanted.append(f"date BETWEEN DATE '{self._period.first}' AND DATE '{self._period.last}'")
+        if group_id is not None and any(column.name == "group_id" for column in named(name).columns):
+            wanted.append(f"group_id = {literal(group_id)}")
+        return f"(SELECT * FROM {name} WHERE {' AND '.join(wanted) or 'true'}) AS {name}"
+
+    def rows(self, query: str) -> list[Row]:
+        return self._engine.rows(query)
+
+    def top(self, query: str) -> list[Row]:
+        return self._engine.rows(query, TOP)
+
+
+def _totals(ask: _Asking) -> Row:
+    sums = ", ".join(
+        f"coalesce(sum({name}), 0) AS {name}"
+        for name in ("rebalances", "unstable_ms", "idle_member_ms", "moved", "commits")
+    )
+    [found] = ask.rows(f"SELECT {sums}, count(DISTINCT group_id) AS groups FROM {ask.of('groups')}")
+    for name in ("storms", "invariants"):
+        found |= ask.rows(f"SELECT count(*) AS {name} FROM {ask.of(name)}")[0]
     return found
 
 
-def _rows(frame: DataFrame, count: int = TOP) -> list[Row]:
-    return [row.asDict(recursive=True) for row in frame.limit(count).collect()]
-
-
-def _bills(groups: DataFrame) -> DataFrame:
-    """By group, over the period."""
-    return (
-        groups.groupBy("group_id")
-        .agg(
-            *_sql(
-                ("sum(idle_member_ms)", "idle_member_ms"),
-                ("sum(rebalances)", "rebalances"),
-                ("sum(unstable_ms)", "unstable_ms"),
-                ("avg(availability)", "availability"),
-                ("max_by(worst_client, coalesce(worst_idle_member_ms, -1))", "worst_client"),
-                ("max_by(causes, rebalances)", "causes"),
-            )
-        )
-        .orderBy("idle_member_ms", ascending=False)
+def _heat(ask: _Asking) -> dict[str, list[int]]:
+    counted = ask.rows(
+        "SELECT coalesce(cause, 'unknown') AS cause, hour(epoch_ms(began_ms)) AS hour, count(*) AS count"
+        f" FROM {ask.of('rebalances')} GROUP BY coalesce(cause, 'unknown'), hour(epoch_ms(began_ms))"
     )
-
-
-def _suspects(members: DataFrame) -> DataFrame:
-    """Consumers with a bad day, over these days."""
-    bad = members.where("is_flapping OR is_slow OR is_stuck").groupBy("group_id", "client")
-    verdicts = [(f"bool_or(is_{verdict})", f"is_{verdict}") for verdict in ("flapping", "slow", "stuck")]
-    return bad.agg(
-        *_sql(
-            *verdicts,
-            ("count(*)", "days"),
-            ("sum(short_lives)", "short_lives"),
-            ("sum(waited_ms)", "waited_ms"),
-            ("max(client_software)", "client_software"),
-        )
-    ).orderBy("days", "waited_ms", "short_lives", ascending=False)
-
-
-def _totals(groups: DataFrame, mine: Tables) -> Row:
-    sums = ("rebalances", "unstable_ms", "idle_member_ms", "moved", "commits")
-    found = groups.agg(
-        *_sql(*((f"coalesce(sum({name}), 0)", name) for name in sums), ("count(DISTINCT group_id)", "groups"))
-    )
-    counts = {name: mine[name].count() for name in ("storms", "invariants")}
-    return {**found.collect()[0].asDict(), **counts}
-
-
-def _sql(*named: tuple[str, str]) -> list[Any]:
-    from pyspark.sql import functions as f
-
-    return [f.expr(expression).alias(name) for expression, name in named]
-
-
-def _heat(rebalances: DataFrame) -> dict[str, list[int]]:
-    counted = rebalances.selectExpr(
-        "coalesce(cause, 'unknown') AS cause", "hour(timestamp_millis(began_ms)) AS hour"
-    ).groupBy("cause", "hour")
     heat: dict[str, list[int]] = {}
-    for row in counted.count().collect():
+    for row in counted:
         heat.setdefault(row["cause"], [0] * 24)[row["hour"]] += row["count"]
-    return dict(sorted(heat.items(), key=lambda each: -sum(each[1])))
+    return dict(sorted(heat.items(), key=lambda each: (-sum(each[1]), each[0])))
 
 
-def _timeline(rebalances: DataFrame, events: DataFrame, group_id: str) -> Timeline | None:
-    from pyspark.sql import functions as f
-
-    mine = rebalances.where(f.col("group_id") == group_id)
-    hour = f.expr(f"began_ms - began_ms % {WINDOW_MS}").alias("hour_ms")
-    costliest = mine.groupBy(hour).agg(f.sum("idle_member_ms").alias("bill")).orderBy("bill", ascending=False)
-    found = _rows(costliest, 1)
+def _timeline(ask: _Asking, group_id: str) -> Timeline | None:
+    mine = ask.of("rebalances", group_id)
+    hour = f"began_ms - began_ms % {WINDOW_MS}"
+    found = ask.rows(
+        f"SELECT {hour} AS hour_ms FROM {mine} GROUP BY {hour}"
+        f" ORDER BY sum(idle_member_ms) DESC NULLS LAST, {hour} LIMIT 1"
+    )
     if not found:
         return None
     from_ms = found[0]["hour_ms"]
     until_ms = from_ms + WINDOW_MS
-    bands = _rows(
-        mine.where(f"began_ms >= {from_ms} AND began_ms < {until_ms}").orderBy("began_ms"), BANDS_MAX
+    bands = ask.rows(
+        f"SELECT * FROM {mine} WHERE began_ms >= {from_ms} AND began_ms < {until_ms}"
+        f" ORDER BY began_ms LIMIT {BANDS_MAX}"
     )
-    client = f.coalesce("group_instance_id", f.concat_ws("@", "client_id", "client_host")).alias("client")
-    comings = (
-        events.where(f.col("group_id") == group_id)
-        .where(f.col("kind").isin(*LIVES))
-        .where(f"at_ms < {until_ms}")
-        .select("at_ms", "kind", "member_id", client)
-        .orderBy("at_ms", ascending=False)
+    told = ask.rows(
+        f"SELECT at_ms, kind, member_id, client FROM lives WHERE group_id = {literal(group_id)}"
+        f" AND at_ms < {until_ms} ORDER BY at_ms DESC LIMIT {COMINGS_MAX}"
     )
-    told = _rows(comings, COMINGS_MAX)
     from_ms, until_ms = busy_part(bands, told, from_ms, until_ms)
     lanes = lanes_of(reversed(told), from_ms, until_ms)
     return Timeline(

@@ -10,8 +10,9 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from storage.history.report.facts import Facts, Row, Timeline
-from storage.history.report.words import clock, duration, moment
+from storage.history.jobs.engine import Row
+from storage.history.report.facts import Facts, Timeline
+from storage.history.report.words import clock, duration, moment, share
 
 CSS: Final = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 COLOURS: Final = 6
@@ -35,7 +36,7 @@ def page(facts: Facts) -> str:
     colours = {cause: min(place, COLOURS - 1) for place, cause in enumerate(facts.heat)}
     body = [
         f"<h1>{escape(title)}</h1>",
-        f"<p>{facts.period.first} to {facts.period.last}, UTC</p>",
+        f"<p>{facts.period}, UTC</p>",
         _totals(facts.totals),
         _timeline(facts.timeline, colours),
         _heat(facts.heat),
@@ -138,13 +139,14 @@ def _lists(facts: Facts) -> Iterable[str]:
     most = max((row["idle_member_ms"] or 0 for row in facts.bills), default=0) or 1
     yield _list(
         "Top bills",
-        "Member time without work, by group.",
+        "Member time without work, by group. Available: share of the time with members in which a group was"
+        " stable.",
         facts.bills,
         (
             Shown("group", lambda row: row["group_id"]),
             Shown("bill", lambda row: _Html(_bill(row["idle_member_ms"], most)), "n"),
             Shown("rebalances", lambda row: f"{row['rebalances']:,}", "n"),
-            Shown("available", lambda row: f"{100 * row['availability']:.2f} %", "n"),
+            Shown("available", lambda row: share(row["availability"]), "n"),
             Shown("whose doing most", lambda row: row["worst_client"], "w"),
         ),
     )
@@ -246,7 +248,8 @@ def _forecast(row: Row) -> str:
         else f"{trend:+,.1f} a day, so {row['forecast_commits_per_s']:,.1f} in 30 days"
     )
     return (
-        f"<section><h2>Capacity</h2><p>Peak {row['peak_commits_per_s']:,.1f} commits a second, {ahead}. "
+        f"<section><h2>Capacity</h2><p>{row['peak_commits_per_s']:,.1f} commits a second in the busiest"
+        f" minute, {ahead}. "
         f"Offsets partitions needed: {row['partitions_now']} now, {row['partitions_ahead']} then; the"
         f" busiest bears {100 * (row['hot_partition_share'] or 0):.0f} % of the peak.</p></section>"
     )

@@ -33,3 +33,8 @@ def clock(at_ms: int) -> str:
 def plural(number: int, what: str) -> str:
     """As "1 group", "1,200 groups"."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def share(part: float | None) -> str | None:
+    """As "97.71 %"; None where there is no whole."""
+    return None if part is None else f"{100 * part:.2f} %"

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from storage.history.jobs.events import DDL
-from storage.history.jobs.rebalances import rebalances
+from storage.history.jobs.engine import Engine, Row
+from storage.history.jobs.run import made
+from storage.history.jobs.seen import look
+from tests.history.jobs.told import told
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-
-ALWAYS = {"group_id": "g", "group_type": "classic", "offsets_partition": 3, "term": 1}
+ALWAYS = {"group_id": "g", "group_type": "classic"}
 
 
-def only(spark: Any, *told: dict[str, Any]) -> Any:
+def only(engine: Engine, directory: Path, *rows: dict[str, Any]) -> Row:
     """The one rebalance of these events."""
-    rows = [{**ALWAYS, "sequence": number, **row} for number, row in enumerate(told)]
-    [found] = rebalances(spark.createDataFrame(rows, DDL)).collect()
+    folder = told(directory, [{**ALWAYS, **row} for row in rows])
+    with made(engine, folder, look(folder)):
+        [found] = engine.rows("SELECT * FROM rebalances")
     return found
 
 
 @pytest.mark.parametrize(("assignor", "idle"), [("range", 9), ("cooperative-sticky", 2)])
 def test_partitions_of_who_left_are_idle_while_more_is_waited_for(
-    spark: Any, assignor: str, idle: int
+    engine: Engine, tmp_path: Path, assignor: str, idle: int
 ) -> None:
     """The others work on then; in the rebalance itself, eager members stop."""
     found = only(
-        spark,
+        engine,
+        tmp_path,
         {"at_ms": 100, "kind": "rebalance_delayed", "cause": "member left", "duration_ms": 500},
         {"at_ms": 400, "kind": "rebalance_began", "cause": "2 joins and leaves, taken together"},
         {"at_ms": 410, "kind": "rebalance_ended", "assignor": assignor, "partitions": 9, "moved": 2},
@@ -36,10 +39,11 @@ def test_partitions_of_who_left_are_idle_while_more_is_waited_for(
     assert found["unowned_partition_ms"] == idle * 10 + 2 * 300
 
 
-def test_a_leader_that_died_while_it_waited_led_no_rebalance(spark: Any) -> None:
+def test_a_leader_that_died_while_it_waited_led_no_rebalance(engine: Engine, tmp_path: Path) -> None:
     """Its heir began it, and those partitions were idle all the time."""
     found = only(
-        spark,
+        engine,
+        tmp_path,
         {"at_ms": 100, "kind": "rebalance_delayed", "cause": "member left", "duration_ms": 500},
         {"at_ms": 400, "kind": "rebalance_began", "term": 2, "cause": "session timed out"},
         {"at_ms": 410, "kind": "rebalance_ended", "term": 2, "partitions": 9, "moved": 2},

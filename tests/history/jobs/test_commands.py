@@ -1,4 +1,4 @@
-"""`groupd history` as one types it, Spark and all: it prints what was planted (issue 8)."""
+"""`groupd history` as one types it, engine and all: it prints what was planted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import pytest
 from storage.history.generator.plan import Plan
 from storage.history.segments.folder import Folder
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-
 
 def ask(folder: Folder, *arguments: str) -> str:
     """What the command prints."""
@@ -22,10 +20,17 @@ def ask(folder: Folder, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
 
 
-def test_a_report_and_sql_say_what_was_planted(folder: Folder, planned: Plan, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "engine", ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.timeout(600)])]
+)
+def test_a_report_and_sql_say_what_was_planted(
+    folder: Folder, planned: Plan, tmp_path: Path, engine: str
+) -> None:
     answers = planned.answers
     page = tmp_path / "page.html"
-    printed = ask(folder, "report", "--since", f"{planned.spec.first_date}", "--out", str(page))
+    printed = ask(
+        folder, "report", "--engine", engine, "--since", f"{planned.spec.first_date}", "--out", str(page)
+    )
     broken = len(answers.double_owned) + len(answers.regressed) + len(answers.fallen)
     assert (
         f"{sum(answers.rebalances.values()):,} rebalances of {planned.spec.groups} groups,"
@@ -36,5 +41,8 @@ def test_a_report_and_sql_say_what_was_planted(folder: Folder, planned: Plan, tm
     partitions = [f"{each.topic}-{each.partition}" for each in (*answers.double_owned, *answers.regressed)]
     assert [name for name in partitions if name not in shown] == []
     query = "SELECT group_id, count(*) AS storms FROM storms GROUP BY group_id"
-    told = {row["group_id"]: row["storms"] for row in json.loads(ask(folder, "sql", query, "--json"))}
+    told = {
+        row["group_id"]: row["storms"]
+        for row in json.loads(ask(folder, "sql", query, "--json", "--engine", engine))
+    }
     assert told == Counter(storm.group_id for storm in answers.storms)

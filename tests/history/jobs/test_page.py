@@ -6,7 +6,7 @@ import datetime as dt
 from html.parser import HTMLParser
 from typing import Any
 
-from storage.history.jobs.events import Period
+from storage.history.period import of_days
 from storage.history.report.facts import Facts, Life, Timeline, busy_part, lanes_of
 from storage.history.report.page import page
 
@@ -17,7 +17,7 @@ EVIL = '<script>alert("x")</script>'
 def facts(**changes: Any) -> Facts:
     totals = {"rebalances": 2, "groups": 1, "unstable_ms": 3_000, "idle_member_ms": 24_000, "moved": 6}
     found = Facts(
-        period=Period(dt.date(2026, 3, 2), dt.date(2026, 3, 8)),
+        period=of_days(dt.date(2026, 3, 2), dt.date(2026, 3, 8)),
         group_id=None,
         totals=totals | {"commits": 10, "storms": 0, "invariants": 0},
         heat={"member left": [0] * 23 + [2]},

@@ -1,47 +1,47 @@
-"""The jobs find what was planted in a made-up history, no more and no less."""
+"""The tables tell what was planted in a made-up history, no more and no less."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from storage.history.generator.plan import Plan, plan
 from storage.history.generator.spec import DAY_MS, Client, Spec
 from storage.history.generator.write import write
-from storage.history.jobs.events import look
+from storage.history.jobs.engine import Engine, Row
 from storage.history.jobs.invariants import COMMIT_REGRESSED, DOUBLE_OWNERSHIP, EPOCH_FELL
 from storage.history.jobs.run import WhatIf, made
+from storage.history.jobs.seen import look
 from storage.history.segments.folder import Folder
+from tests.history.jobs.conftest import Opened
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+Ask = Callable[[str], list[Row]]
 
 
 @pytest.fixture(scope="module")
-def tables(spark: Any, planned: Plan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def ask(opened: Opened, written: Folder) -> Iterator[Ask]:
+    """The tables of the planned history, by SQL."""
     from cluster.replayed_assignors import NAMES, replay
 
-    folder = Folder(str(Path(tmp_path_factory.mktemp("history"))))
-    write(planned, folder)
-    with made(spark, folder, look(folder), WhatIf(NAMES, replay)) as found:
-        yield found
+    with opened() as engine, made(engine, written, look(written), asked=WhatIf(NAMES, replay), keep_all=True):
+        yield engine.rows
 
 
-def rebalances(tables: dict[str, Any]) -> dict[str, int]:
+def rebalances(ask: Ask) -> dict[str, int]:
     """How many, by group."""
-    counted = tables["rebalances"].groupBy("group_id").count().collect()
+    counted = ask("SELECT group_id, count(*) AS count FROM rebalances GROUP BY group_id")
     return {row["group_id"]: row["count"] for row in counted}
 
 
-def test_every_rebalance_is_one_row_with_an_end(tables: dict[str, Any], planned: Plan) -> None:
-    assert rebalances(tables) == planned.answers.rebalances
-    assert tables["rebalances"].where("ended_ms IS NULL OR duration_ms <= 0").count() == 0
+def test_every_rebalance_is_one_row_with_an_end(ask: Ask, planned: Plan) -> None:
+    assert rebalances(ask) == planned.answers.rebalances
+    assert ask("SELECT * FROM rebalances WHERE ended_ms IS NULL OR duration_ms <= 0") == []
 
 
-def test_groups_add_up_to_their_rebalances(tables: dict[str, Any], planned: Plan) -> None:
-    rows = tables["groups"].collect()
+def test_groups_add_up_to_their_rebalances(ask: Ask, planned: Plan) -> None:
+    rows = ask("SELECT * FROM groups")
     sums: dict[str, int] = {}
     for row in rows:
         sums[row["group_id"]] = sums.get(row["group_id"], 0) + row["rebalances"]
@@ -50,25 +50,25 @@ def test_groups_add_up_to_their_rebalances(tables: dict[str, Any], planned: Plan
     assert sums == planned.answers.rebalances
 
 
-def test_storms_are_found_with_their_origin(tables: dict[str, Any], planned: Plan) -> None:
+def test_storms_are_found_with_their_origin(ask: Ask, planned: Plan) -> None:
     found = {
         (row["group_id"], row["began_ms"], row["ended_ms"], row["rebalances"], row["member_id"], row["cause"])
-        for row in tables["storms"].collect()
+        for row in ask("SELECT * FROM storms")
     }
     assert found == set(planned.answers.storms)
 
 
 @pytest.mark.parametrize("verdict", ["flapping", "slow"])
-def test_members_to_look_at_are_found(tables: dict[str, Any], planned: Plan, verdict: str) -> None:
+def test_members_to_look_at_are_found(ask: Ask, planned: Plan, verdict: str) -> None:
     found = {
         Client(row["group_id"], row["client_id"], row["client_host"])
-        for row in tables["members"].where(f"is_{verdict}").collect()
+        for row in ask(f"SELECT * FROM members WHERE is_{verdict}")
     }
     assert found == set(getattr(planned.answers, verdict))
 
 
-def test_broken_invariants_are_found(tables: dict[str, Any], planned: Plan) -> None:
-    rows = tables["invariants"].collect()
+def test_broken_invariants_are_found(ask: Ask, planned: Plan) -> None:
+    rows = ask("SELECT * FROM invariants")
     assert {
         (
             row["group_id"],
@@ -98,37 +98,36 @@ def test_broken_invariants_are_found(tables: dict[str, Any], planned: Plan) -> N
     assert len(rows) == sum(map(len, (answers.double_owned, answers.regressed, answers.fallen)))
 
 
-def test_expiries_ahead_are_found(tables: dict[str, Any], planned: Plan) -> None:
+def test_expiries_ahead_are_found(ask: Ask, planned: Plan) -> None:
     """Those that come within the history are found once more, when they come."""
-    groups = tables["groups"]
-    ahead = groups.where("offsets_expiring > 0").collect()
+    ahead = ask("SELECT * FROM groups WHERE offsets_expiring > 0")
     assert {(row["group_id"], row["offsets_expiring"], row["expires_ms"]) for row in ahead} == {
         (each.group_id, each.offsets, each.expires_ms) for each in planned.answers.expiring
     }
     spec = planned.spec
     come = [each for each in planned.answers.expiring if each.expires_ms < spec.first_ms + spec.days * DAY_MS]
     assert come
-    over = groups.where("offsets_expired > 0").collect()
+    over = ask("SELECT * FROM groups WHERE offsets_expired > 0")
     assert {(row["group_id"], row["offsets_expired"]) for row in over} == {
         (each.group_id, each.offsets) for each in come
     }
 
 
-def test_the_hot_group_is_found_in_every_hour(tables: dict[str, Any], planned: Plan) -> None:
-    tier = tables["capacity"].where("offsets_partition = -1")
-    assert {row["hot_group"] for row in tier.collect()} == {planned.answers.hot_group}
-    assert tier.count() == planned.spec.days * 24
-    assert tables["forecast"].count() == planned.spec.days
+def test_the_hot_group_is_found_in_every_hour(ask: Ask, planned: Plan) -> None:
+    tier = ask("SELECT * FROM capacity WHERE offsets_partition = -1")
+    assert {row["hot_group"] for row in tier} == {planned.answers.hot_group}
+    assert len(tier) == planned.spec.days * 24
+    assert len(ask("SELECT * FROM forecast")) == planned.spec.days
 
 
-def test_a_group_with_most_events_hides_nothing(spark: Any, tmp_path: Path) -> None:
+def test_a_group_with_most_events_hides_nothing(engine: Engine, tmp_path: Path) -> None:
     skewed = plan(Spec(seed=9, events=24_000, days=1, groups=16, hot_share=0.95, hot_restarts=20))
     folder = Folder(str(tmp_path))
     write(skewed, folder)
-    with made(spark, folder, look(folder)) as tables:
-        counted = rebalances(tables)
-        broken = tables["invariants"].count()
-        storms = tables["storms"].count()
+    with made(engine, folder, look(folder)):
+        counted = rebalances(engine.rows)
+        broken = len(engine.rows("SELECT * FROM invariants"))
+        storms = len(engine.rows("SELECT * FROM storms"))
     answers = skewed.answers
     assert counted == answers.rebalances
     assert max(counted.values()) == counted[answers.hot_group] > sum(counted.values()) / 2
@@ -136,19 +135,19 @@ def test_a_group_with_most_events_hides_nothing(spark: Any, tmp_path: Path) -> N
     assert storms == len(answers.storms)
 
 
-def test_the_sticky_assignor_moves_less(tables: dict[str, Any], planned: Plan) -> None:
+def test_the_sticky_assignor_moves_less(ask: Ask, planned: Plan) -> None:
     """Each restart makes two assignments; both assignors level members to within one partition."""
     sums = {
         row["assignor"]: row
-        for row in tables["what_if"]
-        .groupBy("assignor")
-        .agg({"moved": "sum", "assignments": "sum", "uneven": "max", "group_id": "count"})
-        .collect()
+        for row in ask(
+            "SELECT assignor, sum(moved) AS moved, sum(assignments) AS assignments, max(uneven) AS uneven"
+            " FROM what_if GROUP BY assignor"
+        )
     }
     assert set(sums) == {"uniform", "range"}
     restarts = planned.world.restarts.group.size
     for row in sums.values():
-        assert row["sum(assignments)"] == planned.spec.groups * planned.spec.members + 2 * restarts
-        assert row["max(uneven)"] <= 1
-    assert 0 < sums["uniform"]["sum(moved)"] < sums["range"]["sum(moved)"]
-    assert tables["what_if"].where("topics <> 1 OR assumes IS NOT NULL").count() == 0
+        assert row["assignments"] == planned.spec.groups * planned.spec.members + 2 * restarts
+        assert row["uneven"] <= 1
+    assert 0 < sums["uniform"]["moved"] < sums["range"]["moved"]
+    assert ask("SELECT * FROM what_if WHERE topics <> 1 OR assumes IS NOT NULL") == []

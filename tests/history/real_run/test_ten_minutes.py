@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from storage.history.jobs.events import look
+from storage.history.jobs.on_spark import OnSpark
 from storage.history.jobs.run import made
+from storage.history.jobs.seen import look
 from tests.history.real_run import checks
 from tests.history.real_run.answers import answers
-from tests.history.real_run.spark_answers import SparkAnswers, spark_answers
 from tests.history.real_run.stage import Played, play
+from tests.history.real_run.table_answers import TableAnswers, table_answers
 
 HEARTBEAT_MS = 1_000
 MINUTES = float(os.environ.get("REAL_RUN_MINUTES", "10"))
@@ -54,8 +55,9 @@ def test_spark_answers_what_the_swarm_saw(spark: Any, tmp_path: Path) -> None:
     triggers = checks.check_triggers(told, played)
     ownerless = checks.check_gaps(told, played, HEARTBEAT_MS)
     checks.check_commits(told, played)
-    with made(spark, played.folder, look(played.folder)) as tables:
-        by_spark = spark_answers(tables)
+    engine = OnSpark(spark)
+    with made(engine, played.folder, look(played.folder), keep_all=True):
+        by_spark = table_answers(engine)
     assert by_spark.back == told.back
     assert by_spark.broken == [], "the tier broke a promise, or its history says so"
     for group_id in played.record.group_ids:
@@ -67,7 +69,7 @@ def test_spark_answers_what_the_swarm_saw(spark: Any, tmp_path: Path) -> None:
 
 
 def tell(
-    triggers: dict[str, str], ownerless: list[checks.Ownerless], by_spark: SparkAnswers, played: Played
+    triggers: dict[str, str], ownerless: list[checks.Ownerless], by_spark: TableAnswers, played: Played
 ) -> None:
     print(f"\nleader of offsets partition {played.killed_partition} killed; commits that went back:")
     print(*sorted(by_spark.back), sep="\n")

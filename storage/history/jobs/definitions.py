@@ -1,0 +1,82 @@
+"""What the tables are, once for both engines.
+
+Each is a file of SQL in DuckDB's dialect (`sql/`), into which the limits are put that the columns' words
+speak of. Spark gets it translated (`on_spark`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from string import Template
+from typing import Any, Final, NamedTuple
+
+from storage.history.jobs import capacity, invariants, members, rebalances, storms
+from storage.history.jobs.tables import MADE
+from storage.history.period import Period
+from storage.history.schema import BULK, GONE, KIND_NAMES, LIVES
+
+SQL: Final = Path(__file__).with_name("sql")
+
+
+class Definition(NamedTuple):
+    """A relation that others are made of."""
+
+    name: str
+    is_read_often: bool
+    """Kept, not made anew for each that reads it."""
+
+
+CHANGES: Final = "changes"
+PARTS: Final = (
+    Definition("lives", True),
+    Definition("hours", True),
+    Definition("minutes", False),
+    Definition("known", True),
+    Definition("paired", True),
+    Definition("served", False),
+    Definition("moves", False),
+    Definition("doubtful", False),
+    Definition("intervals", False),
+)
+"""In this order, after `changes`."""
+KEPT: Final = frozenset({"members", "capacity"})
+"""Tables that others are made of."""
+
+
+def query(name: str, counted: Period) -> str:
+    """The SQL of a part or a table. `counted`: events in it count; the others that were read only tell how it
+    began and how it went on."""
+    limits = {**LIMITS, "since_ms": counted.since_ms, "until_ms": counted.until_ms}
+    text = Template((SQL / f"{name}.sql").read_text(encoding="utf-8")).substitute(limits)
+    table = next((table for table in MADE if table.name == name), None)
+    return text if table is None else table.cast(text)
+
+
+def _texts(values: Iterable[str]) -> str:
+    return ", ".join(f"'{value}'" for value in values)
+
+
+LIMITS: Final[dict[str, Any]] = {
+    "others": _texts(sorted(KIND_NAMES - set(BULK))),
+    "bulk": _texts(BULK),
+    "lives": _texts(LIVES),
+    "gone": _texts(GONE),
+    "cooperative": rebalances.COOPERATIVE,
+    "pause_ms_max": storms.PAUSE_MS_MAX,
+    "rebalances_min": storms.REBALANCES_MIN,
+    "missed_causes": _texts(members.MISSED_CAUSES),
+    "short_life_ms": members.SHORT_LIFE_MS,
+    "flaps_min": members.FLAPS_MIN,
+    "slow_ms": members.SLOW_MS,
+    "slow_rebalances_min": members.SLOW_REBALANCES_MIN,
+    "slow_share": members.SLOW_SHARE,
+    "tier": capacity.TIER,
+    "ahead_days": capacity.AHEAD_DAYS,
+    "per_partition": capacity.COMMITS_PER_S,
+    "far": invariants.FAR,
+    "double_ownership": invariants.DOUBLE_OWNERSHIP,
+    "commit_regressed": invariants.COMMIT_REGRESSED,
+    "epoch_fell": invariants.EPOCH_FELL,
+    "two_leaders": invariants.TWO_LEADERS,
+}

@@ -1,0 +1,143 @@
+"""The embedded engine: DuckDB in this process; what is too much for memory goes to a temporary directory."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from storage.history.jobs.engine import (
+    ALL_EVENTS,
+    NAME,
+    EngineError,
+    Replayed,
+    Row,
+    as_rows,
+    by_overlap,
+    literal,
+    paths,
+)
+from storage.history.jobs.table import DUCKDB_TYPES, Table
+from storage.history.schema import COLUMNS, MOVES, TEXTS
+from storage.history.segments.folder import Folder
+from storage.history.segments.names import Found
+
+if TYPE_CHECKING:
+    import duckdb
+
+MEMORY: Final = "2g"
+TYPES: Final = {
+    "string": "VARCHAR",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    MOVES: "STRUCT(topic VARCHAR, partition INTEGER, from_member VARCHAR, to_member VARCHAR)[]",
+    TEXTS: "VARCHAR[]",
+}
+GROUPS_AT_ONCE: Final = 1_000
+"""Of those that are replayed."""
+
+
+class DuckDbMissing(Exception):
+    """DuckDB is not installed; says how to."""
+
+
+@contextmanager
+def embedded(url: str, memory: str = MEMORY, threads: int | None = None) -> Iterator[Embedded]:
+    """`url`: of the history, which may be in any file system that fsspec knows. Raises DuckDbMissing."""
+    try:
+        import duckdb
+    except ImportError:
+        raise DuckDbMissing("duckdb is not installed: pip install duckdb") from None
+    with tempfile.TemporaryDirectory(prefix="groupd-history-") as directory:
+        settings: dict[str, Any] = {
+            "memory_limit": memory,
+            "temp_directory": directory,
+            "preserve_insertion_order": "false",
+            "autoinstall_known_extensions": "false",
+            **({} if threads is None else {"threads": threads}),
+        }
+        with duckdb.connect(config=settings) as connection:
+            filesystem, _ = fsspec.url_to_fs(url)
+            if not isinstance(filesystem, LocalFileSystem):
+                connection.register_filesystem(filesystem)
+            yield Embedded(connection)
+
+
+class Embedded:
+    """An `Engine`."""
+
+    name = "duckdb"
+    keeps_changes = True
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._kinds: dict[str, str] = {}
+
+    def read(self, folder: Folder, found: list[Found]) -> None:
+        columns = ", ".join(f'NULL::{TYPES[each.type]} AS "{each.name}"' for each in COLUMNS)
+        alone, alike = by_overlap(found)
+        parts = [_parquet(paths(folder, alone))] if alone else []
+        if alike:
+            parts.append(f"SELECT DISTINCT ON ({', '.join(NAME)}) * FROM ({_parquet(paths(folder, alike))})")
+        query = " UNION ALL BY NAME ".join(parts) or f"SELECT {columns} WHERE false"
+        self.define(ALL_EVENTS, query, keep=False)
+
+    def define(self, name: str, query: str, *, keep: bool) -> None:
+        kind = "TABLE" if keep else "VIEW"
+        self._connection.execute(f'CREATE {kind} "{name} anew" AS {query}')  # which may read what there is
+        if name in self._kinds:
+            self._connection.execute(f'DROP {self._kinds[name]} "{name}"')
+        self._connection.execute(f'ALTER {kind} "{name} anew" RENAME TO "{name}"')
+        self._kinds[name] = kind
+
+    def rows(self, query: str, limit: int | None = None) -> list[Row]:
+        import duckdb
+
+        try:
+            answer = self._connection.execute(query)
+            if answer.description is None:
+                return []
+            names = [column[0] for column in answer.description]
+            values = answer.fetchall() if limit is None else answer.fetchmany(limit)
+        except duckdb.Error as error:
+            raise EngineError(str(error).strip().partition("\n")[0]) from None
+        return as_rows(names, values)
+
+    def replay(self, table: Table, memberships: str, replayed: Replayed) -> None:
+        import pyarrow as pa
+
+        self.open(table, None)
+        self.define(table.name, f"SELECT * FROM {table.name}", keep=True)
+        schema = pa.schema(table.arrow_fields())
+        reading = self._connection.cursor().execute(memberships)
+        while groups := reading.fetchmany(GROUPS_AT_ONCE):
+            made = [row for rows in replayed(*map(list, zip(*groups, strict=True))) for row in rows]
+            self._connection.register("made", pa.Table.from_pylist(made, schema=schema))
+            self._connection.execute(f"INSERT INTO {table.name} SELECT * FROM made")
+            self._connection.unregister("made")
+
+    def write(self, query: str, url: str) -> None:
+        to = f"{literal(url)} (FORMAT parquet, PARTITION_BY (date), COMPRESSION zstd)"
+        self._connection.execute(f"COPY ({query}) TO {to}")
+
+    def open(self, table: Table, url: str | None) -> None:
+        nothing = ", ".join(f'NULL::{DUCKDB_TYPES[each.type]} AS "{each.name}"' for each in table.whole)
+        query = f"SELECT {nothing} WHERE false"
+        if url is not None:
+            pattern = literal(f"{url}/date=*/*.parquet")
+            files = f"read_parquet({pattern}, hive_partitioning=true, union_by_name=true)"
+            # A column that was added since is null in what was made before.
+            query = table.cast(f"{query} UNION ALL BY NAME SELECT * FROM {files}")
+        self.define(table.name, query, keep=False)
+
+    def forget(self, names: Sequence[str]) -> None:
+        """All is gone with the connection."""
+
+
+def _parquet(files: Sequence[str]) -> str:
+    return f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], hive_partitioning=false)"

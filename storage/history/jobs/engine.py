@@ -1,0 +1,89 @@
+"""What an engine does: it reads segments, makes relations of SQL, and keeps tables as Parquet.
+
+There are two: `on_spark` for any size, `embedded` (DuckDB) for what one process handles well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from storage.history.jobs.table import Table
+from storage.history.segments.folder import Folder
+from storage.history.segments.names import Found
+
+Row = dict[str, Any]
+ALL_EVENTS: Final = "all_events"
+"""The relation of what was read, each event once."""
+ALL: Final = f"SELECT * FROM {ALL_EVENTS}"
+NAME: Final = ("offsets_partition", "term", "sequence")
+"""What names an event for ever."""
+Replayed = Callable[[Any, Any, Any], list[list[Row]]]
+"""Columns of groups, turns and topics of `memberships`, as lists -> each group's rows."""
+
+
+class EngineError(Exception):
+    """A query that an engine refuses; says why in a line."""
+
+
+class Engine(Protocol):
+    """Queries are in DuckDB's SQL. Relations are known by their names until the engine ends."""
+
+    name: str
+    keeps_changes: bool
+    """Whether to read a few columns of the segments once more costs more than to keep all of them."""
+
+    def read(self, folder: Folder, found: list[Found]) -> None:
+        """Let ALL_EVENTS be the events of these segments."""
+
+    def define(self, name: str, query: str, *, keep: bool) -> None:
+        """Let a name mean a query. `keep`: it is made once, not each time that it is read."""
+
+    def rows(self, query: str, limit: int | None = None) -> list[Row]:
+        """The rows of a query. Raises EngineError."""
+
+    def replay(self, table: Table, memberships: str, replayed: Replayed) -> None:
+        """Let a table be the rows that a function makes of each row of a query."""
+
+    def write(self, query: str, url: str) -> None:
+        """As Parquet by `date`, into a folder that is not there yet."""
+
+    def open(self, table: Table, url: str | None) -> None:
+        """Let a table's name mean what is in its folder; nothing if there is none."""
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Give back what was kept."""
+
+
+def by_overlap(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:
+    """Segments that share no event with another; those that may. Their names tell."""
+
+    def key(each: Found) -> tuple[int, int, int]:
+        return each.segment.offsets_partition, each.segment.term, each.segment.first_sequence
+
+    alike: set[Found] = set()
+    leads: tuple[int, int] | None = None
+    furthest: Found | None = None
+    for each in sorted(found, key=key):
+        segment = each.segment
+        if furthest is None or leads != (segment.offsets_partition, segment.term):
+            leads, furthest = (segment.offsets_partition, segment.term), each
+            continue
+        if segment.first_sequence <= furthest.segment.last_sequence:
+            alike |= {furthest, each}
+        if segment.last_sequence > furthest.segment.last_sequence:
+            furthest = each
+    return [each for each in found if each not in alike], sorted(alike)
+
+
+def paths(folder: Folder, found: Sequence[Found]) -> list[str]:
+    return [f"{folder.url.rstrip('/')}/{each.segment.path}" for each in found]
+
+
+def literal(text: str) -> str:
+    """As SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def as_rows(names: Sequence[str], values: Sequence[Sequence[Any]]) -> list[Row]:
+    return [dict(zip(names, each, strict=True)) for each in values]
