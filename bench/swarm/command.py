@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any
 
 import typer
 
@@ -16,20 +13,14 @@ from bench.swarm import flags, repeating, reports, searching
 from bench.swarm import scenario as scenarios
 from bench.swarm.ci_files import Asked
 from bench.swarm.marks import BadMarks
-from bench.swarm.reports import EXIT_NOT_RUN, mendable
+from bench.swarm.replay import command as replaying
+from bench.swarm.reports import mendable
+from bench.swarm.running import DIRECTORY, SEEDS, How, new_directory, run_and_show
 from bench.swarm.scenario import BadScenario, Scenario
-from bench.swarm.target import Target, Where, target
+from bench.swarm.target import Where, target
 from bench.swarm.thresholds import BadThreshold
-from cluster.cli.common import JsonOption, console, examples, fail, print_json, unwrap_help
+from cluster.cli.common import JsonOption, examples, print_json, unwrap_help
 from cluster.cli.kafka import CommandConfigOption, print_table
-from cluster.tier_file import TierError
-
-if TYPE_CHECKING:
-    from bench.swarm.plan import Plan
-    from bench.swarm.second import Second
-
-DIRECTORY: Final = Path("groupd-swarm")
-SEEDS: Final = 1_000_000
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -99,11 +90,11 @@ def run(
         )
         plan = chosen.plan(seed, prefix=run_names.prefix(stamp))
         plan = plan._replace(thresholds=(*plan.thresholds, *asked.thresholds))
-        directory = _new_directory(out or DIRECTORY / f"{chosen.name}-{stamp}")
+        directory = new_directory(out or DIRECTORY / f"{chosen.name}-{stamp}")
         with terminable(), target(Where(bootstrap, data_dir, tier), command_config) as aim:
             aim = aim._replace(software=software or aim.software)
-            how = _How(processes, web_port if web else None, metrics_port, as_json, cleanup)
-            directory = _run(plan, aim, directory, how)
+            how = How(processes, web_port if web else None, metrics_port, as_json, cleanup)
+            directory = run_and_show(plan, aim, directory, how)
     if judged:
         reports.tell(directory, as_json=as_json, asked=asked)
 
@@ -136,79 +127,10 @@ def show(scenario: flags.Scenario) -> None:
         typer.echo(scenarios.read(scenario), nl=False)
 
 
-class _How(NamedTuple):
-    """A run is carried out and shown."""
-
-    processes: int
-    web_port: int | None
-    metrics_port: int | None
-    quiet: bool
-    cleans_up: bool
-
-
-def _run(plan: Plan, aim: Target, directory: Path, how: _How) -> Path:
-    """Raises typer.Exit with one line if it could not run."""
-    from bench.swarm.driver import NoConsumerProtocol, Unreachable, run_swarm
-
-    kafka = aim.kafka
-    if how.web_port is not None and not how.quiet:
-        console.print(f"locust's page: http://127.0.0.1:{how.web_port}")
-    try:
-        with ExitStack() as stack:
-            looking = [stack.enter_context(looker) for looker in _lookers(plan, aim, directory, how)]
-            return run_swarm(
-                plan,
-                kafka.bootstrap,
-                directory,
-                processes=how.processes,
-                web_port=how.web_port,
-                on_second=lambda second: _look(looking, second),
-                security=kafka,
-                software=aim.software,
-                cleans_up=how.cleans_up,
-            )
-    except NoConsumerProtocol as error:
-        fail(f"{error}: choose a classic one, as --protocol cooperative-sticky", EXIT_NOT_RUN)
-    except Unreachable as error:
-        fail(str(error), EXIT_NOT_RUN)
-    except KeyboardInterrupt:
-        fail("interrupted before the swarm began", EXIT_NOT_RUN)
-
-
-def _lookers(plan: Plan, aim: Target, directory: Path, how: _How) -> Iterator[Any]:
-    """Context managers that are called with every second of the run."""
-    from bench.swarm.live import Live
-    from bench.swarm.screen import Head, Screen
-    from bench.swarm.watch import Watch
-
-    bootstrap = aim.kafka.bootstrap
-    if how.metrics_port is not None:
-        live = Live(how.metrics_port, plan, directory, bootstrap)
-        if not how.quiet:
-            console.print(f"metrics: http://127.0.0.1:{live.port}/metrics", soft_wrap=True)
-        yield live
-    if not how.quiet:
-        yield Screen(console, Head(plan.scenario, bootstrap, plan.seed, plan.duration_s, len(plan.members)))
-    if aim.pids is not None:
-        yield Watch(directory, aim.pids)
-
-
-def _look(looking: Iterable[Callable[[Second], None]], second: Second) -> None:
-    for look in looking:
-        look(second)
-
-
 def _duration_s(minutes: float | None, seconds: float | None) -> float | None:
     if minutes is not None and seconds is not None:
         raise BadScenario("one of --minutes and --seconds says how long, not both")
     return seconds if minutes is None else minutes * 60
-
-
-def _new_directory(directory: Path) -> Path:
-    """Raises TierError: two runs in one directory would be judged as one."""
-    if (directory / "run.json").exists() or directory.is_file():
-        raise TierError(f"--out {directory}: there is a run already; a new directory is needed")
-    return directory
 
 
 def _summary(scenario: Scenario) -> dict[str, Any]:
@@ -218,4 +140,5 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
 reports.register(app)
 repeating.register(app, run)
 searching.register(app, run)
+replaying.register(app)
 unwrap_help(app)

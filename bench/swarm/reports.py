@@ -92,14 +92,15 @@ def compare(
 def tell(directory: Path, *, as_json: bool, asked: Asked | None = None) -> None:
     """Judge and report. Ends the command unless every promise and threshold was shown to be kept."""
     from bench.swarm import report as reporting
+    from bench.swarm.replay import kept
 
     asked = asked or Asked()
     try:
         with mendable(reporting.NothingToReport, BadThreshold, BadMarks):
             if asked.marks is not None:
                 marks_file.keep(asked.marks, directory)
-            shown = None if as_json else console
-            outcome = reporting.report(directory, console=shown, extra_thresholds=asked.thresholds)
+            shown, more = None if as_json else console, kept.addition(directory)
+            outcome = reporting.report(directory, console=shown, more=more, extra_thresholds=asked.thresholds)
             asked.write(outcome.results, outcome.lines)
     except KeyboardInterrupt:
         fail(f"interrupted; the run is kept: groupd swarm report {directory}", EXIT_NOT_RUN)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from cluster.tier_file import TierError, require_running
 
 if TYPE_CHECKING:
+    from bench.throwaway import Tier
     from cluster.groups.properties import ClientProperties
 
 BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
@@ -31,6 +32,8 @@ class Target(NamedTuple):
     software: str = ""
     pids: Callable[[], list[int]] | None = None
     """Of its processes, which are looked at during the run; None: they are not known."""
+    data_dir: Path | None = None
+    """Of a tier on this machine."""
 
 
 @contextmanager
@@ -41,9 +44,14 @@ def target(where: Where, command_config: Path | None) -> Iterator[Target]:
     if sum(given is not None for given in where) > 1:
         raise TierError("one of --bootstrap, --data-dir and --tier says where, not several")
     if where.tier_nodes is not None:
-        with _throw_away(where.tier_nodes) as (bootstrap, pids):
-            kafka = properties(bootstrap, command_config)
-            yield Target(kafka, f"{_groupd()}, {where.tier_nodes} node(s)", pids)
+        with _throw_away(where.tier_nodes) as tier:
+            bootstrap = ",".join(f"127.0.0.1:{tier.port + number}" for number in range(where.tier_nodes))
+            yield Target(
+                properties(bootstrap, command_config),
+                f"{_groupd()}, {where.tier_nodes} node(s)",
+                lambda: [process.pid for process in tier.processes()],
+                tier.data_dir,
+            )
         return
     if where.data_dir is not None:
         yield _of(where.data_dir, command_config)
@@ -65,11 +73,12 @@ def _of(data_dir: Path, command_config: Path | None) -> Target:
         properties(running.bootstrap, command_config),
         f"{_groupd()}, {len(tier.nodes)} node(s)",
         None if pid is None else lambda: [process.pid for process in family(pid)],
+        data_dir,
     )
 
 
 @contextmanager
-def _throw_away(nodes: int) -> Iterator[tuple[str, Callable[[], list[int]]]]:
+def _throw_away(nodes: int) -> Iterator[Tier]:
     from bench.throwaway import Tier
 
     flags = ("--nodes", str(nodes), "--replicas", str(min(nodes, COPIES_MAX)))
@@ -78,8 +87,7 @@ def _throw_away(nodes: int) -> Iterator[tuple[str, Callable[[], list[int]]]]:
             tier = stack.enter_context(Tier(*flags, nodes=nodes))
         except RuntimeError as error:
             raise TierError(f"no tier comes up: {error}") from None
-        bootstrap = ",".join(f"127.0.0.1:{tier.port + number}" for number in range(nodes))
-        yield bootstrap, lambda: [process.pid for process in tier.processes()]
+        yield tier
 
 
 def _groupd() -> str:

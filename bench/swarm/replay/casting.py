@@ -25,6 +25,8 @@ from bench.swarm.replay.timeline import ALIVE_S, AT_DIGITS, Timeline, session_ms
 
 SPREAD_S: Final = 3.0
 """Over which members come that were there already."""
+LATE_S: Final = 1.0
+"""Less than that nobody needs to be told."""
 AWAY_S: Final = 1.0
 """A static member that came back is taken to have been away for so long."""
 HEARTBEAT_MS: Final = 3_000
@@ -64,7 +66,7 @@ def played(name: str, past: GroupPast, topics: tuple[str, ...], timeline: Timeli
         heartbeat_interval_ms=HEARTBEAT_MS,
         rebalance_timeout_ms=REBALANCE_MS,
         commit_interval_ms=interval_ms(past, timeline),
-        commit_partitions_max=partitions_each(past.committed),
+        commit_partitions_max=partitions_each(past, timeline),
     )
     members = tuple(
         model._replace(name=f"{name}/{place}", instance_id=part.lives[0].instance_id)
@@ -122,4 +124,4 @@ def _acts(member: MemberPlan, life: Life, come_s: float, timeline: Timeline) -> 
     session_s = CONSUMER_SESSION_MS if member.protocol == CONSUMER else member.session_timeout_ms
     died_s = ended_s - session_s / 1_000
     gone_s = min(max(died_s, began_s + ALIVE_S), ended_s)
-    return [start, Action(round(gone_s, AT_DIGITS), CRASH, member.name)], gone_s > died_s
+    return [start, Action(round(gone_s, AT_DIGITS), CRASH, member.name)], gone_s > died_s + LATE_S

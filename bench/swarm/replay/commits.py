@@ -5,35 +5,61 @@ History sums commits up by group: the plan has their mean over the recorded time
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.swarm.replay.past import EXPIRED, GroupPast
 from bench.swarm.replay.subscriptions import owned_at_most
 from bench.swarm.replay.timeline import Timeline, session_ms
-from bench.swarm.replay.told import Committed
 
 INTERVAL_MS_MAX: Final = 3_600_000
+PARTITIONS_MAX: Final = 1_000
+"""Of one OffsetCommit of a member that commits all it owns."""
+NEARLY_ALL: Final = 0.8
+"""Of what members own in the mean: they commit all of it."""
+STEPS: Final = 20
 
 
-def partitions_each(committed: Committed) -> int:
-    """Of one OffsetCommit, in the mean."""
-    return max(1, round(committed.offsets / committed.commits)) if committed.commits else 1
+class _Owners(NamedTuple):
+    """Members that own something and are alive, in recorded time."""
+
+    members_ms: float
+    """How many, times how long."""
+    any_ms: float
+    """How long there was any."""
+
+
+def partitions_each(past: GroupPast, timeline: Timeline) -> int:
+    """Of one OffsetCommit at most."""
+    committed, owners = past.committed, _owners(past, timeline)
+    if not committed.commits or not owners.members_ms:
+        return 1
+    owned = owned_at_most(past) * owners.any_ms / owners.members_ms
+    mean = committed.offsets / committed.commits
+    return PARTITIONS_MAX if mean >= NEARLY_ALL * owned else max(1, round(mean))
 
 
 def interval_ms(past: GroupPast, timeline: Timeline) -> int:
-    """Between two commits of a member; 0: it never commits. What members commit before they give partitions
+    """Between two commits of a member; 0: it never commits. What members commit because they give partitions
     up comes on top in a swarm, and is in the recorded sum."""
     if not past.committed.commits:
         return 0
-    in_turn = past.committed.commits - past.rebalance_commits
-    owners_ms = _owners_ms(past, timeline)
-    if in_turn <= 0 or owners_ms / in_turn >= INTERVAL_MS_MAX:
+    in_turn = past.committed.commits - past.handovers.commits
+    members_ms = _owners(past, timeline).members_ms
+    if in_turn <= 0 or members_ms / in_turn >= INTERVAL_MS_MAX:
         return INTERVAL_MS_MAX
-    return max(1, round(owners_ms / in_turn / timeline.faster))
+    found = members_ms / in_turn
+    for _ in range(STEPS):
+        waited_ms = sum(count * _lost_ms(wait_ms, found) for wait_ms, count in past.handovers.waits)
+        found = max(1.0, (members_ms - waited_ms) / in_turn)
+    return max(1, round(found / timeline.faster))
 
 
-def _owners_ms(past: GroupPast, timeline: Timeline) -> float:
-    """Members that own something and are alive, times how long, in recorded time."""
+def _lost_ms(wait_ms: float, interval: float) -> float:
+    """A commit that is due while a member waits is made right afterwards, the next an interval later."""
+    return wait_ms**2 / (2 * interval) if wait_ms < interval else wait_ms - interval / 2
+
+
+def _owners(past: GroupPast, timeline: Timeline) -> _Owners:
     since_ms, until_ms = timeline.span
     changes: list[tuple[float, int]] = []
     for life in past.lives:
@@ -44,8 +70,9 @@ def _owners_ms(past: GroupPast, timeline: Timeline) -> float:
         if ended_ms > began_ms:
             changes += [(began_ms, 1), (ended_ms, -1)]
     most = owned_at_most(past)
-    found, there, before_ms = 0.0, 0, float(since_ms)
+    members_ms, any_ms, there, before_ms = 0.0, 0.0, 0, float(since_ms)
     for at_ms, change in sorted(changes):
-        found += min(there, most) * (at_ms - before_ms)
+        members_ms += min(there, most) * (at_ms - before_ms)
+        any_ms += (there > 0) * (at_ms - before_ms)
         there, before_ms = there + change, at_ms
-    return found
+    return _Owners(members_ms, any_ms)

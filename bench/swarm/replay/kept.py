@@ -68,6 +68,12 @@ def add_history(directory: Path, now: Mapping[str, Counts]) -> None:
     _write(directory, read(directory) | {"now": {name: each._asdict() for name, each in now.items()}})
 
 
+def add_word(directory: Path, word: str) -> None:
+    """What else to know of the comparison. Raises OSError."""
+    said = read(directory)
+    _write(directory, said | {"words": [*said["words"], word]})
+
+
 def read(directory: Path) -> dict[str, Any]:
     """replay.json; empty if the run is no replay. Raises OSError."""
     path = directory / FILE
@@ -88,12 +94,12 @@ def addition(directory: Path) -> More | None:
         began_us = figures.began_us + round(said["lead_s"] * 1e6)
         window = Window(began_us, min(began_us + round(said["length_s"] * 1e6), figures.ended_us))
         by_history = said["now"] is not None
-        now = _counts(said["now"]) if by_history else of_record(history, window)
+        now = counts_of(said["now"]) if by_history else of_record(history, window)
         remarks = [BY_HISTORY if by_history else BY_RECORD, *_remarks(said, window)]
-        found = beside.beside(_counts(said["then"]), now, said["groups"], remarks)
+        found = beside.beside(counts_of(said["then"]), now, said["groups"], remarks)
         return Addition(
             (beside.section(found),),
-            (*columns(beside.lines(found)), *found.remarks),
+            (*columns(beside.lines(found)), *remarks[: -len(said["words"]) or None]),
             {"replay": {"counted": "history" if by_history else "record", **beside.plain(found)}},
         )
 
@@ -115,7 +121,8 @@ def _remarks(said: Mapping[str, Any], window: Window) -> list[str]:
     return [*remarks, *map(str, said["words"])]
 
 
-def _counts(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Counts]:
+def counts_of(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Counts]:
+    """As replay.json keeps them."""
     return {
         name: Counts(**{**values, "durations_ms": tuple(values["durations_ms"])})
         for name, values in plain.items()

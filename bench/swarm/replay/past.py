@@ -6,6 +6,7 @@ event that is kept shows only when it goes, or in how many members an event coun
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -52,6 +53,15 @@ class Width(NamedTuple):
     """The group was given more partitions than before: it had not been so many all along."""
 
 
+class Handovers(NamedTuple):
+    """What rebalances within the span do to the commits of a swarm's members."""
+
+    commits: int
+    """Made because partitions are given up."""
+    waits: tuple[tuple[int, int], ...]
+    """For how many milliseconds how many members cannot commit."""
+
+
 class GroupPast(NamedTuple):
     """One group."""
 
@@ -66,8 +76,7 @@ class GroupPast(NamedTuple):
     partitions: int
     """The most that were assigned at a time."""
     committed: Committed
-    rebalance_commits: int
-    """Commits within the span that members of a swarm make when they give partitions up."""
+    handovers: Handovers
 
 
 def pasts(recording: Recording) -> list[GroupPast]:
@@ -94,7 +103,7 @@ def _past(recording: Recording, group_id: str, events: Sequence[Told]) -> GroupP
         tuple(_widths(events, recording.sampled.get(group_id, {}).items())),
         max((each.partitions for each in events if each.partitions), default=0),
         recording.commits.get(group_id, Committed()),
-        _rebalance_commits(recording, events, is_consumer=is_consumer),
+        _handovers(recording, events, is_consumer=is_consumer),
     )
 
 
@@ -191,23 +200,29 @@ def _widths(events: Sequence[Told], sampled: Iterable[tuple[str, int]]) -> Itera
             yield Width(0, topic, partitions, is_growth=False)
 
 
-def _rebalance_commits(recording: Recording, events: Sequence[Told], *, is_consumer: bool) -> int:
-    """Classic members commit before they join again, others (KIP-848) before they give partitions up."""
-    span, found = recording.span, 0
-    there: set[str] = set()
-    newcomers = 0
+def _handovers(recording: Recording, events: Sequence[Told], *, is_consumer: bool) -> Handovers:
+    """A classic member hears of a rebalance with a heartbeat, in the mean halfway through; then it commits,
+    joins, and waits. One of a KIP-848 group goes on, and commits before it gives partitions up."""
+    commits, waits = 0, Counter[int]()
+    joined_ms: dict[str, int] = {}
+    newcomers: dict[str, int] = {}
     for event in events:
-        is_within = event.at_ms >= span.since_ms
+        is_within = event.at_ms >= recording.span.since_ms
+        member_id = event.member_id or ""
         if event.kind == "member_joined":
-            there.add(event.member_id or "")
-            newcomers += 1
+            joined_ms[member_id] = newcomers[member_id] = event.at_ms
         elif event.kind in GONE:
-            there.discard(event.member_id or "")
-        elif event.kind == "assigned" and is_consumer:
-            found += is_within * sum(giver in there for giver in event.givers)
-        elif event.kind == "rebalance_ended" and not is_consumer:
-            stayed = (event.members or 0) - newcomers
-            owners = stayed if event.partitions is None else min(stayed, event.partitions)
-            found += is_within * max(0, owners)
-            newcomers = 0
-    return found
+            joined_ms.pop(member_id, None)
+            newcomers.pop(member_id, None)
+        elif event.kind == "assigned" and is_consumer and is_within:
+            commits += sum(giver in joined_ms for giver in event.givers)
+        elif event.kind == "rebalance_ended":
+            if is_within:
+                waits.update(event.at_ms - at_ms for at_ms in newcomers.values())
+            if is_within and not is_consumer:
+                stayed = (event.members or 0) - len(newcomers)
+                owners = max(0, stayed if event.partitions is None else min(stayed, event.partitions))
+                commits += owners
+                waits[(event.duration_ms or 0) // 2] += owners
+            newcomers.clear()
+    return Handovers(commits, tuple(sorted(waits.items())))

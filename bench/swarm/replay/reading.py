@@ -49,15 +49,16 @@ def folder_of(place: str) -> Folder:
 
 
 def period(folder: Folder, since: str | None, until: str | None, now_ms: int) -> Period:
-    """What is to be replayed: up to the last event, unless told otherwise, and the last ten minutes of that.
+    """What is to be replayed: to the last event, unless told otherwise, and the last ten minutes of that.
     Raises BadScenario, OSError."""
-    last_ms = _last_ms(folder)
+    first_ms, last_ms = _ends_ms(folder)
     try:
         end_ms = last_ms + 1 if until is None else parsed(_EPOCH, until, now_ms).until_ms
         end_ms = min(end_ms, last_ms + 1)
         begin_ms = end_ms - MINUTES_DEFAULT * 60_000
         if since is not None:
             begin_ms = parsed(since, None, now_ms).since_ms
+        begin_ms = max(begin_ms, first_ms)
     except PeriodError as error:
         raise BadScenario(str(error)) from None
     if begin_ms >= end_ms:
@@ -89,14 +90,16 @@ def recording(folder: Folder, span: Period, group: str | None = None) -> Recordi
     )
 
 
-def _last_ms(folder: Folder) -> int:
-    """When the last event was. Its day is that of the last segment. Raises BadScenario, OSError."""
+def _ends_ms(folder: Folder) -> tuple[int, int]:
+    """When the first event was and the last, whose day is that of the last segment. Raises BadScenario,
+    OSError."""
     found = survey(folder).found
     if not found:
         raise BadScenario(f"nothing is recorded in {folder.url}")
     from_ms = found[-1].segment.first_at_ms - DAY_MS
     latest = [each for each in found if each.segment.first_at_ms > from_ms]
-    return max(int(pc.max(table["at_ms"]).as_py()) for table in read(folder, latest, [], ["at_ms"]))
+    last_ms = max(int(pc.max(table["at_ms"]).as_py()) for table in read(folder, latest, [], ["at_ms"]))
+    return min(each.segment.first_at_ms for each in found), last_ms
 
 
 def _of_group(table: pa.Table, group: str | None) -> pa.Table:

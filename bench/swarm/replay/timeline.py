@@ -65,7 +65,7 @@ def was_there(life: Life, span: Period) -> bool:
 
 
 def session_ms(past: GroupPast) -> int:
-    """History does not record it. It was no longer than any life that it ended."""
+    """History does not record it. It was shorter than any life that it ended."""
     if past.is_consumer:
         return CONSUMER_SESSION_MS
     return max(SESSION_MS_MIN, min((SESSION_MS, *_lived_ms(past.lives))))
@@ -74,4 +74,4 @@ def session_ms(past: GroupPast) -> int:
 def _lived_ms(lives: Iterable[Life]) -> Iterable[int]:
     for life in lives:
         if life.ending == EXPIRED and life.began_ms is not None and life.ended_ms is not None:
-            yield life.ended_ms - life.began_ms
+            yield life.ended_ms - life.began_ms - round(ALIVE_S * 1_000)

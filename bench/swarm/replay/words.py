@@ -27,7 +27,7 @@ def words(recording: Recording, found: Sequence[GroupPast], late: int) -> Iterat
     for past in shorter[:NAMED_MAX]:
         yield (
             f"The session timeout of {past.group_id} is taken to be {session_ms(past) / 1e3:g} s: a member"
-            " that had lived no longer expired."
+            " that had lived a second longer expired."
         )
     yield from _of_members(found, late)
     yield from _of_protocols(found)

@@ -68,8 +68,8 @@ def test_a_classic_session_is_no_longer_than_a_life_that_it_ended() -> None:
     events.joined(5, "billing", "a")
     events.expired(17, "billing", "a", cause="session timed out")
     replayed = replay(events.recording(0, 60), Wish(), seed=1)
-    assert replayed.plan.members[0].session_timeout_ms == 12_000
-    assert any("session timeout of billing is taken to be 12 s" in word for word in replayed.words)
+    assert replayed.plan.members[0].session_timeout_ms == 11_000
+    assert any("session timeout of billing is taken to be 11 s" in word for word in replayed.words)
 
 
 def test_members_that_were_there_already_settle_before_the_recorded_time_begins() -> None:
@@ -155,14 +155,39 @@ def test_a_group_speaks_the_protocol_that_it_spoke() -> None:
 
 
 def test_commits_come_as_often_and_with_as_many_partitions() -> None:
-    """Two members for 100 s, 40 commits of 3 partitions: every 5 s each."""
+    """Two members for 100 s, 40 commits: every 5 s each. Each owned 12 partitions and committed 3 of them."""
     events = Events("consumer")
     for member in "ab":
         events.joined(0, "billing", member)
-    events.rebalanced(0, "billing", 0, partitions=6, widths=(("orders", 6),))
+    events.rebalanced(0, "billing", 0, partitions=24, widths=(("orders", 24),))
     events.committed("billing", 40, 120)
     member = replay(events.recording(0, 100), Wish(), seed=1).plan.members[0]
     assert (member.commit_interval_ms, member.commit_partitions_max) == (5_000, 3)
+
+
+def test_members_that_committed_all_they_owned_do_so_however_much_that_is() -> None:
+    """A cap at the mean would cut those that own more, and none would make up for it."""
+    events = Events("consumer")
+    for at_s, member in ((0, "a"), (50, "b")):
+        events.joined(at_s, "billing", member)
+    events.rebalanced(0, "billing", 0, partitions=24, widths=(("orders", 24),))
+    events.committed("billing", 150, 150 * 16)
+    member = replay(events.recording(0, 100), Wish(), seed=1).plan.members[0]
+    assert (member.commit_interval_ms, member.commit_partitions_max) == (1_000, 1_000)
+
+
+def test_what_members_commit_because_they_rebalance_is_not_planned_twice() -> None:
+    """Both commit once more at 50 s, and the newcomer waits 20 s until it owns anything."""
+    events = Events("classic")
+    for member in "ab":
+        events.joined(0, "billing", member)
+    events.rebalanced(0, "billing", 0, partitions=24, widths=(("orders", 24),))
+    events.joined(50, "billing", "c")
+    events.rebalanced(70, "billing", 0, partitions=24)
+    events.left(70, "billing", "c")
+    events.committed("billing", 202, 0)
+    member = replay(events.recording(0, 100), Wish(), seed=1).plan.members[0]
+    assert member.commit_interval_ms == pytest.approx(1_000, abs=5)
 
 
 def test_a_group_that_did_not_commit_does_not() -> None:
