@@ -60,8 +60,8 @@ PURE = (
     *(
         f"bench/swarm/replay/{name}.py"
         for name in (
-            *("beside", "casting", "commits", "counts", "past", "planning", "record", "subscriptions"),
-            *("summary", "timeline", "told", "words"),
+            *("beside", "casting", "commits", "counts", "past", "planning", "record", "software"),
+            *("subscriptions", "summary", "timeline", "told", "words"),
         )
     ),
     "bench/swarm/probes.py",

@@ -21,6 +21,7 @@ from bench.swarm.plan import (
 )
 from bench.swarm.replay.commits import interval_ms, partitions_each
 from bench.swarm.replay.past import EXPIRED, RETURNED, GroupPast, Life
+from bench.swarm.replay.software import client_of
 from bench.swarm.replay.timeline import ALIVE_S, AT_DIGITS, Timeline, session_ms, was_there
 
 SPREAD_S: Final = 3.0
@@ -29,9 +30,8 @@ LATE_S: Final = 1.0
 """Less than that nobody needs to be told."""
 AWAY_S: Final = 1.0
 """A static member that came back is taken to have been away for so long."""
-HEARTBEAT_MS: Final = 3_000
 REBALANCE_MS: Final = 300_000
-"""heartbeat.interval.ms and max.poll.interval.ms of Kafka's consumers unless configured otherwise."""
+"""max.poll.interval.ms of Kafka's consumers unless configured otherwise."""
 EAGER: Final = ("range", "roundrobin", "sticky")
 """Protocols whose members give everything up; all are played as range."""
 COOPERATIVE: Final = "cooperative-sticky"
@@ -63,14 +63,12 @@ def played(name: str, past: GroupPast, topics: tuple[str, ...], timeline: Timeli
         protocol=protocol(past),
         topics=topics,
         session_timeout_ms=session_ms(past),
-        heartbeat_interval_ms=HEARTBEAT_MS,
         rebalance_timeout_ms=REBALANCE_MS,
         commit_interval_ms=interval_ms(past, timeline),
         commit_partitions_max=partitions_each(past, timeline),
     )
     members = tuple(
-        model._replace(name=f"{name}/{place}", instance_id=part.lives[0].instance_id)
-        for place, part in enumerate(parts)
+        _member(model, place, part.lives[0], is_consumer=past.is_consumer) for place, part in enumerate(parts)
     )
     actions: list[Action] = []
     late = 0
@@ -81,6 +79,16 @@ def played(name: str, past: GroupPast, topics: tuple[str, ...], timeline: Timeli
             actions += told
             late += is_late
     return Played(members, tuple(actions), late)
+
+
+def _member(model: MemberPlan, place: int, life: Life, *, is_consumer: bool) -> MemberPlan:
+    client = client_of(life.software, is_consumer=is_consumer)
+    return model._replace(
+        name=f"{model.group_id}/{place}",
+        instance_id=life.instance_id,
+        heartbeat_interval_ms=client.heartbeat_interval_ms,
+        client=client.name,
+    )
 
 
 def protocol(past: GroupPast) -> str:

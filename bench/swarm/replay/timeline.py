@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from bench.swarm.plan import CONSUMER_SESSION_MS
 from bench.swarm.replay.past import EXPIRED, GroupPast, Life
+from bench.swarm.replay.software import client_of
 from storage.history.period import Period
 
 SETTLE_S: Final = 10.0
@@ -65,10 +66,11 @@ def was_there(life: Life, span: Period) -> bool:
 
 
 def session_ms(past: GroupPast) -> int:
-    """History does not record it. It was shorter than any life that it ended."""
+    """History does not record it. It was shorter than any life that it ended; else that of its clients."""
     if past.is_consumer:
         return CONSUMER_SESSION_MS
-    return max(SESSION_MS_MIN, min((SESSION_MS, *_lived_ms(past.lives))))
+    of_clients = {client_of(life.software, is_consumer=False).session_timeout_ms for life in past.lives}
+    return max(SESSION_MS_MIN, min((max(of_clients, default=SESSION_MS), *_lived_ms(past.lives))))
 
 
 def _lived_ms(lives: Iterable[Life]) -> Iterable[int]:

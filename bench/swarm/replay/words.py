@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.swarm.replay.casting import COOPERATIVE, EAGER, HEARTBEAT_MS, REBALANCE_MS
-from bench.swarm.replay.past import RETURNED, GroupPast, without_members
+from bench.swarm.replay.casting import COOPERATIVE, EAGER, REBALANCE_MS
+from bench.swarm.replay.past import EXPIRED, RETURNED, GroupPast, without_members
+from bench.swarm.replay.software import is_known
 from bench.swarm.replay.timeline import SESSION_MS, session_ms
 from bench.swarm.replay.told import Recording
 from storage.history.report.words import plural
@@ -17,13 +18,13 @@ def words(recording: Recording, found: Sequence[GroupPast], late: int) -> Iterat
     """The general first, then what is special to this recording."""
     yield "Records and their processing are in no history: members fetch nothing and are never slow."
     yield (
-        "Not recorded, and taken to be as Kafka's consumers have them: session timeout"
-        f" {SESSION_MS / 1e3:g} s, heartbeats every {HEARTBEAT_MS / 1e3:g} s, rebalance timeout"
-        f" {REBALANCE_MS / 1e3:g} s."
+        "Timeouts are not recorded, and taken to be the defaults of each client: of Kafka's own 45 s for a"
+        f" session and a heartbeat every 3 s; {REBALANCE_MS / 1e3:g} s for a rebalance."
     )
     yield "Subscriptions are not recorded: each member reads all topics that its group was given."
     yield "Commits are spread evenly over the recorded time."
-    shorter = [past for past in found if session_ms(past) < SESSION_MS]
+    shorter = [past for past in found if any(life.ending == EXPIRED for life in past.lives)]
+    shorter = [past for past in shorter if session_ms(past) < SESSION_MS]
     for past in shorter[:NAMED_MAX]:
         yield (
             f"The session timeout of {past.group_id} is taken to be {session_ms(past) / 1e3:g} s: a member"
@@ -43,6 +44,16 @@ def _of_members(found: Sequence[GroupPast], late: int) -> Iterator[str]:
         yield f"{plural(unnamed, 'member')} came before history begins, and start with the replay."
     if any(life.ending == RETURNED for past in found for life in past.lives):
         yield "When static members went that came back is not recorded: they are away for a second."
+    others = sorted(
+        {
+            life.software
+            for past in found
+            for life in past.lives
+            if life.software and not is_known(life.software)
+        }
+    )
+    if others:
+        yield f"Client software that is played as Kafka's Java client: {_listed(others)}."
     if late:
         yield f"{plural(late, 'member')} would have to crash before joining, and so expire later than then."
 

@@ -154,6 +154,17 @@ def test_a_group_speaks_the_protocol_that_it_spoke() -> None:
     assert spoken == {"new": CONSUMER, "connectors": CLASSIC_OPAQUE, "old": "cooperative-sticky"}
 
 
+def test_members_are_the_client_software_that_they_were() -> None:
+    events = Events()
+    events.joined(5, "billing", "a", client_software="sarama 1.45.0")
+    events.joined(6, "billing", "b", client_software="apache-kafka-java 3.9.1")
+    events.joined(7, "billing", "c", client_software="home-made 1")
+    replayed = replay(events.recording(0, 60), Wish(), seed=1)
+    java = "apache-kafka-java"
+    assert [member.client for member in replayed.plan.members] == ["sarama", java, java]
+    assert "Client software that is played as Kafka's Java client: home-made 1." in replayed.words
+
+
 def test_commits_come_as_often_and_with_as_many_partitions() -> None:
     """Two members for 100 s, 40 commits: every 5 s each. Each owned 12 partitions and committed 3 of them."""
     events = Events("consumer")
