@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from actors.coordinator.consumer_events import EpochBumped
 from actors.coordinator.events import CLASSIC, CONSUMER, RebalanceEnded
+from actors.protocol.messages import OffsetCommitResponse
 
 COUNTED_EVENTS: Final[Mapping[tuple[type, str | None], str]] = MappingProxyType(
     {
@@ -20,7 +21,8 @@ COUNTED_EVENTS: Final[Mapping[tuple[type, str | None], str]] = MappingProxyType(
 
 
 class ApiCounts:
-    """Answers of one API: `fine` ones, and those with an error code of their own, by code."""
+    """Answers of one API: `fine` ones, and those with an error code of their own, by code. OffsetCommit has
+    none: what refuses it as a whole stands on its first partition, as on all others."""
 
     __slots__ = ("errors", "fine")
 
@@ -30,7 +32,8 @@ class ApiCounts:
         self.errors: Counter[int] = Counter()
 
     def count(self, answer: Any) -> None:
-        error_code = getattr(answer, "error_code", 0)
+        is_commit = type(answer) is OffsetCommitResponse
+        error_code = _of_commit(answer) if is_commit else getattr(answer, "error_code", 0)
         if error_code:
             self.errors[int(error_code)] += 1
         else:
@@ -58,6 +61,13 @@ class RequestCounts:
 
     def count(self, api_key: int, answer: Any) -> None:
         self.of(api_key).count(answer)
+
+
+def _of_commit(answer: OffsetCommitResponse) -> int:
+    for _, partitions in answer.topics:
+        for _, error_code in partitions:
+            return error_code
+    return 0
 
 
 def count_events(counter: Counter[str], events: Iterable[Any]) -> None:

@@ -81,7 +81,7 @@ def _is_bad_commit(row: Mapping[str, Any]) -> bool:
     """ILLEGAL_GENERATION, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH."""
     return (
         row["kind"] == "requests_refused"
-        and row["api"] == "OffsetCommit"
+        and row["api"] == "offset_commit"
         and row["error_code"] in (22, 110, 113)
     )
 

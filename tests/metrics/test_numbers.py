@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import pytest
+from kio.schema.errors import ErrorCode
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors.coordinator.consumer_events import EpochBumped
@@ -15,7 +16,8 @@ from actors.metrics.exposition import exposition
 from actors.metrics.families import FAMILIES
 from actors.metrics.histogram import Histogram, added, quantile_ns
 from actors.metrics.numbers import merged, process_rows, request_rows
-from actors.protocol.api_keys import HEARTBEAT
+from actors.protocol.api_keys import HEARTBEAT, OFFSET_COMMIT
+from actors.protocol.messages import OffsetCommitResponse
 
 
 @pytest.mark.parametrize("quantile", [0.5, 0.95, 0.99, 1.0])
@@ -91,6 +93,18 @@ def test_requests_and_errors_bear_the_names_of_apis_and_codes() -> None:
     assert request_rows(counts) == [
         ("requests", ("heartbeat",), 2),
         ("errors", ("heartbeat", "unknown_member_id"), 1),
+    ]
+
+
+def test_a_commit_that_was_refused_is_counted_as_an_error() -> None:
+    """Its answer has no error of its own, only its partitions': metrics and history told of it as fine."""
+    counts = RequestCounts()
+    for error in (ErrorCode.illegal_generation, ErrorCode.none):
+        counts.count(OFFSET_COMMIT, OffsetCommitResponse((("orders", ((0, error), (1, error))),)))
+    counts.count(OFFSET_COMMIT, OffsetCommitResponse(()))
+    assert request_rows(counts) == [
+        ("requests", ("offset_commit",), 3),
+        ("errors", ("offset_commit", "illegal_generation"), 1),
     ]
 
 
