@@ -67,8 +67,8 @@ class Run(NamedTuple):
     def remark(self) -> str:
         """Why it is not shown, or what was broken."""
         wrong = [each for each in self.verdict.promises if each.status == self.verdict.status]
-        if self.verdict.status == BROKEN:
-            return f"{self.verdict}"
+        if self.verdict.status != NOT_SHOWN:
+            return self.verdict.because
         return "; ".join(f"{each.name}: {each.because}" for each in wrong if each.is_required)
 
 
@@ -113,7 +113,7 @@ def on_tier(runs: int, jobs: int, out: Path, say: Callable[[Run], None]) -> None
         judged = list(pool.map(lambda plan: _judged(plan, tier.bootstrap, out), chosen))
         accused = server_history.accused(server_history.folder_of(tier.data_dir))
     for plan, (verdict, requests) in zip(chosen, judged, strict=True):
-        mine = sum(group_id.startswith(f"clean-{plan.seed}-") for group_id in accused)
+        mine = sum(group_id.startswith(f"clean-{plan.seed}-") for group_id, _ in accused)
         say(Run(TIER, plan.scenario, plan.seed, verdict, requests, mine))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from storage.history.jobs.invariants import COMMIT_REGRESSED
 from storage.history.segments.folder import Folder
 from storage.history.segments.reader import read_all
 from tests.lies.lie import EXPIRED, REFUSED, SERVED, WENT_BACK
@@ -17,7 +18,6 @@ from tests.lies.lie import EXPIRED, REFUSED, SERVED, WENT_BACK
 SEGMENT_MS: Final = 1_000
 """Of the tier that is lied about: so soon its history can be read."""
 GONE: Final = frozenset({"member_expired", "member_fenced"})
-MAXIMA_TOLD: Final = 3
 
 
 class Said(NamedTuple):
@@ -30,6 +30,8 @@ class Said(NamedTuple):
     """Commits that went back."""
     bad_commits: int
     """OffsetCommit requests of the whole tier that were refused for their generation or member."""
+    broken: Mapping[str, int]
+    """Invariants by the rule: what went back is among them."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -45,17 +47,18 @@ class Said(NamedTuple):
 
     def fits(self, expected: str) -> bool:
         """Whether it says so, and accuses nobody of anything else."""
+        if set(self.broken) - ({COMMIT_REGRESSED} if expected == WENT_BACK else set()):
+            return False
         if expected == SERVED:
             return not self.removed and not self.regressed
         return expected in self.kinds and (expected == WENT_BACK or not self.regressed)
 
-    @property
-    def words(self) -> str:
-        """For the table."""
+    def words(self, expected: str) -> str:
+        """For the table; refused commits are counted for all groups, and told where they are expected."""
         told = [f"{count} x {cause}" for cause, count in sorted(self.removed.items())]
-        told = told[:MAXIMA_TOLD]
-        if self.regressed:
-            told.append(f"{self.regressed} x {WENT_BACK}")
+        told += [f"{self.regressed} x {WENT_BACK}"] if self.regressed else []
+        told += [REFUSED] if expected == REFUSED and self.bad_commits else []
+        told += [f"{n} x {rule}" for rule, n in self.broken.items() if rule != COMMIT_REGRESSED]
         return "; ".join(told) or SERVED
 
 
@@ -70,7 +73,15 @@ def read(folder: Folder, prefixes: Iterable[str]) -> dict[str, Said]:
     assert not skipped, skipped[:3]
     rows = table.to_pylist()
     bad_commits = sum(row["count"] or 0 for row in rows if _is_bad_commit(row))
-    return {prefix: _said([row for row in rows if _is_of(row, prefix)], bad_commits) for prefix in prefixes}
+    held = accused(folder)
+    return {
+        prefix: _said(
+            [row for row in rows if _is_of(row, prefix)],
+            bad_commits,
+            Counter(rule for group_id, rule in held if group_id.startswith(prefix)),
+        )
+        for prefix in prefixes
+    }
 
 
 def _is_of(row: Mapping[str, Any], prefix: str) -> bool:
@@ -86,21 +97,23 @@ def _is_bad_commit(row: Mapping[str, Any]) -> bool:
     )
 
 
-def _said(rows: list[dict[str, Any]], bad_commits: int) -> Said:
+def _said(rows: list[dict[str, Any]], bad_commits: int, broken: Mapping[str, int]) -> Said:
     return Said(
         len(rows),
         Counter(row["cause"] for row in rows if row["kind"] in GONE),
         sum(row["kind"] == "commit_regressed" for row in rows),
         bad_commits,
+        broken,
     )
 
 
-def accused(folder: Folder) -> list[str]:
-    """Groups of which the history says that an invariant was broken, once for each time. Raises OSError."""
+def accused(folder: Folder) -> list[tuple[str, str]]:
+    """Group and rule of every invariant that the history says was broken, once for each time. Raises
+    OSError."""
     from storage.history.jobs.embedded import embedded
     from storage.history.jobs.run import made
     from storage.history.jobs.seen import look
 
     with embedded(folder.url) as engine, made(engine, folder, look(folder)):
-        rows = engine.rows("SELECT group_id FROM invariants")
-    return [row["group_id"] or "" for row in rows]
+        rows = engine.rows("SELECT group_id, rule FROM invariants")
+    return [(row["group_id"] or "", row["rule"]) for row in rows]

@@ -34,7 +34,7 @@ def row(trial: Trial, said: Said) -> tuple[str, ...]:
         trial.name,
         title(LIES[trial.name]),
         _cut(verdict),
-        _cut(said.words),
+        _cut(said.words(LIES[trial.name].expected.server)),
         "yes" if is_caught else NOT_CAUGHT,
     )
 
