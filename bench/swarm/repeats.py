@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from bench.swarm.comparison import Comparison, Report, Row, Subject, at, compared
 from bench.swarm.intervals import spread_percent
 from bench.swarm.page import duration, number
+from storage.history.judge.findings import KEPT
 
 VERSION: Final = 1
 """Of repeat.json."""
@@ -33,9 +34,11 @@ class Run(NamedTuple):
 
     @property
     def because(self) -> str:
-        """The verdict in a line."""
+        """The verdict in a line, and which thresholds were not kept."""
         summary = str(at(self.report, "verdict", "summary") or "")
-        return summary.removeprefix(f"{at(self.report, 'verdict', 'status')}: ")
+        missed = (each for each in self.report.get("thresholds") or () if each["status"] != KEPT)
+        told = (f"{each['text']}: {each['because']}" for each in missed)
+        return "; ".join((summary.removeprefix(f"{at(self.report, 'verdict', 'status')}: "), *told))
 
     def plain(self) -> dict[str, Any]:
         """For repeat.json."""

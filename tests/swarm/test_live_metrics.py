@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from pathlib import Path
@@ -33,6 +34,8 @@ from storage.history.call_files import CallWriter
 from storage.history.calls import Fault
 from tests.swarm.whole_broker import Whole
 
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTED = set(re.findall(r"`(groupd_swarm_\w+)`", (ROOT / "bench/swarm/SEARCH.md").read_text()))
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 MEMBER = MemberPlan(
     "orders/0", "orders", CLASSIC_RANGE, ("clicks",), heartbeat_interval_ms=100, commit_interval_ms=200
@@ -97,6 +100,9 @@ def test_a_running_swarm_is_scraped_with_the_faults_that_it_suffers(tmp_path: Pa
     assert value(last, "faults_total", kind="sleep") == 1
     assert value(last, "faults_total", kind="freeze") == 1
     assert 0 < read_run(directory)["busy"][0]["mean"] < 1
+    served = {name.removesuffix("_created").removesuffix("_bucket") for name, _ in last}
+    served = {name.removesuffix("_sum").removesuffix("_count") for name in served}
+    assert served == {name.removeprefix("groupd_swarm_") for name in DOCUMENTED}
 
 
 def test_counts_only_grow(tmp_path: Path) -> None:

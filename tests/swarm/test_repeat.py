@@ -39,6 +39,7 @@ class Runs:
         told |= {
             "status": status,
             "verdict": {"status": status, "summary": f"{status}: as told"},
+            "thresholds": [{"text": "errors <= 0", "status": status, "because": "found 2"}],
             "words": self._words,
         }
         flags["out"].mkdir(parents=True)
@@ -66,7 +67,7 @@ def test_every_figure_has_its_median_least_most_and_spread(
     shown = capsys.readouterr().out.splitlines()
     assert "p99 20.0 ms 10.0 ms 30.0 ms 100 %" in [" ".join(line.split()) for line in shown]
     assert "3 of 3 runs: 2 kept, 1 not shown" in shown
-    assert "run-2 8 not shown as told" in [" ".join(line.split()) for line in shown]
+    assert "run-2 8 not shown as told; errors <= 0: found 2" in [" ".join(line.split()) for line in shown]
     told = json.loads((tmp_path / "repeat.json").read_text())
     (part,) = (part for part in told["figures"] if part["heading"] == "Heartbeat: latency")
     (p99,) = (row for row in part["rows"] if row["label"] == "p99")
@@ -74,7 +75,7 @@ def test_every_figure_has_its_median_least_most_and_spread(
     assert p99["spread_percent"] == 100
     page = (tmp_path / "repeat.html").read_text()
     assert "<td>100 %</td>" in page
-    assert ">as told<" in page
+    assert ">as told; errors &lt;= 0: found 2<" in page
 
 
 @pytest.mark.parametrize(
