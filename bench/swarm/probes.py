@@ -24,6 +24,10 @@ UNITS: Final[Mapping[str, str]] = {MEMBERS: "members", COMMITS: "commits/s"}
 FAILED: Final = "failed"
 SENT_SHARE: Final = 0.9
 """Of the planned commits a second that have to be acknowledged, else that load was not there."""
+THERE_SHARE: Final = 0.95
+"""Of the members, that have to be settled before commits are counted."""
+TOGETHER_S: Final = 3
+"""For so long at least."""
 DEFAULTS: Final = ("errors <= 0",)
 COMMITS_DEFAULT: Final = "p99(OffsetCommit) < 100ms"
 """Where members commit. No default is about heartbeats: a server may hold their answers on purpose."""
@@ -51,7 +55,7 @@ class Probe(NamedTuple):
     """A promise was broken: that is no noise."""
     requests_s: float | None = None
     commits_s: float | None = None
-    """Acknowledged, over the second half of the run."""
+    """Acknowledged, once the members were there; None: that was not long enough to say."""
     busy: float | None = None
     """The busiest process of the swarm's own, as a share of a core, over the whole run."""
 
@@ -97,7 +101,7 @@ def probed(name: str, load: int, by: str, report: Report, limits: Sequence[Thres
     """Judge a probe by its report: its promises, whether the load was there at all, then the thresholds."""
     checked = tuple(thresholds.check(limits, report))
     busy = at(report, "run", "busy") or ()
-    commits_s = _late_commits_s(report)
+    commits_s = _commits_s(report)
     status, because, is_certain = _status(load, by, report, checked, commits_s)
     return Probe(
         name,
@@ -126,8 +130,10 @@ def _status(
     if verdict != KEPT:
         return NOT_SHOWN, summary, False
     missed = [f"{each.text}: {each.because}" for each in checked if each.status == BROKEN]
-    if by == COMMITS and (commits_s or 0.0) < SENT_SHARE * load:
-        missed.append(f"{commits_s or 0:,.0f} of {load:,} commits a second were acknowledged")
+    if by == COMMITS and commits_s is None:
+        return NOT_SHOWN, f"the members were not there for {TOGETHER_S} s: more --seconds show more", False
+    if by == COMMITS and commits_s is not None and commits_s < SENT_SHARE * load:
+        missed.append(f"{commits_s:,.0f} of {load:,} commits a second were acknowledged")
     if missed:
         # Seconds in which the swarm had no processor time spoil a p99 as well as a slow server does.
         peak = _too_slow(report, "most")
@@ -149,8 +155,13 @@ def _too_slow(report: Report, figure: str) -> str:
     )
 
 
-def _late_commits_s(report: Report) -> float | None:
-    """The mean of the run's second half: in the first one members come. The last second is not whole."""
+def _commits_s(report: Report) -> float | None:
+    """The mean from when the members were there for the first time until the last whole second. If they never
+    were it is that of the second half."""
     by_second = at(report, "figures", "seconds", "commits_s") or ()
-    late = by_second[len(by_second) // 2 : -1]
-    return round(sum(late) / len(late), 1) if late else None
+    settled = at(report, "figures", "seconds", "settled") or ()
+    needed = THERE_SHARE * (at(report, "run", "plan", "members") or 0)
+    there = next((place for place, members in enumerate(settled) if members >= needed), len(by_second) // 2)
+    counted = by_second[there + 1 : -1]
+    enough = len(counted) * (at(report, "figures", "seconds", "step_s") or 1) >= TOGETHER_S
+    return round(sum(counted) / len(counted), 1) if enough else None

@@ -13,7 +13,7 @@ import typer
 from bench.swarm import compare
 from bench.swarm.comparison import Report
 from bench.swarm.report import RESULTS, was_stopped
-from bench.swarm.reports import EXIT_BROKEN, EXIT_NOT_RUN
+from bench.swarm.reports import EXIT_BROKEN, EXIT_NOT_RUN, EXITS
 from cluster.tier_file import TierError
 
 Run = Callable[..., None]
@@ -32,7 +32,9 @@ class Ran(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """It ran until its planned end, and was judged."""
-        return self.report is not None and not was_stopped(self.report)
+        if self.report is None or was_stopped(self.report):
+            return False
+        return self.exit_code == EXITS.get(str(self.report.get("status")))  # else its judging was cut short
 
 
 def require_new(directory: Path, holds: str) -> None:

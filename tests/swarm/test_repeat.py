@@ -101,6 +101,12 @@ def test_a_run_that_was_stopped_does_not_count_and_ends_the_runs(tmp_path: Path)
     assert repeated.exit_code(found) == 2
 
 
+def test_a_run_whose_judging_was_cut_short_does_not_count(tmp_path: Path) -> None:
+    """Ctrl-C after its report was written: the exit code says something else than the report."""
+    found = repeat(Runs(KEPT, ("kept", 2), KEPT), tmp_path)
+    assert [run.name for run in found.runs] == ["run-1"]
+
+
 def test_what_was_finished_is_kept_when_a_later_run_cannot_begin(tmp_path: Path) -> None:
     found = repeat(Runs(KEPT, KEPT, None), tmp_path)
     assert [run.name for run in found.runs] == ["run-1", "run-2"]

@@ -15,6 +15,7 @@ from bench.swarm import scenario, searched
 from bench.swarm.bisection import Range
 from bench.swarm.compare import compare
 from bench.swarm.probes import COMMITS, MEMBERS, default_thresholds, load_of, probed
+from bench.swarm.reports import EXITS
 from bench.swarm.searched import Search, Wanted
 from bench.swarm.thresholds import parse_all
 from cluster.cli import app
@@ -34,10 +35,15 @@ def told(
 ) -> dict[str, Any]:
     """A report.json, as far as a search looks at it."""
     found = report(p99_ms)
+    found |= {"status": status}
     found |= {"verdict": {"status": status, "summary": f"{status}: as judged"}, "words": []}
     found["run"]["busy"] = [{"mean": busy[0], "most": busy[1]}]
     found["figures"]["totals"] |= {"refused": 0, "lost": 0, "duration_s": 20.0, "requests_s": 50.0}
-    found["figures"]["seconds"] = {"commits_s": [0.0] * 10 + [commits_s] * 9 + [0.0]}
+    found["figures"]["seconds"] = {
+        "step_s": 1,
+        "settled": [0] * 7 + [10] * 13,
+        "commits_s": [0.0] * 8 + [commits_s] * 11 + [0.0],
+    }
     return found
 
 
@@ -53,7 +59,10 @@ class Runs:
         load = flags["members"] if self._by == MEMBERS else flags["commit_interval_ms"]
         self.loads.append(load)
         flags["out"].mkdir(parents=True)
-        (flags["out"] / "report.json").write_text(json.dumps(self._server(load)))
+        told = self._server(load)
+        (flags["out"] / "report.json").write_text(json.dumps(told))
+        if told["status"] != "kept":
+            raise typer.Exit(EXITS[told["status"]])
 
 
 def search(runs: Runs, directory: Path, by: str = MEMBERS, most: int = 2_000, minutes: float = 60) -> Search:
@@ -121,11 +130,16 @@ def test_what_was_not_shown_is_not_kept() -> None:
 
 
 def test_commits_that_were_planned_have_to_be_acknowledged() -> None:
-    """In the second half of the run, when all members are there."""
+    """From when all members are there: in a short run that is not its half."""
     there = probed("p", 100, COMMITS, told(commits_s=95.0), LIMITS)
     assert (there.status, there.commits_s) == ("kept", 95.0)
     short = probed("p", 100, COMMITS, told(commits_s=80.0), LIMITS)
     assert (short.status, short.because) == ("failed", "80 of 100 commits a second were acknowledged")
+    late = told(commits_s=95.0)
+    late["figures"]["seconds"]["settled"] = [0] * 17 + [10] * 3
+    probe = probed("p", 100, COMMITS, late, LIMITS)
+    assert probe.status == "not shown"
+    assert probe.because == "the members were not there for 3 s: more --seconds show more"
 
 
 def test_commits_are_scaled_by_the_time_between_those_of_the_same_members() -> None:
