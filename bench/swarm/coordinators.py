@@ -164,6 +164,7 @@ class Catalogue:
         self.partitions: dict[str, int] = {}
         self.led: dict[str, int] = {}
         """How many of them have a leader."""
+        self.leaders: dict[tuple[str, int], Address] = {}
         self.brokers: list[Address] = []
 
     def look(self, topics: Iterable[str]) -> None:
@@ -178,10 +179,22 @@ class Catalogue:
         call = Call(self._name, "", "", 0)
         answer = exchange(self._ledger, self._bootstrap(), request, call, lambda raw, told: (told, raw))
         _, found = parse_answer("metadata", METADATA_VERSION, answer)
-        self.brokers = [(broker["host"], broker["port"]) for broker in found["brokers"]]
+        nodes = {broker["node_id"]: (broker["host"], broker["port"]) for broker in found["brokers"]}
+        self.brokers = list(nodes.values())
         for topic in found["topics"]:
             if not topic["error_code"] and topic["name"] is not None:
                 self._is(topic["name"], topic["topic_id"], topic["partitions"])
+                self._lead(topic["name"], topic["partitions"], nodes)
+
+    def _lead(
+        self, topic: str, partitions: Iterable[Mapping[str, Any]], nodes: Mapping[int, Address]
+    ) -> None:
+        for row in partitions:
+            leader = nodes.get(row["leader_id"])
+            if leader is None:
+                self.leaders.pop((topic, row["partition_index"]), None)
+            else:
+                self.leaders[topic, row["partition_index"]] = leader
 
     def of(self, topics: Iterable[str]) -> Mapping[str, int]:
         """Partition counts of those that exist."""

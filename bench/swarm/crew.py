@@ -34,6 +34,7 @@ from bench.swarm.plan import (
     Plan,
 )
 from bench.swarm.recorder import Fire, Recorder
+from bench.swarm.records.producer import Producer
 from cluster.groups.properties import ClientProperties
 
 LOOK_S: Final = 2.0
@@ -83,6 +84,8 @@ class Crew:
             consumer_session_ms=run.consumer_session_ms,
             words=[],
         )
+        self._worker = worker
+        self._producing: list[gevent.Greenlet] = []
         self._looking: gevent.Greenlet | None = None
         self._stopwatch = Stopwatch()
 
@@ -101,6 +104,8 @@ class Crew:
         growing = {action.subject for action in self._plan.actions if action.kind == GROW}
         if growing:
             self._looking = gevent.spawn(self._look, growing)
+        mine = self._plan.producers[self._worker :: self._run.workers]
+        self._producing = [gevent.spawn(Producer(plan, self._shared).run) for plan in mine]
         for action in self._plan.actions:
             if action.subject in self._mine and action.kind != GROW:
                 if self._is_stopped_until(action.at_s):
@@ -131,6 +136,7 @@ class Crew:
 
     def _end(self) -> None:
         self.recorder.close_record()
+        gevent.killall(self._producing)
         gevent.sleep(GRACE_S)
         greenlets = [greenlet for _, greenlet in self._members.values()]
         gevent.killall(greenlets, Leaving, block=False)

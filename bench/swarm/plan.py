@@ -40,6 +40,25 @@ class TopicPlan(NamedTuple):
     partitions: int
 
 
+class ProducerPlan(NamedTuple):
+    """Who writes records, if any are written."""
+
+    name: str
+    topics: tuple[str, ...]
+    """It writes to all of their partitions in turn."""
+    records_s: float
+    """Records a second."""
+    record_bytes: int
+
+
+class RecordsPlan(NamedTuple):
+    """How a member that really fetches processes its records."""
+
+    process_ms: tuple[float, float]
+    """One record takes between these."""
+    max_poll_records: int
+
+
 class MemberPlan(NamedTuple):
     """One fake consumer. A restarted one is the same member with another START."""
 
@@ -61,6 +80,8 @@ class MemberPlan(NamedTuple):
     """Of one OffsetCommit."""
     client: str = JAVA
     """Which software it is: a name of `clients.CLIENTS`."""
+    records: RecordsPlan | None = None
+    """None: it fetches nothing, and commits offsets that rise by chance."""
 
 
 class Action(NamedTuple):
@@ -83,5 +104,6 @@ class Plan(NamedTuple):
     members_per_connection: int = 1
     """How many members of one process share a connection to a coordinator. Not against Kafka if requests are
     held (it answers a connection's requests in order)."""
+    producers: tuple[ProducerPlan, ...] = ()
     thresholds: tuple[str, ...] = ()
     """What its figures have to keep to (see `thresholds`): carried along for the report."""

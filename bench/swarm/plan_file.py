@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench.swarm.plan import Action, MemberPlan, Plan, TopicPlan
+from bench.swarm.plan import Action, MemberPlan, Plan, ProducerPlan, RecordsPlan, TopicPlan
 
 
 def plain(plan: Plan) -> dict[str, Any]:
@@ -15,6 +15,7 @@ def plain(plan: Plan) -> dict[str, Any]:
     return {
         **plan._asdict(),
         "topics": [list(topic) for topic in plan.topics],
+        "producers": [list(producer) for producer in plan.producers],
         "members": [list(member) for member in plan.members],
         "actions": [list(action) for action in plan.actions],
     }
@@ -26,6 +27,7 @@ def from_plain(values: dict[str, Any]) -> Plan:
         **{
             **values,
             "topics": tuple(TopicPlan(*topic) for topic in values["topics"]),
+            "producers": tuple(_producer(row) for row in values.get("producers", ())),
             "members": tuple(_member(member) for member in values["members"]),
             "actions": tuple(Action(*action) for action in values["actions"]),
             "thresholds": tuple(values["thresholds"]),
@@ -50,6 +52,7 @@ def counts(plan: Plan) -> dict[str, Any]:
         "groups": len({member.group_id for member in plan.members}),
         "topics": len(plan.topics),
         "partitions": sum(topic.partitions for topic in plan.topics),
+        "records_s": sum(producer.records_s for producer in plan.producers),
         "protocols": dict(Counter(member.protocol for member in plan.members)),
         "clients": dict(Counter(member.client for member in plan.members)),
         "actions": dict(Counter(action.kind for action in plan.actions)),
@@ -59,4 +62,13 @@ def counts(plan: Plan) -> dict[str, Any]:
 
 def _member(values: list[Any]) -> MemberPlan:
     member = MemberPlan(*values)
-    return member._replace(topics=tuple(member.topics))
+    records = None
+    if member.records is not None:
+        (least_ms, most_ms), max_poll_records = member.records
+        records = RecordsPlan((least_ms, most_ms), max_poll_records)
+    return member._replace(topics=tuple(member.topics), records=records)
+
+
+def _producer(values: list[Any]) -> ProducerPlan:
+    producer = ProducerPlan(*values)
+    return producer._replace(topics=tuple(producer.topics))

@@ -23,6 +23,8 @@ from bench.swarm.figures import Figures
 from bench.swarm.marked import marked
 from bench.swarm.page import Headline, Section, page
 from bench.swarm.recorder import file_name
+from bench.swarm.records import report as records
+from bench.swarm.records.lag import lags_of
 from bench.swarm.results import plain
 from bench.swarm.thresholds import Checked
 from bench.swarm.wall import Wall
@@ -107,8 +109,10 @@ def report(
             words += ("The record does not say what time it was: marks cannot be placed in it.",)
         about = sections.about(run, machine())
         needs = server.read(directory)
+        lags = lags_of(history, figures.began_us, figures.ended_us)
         results = _as_json(run, figures, verdict, words, about)
         results |= {"server": server.plain(needs), "is_whole": history.is_whole}
+        results |= {"records": records.plain(lags)}
         checked = thresholds.check(limited, results)
         results |= _with_thresholds(verdict, checked) | {"marks": moments.plain(found, figures)}
         results |= dict(added.plain)
@@ -118,10 +122,16 @@ def report(
         added = added._replace(
             sections=(
                 *moments.sections(checked, found, figures),
+                *records.sections(lags, behind, figures.wall),
                 *server.sections(needs, behind, figures.wall),
                 *added.sections,
             ),
-            lines=(*server.lines(needs), *moments.lines(found, figures.wall), *added.lines),
+            lines=(
+                *records.lines(lags),
+                *server.lines(needs),
+                *moments.lines(found, figures.wall),
+                *added.lines,
+            ),
         )
         text = _page(run, figures, verdict, checked, words, about, added, behind)
         (directory / PAGE).write_text(text, encoding="utf-8")

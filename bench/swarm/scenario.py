@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from bench.swarm import scenario_errors, schedule, thresholds
 from bench.swarm.clients import CLIENTS, JAVA
-from bench.swarm.plan import CLASSIC_COOPERATIVE, CLASSIC_RANGE, CONSUMER, PROTOCOLS, Plan
+from bench.swarm.plan import CLASSIC_COOPERATIVE, CLASSIC_RANGE, CONSUMER, PROTOCOLS, Plan, RecordsPlan
 from bench.swarm.scenario_errors import BadScenario as BadScenario
 from bench.swarm.shape import Count, Disturbance, everybody
 from bench.swarm.shapes import AnyShape
@@ -29,6 +29,8 @@ MEMBERS_MAX: Final = 200_000
 PARTITIONS_MAX: Final = 10_000
 
 Protocol = Literal["range", "cooperative-sticky", "opaque", "consumer"]
+Millis = Annotated[float, Field(ge=0, le=600_000)]
+ProcessRange = tuple[Millis, Millis]
 Weight = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
@@ -64,6 +66,27 @@ class TopicsTable(_Table):
     """All groups of the table read the same topics; otherwise each has its own."""
 
 
+class RecordsTable(_Table):
+    """Records are really written and read (CLIENTS.md)."""
+
+    produce_s: Annotated[float, Field(gt=0, le=1_000_000)]
+    """Records a second, to the topics of each group, or to those that all groups of the table read."""
+    bytes: Annotated[int, Field(ge=16, le=100_000)] = 100
+    """Of one record."""
+    fetch: bool = True
+    """False: they are written, and members commit as ever."""
+    process_ms: Millis | ProcessRange = 1.0
+    """One record takes so long, or any time between two."""
+    max_poll_records: Count = 500
+
+    @property
+    def plan(self) -> RecordsPlan | None:
+        """For a member."""
+        ms = self.process_ms
+        between = ms if isinstance(ms, tuple) else (ms, ms)
+        return RecordsPlan(between, self.max_poll_records) if self.fetch else None
+
+
 class GroupsTable(_Table):
     """Groups that are alike."""
 
@@ -79,6 +102,7 @@ class GroupsTable(_Table):
     static: bool = False
     """Members have a group.instance.id."""
     topics: TopicsTable = TopicsTable()
+    records: RecordsTable | None = None
     client: str = JAVA
     """Which software its members are (CLIENTS.md)."""
     session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] | None = None
@@ -137,6 +161,7 @@ class Scenario(_Table):
             members=tuple(member for stage in stages for member in everybody(stage.groups)),
             actions=tuple(merge(*actions, key=lambda action: action.at_s)),
             members_per_connection=self.members_per_connection,
+            producers=tuple(producer for stage in stages for producer in stage.producers),
             thresholds=tuple(self.thresholds.values()),
         )
 
@@ -202,6 +227,8 @@ class Scenario(_Table):
                     f"{self.name}: {table.name}: {table.client} does not speak the consumer protocol; "
                     f"choose another, as --protocol {CLASSIC_RANGE}"
                 )
+            if table.records is not None and table.records.fetch and not table.commit_interval_ms:
+                raise BadScenario(f"{self.name}: {table.name}: who fetches commits, too: commit_interval_ms")
             for shape in table.shapes:
                 if isinstance(shape, Disturbance) and shape.begin_s >= self.duration_s:
                     raise BadScenario(
@@ -211,7 +238,12 @@ class Scenario(_Table):
 
 
 TABLES: Final[Mapping[tuple[str, ...], type[BaseModel]]] = MappingProxyType(
-    {(): Scenario, ("groups",): GroupsTable, ("groups", "topics"): TopicsTable}
+    {
+        (): Scenario,
+        ("groups",): GroupsTable,
+        ("groups", "topics"): TopicsTable,
+        ("groups", "records"): RecordsTable,
+    }
 )
 
 

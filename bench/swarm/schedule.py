@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from bench.swarm.clients import CLIENTS
-from bench.swarm.plan import CUT, GROW, SLEEP, START, Action, MemberPlan, TopicPlan
+from bench.swarm.plan import CUT, GROW, SLEEP, START, Action, MemberPlan, ProducerPlan, TopicPlan
 from bench.swarm.shape import Groups, Shape, Stage
 from bench.swarm.shapes import Steady
 
@@ -31,14 +31,15 @@ class Said(NamedTuple):
 def stage_of(table: GroupsTable, prefix: str, duration_s: float) -> Stage:
     """The groups and topics of a table, as its shapes want them."""
     protocols = spread(table.protocols, table.count)
-    groups, topics = [], []
+    groups, topics, producers = [], [], []
     for number, protocol in enumerate(protocols):
         group_id = f"{prefix}{table.name}-{number}"
         own = _topics(table, prefix + table.name if table.topics.shared else group_id)
         if number == 0 or not table.topics.shared:
             topics += own
+            producers += _producers(table, group_id, own)
         groups.append(tuple(_member(table, group_id, place, protocol, own) for place in range(table.members)))
-    return Stage(fitted(tuple(groups), table.shapes), tuple(topics), duration_s)
+    return Stage(fitted(tuple(groups), table.shapes), tuple(topics), duration_s, tuple(producers))
 
 
 def spread(weights: Mapping[Name, float], count: int) -> list[Name]:
@@ -58,6 +59,15 @@ def _topics(table: GroupsTable, of: str) -> list[TopicPlan]:
     return [TopicPlan(f"{of}.{number}", table.topics.partitions) for number in range(table.topics.count)]
 
 
+def _producers(table: GroupsTable, group_id: str, topics: Sequence[TopicPlan]) -> list[ProducerPlan]:
+    """One for the topics of a group, or for those that all groups of the table read."""
+    records = table.records
+    if records is None:
+        return []
+    names = tuple(topic.name for topic in topics)
+    return [ProducerPlan(f"{group_id}/producer", names, records.produce_s, records.bytes)]
+
+
 def _member(
     table: GroupsTable, group_id: str, place: int, protocol: str, topics: Sequence[TopicPlan]
 ) -> MemberPlan:
@@ -75,6 +85,7 @@ def _member(
         commit_interval_ms=table.commit_interval_ms,
         commit_partitions_max=table.commit_partitions_max,
         client=client.name,
+        records=None if table.records is None else table.records.plan,
     )
 
 

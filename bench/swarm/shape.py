@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bench.swarm.plan import Action, MemberPlan, TopicPlan
+from bench.swarm.plan import Action, MemberPlan, ProducerPlan, TopicPlan
 
 CALM_S: Final = 20.0
 """At a run's end, a quarter of it at most: what the judge needs to see that all is well again."""
@@ -32,6 +32,7 @@ class Stage(NamedTuple):
     groups: Groups
     topics: tuple[TopicPlan, ...]
     duration_s: float
+    producers: tuple[ProducerPlan, ...] = ()
 
     @property
     def calm_from_s(self) -> float:

@@ -24,6 +24,10 @@ OUTCOMES: Final = frozenset({ANSWERED, CLOSED, TIMED_OUT, OPEN})
 CONNECT: Final = "Connect"
 """The API of a call that is no request: a connection was opened, with ApiVersions and SASL, or was not."""
 FIND_COORDINATOR: Final = "FindCoordinator"
+PRODUCE: Final = "Produce"
+"""Its offsets are those behind the records that it wrote; -1: it is not known."""
+FETCH: Final = "Fetch"
+"""Its offsets are those behind the records that came."""
 
 OF_CLIENTS: Final = frozenset({"sleep"})
 """Kinds of faults that are the clients' own: nothing was done to the server or to the way there."""

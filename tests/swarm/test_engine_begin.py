@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import gevent
+import pytest
 
 from bench import run_names
 from bench.swarm import scenario
@@ -25,19 +26,50 @@ MEMBER = MemberPlan(
 PLAN = Plan("late", 1, 2.0, (TopicPlan("clicks", 2),), (MEMBER,), (Action(0.0, START, "orders/0"),))
 
 
-def test_a_swarm_begins_when_its_topics_are_there_however_late_that_is(tmp_path: Path) -> None:
-    """It ended at once, as if all its workers were done, when topics took more than a second to be made.
-    Locust's table told counts (members, commits) as milliseconds."""
-    with Whole(creates_in_s=TOPICS_TAKE_S).serving() as broker:
-        directory = run_swarm(PLAN, broker.bootstrap, tmp_path / "run")
+@pytest.fixture(scope="module")
+def whole() -> Whole:
+    whole = Whole(creates_in_s=TOPICS_TAKE_S)
+    whole.looks_without_leaders, whole.loading = 3, [14, 16]
+    whole.members_left_over = {"orders": "crashed"}
+    return whole
+
+
+@pytest.fixture(scope="module")
+def directory(whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of one run for all that is seen of a whole one."""
+    with whole.serving() as broker:
+        broker.coordinator_errors += [15, 15]
+        out = tmp_path_factory.mktemp("begin") / "run"
+        return run_swarm(PLAN, broker.bootstrap, out, cleans_up=True)
+
+
+def test_a_swarm_begins_when_its_topics_are_there_however_late_that_is(directory: Path) -> None:
+    """It ended at once, as if all its workers were done, when topics took more than a second to be made."""
     record = json.loads((directory / "run.json").read_text())
     assert (record["is_finished"], record["words"]) == (True, [])
-    history = read_history(directory)
-    assert {"JoinGroup", "Heartbeat", "OffsetCommit"} <= {call.api for call in history.calls}
+    apis = {call.api for call in read_history(directory).calls}
+    assert {"JoinGroup", "Heartbeat", "OffsetCommit"} <= apis
+
+
+def test_a_plan_begins_when_topics_are_led_and_coordinators_answer(directory: Path, whole: Whole) -> None:
+    """Kafka makes `__consumer_offsets` at the first look-up: that counted as seconds without coordinator."""
+    assert whole.looks_without_leaders < 0
+    assert {call.error_code for call in read_history(directory).calls} == {0}
+
+
+def test_locusts_table_holds_durations_alone(directory: Path) -> None:
+    """It told counts, of members and of commits, as milliseconds."""
     table = (directory / LOG_FILE).read_text()
     assert "OffsetCommit" in table
     assert "members" not in table
     assert "in a second" not in table
+
+
+def test_a_run_leaves_neither_groups_nor_topics_behind_though_a_member_is_still_there(
+    directory: Path, whole: Whole
+) -> None:
+    assert directory.exists()
+    assert (whole.deleted_groups, whole.deleted_topics) == (["orders"], ["clicks"])
 
 
 def test_runs_that_begin_in_the_same_second_share_no_names() -> None:
@@ -49,20 +81,6 @@ def test_runs_that_begin_in_the_same_second_share_no_names() -> None:
     topics = [{topic.name for topic in plan.topics} for plan in plans]
     assert len(set().union(*groups)) == sum(map(len, groups))
     assert len(set().union(*topics)) == sum(map(len, topics))
-
-
-def test_a_plan_begins_when_topics_are_led_and_coordinators_answer(tmp_path: Path) -> None:
-    """Kafka makes `__consumer_offsets` at the first look-up: that counted as seconds without coordinator."""
-    whole = Whole()
-    whole.looks_without_leaders, whole.loading = 3, [14, 16]
-    with whole.serving() as broker:
-        broker.coordinator_errors += [15, 15]
-        directory = run_swarm(PLAN, broker.bootstrap, tmp_path / "run")
-    record = json.loads((directory / "run.json").read_text())
-    assert (record["is_finished"], record["words"]) == (True, [])
-    history = read_history(directory)
-    assert whole.looks_without_leaders < 0
-    assert {call.error_code for call in history.calls} == {0}
 
 
 def test_a_coordinator_that_never_answers_is_told_and_the_plan_begins_all_the_same() -> None:
@@ -78,16 +96,6 @@ def test_a_coordinator_that_never_answers_is_told_and_the_plan_begins_all_the_sa
         "1 of 1 groups had no coordinator within 0.3 s before the run began, as orders: "
         "COORDINATOR_LOAD_IN_PROGRESS."
     )
-
-
-def test_a_run_leaves_neither_groups_nor_topics_behind_though_a_member_is_still_there(
-    tmp_path: Path,
-) -> None:
-    whole = Whole()
-    whole.members_left_over = {"orders": "crashed"}
-    with whole.serving() as broker:
-        run_swarm(PLAN, broker.bootstrap, tmp_path / "run", cleans_up=True)
-    assert (whole.deleted_groups, whole.deleted_topics) == (["orders"], ["clicks"])
 
 
 def test_what_cannot_be_cleaned_up_is_told_in_a_line() -> None:

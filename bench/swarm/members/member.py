@@ -28,12 +28,14 @@ from bench.swarm.members.asking import (
 from bench.swarm.members.flight import Flight
 from bench.swarm.members.processing import Processor
 from bench.swarm.members.shared import Shared
-from bench.swarm.plan import MemberPlan
+from bench.swarm.plan import SLEEP, MemberPlan
 from bench.swarm.requests import Request
 from cluster.tier_file import TierError
 from storage.history.calls import Call
 
 LEAVE_TIMEOUT_S: Final = 5.0
+LONG_S: Final = 2.0
+"""Who processes for so long keeps its group waiting: it counts as asleep, and nobody else is blamed."""
 NEVER_S: Final = float("inf")
 
 
@@ -157,7 +159,9 @@ class Member(Processor, ABC):
         stands = bool(self._flights) and not self.software.goes_on
         has_commits = self.plan.commit_interval_ms > 0 and bool(self.owned) and not stands
         beat_at = self.beat_at if self._may_beat() else NEVER_S
-        if self._wait(min(beat_at, self._commit_at) if has_commits else beat_at):
+        has_records = self._polling is not None and not stands and self._polling.has_records
+        due_at = min(beat_at, self._commit_at) if has_commits else beat_at
+        if self._wait(0.0 if has_records else due_at):
             return
         now = time.monotonic()
         if has_commits and now >= self._commit_at:
@@ -165,6 +169,22 @@ class Member(Processor, ABC):
             self.commit(self._next_part())
         if now >= self.beat_at and self._may_beat():
             self._take_off()
+        if has_records:
+            self._work()
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def _work(self) -> None:
+        """One poll, and the processing of what it returned: nothing else is done meanwhile but heartbeats."""
+        assert self._polling is not None, "it has records"
+        seconds = self._polling.poll()
+        is_long = seconds >= LONG_S
+        if is_long:
+            self.shared.recorder.fault(SLEEP, self.plan.name, seconds)
+        self._awake_at = max(self._awake_at, time.monotonic() + seconds)
+        self._doze(is_seen=is_long)
+        self._polling.is_processed()
 
     def _may_beat(self) -> bool:
         return not self._flights or (self.software.beats_again and not self.is_consumer)
@@ -202,11 +222,12 @@ class Member(Processor, ABC):
         super()._forget_coordinator()
         self._drop_flights()
 
-    def _doze(self) -> None:
+    def _doze(self, *, is_seen: bool = True) -> None:
         """Its heartbeats go on without it, until it has not polled for max.poll.interval.ms: then it leaves,
         and joins again when it is back."""
         late_at = time.monotonic() + self.plan.rebalance_timeout_ms / 1000
-        self.become(ASLEEP)
+        if is_seen:
+            self.become(ASLEEP)
         while self.is_asleep and time.monotonic() < late_at:
             beat_at = self.beat_at if self.software.beats_asleep and not self._flights else NEVER_S
             self._wait(min(beat_at, self._awake_at, late_at))
@@ -216,7 +237,9 @@ class Member(Processor, ABC):
             self.lose()
             while self.is_asleep:
                 self._wait(self._awake_at)
-        self.become(STABLE if self.owned else JOINING)
+            is_seen = True
+        if is_seen:
+            self.become(STABLE if self.owned else JOINING)
 
     def _beat_anyway(self) -> None:
         """Of one that is asleep."""
@@ -260,6 +283,8 @@ class Member(Processor, ABC):
 
     def _end(self) -> None:
         self._drop_flights()
+        if self._polling is not None:
+            self._polling.close()
         self.state = ENDED
         self._give_line_back()
         self.shared.recorder.turn(self.plan.group_id, self.plan.name, None)

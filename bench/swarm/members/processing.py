@@ -7,9 +7,11 @@ from typing import Final
 
 from bench.swarm.answers import commit_errors, fetched
 from bench.swarm.members.asking import Asker, NotYet
+from bench.swarm.members.polling import Polling
 from bench.swarm.members.reactions import COMMIT_LATER
 from bench.swarm.members.shared import Shared
 from bench.swarm.plan import MemberPlan
+from bench.swarm.records.fetcher import Fetcher
 from bench.swarm.requests import (
     offset_commit,
     offset_fetch,
@@ -28,6 +30,18 @@ class Processor(Asker):
         self.owned: dict[str, tuple[int, ...]] = {}
         self._positions: dict[tuple[str, int], int] = {}
         self._commit_from = 0
+        self._committed: dict[tuple[str, int], int] = {}
+        self._polling = self._reading()
+
+    def _reading(self) -> Polling | None:
+        plan = self.plan.records
+        if plan is None:
+            return None
+        fetcher = Fetcher(self.client, self.software, self.shared, self.wake)
+        return Polling(plan, fetcher, self._positions, self.chance)
+
+    def wake(self) -> None:
+        """Records have come."""
 
     def take(self, assigned: Mapping[str, tuple[int, ...]]) -> Partitions:
         """It owns these from now on; returns what it did not own before."""
@@ -36,6 +50,8 @@ class Processor(Asker):
         now = {(topic, number) for topic, numbers in assigned.items() for number in numbers}
         for key in before - now:
             self._positions.pop(key, None)
+        if self._polling is not None:
+            self._polling.lose(before - now)
         return grouped(now - before)
 
     def find_positions(self, partitions: Partitions) -> None:
@@ -49,6 +65,7 @@ class Processor(Asker):
             for topic, partition, offset, wrong in offsets if not error_code else ():
                 if not wrong:
                     self._positions[topic, partition] = max(offset, 0)
+                    self._committed[topic, partition] = max(offset, 0)
             return call._replace(error_code=error_code or first, offsets=offsets), error_code or first
 
         request = offset_fetch(self.identity(), 9 if self.is_consumer else 8, partitions)
@@ -58,17 +75,20 @@ class Processor(Asker):
 
     def commit(self, partitions: list[tuple[str, int]]) -> None:
         """What was processed meanwhile."""
-        if not partitions:
-            return
         offsets: dict[str, dict[int, int]] = {}
         for topic, number in partitions:
-            offset = self._positions[topic, number] + self.chance.randint(1, STEP_MAX)
-            offsets.setdefault(topic, {})[number] = self._positions[topic, number] = offset
+            if self._polling is None:
+                self._positions[topic, number] += self.chance.randint(1, STEP_MAX)
+            if self._positions[topic, number] > self._committed.get((topic, number), -1):
+                offsets.setdefault(topic, {})[number] = self._positions[topic, number]
+        if not offsets:
+            return
 
         def read(answer: bytes, call: Call) -> tuple[Call, int]:
             errors = commit_errors(answer)
             rows = tuple(row._replace(error_code=errors.get(row[:2], 0)) for row in call.offsets)
             first = next((row.error_code for row in rows if row.error_code), 0)
+            self._committed |= {row[:2]: row.offset for row in rows if not row.error_code}
             return call._replace(offsets=rows, error_code=first), first
 
         said = tuple(Offset(topic, *row) for topic, rows in offsets.items() for row in rows.items())

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from storage.history.calls import History
+from storage.history.calls import PRODUCE, History
 from storage.history.judge.answers import judge_answers
 from storage.history.judge.commits import judge_commits
 from storage.history.judge.epochs import judge_epochs
@@ -20,6 +20,7 @@ from storage.history.judge.findings import (
     Violation,
 )
 from storage.history.judge.ownership import judge_ownership
+from storage.history.judge.records import judge_records
 from storage.history.judge.recovery import judge_recovery
 from storage.history.judge.service import judge_service
 
@@ -32,8 +33,9 @@ SAYS: Final = {
     "epochs": "Generations and epochs never go back, and whoever was fenced stays fenced.",
     "recovery": "After the last fault every group is stable within a bound, all its partitions owned.",
     "service": "Every group is served at the run's end, and the planned share of its requests was answered.",
+    "records": "Nobody commits, or is told, a position behind what was produced.",
 }
-"""The promises, by name and in the order in which they are told."""
+"""The promises, by name and in the order in which they are told; "records" only where any were written."""
 
 
 class Verdict(NamedTuple):
@@ -109,6 +111,8 @@ def judge(
         "recovery": lambda: judge_recovery(history, limits),
         "service": lambda: judge_service(history, limits),
     }
+    if any(call.api == PRODUCE for call in history.calls):
+        rules["records"] = lambda: judge_records(history)
     findings = {}
     for rule, find in rules.items():
         on_rule(rule)
@@ -118,7 +122,7 @@ def judge(
         tuple(violations[:TOLD_MAX]),
         dict(Counter(violation.rule for violation in violations)),
         {what: count for each in findings.values() for what, count in each.judged.items()},
-        tuple(_promise(name, findings[name]) for name in SAYS),
+        tuple(_promise(name, findings[name]) for name in SAYS if name in findings),
     )
 
 
