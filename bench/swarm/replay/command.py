@@ -170,7 +170,7 @@ def _show_plan(prepared: Prepared, directory: Path, *, as_json: bool) -> None:
 
 def _add_history(prepared: Prepared, aim: Target, directory: Path, *, quiet: bool) -> None:
     """What the target recorded of the run itself, if it is a tier that we can read: like is then compared
-    with like. Raises OSError."""
+    with like. If that fails, the run is reported all the same. Raises OSError."""
     from bench.swarm.replay import kept, now, reading
     from bench.swarm.report import read_run
     from bench.swarm.wall import wall_of
@@ -187,7 +187,10 @@ def _add_history(prepared: Prepared, aim: Target, directory: Path, *, quiet: boo
         console.print("Waiting for the tier to write its own history of the run ...", style="dim")
     try:
         found = now.of_tier(reading.folder_of(str(aim.data_dir)), span, prepared.replayed.groups)
-    except TimeoutError as error:
-        kept.add_word(directory, f"Counted from the swarm's record: {error}.")
+    except KeyboardInterrupt:
+        kept.add_word(directory, "Nobody waited for the tier's own history.")
+        return
+    except OSError as error:
+        kept.add_word(directory, f"The tier's own history could not be had: {error}.")
         return
     kept.add_history(directory, found)

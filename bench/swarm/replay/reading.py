@@ -21,8 +21,8 @@ from storage.history.segments.names import DAY_MS
 from storage.history.segments.reader import read, survey
 
 MINUTES_DEFAULT: Final = 10
-EVENTS_MAX: Final = 5_000_000
-"""Read one by one: so many take some gigabytes of memory."""
+EVENTS_MAX: Final = 1_000_000
+"""Held one by one: 271,000 took a gigabyte of memory."""
 _PLAIN: Final = tuple(name for name in Told._fields if name not in ("widths", "givers"))
 _COMMITS: Final = ("group_id", "first_ms", "last_ms", "commits", "offsets")
 _NAME: Final = ("offsets_partition", "term", "sequence")
@@ -169,9 +169,7 @@ class _Gathered:
     def _counted(self, table: pa.Table) -> None:
         self._count += table.num_rows
         if self._count > EVENTS_MAX:
-            raise BadScenario(
-                f"more than {EVENTS_MAX:,} events would be read: choose a shorter time, or one --group"
-            )
+            raise BadScenario(f"more than {EVENTS_MAX:,} events are recorded until then: choose one --group")
 
 
 def _tuples(table: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:

@@ -37,13 +37,15 @@ class Window(NamedTuple):
 class _Member:
     """One life of one fake consumer, as a member of its group."""
 
-    __slots__ = ("ended_us", "ids", "is_crashed", "is_static", "joined_us", "session_us")
+    __slots__ = ("ended_us", "ids", "is_crashed", "is_static", "joined_us", "session_us", "waiting_us")
 
     def __init__(self, call: Call) -> None:
         self.joined_us: list[int] = []
         """Each time it was taken in."""
         self.ids: set[str] = set()
         """Of a classic member, those that it joined with."""
+        self.waiting_us = NEVER
+        """When it last asked to be taken in and got no answer."""
         self.ended_us = NEVER
         """When it left, or when the session of one that crashed ended."""
         self.is_crashed = False
@@ -51,8 +53,13 @@ class _Member:
         self.session_us = call.session_timeout_ms * 1_000
 
     def asks(self, call: Call) -> None:
-        """A request that was answered well."""
+        """A request that was answered well, or not at all."""
         is_beat = call.api == "ConsumerGroupHeartbeat"
+        if not call.is_answered:
+            waits = call.api == "JoinGroup" and (call.member_id or self.is_static)
+            if waits or (is_beat and call.epoch == 0):
+                self.waiting_us = call.sent_us
+            return
         if call.api == "JoinGroup" and call.member_id not in self.ids:
             if not self.is_static or not call.member_id:
                 self.joined_us.append(call.sent_us)
@@ -68,9 +75,9 @@ def of_record(history: History, window: Window) -> dict[str, Counts]:
     members: dict[str, dict[str, _Member]] = defaultdict(dict)
     commits: dict[str, list[int]] = defaultdict(list)
     for call in history.calls:
-        if not call.is_fine:
+        if call.is_answered and not call.is_fine:
             continue
-        if call.api == "OffsetCommit" and window.has(call.ended_us):
+        if call.api == "OffsetCommit" and call.is_fine and window.has(call.ended_us):
             commits[call.group_id].append(len(call.offsets))
         elif call.api in MEMBERSHIP:
             of_group = members[call.group_id]
@@ -90,6 +97,8 @@ def _crash(of_group: Mapping[str, _Member], gone_us: Mapping[str, int]) -> None:
     """A crash is noticed when the session has ended, and not at all if a static member is back before."""
     for client, at_us in gone_us.items():
         member = of_group[client]
+        if not member.joined_us and member.waiting_us != NEVER:
+            member.joined_us.append(member.waiting_us)  # the coordinator has taken it in all the same
         name, _, life = client.rpartition("#")
         back = of_group.get(f"{name}#{int(life) + 1}") if life.isdigit() else None
         noticed_us = at_us + member.session_us

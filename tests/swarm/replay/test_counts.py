@@ -7,6 +7,7 @@ import pytest
 from bench.swarm.replay.beside import ALL, beside, lines, plain, section
 from bench.swarm.replay.counts import Counts, of_recording, together
 from bench.swarm.replay.record import Window, of_record
+from storage.history.calls import Call, End, Gone, history_of
 from tests.swarm.histories import S, Story, World
 from tests.swarm.replay.recordings import Events
 
@@ -67,6 +68,15 @@ def test_what_a_swarm_recorded_is_counted_as_it_was_made_up() -> None:
     later = of_record(story.history(), window._replace(began_us=story.world.began_us + 10 * S))
     assert together(later.values()).joins == 0
     assert together(later.values()).leaves == 4
+
+
+def test_a_member_that_crashed_while_its_join_waited_had_joined() -> None:
+    """The coordinator has taken it in, and removes it when its session has ended."""
+    named = {"group_id": "billing", "member_id": "m", "protocol": "classic"}
+    call = Call("a#1", "c", "JoinGroup", 2 * S, ended_us=3 * S, outcome="closed", **named)
+    history = history_of([call, Gone("a#1", 3 * S), End(60 * S, True)])
+    counts = of_record(history, Window(0, 60 * S))["billing"]
+    assert (counts.joins, counts.expired) == (1, 1)
 
 
 def test_then_and_now_stand_side_by_side_with_copies_together() -> None:
