@@ -103,6 +103,18 @@ def test_member_too_slow_to_give_up_is_fenced_in_time() -> None:
     assert _rules(telling) == []
 
 
+def test_member_that_is_removed_for_one_partition_loses_the_others_with_it() -> None:
+    """A member that slept was asked for one of two partitions and did not give it up: what the other's next
+    owner was told on its removal was taken for a second ownership."""
+    telling = Telling()
+    telling.consumer_beat("a", 0, 1, (0, 1), assigned=[0, 1], rebalance_timeout_ms=50)
+    telling.consumer_beat("a", 10, 11, (1, 1), assigned=[0], rebalance_timeout_ms=50)
+    telling.consumer_beat("a", 40, 41, (1, 1), rebalance_timeout_ms=50)
+    telling.consumer_beat("b", 69, 70, (2, 2), assigned=[0, 1])
+    telling.consumer_beat("a", 80, 81, (1, -1), error_code=110, rebalance_timeout_ms=50)
+    assert _rules(telling) == []
+
+
 def test_client_that_crashed_holds_nothing() -> None:
     telling = Telling()
     telling.consumer_beat("a", 0, 1, (0, 1), assigned=[0])

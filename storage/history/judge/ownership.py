@@ -179,14 +179,20 @@ class _Member:
                 self._held[partition] = held._replace(assured_us=call.sent_us)
 
     def _end(self, partitions: list[Partition], at_us: int) -> None:
+        to_give_up_us = min(
+            (held.assured_us for held in self._held.values() if held.is_asked_for), default=None
+        )
         for partition in partitions:
             held = self._held.pop(partition)
-            until_us = min(at_us, self._bound_us(held))
+            until_us = min(at_us, self._bound_us(held, to_give_up_us))
             if until_us > held.since_us:
                 owner = owner_of(held.told)
                 self._ended.append((partition, Hold(held.since_us, until_us, owner, held.told)))
 
-    def _bound_us(self, held: _Held) -> int:
+    def _bound_us(self, held: _Held, to_give_up_us: int | None) -> int:
+        """`to_give_up_us`: since when the member has been asked for a partition that it still holds, this
+        one or another. When its time for that is over the member is removed, with all that it holds (M16)."""
         last = self._last or held.told
         session_us = self._alive_us + last.session_timeout_ms * 1_000
-        return min(session_us, held.assured_us + last.rebalance_timeout_ms * 1_000)
+        assured_us = held.assured_us if to_give_up_us is None else min(held.assured_us, to_give_up_us)
+        return min(session_us, assured_us + last.rebalance_timeout_ms * 1_000)
