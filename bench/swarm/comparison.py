@@ -167,7 +167,8 @@ def compared(subjects: Sequence[Subject]) -> Comparison:
     """Of one subject or more; the ratios are those of the first one to each other."""
     subjects = tuple(subjects)
     names = tuple(
-        f"{letter}: {_server_of(subject)}" for letter, subject in zip(ascii_uppercase, subjects, strict=False)
+        f"{letter}: {_server_of(subject, len(subjects))}"
+        for letter, subject in zip(ascii_uppercase, subjects, strict=False)
     )
     parts = (
         Part("Time to stable, by group", tuple(_spread_rows(subjects, "figures", "stable"))),
@@ -183,13 +184,16 @@ def compared(subjects: Sequence[Subject]) -> Comparison:
     return Comparison(names, shown, tuple(_remarks(subjects)), subjects)
 
 
-def _server_of(subject: Subject) -> str:
-    """What its runs ran against, or the name that was given; that of several runs is always said."""
+def _server_of(subject: Subject, subjects: int) -> str:
+    """What its runs ran against; of more than two runs the name that was given, too: many may be of one
+    server."""
     software = _common(_run(report).get("software") for report in subject.reports)
+    name = subject.name
     if len(subject.reports) > 1:
-        runs = f"{subject.name}, {len(subject.reports)} runs"
-        return f"{software}: {runs}" if software else runs
-    return str(software or subject.name)
+        name += f", {len(subject.reports)} runs"
+    elif subjects == 2:
+        return str(software or name)
+    return f"{software}: {name}" if software else name
 
 
 def _common(values: Iterable[Any]) -> Any:

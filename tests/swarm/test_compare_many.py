@@ -147,3 +147,10 @@ def test_the_command_takes_any_number_and_says_it_in_json(directories: list[Path
 def test_one_run_alone_is_not_compared(directories: list[Path]) -> None:
     with pytest.raises(NoReport, match="1 given: 2 to 26 runs are compared"):
         compare(directories[:1])
+
+
+def test_runs_of_one_server_are_told_apart() -> None:
+    named = [subject(name, QUICK[:1]) for name in ("first", "second", "third")]
+    for each in named:
+        each.reports[0]["run"]["software"] = "groupd"
+    assert compared(named).names == ("A: groupd: first", "B: groupd: second", "C: groupd: third")
