@@ -72,8 +72,9 @@ def run(
     """Run a swarm and judge it. Exit code 0: every promise and threshold was kept; 1: one was broken; 2: one
     was not shown, or the swarm could not run.
 
-    Members join, heartbeat, commit and leave as Kafka's own clients do, and consume nothing. Ctrl-C ends a
-    run early: what was done until then is judged by the same rules.
+    Members join, heartbeat, commit and leave as the client software that --client names, and consume nothing
+    unless the scenario has records. Ctrl-C ends a run early: what was done until then is judged by the same
+    rules.
     """
     seed = SystemRandom().randrange(SEEDS) if seed is None else seed
     stamp = run_names.stamp()
