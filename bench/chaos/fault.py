@@ -1,4 +1,4 @@
-"""What a fault is: something that is done to a tier, and undone."""
+"""What a fault is: something that is done to a target, and undone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from bench.chaos.site import Site
+    from bench.chaos.target import Target
 
 SAFE: Final = "minority"
 """Leaves every Raft group a majority: service must go on."""
@@ -31,7 +31,7 @@ class Injury(NamedTuple):
 
 
 class NothingToHit(Exception):
-    """The tier has no such target right now; another fault is tried."""
+    """There is nobody of that name right now; another fault is tried."""
 
 
 class FaultKind(Protocol):
@@ -43,7 +43,7 @@ class FaultKind(Protocol):
     reach: str
     """SAFE or OUTAGE."""
     needs: frozenset[str]
-    """What the site must have: "own" (a throw-away tier), "ray-nodes", "proxy", "injection" (fault file),
-    "tmpfs"."""
+    """What the target must have: "replicas" (a tier of ours: its copies of partitions are processes of their
+    own), "own" (a throw-away tier), "ray-nodes", "proxy", "injection" (fault file), "tmpfs"."""
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury: ...
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury: ...

@@ -1,4 +1,4 @@
-"""A tier under attack: who runs where, how they are hit, and whether the tier is whole.
+"""A tier of ours under attack: who runs where, how they are hit, and whether the tier is whole.
 
 It asks the actors through Ray, by handles that it keeps: a look takes milliseconds, and works while Ray's
 GCS is frozen. One process has one site at a time, because it has one Ray.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
+from random import Random
 from typing import Any, Final, NamedTuple
 
 import psutil
@@ -19,10 +21,12 @@ import psutil
 from actors import runtime
 from actors.runtime import ActorCallError
 from actors.spec import CONTROLLER_GROUP, TierSpec
+from bench.chaos import aims
 from bench.chaos.fault import NothingToHit
 from bench.chaos.fault_file import FaultFile
 from bench.chaos.proxy import Proxy
 from bench.chaos.ray_nodes import RayNodes
+from bench.chaos.target import Server, Target, until
 from cluster import lifecycle, tier_file
 from cluster.actor_plan import ActorPlan, actors_of
 from cluster.cli.screen import summary
@@ -30,9 +34,9 @@ from cluster.repair import Status, leader_of
 
 LOOK_TIMEOUT_S: Final = 1.0
 """Who does not answer within this is frozen, starting or gone."""
-LOOK_INTERVAL_S: Final = 0.1
-WHOLE_TIMEOUT_S: Final = 120.0
-"""A disk that failed is tried again after half a minute, and a damaged replica is built anew."""
+CALL_TIMEOUT_S: Final = 10.0
+BACK_TIMEOUT_S: Final = 60.0
+NODE_TIMEOUT_S: Final = 120.0
 
 
 class Actor(NamedTuple):
@@ -55,8 +59,10 @@ class Actor(NamedTuple):
         return f"{self.name} (leader)" if self.leads else self.name
 
 
-class Site:
-    """Made by `bench.chaos.sites`. All methods but `close` may be called from several threads."""
+class Site(Target):
+    """Made by `bench.chaos.sites`."""
+
+    term_grace_s = 5.0  # an actor of Ray that is asked to end while it is called may linger for ever
 
     def __init__(
         self,
@@ -74,7 +80,7 @@ class Site:
         self._ray_environment = _ray_environment()
         lifecycle.attach_to(data_dir, tier, running)
         self.bootstrap = ",".join(f"{node.host}:{node.clients_port}" for node in tier.nodes)
-        """What clients are to be given: it leads through the proxy if there is one."""
+        self.software = f"groupd {version('groupd')}"
         self.namespace = tier.namespace
         self.driver_pid = running.pid
         """Of the process that keeps the tier; None: it lives in a Ray cluster of its own."""
@@ -91,8 +97,8 @@ class Site:
 
     @property
     def has(self) -> frozenset[str]:
-        """What kinds of faults may need of it."""
         there = {
+            "replicas": True,
             "own": self._is_own,
             "injection": self._fault_file is not None,
             "proxy": self._proxy is not None,
@@ -172,17 +178,7 @@ class Site:
         tier, _ = tier_file.require_running(self.data_dir)
         return summary(tier, self.data_dir, self.statuses())
 
-    def wait_until_whole(self, timeout_s: float = WHOLE_TIMEOUT_S) -> float:
-        """Seconds that it took. Raises TimeoutError that names who is not well."""
-        began = time.monotonic()
-        while not self.is_whole():
-            if time.monotonic() - began > timeout_s:
-                raise TimeoutError(f"not whole after {timeout_s:g} s: {self.complaints()}")
-            time.sleep(LOOK_INTERVAL_S)
-        return time.monotonic() - began
-
     def complaints(self) -> str:
-        """Who is not well, in words."""
         shown = self.summary()
         said = [f"broker {node['node_id']}: {node['problem']}" for node in shown["nodes"] if node["problem"]]
         groups = [(CONTROLLER_GROUP, shown["controller"])]
@@ -196,6 +192,31 @@ class Site:
         return "; ".join(said) or "nobody complains"
 
     # Hitting.
+
+    @property
+    def nodes(self) -> list[int]:
+        return [node.node_id for node in self.spec.nodes]
+
+    def find(self, whom: str, chance: Random) -> Sequence[Server]:
+        return aims.AIMS[whom](self, chance)
+
+    def bring_back(self, ended: Sequence[Server]) -> None:
+        """Ray does."""
+
+    def restart(self, node: int) -> None:
+        before = {actor.name: actor.pid for actor in self.actors() if actor.node_id == node}
+        for name in before:
+            with suppress(ActorCallError, TimeoutError, NothingToHit):
+                self.call(name, "stop", timeout_s=CALL_TIMEOUT_S)
+            with suppress(NothingToHit):
+                self.ray_kill(name, no_restart=False)
+
+        def is_back() -> bool:
+            now = {actor.name: actor.pid for actor in self.actors()}
+            return all(now.get(name, pid) != pid for name, pid in before.items())
+
+        until(is_back, f"the actors of node {node} are started anew", BACK_TIMEOUT_S)
+        self.wait_until_whole(NODE_TIMEOUT_S)
 
     def call(self, name: str, method: str, *args: Any, timeout_s: float) -> Any:
         """Call an actor by its name. Raises NothingToHit if there is none, ActorCallError, TimeoutError."""
@@ -262,25 +283,7 @@ def _actor(plan: ActorPlan, status: Status, leader: Status | None) -> Actor:
     )
 
 
-def process(pid: int) -> psutil.Process:
-    """Knows its process from a later one of the same number. Raises NothingToHit."""
-    try:
-        return psutil.Process(pid)
-    except psutil.NoSuchProcess:
-        raise NothingToHit(f"process {pid} has ended already") from None
-
-
-def send(target: psutil.Process, number: int) -> None:
-    """A signal, unless the process has ended."""
-    assert target.pid != os.getpid(), "a fault must not hit its own process"
-    with suppress(psutil.NoSuchProcess):
-        target.send_signal(number)
-
-
-def until(holds: Callable[[], Any], what: str, timeout_s: float) -> None:
-    """Poll until `holds()`. Raises TimeoutError that says `what` was waited for."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {timeout_s:g} s: {what}")
-        time.sleep(LOOK_INTERVAL_S)
+def tier_of(target: Target) -> Site:
+    """For faults that only a tier of ours can have."""
+    assert isinstance(target, Site), "the fault needs replicas"
+    return target

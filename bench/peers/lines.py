@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
 from actors.protocol.wire import legacy_string
@@ -24,6 +24,8 @@ ANSWER_TIMEOUT_S: Final = 60.0
 RETRY_S: Final = 0.1
 NOT_YET: Final = frozenset({14, 15, 16})
 """The coordinator is loading, there is none, it is another one."""
+GROUPS_ASKED: Final = 40
+"""So many that every offsets partition is among them."""
 CORRELATION_ID: Final = 1
 _HEADER: Final = struct.Struct(">ihhi")
 _ERROR_AT: Final = 8
@@ -137,6 +139,32 @@ async def coordinators(bootstrap: Address, groups: Iterable[str]) -> dict[str, A
     finally:
         line.close()
     return found
+
+
+async def unready(nodes: Sequence[Address]) -> str:
+    """What of a cluster of these nodes does not answer yet; empty if every offsets partition does. Kafka
+    makes them when the first group is looked for."""
+    lines: dict[Address, Line] = {}
+    try:
+        for address in nodes:
+            lines[address] = await Line.open(address)
+        for number in range(GROUPS_ASKED):
+            asked = lines[nodes[number % len(nodes)]]
+            found = await asked.call("find_coordinator", 2, key=f"ready-{number}", key_type=0)
+            if found["error_code"] in NOT_YET:
+                return f"FindCoordinator: error {found['error_code']}"
+            node = (found["host"], found["port"])
+            if node not in lines:
+                lines[node] = await Line.open(node)
+            fetched = await lines[node].call("offset_fetch", 5, group_id=f"ready-{number}", topics=None)
+            if fetched["error_code"] in NOT_YET:
+                return f"OffsetFetch: error {fetched['error_code']}"
+    except (OSError, Closed, TimeoutError) as error:
+        return f"{type(error).__name__} {error}"
+    finally:
+        for line in lines.values():
+            line.close()
+    return ""
 
 
 async def open_all(addresses: Iterable[Address]) -> list[Line]:

@@ -13,10 +13,9 @@ import psutil
 
 from actors.protocol.versions import VERSIONS
 from bench.peers.generators import Generators
-from bench.peers.lines import NOT_YET, Address, Line
+from bench.peers.lines import Address, Line, unready
 from bench.peers.plan import Options, Refused
 from bench.throwaway import pss_mib
-from cluster.wire import Closed
 
 READY_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 30.0
@@ -24,8 +23,6 @@ POLL_S: Final = 0.05
 QUICK_WARM_S: Final = 0.1
 CPUCLOCK_SCHED: Final = 2
 """Linux: a process' CPU clock, which counts in nanoseconds where /proc counts in hundredths of a second."""
-GROUPS_ASKED: Final = 40
-"""So many that every offsets partition is among them."""
 SETTINGS: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
@@ -153,34 +150,10 @@ async def _api_versions(address: Address) -> dict[int, int]:
 
 async def _ready(peer: Peer) -> None:
     deadline = time.monotonic() + READY_TIMEOUT_S
-    while wrong := await _unready(peer):
+    while wrong := await unready(peer.bootstrap):
         if time.monotonic() > deadline:
             raise RuntimeError(f"{peer.name} is not ready: {wrong}")
         await asyncio.sleep(POLL_S)
-
-
-async def _unready(peer: Peer) -> str:
-    lines: dict[Address, Line] = {}
-    try:
-        for address in peer.bootstrap:
-            lines[address] = await Line.open(address)
-        for number in range(GROUPS_ASKED):
-            asked = lines[peer.bootstrap[number % len(peer.bootstrap)]]
-            found = await asked.call("find_coordinator", 2, key=f"ready-{number}", key_type=0)
-            if found["error_code"] in NOT_YET:
-                return f"FindCoordinator: error {found['error_code']}"
-            node = (found["host"], found["port"])
-            if node not in lines:
-                lines[node] = await Line.open(node)
-            fetched = await lines[node].call("offset_fetch", 5, group_id=f"ready-{number}", topics=None)
-            if fetched["error_code"] in NOT_YET:
-                return f"OffsetFetch: error {fetched['error_code']}"
-    except (OSError, Closed, TimeoutError) as error:
-        return f"{type(error).__name__} {error}"
-    finally:
-        for line in lines.values():
-            line.close()
-    return ""
 
 
 class CpuClock:

@@ -12,7 +12,8 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.protocol.java_hash import partition_for
-from bench.chaos.site import Site, until
+from bench.chaos.site import Site
+from bench.chaos.target import until
 from bench.members import settle_group
 from cluster.wire import Wire
 from tests.tier.committer import Committer

@@ -10,7 +10,8 @@ import pytest
 
 from bench.chaos.fault import SAFE, Injury
 from bench.chaos.faults import KINDS
-from bench.chaos.site import Actor, Site, until
+from bench.chaos.site import Actor, Site
+from bench.chaos.target import until
 from tests.chaos.load import Load
 
 EFFECT_TIMEOUT_S = 90.0

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from bench.chaos import aims
+from bench.chaos.aims import Aim
 from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury, NothingToHit
-from bench.chaos.faults import aims
-from bench.chaos.faults.aims import Aim
 from bench.chaos.faults.processes import Signal
 from bench.chaos.faults.upkeep import Work
-from bench.chaos.site import LOOK_INTERVAL_S, Site, process, send
+from bench.chaos.site import Site, tier_of
+from bench.chaos.target import EVERYBODY, LOOK_INTERVAL_S, NODE, Target, process, send
 
 KILLS: Final = 8
 """In a row."""
@@ -31,12 +32,14 @@ class InTurn:
     name: str
     about: str
     aim: Aim
-    target: str
+    hit: str
+    """In words."""
     reach: str = SAFE
-    needs: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset({"replicas"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
         """Undone when all are killed. Raises NothingToHit if nobody can be now."""
+        site = tier_of(target)
         killed = _kill(self.aim, site, chance)
 
         def work(stop: threading.Event) -> None:
@@ -56,7 +59,7 @@ class InTurn:
             going_on.end()
             return killed
 
-        return Injury(self.target, undo)
+        return Injury(self.hit, undo)
 
 
 def _kill(aim: Aim, site: Site, chance: Random) -> int:
@@ -72,25 +75,25 @@ KINDS: tuple[FaultKind, ...] = (
         name="kill-leaders-in-turn",
         about=f"{KILLS} leaders are killed one after the other, each when its partition has all its copies.",
         aim=aims.whole_leader,
-        target="leaders",
+        hit="leaders",
     ),
     InTurn(
         name="kill-majorities-in-turn",
         about=f"Two of three copies of one partition after the other are killed, {KILLS} processes in all.",
         aim=aims.whole_majority,
-        target="leaders and followers",
+        hit="leaders and followers",
         reach=OUTAGE,
     ),
     Signal(
         name="kill-node",
-        about="All actors of one node (replicas, controller, broker) are killed at the same time.",
-        aim=aims.node,
+        about="All processes of one node (replicas, controller, broker) are killed at the same time.",
+        whom=NODE,
         number=signal.SIGKILL,
     ),
     Signal(
         name="kill-tier",
-        about="All actors of all nodes are killed at the same time.",
-        aim=aims.everybody,
+        about="All processes of all nodes are killed at the same time.",
+        whom=EVERYBODY,
         number=signal.SIGKILL,
         reach=OUTAGE,
     ),

@@ -10,11 +10,12 @@ from typing import Final
 
 import psutil
 
+from bench.chaos import aims
+from bench.chaos.aims import Aim
 from bench.chaos.fault import SAFE, FaultKind, Injury
-from bench.chaos.faults import aims
-from bench.chaos.faults.aims import Aim
 from bench.chaos.faults.processes import thaw
-from bench.chaos.site import Site, send
+from bench.chaos.site import Site, tier_of
+from bench.chaos.target import Target, send
 
 NOTICED_S: Final = 3.0
 """A node that was taken for dead meanwhile ends as soon as it hears of it."""
@@ -29,9 +30,10 @@ class RayKill:
     aim: Aim
     no_restart: bool
     reach: str = SAFE
-    needs: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset({"replicas"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = tier_of(target)
         [hit] = self.aim(site, chance)
         site.ray_kill(hit.name, no_restart=self.no_restart)
         return Injury(hit.label, lambda: None, killed=1)
@@ -46,7 +48,8 @@ class KillRayNode:
     reach: str = SAFE
     needs: frozenset[str] = frozenset({"ray-nodes"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = tier_of(target)
         node = chance.choice(site.ray_nodes.others)
         killed = len(site.ray_nodes.processes(node))
         site.ray_nodes.kill(node)
@@ -62,7 +65,8 @@ class FreezeRayNode:
     reach: str = SAFE
     needs: frozenset[str] = frozenset({"ray-nodes"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = tier_of(target)
         node = chance.choice(site.ray_nodes.others)
         processes = site.ray_nodes.processes(node)
         for each in processes:
@@ -88,7 +92,8 @@ class FreezeGcs:
     reach: str = SAFE
     needs: frozenset[str] = frozenset({"own"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = tier_of(target)
         gcs = site.gcs()
         site.actors()  # learns the handles of those that have changed
         site.gcs_is_deaf = True

@@ -13,11 +13,12 @@ from typing import Final
 
 import psutil
 
+from bench.chaos import aims
+from bench.chaos.aims import Aim
 from bench.chaos.damage import damage
 from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury, NothingToHit
-from bench.chaos.faults import aims
-from bench.chaos.faults.aims import Aim
-from bench.chaos.site import Site, process, send, until
+from bench.chaos.site import tier_of
+from bench.chaos.target import Target, process, send, until
 from storage.injected import SYNC, WRITE, DiskFault, Faults
 
 SLOW_SYNC_MS: Final = 150.0
@@ -37,12 +38,13 @@ class Disk:
     reach: str = SAFE
     needs: frozenset[str] = frozenset({"injection"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
-        target, name = "all replicas", "*"
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = tier_of(target)
+        whom, name = "all replicas", "*"
         if self.aim is not None:
             [hit] = self.aim(site, chance)
-            target, name = hit.label, hit.name
-        return Injury(target, site.fault_file.add(Faults(disks=(self.fault(name),))))
+            whom, name = hit.label, hit.name
+        return Injury(whom, site.fault_file.add(Faults(disks=(self.fault(name),))))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +56,8 @@ class FullFileSystem:
     reach: str = OUTAGE
     needs: frozenset[str] = frozenset({"tmpfs"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = tier_of(target)
         assert site.small_disk is not None, "the fault needs a file system of its own"
         filler = site.small_disk / f"filler-{chance.getrandbits(32):08x}"
         filled = _fill(filler)
@@ -81,9 +84,10 @@ class Damaged:
     name: str = "journal-damaged"
     about: str = "A replica is killed, and finds its files damaged when it starts: bits, pages, files, tails."
     reach: str = SAFE
-    needs: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset({"replicas"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = tier_of(target)
         [hit] = aims.replica(site, chance)
         assert hit.group is not None, "a replica has a group"
         directory = Path(site.spec.directory(hit.group, hit.replica_id, hit.node_id))

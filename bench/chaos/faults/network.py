@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury
-from bench.chaos.faults import aims
+from bench.chaos import aims
+from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury, NothingToHit
 from bench.chaos.proxy import FAIR, Weather
-from bench.chaos.site import Site
+from bench.chaos.site import Site, tier_of
+from bench.chaos.target import Target
 from storage.injected import Faults, LinkFault
 
 LOSS: Final = 0.2
@@ -33,10 +34,11 @@ class Links:
     reach: str = SAFE
     needs: frozenset[str] = frozenset({"injection"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
-        target, links = self.plan(site, chance)
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = tier_of(target)
+        whom, links = self.plan(site, chance)
         # A leader that is cut off answers its clients neither yes nor no until it falls.
-        return Injury(target, site.fault_file.add(Faults(links=links)), silences=True)
+        return Injury(whom, site.fault_file.add(Faults(links=links)), silences=True)
 
 
 def _cut_leader(site: Site, chance: Random) -> tuple[str, tuple[LinkFault, ...]]:
@@ -95,12 +97,13 @@ class Clients:
     reach: str = SAFE
     needs: frozenset[str] = field(default=frozenset({"proxy"}))
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
-        proxy = site.proxy
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        proxy = target.proxy
         nodes = proxy.nodes if self.of_all_nodes else [chance.choice(proxy.nodes)]
         proxy.set(self.weather, nodes)
         if self.resets and self.weather == FAIR:
-            ended = proxy.reset(nodes)
+            if not (ended := proxy.reset(nodes)):
+                raise NothingToHit("no client is connected")
             return Injury(_words(nodes), lambda: None, detail=f"{ended} connections")
 
         def undo() -> None:

@@ -1,58 +1,59 @@
-"""Signals to the tier's processes: killed, asked to end, frozen."""
+"""Signals to the target's processes: killed, asked to end, frozen."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Final
 
 import psutil
 
+from bench.chaos import target as targets
 from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury
-from bench.chaos.faults import aims
-from bench.chaos.faults.aims import Aim
-from bench.chaos.site import Site, process, send
-
-TERM_GRACE_S: Final = 5.0
-"""An actor of Ray that is asked to end while it is called may linger for ever: then it is killed, as whoever
-stops machines does."""
+from bench.chaos.target import Server, Target, process, send
 
 
 @dataclass(slots=True, kw_only=True)
 class Signal:
-    """One signal to all that an aim names."""
+    """One signal to all that are meant."""
 
     name: str
     about: str
-    aim: Aim
+    whom: str
+    """As `Target.find` takes it."""
     number: signal.Signals
     reach: str = SAFE
     needs: frozenset[str] = frozenset()
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
-        hit = self.aim(site, chance)
-        processes = [process(actor.pid) for actor in hit]
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        hit = target.find(self.whom, chance)
+        processes = [process(each.pid) for each in hit]
         for each in processes:
             send(each, self.number)
         return Injury(
-            target=", ".join(actor.label for actor in hit),
-            undo=partial(_UNDO[self.number], processes),
+            target=", ".join(each.label for each in hit),
+            undo=partial(_UNDO[self.number], target, hit, processes),
             # Who is asked to end may neither serve nor hang up for a while.
             silences=self.number != signal.SIGKILL,
             killed=0 if self.number == signal.SIGSTOP else len(hit),
         )
 
 
-def _nothing(processes: list[psutil.Process]) -> None:
-    """Ray starts anew what was killed."""
+def _start_anew(target: Target, hit: Sequence[Server], processes: list[psutil.Process]) -> None:
+    target.bring_back(hit)
 
 
-def _end(processes: list[psutil.Process]) -> None:
-    _, alive = psutil.wait_procs(processes, TERM_GRACE_S)
+def _end(target: Target, hit: Sequence[Server], processes: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(processes, target.term_grace_s)
     for each in alive:
         send(each, signal.SIGKILL)
+    target.bring_back(hit)
+
+
+def _thaw(target: Target, hit: Sequence[Server], processes: list[psutil.Process]) -> None:
+    thaw(processes)
 
 
 def thaw(processes: list[psutil.Process]) -> None:
@@ -61,20 +62,33 @@ def thaw(processes: list[psutil.Process]) -> None:
         send(each, signal.SIGCONT)
 
 
-_UNDO = {signal.SIGKILL: _nothing, signal.SIGTERM: _end, signal.SIGSTOP: thaw}
+_UNDO = {signal.SIGKILL: _start_anew, signal.SIGTERM: _end, signal.SIGSTOP: _thaw}
 _DEEDS = {
     "kill": (signal.SIGKILL, "is killed (SIGKILL)"),
     "term": (signal.SIGTERM, "is asked to end (SIGTERM)"),
     "freeze": (signal.SIGSTOP, "stands still for a while (SIGSTOP)"),
 }
-_AIMS: tuple[tuple[str, Aim, str, str], ...] = (
-    ("leader", aims.leader, SAFE, "The leader of a partition"),
-    ("follower", aims.follower, SAFE, "A follower of a partition"),
-    ("replica", aims.replica, SAFE, "Any replica of a partition"),
-    ("majority", aims.majority, OUTAGE, "Two of three copies of a partition, its leader among them:"),
-    ("all", aims.copies, OUTAGE, "All copies of a partition, at the same time:"),
-    ("broker", aims.broker, SAFE, "The broker of a node"),
-    ("controller", aims.controller, SAFE, "The controller's leader"),
+_REPLICAS = frozenset({"replicas"})
+_WHOM: tuple[tuple[str, str, str, frozenset[str], str], ...] = (
+    ("leader", targets.LEADER, SAFE, frozenset(), "A process that coordinates groups"),
+    (
+        "follower",
+        targets.FOLLOWER,
+        SAFE,
+        frozenset(),
+        "A process with copies of what others coordinate",
+    ),
+    ("replica", targets.REPLICA, SAFE, _REPLICAS, "Any replica of a partition"),
+    (
+        "majority",
+        targets.MAJORITY,
+        OUTAGE,
+        _REPLICAS,
+        "Two of three copies of a partition, its leader among them:",
+    ),
+    ("all", targets.COPIES, OUTAGE, _REPLICAS, "All copies of a partition, at the same time:"),
+    ("broker", targets.BROKER, SAFE, frozenset(), "A broker"),
+    ("controller", targets.CONTROLLER, SAFE, _REPLICAS, "The controller's leader"),
 )
 
 
@@ -83,7 +97,7 @@ def _about(who: str, what: str) -> str:
 
 
 KINDS: tuple[FaultKind, ...] = tuple(
-    Signal(name=f"{deed}-{whom}", about=_about(who, what), aim=aim, number=number, reach=reach)
+    Signal(name=f"{deed}-{name}", about=_about(who, what), whom=whom, number=number, reach=reach, needs=needs)
     for deed, (number, what) in _DEEDS.items()
-    for whom, aim, reach, who in _AIMS
+    for name, whom, reach, needs, who in _WHOM
 )

@@ -11,15 +11,13 @@ from random import Random
 from typing import Final
 
 from actors.runtime import ActorCallError
+from bench.chaos import aims
 from bench.chaos.fault import SAFE, FaultKind, Injury, NothingToHit
-from bench.chaos.faults import aims
-from bench.chaos.site import Actor, Site, process, send, until
+from bench.chaos.site import BACK_TIMEOUT_S, CALL_TIMEOUT_S, Actor, Site, tier_of
+from bench.chaos.target import Target, process, send, until
 from storage.injected import ClockFault, Faults
 
 MOVE_INTERVAL_S: Final = 2.0
-CALL_TIMEOUT_S: Final = 10.0
-BACK_TIMEOUT_S: Final = 60.0
-NODE_TIMEOUT_S: Final = 120.0
 AHEAD_MS: Final = (-3_600_000, 3_600_000)
 """An hour, as a wrong time zone. More would end offsets that nobody uses, in Kafka as here."""
 
@@ -56,9 +54,10 @@ class MoveLeaders:
     name: str = "leaders-move"
     about: str = f"Every {MOVE_INTERVAL_S:.0f} s the leadership of a partition is handed to another replica."
     reach: str = SAFE
-    needs: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset({"replicas"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = tier_of(target)
         first = aims.one_leader(site, chance)
         _move(site, first)
 
@@ -79,38 +78,22 @@ def _move(site: Site, leader: Actor, to_replica: int | None = None) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class RollingRestart:
-    """Node by node: its actors are stopped as an upgrade stops them, and started anew by Ray."""
+    """Node by node: its processes are stopped as an upgrade stops them, and started anew."""
 
     name: str = "rolling-restart"
-    about: str = "All actors of one node after the other are stopped and started anew."
+    about: str = "All processes of one node after the other are stopped and started anew."
     reach: str = SAFE
     needs: frozenset[str] = frozenset()
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
         """Undone when the last node is back, however long that takes."""
-        nodes = [node.node_id for node in site.spec.nodes]
+        nodes = target.nodes
 
         def work(stop: threading.Event) -> None:
             for node in nodes:
-                _restart(site, node)
+                target.restart(node)
 
         return Injury(f"nodes {', '.join(map(str, nodes))}", Work(work, "rolling restart").end)
-
-
-def _restart(site: Site, node_id: int) -> None:
-    before = {actor.name: actor.pid for actor in site.actors() if actor.node_id == node_id}
-    for name in before:
-        with suppress(ActorCallError, TimeoutError, NothingToHit):
-            site.call(name, "stop", timeout_s=CALL_TIMEOUT_S)
-        with suppress(NothingToHit):
-            site.ray_kill(name, no_restart=False)
-
-    def is_back() -> bool:
-        now = {actor.name: actor.pid for actor in site.actors()}
-        return all(now.get(name, pid) != pid for name, pid in before.items())
-
-    until(is_back, f"the actors of node {node_id} are started anew", BACK_TIMEOUT_S)
-    site.wait_until_whole(NODE_TIMEOUT_S)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,7 +106,8 @@ class ClockJump:
     reach: str = SAFE
     needs: frozenset[str] = frozenset({"injection"})
 
-    def begin(self, site: Site, chance: Random, for_s: float) -> Injury:
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = tier_of(target)
         hit = aims.one_leader(site, chance)
         ahead_ms = chance.choice(AHEAD_MS)
         end = site.fault_file.add(Faults(clocks=(ClockFault(hit.name, ahead_ms),)))

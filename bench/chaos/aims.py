@@ -1,18 +1,24 @@
-"""Whom a fault hits, by chance. What is to leave every group a majority spares groups that miss somebody."""
+"""Whom of a tier a fault hits, by chance.
+
+What is to leave every group a majority spares groups that miss somebody.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
 from random import Random
-from typing import TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from actors.spec import CONTROLLER_GROUP
+from bench.chaos import target
 from bench.chaos.fault import NothingToHit
-from bench.chaos.site import Actor, Site
+
+if TYPE_CHECKING:
+    from bench.chaos.site import Actor, Site
 
 T = TypeVar("T")
-Aim = Callable[[Site, Random], list[Actor]]
+Aim = Callable[["Site", Random], "list[Actor]"]
 """Raises NothingToHit."""
 
 
@@ -112,3 +118,17 @@ def _one(found: list[T], chance: Random, what: str) -> T:
     if not found:
         raise NothingToHit(f"there is no {what} to be hit now")
     return chance.choice(found)
+
+
+AIMS: Final[dict[str, Aim]] = {
+    target.LEADER: leader,
+    target.FOLLOWER: follower,
+    target.BROKER: broker,
+    target.NODE: node,
+    target.EVERYBODY: everybody,
+    target.REPLICA: replica,
+    target.MAJORITY: majority,
+    target.COPIES: copies,
+    target.CONTROLLER: controller,
+}
+"""By what faults call whom they hit."""

@@ -1,0 +1,229 @@
+"""Apache Kafka under attack: brokers started here, with a proxy before each, gone afterwards.
+
+A broker that was ended is started anew when the fault is over, as a supervisor does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from bench import kafka_nodes
+from bench.chaos.fault import NothingToHit
+from bench.chaos.proxy import Proxy, Way
+from bench.chaos.target import BROKER, EVERYBODY, FOLLOWER, LEADER, NODE, Server, Target, process, send, until
+from bench.kafka_nodes import HOST, KafkaNodes
+from bench.peers.lines import Address, Line, unready
+from cluster.ports import free_ports
+from cluster.tier_file import TierError
+from cluster.wire import Closed
+
+HEAP: Final = "512m"
+LOOK_TIMEOUT_S: Final = 5.0
+STOP_TIMEOUT_S: Final = 60.0
+READY_TIMEOUT_S: Final = 120.0
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+METADATA_VERSION: Final = 5
+LIST_GROUPS_VERSION: Final = 3
+WORDS_MAX: Final = 300
+SETTINGS: Final = {
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+}
+"""As a tier of ours has it; of the rest both have Kafka's defaults."""
+SET: Final = "--set"
+SHARED: Final = ("group.", "offsets.")
+"""Settings that a tier of ours and Kafka both have begin so."""
+
+
+class Broker(NamedTuple):
+    """One whose process runs."""
+
+    number: int
+    pid: int
+    groups: int
+    """That it coordinates; -1: it does not say."""
+
+    @property
+    def label(self) -> str:
+        """As reports name it."""
+        return f"broker {self.number} ({self.groups} groups)" if self.groups > 0 else f"broker {self.number}"
+
+
+@contextmanager
+def throw_away(brokers: int, flags: Sequence[str] = (), home: Path | None = None) -> Iterator[KafkaSite]:
+    """New brokers whose offsets partitions all answer. `flags` as of `groupd up`: what they set that Kafka
+    has as well is set. Raises TierError: Kafka cannot run here; RuntimeError with its words."""
+    if missing := kafka_nodes.missing(home):
+        raise TierError(f"Kafka cannot be started here: {missing}")
+    port = free_ports(brokers)
+    copies = {"default.replication.factor": str(min(3, brokers))}
+    nodes = KafkaNodes(
+        brokers,
+        {**SETTINGS, **copies, **settings_of(flags)},
+        home,
+        advertised=[(HOST, port + number) for number in range(brokers)],
+        heap=HEAP,
+    )
+    try:
+        nodes.prepare()
+        ways = [Way(HOST, port + number - 1, nodes.clients_port(number)) for number in nodes.numbers]
+        with Proxy(ways) as proxy:
+            nodes.start()
+            site = KafkaSite(nodes, proxy, [(way.host, way.port) for way in ways])
+            site.wait_until_whole(READY_TIMEOUT_S)
+            yield site
+    except TimeoutError as error:
+        raise RuntimeError(f"Kafka did not start: {error}") from None
+    finally:
+        nodes.stop()
+
+
+def settings_of(flags: Sequence[str]) -> dict[str, str]:
+    """What of a tier's flags Kafka understands."""
+    said = [flag.split("=", 1) for before, flag in pairwise(flags) if before == SET]
+    return {name: value for name, value in said if name.startswith(SHARED)}
+
+
+class KafkaSite(Target):
+    """Made by `throw_away`."""
+
+    term_grace_s = 30.0  # a broker hands over what it leads first
+
+    def __init__(self, nodes: KafkaNodes, proxy: Proxy, clients: Sequence[Address]) -> None:
+        """`clients`: where they come, for each broker."""
+        self._nodes = nodes
+        self._proxy = proxy
+        self.bootstrap = ",".join(f"{host}:{port}" for host, port in clients)
+        self.software = nodes.software()
+
+    @property
+    def has(self) -> frozenset[str]:
+        return frozenset({"proxy"})
+
+    @property
+    def proxy(self) -> Proxy:
+        return self._proxy
+
+    @property
+    def nodes(self) -> list[int]:
+        return list(self._nodes.numbers)
+
+    def close(self) -> None:
+        self._nodes.stop()
+
+    # Looking.
+
+    def brokers(self) -> list[Broker]:
+        """Those whose process runs, with the groups that each says it coordinates."""
+        running = [number for number in self._nodes.numbers if self._nodes.runs(number)]
+        counts = asyncio.run(_all(_groups, [self._nodes.address(number) for number in running]))
+        return [
+            Broker(number, self._nodes.process(number).pid, -1 if isinstance(count, str) else count)
+            for number, count in zip(running, counts, strict=True)
+        ]
+
+    def is_whole(self) -> bool:
+        return not self._complaint()
+
+    def complaints(self) -> str:
+        return self._complaint() or "nobody complains"
+
+    def _complaint(self) -> str:
+        """Who is not well; empty if all brokers know each other and every offsets partition has a coordinator
+        and all its copies."""
+        if down := [number for number in self._nodes.numbers if not self._nodes.runs(number)]:
+            return "; ".join(f"broker {number} does not run: {self._last_words(number)}" for number in down)
+        addresses = [self._nodes.address(number) for number in self._nodes.numbers]
+        found = asyncio.run(_all(_not_whole, addresses))
+        said = [f"broker {n}: {words}" for n, words in zip(self._nodes.numbers, found, strict=True) if words]
+        return "; ".join(said) or asyncio.run(_soon(unready(addresses)))
+
+    def _last_words(self, number: int) -> str:
+        lines = [line for line in self._nodes.words(number).splitlines() if line.strip()]
+        return lines[-1][-WORDS_MAX:] if lines else "it said nothing"
+
+    # Hitting.
+
+    def find(self, whom: str, chance: Random) -> Sequence[Server]:
+        """The leader is the broker that coordinates most groups; a follower any other."""
+        brokers = self.brokers()
+        if whom == EVERYBODY:
+            return brokers
+        if len(brokers) - 1 <= self._nodes.brokers // 2:
+            raise NothingToHit("no broker can be spared")
+        leader = max(brokers, key=lambda broker: broker.groups)
+        if whom == LEADER and leader.groups > 0:
+            return [leader]
+        followers = [broker for broker in brokers if broker != leader]
+        if found := {FOLLOWER: followers, BROKER: brokers, NODE: brokers}.get(whom):
+            return [chance.choice(found)]
+        raise NothingToHit(f"there is no {whom} to be hit now")
+
+    def bring_back(self, ended: Sequence[Server]) -> None:
+        by_pid = {self._nodes.process(number).pid: number for number in self._nodes.numbers}
+        for number in (by_pid[each.pid] for each in ended):
+            self._nodes.process(number).wait(STOP_TIMEOUT_S)
+            self._nodes.launch(number)
+
+    def restart(self, node: int) -> None:
+        ended = self._nodes.process(node)
+        ended.send_signal(signal.SIGTERM)
+        with suppress(TimeoutError):
+            until(lambda: ended.poll() is not None, f"broker {node} ends", self.term_grace_s)
+        with suppress(NothingToHit):
+            send(process(ended.pid), signal.SIGKILL)
+        ended.wait(STOP_TIMEOUT_S)
+        self._nodes.launch(node)
+        self.wait_until_whole()
+
+
+Look = Callable[[Line, int], Any]
+
+
+async def _all(look: Look, addresses: Sequence[Address]) -> list[Any]:
+    """What each broker answers, or in words why it does not."""
+    return await asyncio.gather(*(_one(look, address, len(addresses)) for address in addresses))
+
+
+async def _one(look: Look, address: Address, brokers: int) -> Any:
+    try:
+        async with asyncio.timeout(LOOK_TIMEOUT_S):
+            line = await Line.open(address)
+            try:
+                return await look(line, brokers)
+            finally:
+                line.close()
+    except (OSError, Closed, TimeoutError) as error:
+        return str(error) or "no answer"
+
+
+async def _soon(look: Any) -> str:
+    try:
+        return str(await asyncio.wait_for(look, LOOK_TIMEOUT_S))
+    except TimeoutError:
+        return "a coordinator does not answer"
+
+
+async def _groups(line: Line, brokers: int) -> int:
+    return len((await line.call("list_groups", LIST_GROUPS_VERSION))["groups"])
+
+
+async def _not_whole(line: Line, brokers: int) -> str:
+    """What a broker knows to be missing."""
+    asked: dict[str, Any] = {"topics": [{"name": OFFSETS_TOPIC}], "allow_auto_topic_creation": False}
+    answer = await line.call("metadata", METADATA_VERSION, **asked)
+    if len(answer["brokers"]) < brokers:
+        return f"it knows {len(answer['brokers'])} of {brokers} brokers"
+    partitions = answer["topics"][0]["partitions"] if answer["topics"] else []
+    behind = [each for each in partitions if len(each["isr_nodes"]) < len(each["replica_nodes"])]
+    if behind:
+        return f"{len(behind)} of {len(partitions)} offsets partitions miss a copy"
+    return ""

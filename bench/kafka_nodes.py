@@ -1,0 +1,220 @@
+"""The processes of an Apache Kafka cluster on this machine, each both broker and controller (KRaft).
+
+The JVM has the flags of Kafka's own start script.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from bench.peers.jars import jars_of, why_missing
+from bench.peers.lines import Address
+from cluster.ports import free_ports
+
+HOST: Final = "127.0.0.1"
+HEAP: Final = "1g"
+JVM_FLAGS: Final = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+LOGGING: Final = """rootLogger.level=WARN
+rootLogger.appenderRef.c.ref=C
+appender.c.type=Console
+appender.c.name=C
+appender.c.layout.type=PatternLayout
+appender.c.layout.pattern=%d %p %c %m%n
+"""
+CLUSTER_ID: Final = "groupd-bench-kafka-000"
+WORDS_MAX: Final = 4_000
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 30.0
+POLL_S: Final = 0.05
+
+
+def missing(kafka_home: Path | None) -> str:
+    """Why Kafka cannot run here; empty when it can. Its jars are fetched, once, where no home is given."""
+    if shutil.which("java") is None:
+        return "java not found"
+    return why_missing(kafka_home)
+
+
+class KafkaNodes:
+    """Brokers are numbered from 1 on. What is written is gone when they are stopped."""
+
+    def __init__(
+        self,
+        brokers: int,
+        settings: Mapping[str, str],
+        kafka_home: Path | None = None,
+        *,
+        advertised: Sequence[Address] = (),
+        heap: str = HEAP,
+    ) -> None:
+        """`settings` of every broker, instead of Kafka's defaults. `advertised`: where clients are told to
+        come, if that is not where the brokers listen: there is a proxy between."""
+        self.brokers = brokers
+        self._settings = settings
+        self._home = kafka_home
+        self._advertised = advertised
+        self._heap = heap
+        self._directory: Path | None = None
+        self._port = 0
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def numbers(self) -> range:
+        return range(1, self.brokers + 1)
+
+    def address(self, number: int) -> Address:
+        """Where a broker listens for the others, and for whoever knows it."""
+        return (HOST, self._port + number - 1)
+
+    def clients_port(self, number: int) -> int:
+        """Where it listens for clients that come through a proxy."""
+        return self._port + 2 * self.brokers + number - 1
+
+    def prepare(self) -> None:
+        """Choose ports, write the settings, format the disks. Raises RuntimeError with Kafka's words."""
+        self._directory = Path(tempfile.mkdtemp(prefix="groupd-bench-kafka-"))
+        self._port = free_ports(3 * self.brokers)
+        (self._directory / "log4j2.properties").write_text(LOGGING)
+        for number in self.numbers:
+            self._properties(number).write_text(self._lines(number))
+            self._format(number)
+
+    def start(self) -> None:
+        """All of them; returns when they listen. Raises RuntimeError with their words."""
+        for number in self.numbers:
+            self.launch(number)
+        for number in self.numbers:
+            self.wait_until_it_listens(number)
+
+    def launch(self, number: int) -> None:
+        """One that does not run. Returns at once."""
+        flags = (f"-Xms{self._heap}", f"-Xmx{self._heap}", *JVM_FLAGS)
+        command = self._java("kafka.Kafka", str(self._properties(number)), flags=flags)
+        with self._log(number).open("ab") as log:
+            self._running[number] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def wait_until_it_listens(self, number: int) -> None:
+        """Raises RuntimeError with its words."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not _listens(self.address(number)):
+            if not self.runs(number) or time.monotonic() > deadline:
+                raise RuntimeError(f"Kafka did not start:\n{self.words(number)[-WORDS_MAX:]}")
+            time.sleep(POLL_S)
+
+    def runs(self, number: int) -> bool:
+        """Also while it stands still."""
+        return self._running[number].poll() is None
+
+    def process(self, number: int) -> subprocess.Popen[bytes]:
+        """Its process, or its last one."""
+        return self._running[number]
+
+    def words(self, number: int) -> str:
+        """What a broker has logged."""
+        return self._log(number).read_text(errors="replace")
+
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._running.values()]
+
+    def stop(self) -> None:
+        """May be called at any time, more than once."""
+        for process in self._running.values():
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGTERM)
+        for process in self._running.values():
+            _end(process)
+        self._running = {}
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+    def software(self) -> str:
+        """Name and version."""
+        libs = jars_of(self._home)
+        assert libs is not None, "not missing"
+        jar = next(libs.glob("kafka_2.*.jar")).stem
+        java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)  # noqa: S607
+        return (
+            f"Apache Kafka {jar.rpartition('-')[2]}, {self.brokers} broker(s), {java.stderr.splitlines()[0]}"
+        )
+
+    def _properties(self, number: int) -> Path:
+        assert self._directory is not None, "prepared"
+        return self._directory / f"server{number}.properties"
+
+    def _log(self, number: int) -> Path:
+        return self._properties(number).with_suffix(".log")
+
+    def _lines(self, number: int) -> str:
+        voters = (f"{n}@{HOST}:{self._port + self.brokers + n - 1}" for n in self.numbers)
+        host, port = self.address(number)
+        listeners = {"PLAINTEXT": (host, port)}
+        advertised = {"PLAINTEXT": (host, port)}
+        if self._advertised:
+            listeners["CLIENTS"] = (host, self.clients_port(number))
+            advertised["CLIENTS"] = self._advertised[number - 1]
+        protocols = dict.fromkeys(("CONTROLLER", *listeners), "PLAINTEXT")
+        copies, least = str(min(self.brokers, 3)), "2" if self.brokers >= 3 else "1"
+        settings = {
+            **self._settings,
+            "process.roles": "broker,controller",
+            "node.id": str(number),
+            "controller.quorum.voters": ",".join(voters),
+            "listeners": _urls({**listeners, "CONTROLLER": (host, port + self.brokers)}),
+            "advertised.listeners": _urls(advertised),
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": ",".join(f"{name}:{how}" for name, how in protocols.items()),
+            "log.dirs": str(self._properties(number).with_suffix(".data")),
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": least,
+            "share.coordinator.state.topic.replication.factor": copies,
+            "share.coordinator.state.topic.min.isr": least,
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def _java(self, *arguments: str, flags: Sequence[str] = ()) -> list[str]:
+        assert self._directory is not None, "prepared"
+        logging = f"-Dlog4j2.configurationFile={self._directory / 'log4j2.properties'}"
+        return ["java", *flags, logging, "-cp", f"{jars_of(self._home)}/*", *arguments]
+
+    def _format(self, number: int) -> None:
+        arguments = ("format", "-t", CLUSTER_ID, "-c", str(self._properties(number)))
+        command = self._java("kafka.tools.StorageTool", *arguments)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"Kafka's storage cannot be formatted:\n{done.stdout}\n{done.stderr}")
+
+
+def _urls(listeners: Mapping[str, Address]) -> str:
+    return ",".join(f"{name}://{host}:{port}" for name, (host, port) in listeners.items())
+
+
+def _listens(address: Address) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(address) == 0
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """It was asked to."""
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
