@@ -1,20 +1,18 @@
-"""`groupd chaos`: faults of every kind on a tier under load, and a judge of what its clients were told."""
+"""`groupd chaos`: faults of every kind on a tier or Kafka under load, and a judge of what clients heard."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from bench import run_names
-from bench.interrupts import terminable
-from bench.swarm.reports import EXIT_NOT_RUN, leave_with
-from cluster.cli.common import JsonOption, console, examples, fail, print_json, unwrap_help
+from bench.chaos import aftermath
+from bench.chaos.aftermath import carry_out, end, mendable
+from cluster.cli.common import JsonOption, examples, print_json, unwrap_help
 from cluster.cli.kafka import print_table
 from cluster.tier_file import TierError
 
@@ -27,7 +25,7 @@ SEEDS: Final = 1_000_000
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Break a tier on purpose, under load, and see that nothing was lost.",
+    help="Break a tier, or Kafka, on purpose, under load, and see that nothing was lost.",
     rich_markup_mode="rich",
     epilog=examples("groupd chaos run", "groupd chaos list", "groupd chaos run --scenario long"),
 )
@@ -38,20 +36,34 @@ app = typer.Typer(
         "groupd chaos run",
         "groupd chaos run --scenario tour --minutes 10 --seed 7",
         "groupd chaos run --scenario kills --data-dir groupd-data",
-        "groupd chaos run --scenario long --out groupd-chaos/long",
+        "groupd chaos run --scenario both --target kafka",
+        "groupd chaos run --schedule groupd-chaos/long/schedule.json",
         "groupd chaos run --resume groupd-chaos/long",
     )
 )
 def run(
-    scenario: Annotated[str, typer.Option(help="A name of `groupd chaos list`, or a .toml file.")] = "tour",
+    scenario: Annotated[
+        str | None, typer.Option(help="A name of `groupd chaos list`, or a .toml file (default tour).")
+    ] = None,
+    schedule: Annotated[
+        Path | None, typer.Option(help="Play a run's schedule.json again, instead.", dir_okay=False)
+    ] = None,
     minutes: Annotated[float | None, typer.Option(help="Instead of the scenario's end.", min=0.5)] = None,
     kills: Annotated[
         int | None, typer.Option(help="Until so many processes were killed; and --minutes, if given.", min=1)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed is the same schedule.", min=0)] = None,
+    target: Annotated[
+        Literal["tier", "kafka"], typer.Option(help="A tier of ours, or Apache Kafka's brokers.")
+    ] = "tier",
     data_dir: Annotated[
         Path | None,
         typer.Option(help="Of a running tier.  [default: a throw-away tier]", exists=True, file_okay=False),
+    ] = None,
+    brokers: Annotated[int, typer.Option(help="Of Kafka.", min=3, max=9)] = 3,
+    kafka_home: Annotated[
+        Path | None,
+        typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution (default: Maven fetches its jars)."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A new directory.  [default: groupd-chaos/SCENARIO-TIME]")
@@ -62,40 +74,27 @@ def run(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Attack a tier while a swarm works on it. Exit code 0: every promise was kept; 1: one was broken, or
-    the tier did not come back; 2: one was not shown, or it could not run.
+    """Attack a tier, or Kafka, while a swarm works on it. Exit code 0: every promise was kept; 1: one was
+    broken, or the target did not come back; 2: one was not shown, or it could not run.
 
     Without options: five minutes of every kind of fault on a throw-away tier. Ctrl-C ends a run early: what
     was seen until then is judged by the same rules, and --resume goes on.
     """
     from bench.chaos import state as states
-    from bench.chaos.swarm_process import CouldNotRun
 
-    with _mendable():
+    with mendable():
         if resume is not None:
             directory, state = resume, states.read(resume).model_copy(update={"words": []})
         else:
-            chosen = _scenario(scenario, minutes, kills)
-            seed = SystemRandom().randrange(SEEDS) if seed is None else seed
-            state = states.State(
-                scenario=chosen,
-                seed=seed,
-                data_dir=data_dir and data_dir.resolve(),
-                version=version("groupd"),
-            )
-            directory = out or DIRECTORY / f"{chosen.name}-{run_names.stamp()}"
-            if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-                raise TierError(f"--out {directory}: a new or an empty directory is needed")
-            directory.mkdir(parents=True, exist_ok=True)
-        is_interrupted = False
-        with terminable():
-            try:
-                _carry_out(state, directory, quiet=as_json)
-            except KeyboardInterrupt:
-                is_interrupted = True
-            except CouldNotRun as error:
-                typer.echo(f"groupd: {error}", err=True)
-    _end(directory, as_json=as_json, is_interrupted=is_interrupted)
+            if target == states.KAFKA:
+                _require_kafka(kafka_home, data_dir)
+            chosen = _planned(scenario, schedule, minutes, kills, seed)
+            where = {"target": target, "data_dir": data_dir and data_dir.resolve(), "brokers": brokers}
+            home = kafka_home and kafka_home.resolve()
+            state = chosen.model_copy(update={**where, "kafka_home": home})
+            directory = _new_directory(out or DIRECTORY / f"{state.scenario.name}-{run_names.stamp()}")
+    is_interrupted = carry_out(state, directory, quiet=as_json)
+    end(directory, as_json=as_json, is_interrupted=is_interrupted)
 
 
 @app.command("list", epilog=examples("groupd chaos list", "groupd chaos list --json"))
@@ -104,7 +103,7 @@ def list_(as_json: JsonOption = False) -> None:
     from bench.chaos import scenario as scenarios
     from bench.chaos.faults import KINDS
 
-    with _mendable():
+    with mendable():
         known = [_scenario(name) for name in scenarios.names()]
     if as_json:
         kinds = [
@@ -119,15 +118,47 @@ def list_(as_json: JsonOption = False) -> None:
     print_table(("FAULT", "TAKES AWAY", "NEEDS", "WHAT"), rows)
 
 
-@app.command(epilog=examples("groupd chaos report groupd-chaos/tour-20261122-101500"))
-def report(
-    directory: Annotated[
-        Path, typer.Argument(help="A run's directory.", metavar="DIR", exists=True, file_okay=False)
-    ],
-    as_json: JsonOption = False,
-) -> None:
-    """Judge a run again and write its report.html and report.json, of an interrupted run, too."""
-    _end(directory, as_json=as_json)
+def _planned(
+    scenario: str | None,
+    schedule: Path | None,
+    minutes: float | None,
+    kills: int | None,
+    seed: int | None,
+) -> State:
+    """Raises BadScenario, TierError."""
+    from bench.chaos import schedule_file
+    from bench.chaos.faults import KINDS
+    from bench.chaos.state import State
+
+    if schedule is None:
+        seed = SystemRandom().randrange(SEEDS) if seed is None else seed
+        return State(scenario=_scenario(scenario or "tour", minutes, kills), seed=seed, version=_version())
+    if any(given is not None for given in (scenario, minutes, kills, seed)):
+        raise TierError("--schedule says all: leave --scenario, --minutes, --kills and --seed out")
+    read = schedule_file.read(schedule, KINDS)
+    return State(scenario=read.scenario, seed=read.seed, fixed=list(read.faults), version=_version())
+
+
+def _require_kafka(home: Path | None, data_dir: Path | None) -> None:
+    """Before anything starts. Raises TierError."""
+    from bench import kafka_nodes
+
+    if data_dir is not None:
+        raise TierError("--target kafka starts brokers of its own: leave --data-dir out")
+    if missing := kafka_nodes.missing(home):
+        raise TierError(f"Kafka cannot be started here: {missing}")
+
+
+def _version() -> str:
+    return version("groupd")
+
+
+def _new_directory(directory: Path) -> Path:
+    """Raises TierError."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise TierError(f"--out {directory}: a new or an empty directory is needed")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
 
 
 def _scenario(name: str, minutes: float | None = None, kills: int | None = None) -> Scenario:
@@ -147,41 +178,5 @@ def _takes(scenario: Scenario) -> str:
     return " and ".join(filter(None, (kills, minutes)))
 
 
-def _carry_out(state: State, directory: Path, *, quiet: bool) -> None:
-    from bench.chaos.run import run as carry_out
-    from bench.chaos.screen import Screen
-
-    shown = console if not quiet else type(console)(quiet=True)
-    shown.print(f"{state.scenario.name}, seed {state.seed}, in {directory}", soft_wrap=True)
-    with Screen(shown, state) as screen:
-        carry_out(state, directory, screen)
-
-
-def _end(directory: Path, *, as_json: bool, is_interrupted: bool = False) -> None:
-    """Judge and report. Ends the command."""
-    from bench.chaos.report import report as judge
-
-    with _mendable():
-        outcome = judge(directory, None if as_json else console)
-    if as_json:
-        typer.echo((directory / "report.json").read_text(encoding="utf-8"))
-    else:
-        outcome.tell(console)
-    if is_interrupted:
-        typer.echo(f"interrupted; it goes on with: groupd chaos run --resume {directory}", err=True)
-    leave_with(outcome.status)
-
-
-@contextmanager
-def _mendable() -> Iterator[None]:
-    """What the user can mend is a line, and exit code 2."""
-    from bench.chaos.state import NoRun
-    from bench.swarm.scenario_errors import BadScenario
-
-    try:
-        yield
-    except (BadScenario, NoRun, TierError, OSError) as error:
-        fail(str(error), EXIT_NOT_RUN)
-
-
+aftermath.register(app)
 unwrap_help(app)

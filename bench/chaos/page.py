@@ -70,11 +70,11 @@ def page(outcome: Outcome, parts: Sequence[PartReport]) -> str:
     state = outcome.state
     headline = Headline(
         title=f"Chaos: {state.scenario.name}",
-        about=f"{state.scenario.about} groupd {state.version} · {outcome.done}",
+        about=f"{state.scenario.about} {state.software or f'groupd {state.version}'} · {outcome.done}",
         verdict=outcome.status,
         because=outcome.summary,
         promises=outcome.verdict.promises,
-        words=(*state.words, *state.unmended),
+        words=(*state.words, *outcome.remarks, *state.unmended),
     )
     return pages.page(headline, _sections(outcome, parts))
 

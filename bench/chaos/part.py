@@ -1,4 +1,4 @@
-"""One part of a chaos run: a swarm on a tier, and the schedule's next faults until the part's time is up."""
+"""One part of a chaos run: a swarm on a target, and the schedule's next faults until its time is up."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 from random import Random
 from typing import Final, Protocol
 
+from bench.chaos import schedule_file
 from bench.chaos.fault import FaultKind, Injury, NothingToHit
-from bench.chaos.schedule import Step
-from bench.chaos.site import Site
+from bench.chaos.schedule import Played, Step
+from bench.chaos.schedule_file import Schedule
 from bench.chaos.state import State
 from bench.chaos.swarm_process import END_TIMEOUT_S, CouldNotRun, SwarmProcess
+from bench.chaos.target import Target
 from storage.history.call_files import CallWriter
 from storage.history.calls import Fault
 
@@ -24,7 +26,7 @@ UNDER_WAY: Final = "under way"
 
 
 class NotMended(Exception):
-    """A fault could not be undone, or the tier did not come back after it; says which and why."""
+    """A fault could not be undone, or the target did not come back after it; says which and why."""
 
 
 class Show(Protocol):
@@ -44,13 +46,15 @@ class Part:
     """Carries the schedule on, from where the run is."""
 
     def __init__(
-        self, site: Site, kinds: Mapping[str, FaultKind], state: State, directory: Path, show: Show
+        self, target: Target, kinds: Mapping[str, FaultKind], state: State, directory: Path, show: Show
     ) -> None:
-        self._site = site
+        self._target = target
         self._kinds = kinds
         self._state = state
         self._directory = directory
         self._show = show
+        self._run_began_s = 0.0
+        """When the run began, had it had no pauses; monotonic."""
 
     def play(self, swarm: SwarmProcess, schedule: Iterator[Step], part_s: float) -> None:
         """Faults, then the time to recover, then the swarm's end. Raises CouldNotRun, NotMended."""
@@ -58,21 +62,26 @@ class Part:
         began_s = time.monotonic()
         scenario = self._state.scenario
         lasted_s = self._state.lasted_s
+        self._run_began_s = began_s - lasted_s
         with _Recorder(swarm.directory / FAULTS_FILE, run_id) as recorder:
             self._wait(swarm, began_s + scenario.settle_s, "members join")
             for step in schedule:
                 faults_end_s = began_s + part_s - scenario.recovery_s
+                if step.at_s is not None:
+                    self._wait(swarm, self._run_began_s + step.at_s, "the next fault's time comes")
                 if self._is_done or time.monotonic() + step.for_s > faults_end_s:
                     break
                 self._meet(step, recorder)
                 self._came_to(step.number + 1, lasted_s + time.monotonic() - began_s)
                 self._mend()
-                self._wait(swarm, min(time.monotonic() + step.breath_s, faults_end_s), "the tier breathes")
+                self._wait(
+                    swarm, min(time.monotonic() + step.breath_s, faults_end_s), f"{self._state.whom} breathes"
+                )
             end_s = began_s + part_s
             ends_early = self._is_done
             if ends_early:
                 end_s = min(end_s, time.monotonic() + scenario.recovery_s)
-            self._wait(swarm, end_s, "the tier recovers", may_end=True)
+            self._wait(swarm, end_s, f"{self._state.whom} recovers", may_end=True)
         self._came_to(self._state.steps, lasted_s + time.monotonic() - began_s)
         self._show.now("the swarm ends")
         if not ends_early:
@@ -83,7 +92,8 @@ class Part:
     def _is_done(self) -> bool:
         """Then the part ends before its time. One that counts minutes alone has its time from the start."""
         scenario = self._state.scenario
-        return scenario.kills is not None and self._state.is_done(scenario.recovery_s)
+        has_count = scenario.kills is not None or self._state.fixed is not None
+        return has_count and self._state.is_done(scenario.recovery_s)
 
     def _came_to(self, steps: int, lasted_s: float) -> None:
         self._state.steps = steps
@@ -97,12 +107,13 @@ class Part:
             began_us = time.monotonic_ns() // 1_000
             self._show.now(name)
             try:
-                injury = self._kinds[name].begin(self._site, Random(step.seed), step.for_s)
+                injury = self._kinds[name].begin(self._target, Random(step.seed), step.for_s)
             except NothingToHit:
                 continue
             except Exception as error:
                 raise NotMended(f"{name} could not begin: {error}") from error
             recorder.begun(name, injury, began_us, step.for_s)
+            self._played(name, injury, began_us, step)
             killed = injury.killed
             self._show.now(f"{name}: {injury.target}")
             try:
@@ -116,12 +127,23 @@ class Part:
                     self._state.count(name, killed)
                     self._show.met(step, recorder.ended(name, injury, began_us, killed))
             return
-        raise NotMended(f"step {step.number} finds nothing that it could hit")
+        if step.at_s is None:
+            raise NotMended(f"step {step.number} finds nothing that it could hit")
+        self._state.missed.append(f"{step.kinds[0]} at {step.at_s:g} s")
+
+    def _played(self, kind: str, injury: Injury, began_us: int, step: Step) -> None:
+        """Written when it begins: it may be the last one."""
+        at_s = round(began_us / 1e6 - self._run_began_s, 3)
+        played = Played(kind=kind, at_s=at_s, for_s=step.for_s, seed=step.seed, target=injury.target)
+        state = self._state
+        state.played.append(played)
+        whole = Schedule(scenario=state.scenario, seed=state.seed, faults=tuple(state.played))
+        schedule_file.write(self._directory / schedule_file.FILE_NAME, whole)
 
     def _mend(self) -> None:
-        self._show.now("the tier mends")
+        self._show.now(f"{self._state.whom} mends")
         try:
-            self._site.wait_until_whole()
+            self._target.wait_until_whole()
         except TimeoutError as error:
             raise NotMended(str(error)) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,13 +18,14 @@ from bench.swarm.report import report as swarm_report
 from bench.swarm.reports import STYLES, show
 from cluster.cli.common import columns
 from storage.history.calls import History
-from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
+from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN, Promise
 from storage.history.judge.verdict import Verdict, combined
 
 COURSES_MAX: Final = 4
 """Parts whose course is drawn; the pages of all of them have more."""
 
 
+NOT_BACK: Final = "did not come back"
 TOLD_HERE_MAX: Final = 5
 """Violations on the terminal; the page has more."""
 
@@ -52,11 +54,8 @@ class Outcome(NamedTuple):
 
     @property
     def status(self) -> str:
-        """The verdict's; a tier that did not come back after a fault broke what it promises, and a run that
-        something else came between has not shown it."""
-        if self.state.unmended:
-            return BROKEN
-        return NOT_SHOWN if self.verdict.status == KEPT and self.state.words else self.verdict.status
+        """The verdict's."""
+        return self.verdict.status
 
     @property
     def summary(self) -> str:
@@ -64,8 +63,22 @@ class Outcome(NamedTuple):
         if not self.parts:
             return "nothing was seen that could be judged"
         killed = f"{self.state.killed:,} processes killed, " if self.state.killed else ""
-        unmended = "the tier did not come back; " if self.state.unmended else ""
-        return f"{killed}{unmended}{self.verdict.summary}"
+        return f"{killed}{self.verdict.summary}"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Faults that were to come and did not."""
+        state, met = self.state, {row.kind for row in self.rows}
+        never = [kind for kind in state.kinds if kind not in met]
+        return tuple(
+            f"{what}: {', '.join(names)}."
+            for what, names in (
+                (f"Left out, {state.whom} cannot have them", state.left_out),
+                ("Never came, for lack of time or of anybody to hit", never),
+                ("Found nobody to hit", state.missed),
+            )
+            if names
+        )
 
     @property
     def faults(self) -> int:
@@ -90,12 +103,11 @@ class Outcome(NamedTuple):
             for line in columns([headings, *map(table.cells, self.rows)]):
                 console.print(line, soft_wrap=True, markup=False)
         console.print(self.done, soft_wrap=True)
-        for words in self.state.words:
+        for words in (*self.state.words, *self.remarks):
             console.print(words, style="yellow", soft_wrap=True, markup=False)
         for words in self.state.unmended:
-            console.print(
-                f"The tier did not come back: {words}", style="bold red", soft_wrap=True, markup=False
-            )
+            told = f"{self.state.whom} did not come back: {words}"
+            console.print(told, style="bold red", soft_wrap=True, markup=False)
         for violation in self.verdict.violations[:TOLD_HERE_MAX]:
             console.print(
                 f"{violation.rule}, {violation.group_id}: {violation.text}", soft_wrap=True, markup=False
@@ -118,7 +130,8 @@ def report(directory: Path, console: Console | None = None) -> Outcome:
             words.append(f"part {number} cannot be judged: {error}")
     state = state.model_copy(update={"words": words})
     rows = table.rows(part.found for part in parts)
-    outcome = Outcome(state, combined([part.verdict for part in parts]), rows, directory / PAGE, len(parts))
+    verdict = with_faults(combined([part.verdict for part in parts]), state, rows)
+    outcome = Outcome(state, verdict, rows, directory / PAGE, len(parts))
     outcome.page.write_text(page.page(outcome, parts), encoding="utf-8")
     (directory / RESULTS).write_text(json.dumps(_plain(outcome), indent=2) + "\n", encoding="utf-8")
     return outcome
@@ -137,11 +150,29 @@ def _part(directory: Path, console: Console | None, *, with_course: bool) -> Par
     return PartReport(directory.name, where, judged.verdict, found[0], course)
 
 
+def with_faults(verdict: Verdict, state: State, rows: Sequence[table.Row]) -> Verdict:
+    """The clients' verdict, and one promise more: what was done to the target, and whether it came back."""
+    kinds = [row for row in rows if row.kind != table.ALL]
+    count = sum(row.faults for row in kinds)
+    status, because = KEPT, f"{count:,} came, of {len(kinds):,} kinds, and after each all were back"
+    by_rule = dict(verdict.by_rule)
+    if state.unmended:
+        status, because = BROKEN, state.unmended[0]
+        by_rule[NOT_BACK] = len(state.unmended)
+    elif state.words:
+        status, because = NOT_SHOWN, state.words[0]
+    elif not count:
+        status, because = NOT_SHOWN, "no fault ever hit anybody"
+    promise = Promise("faults", f"After each fault {state.whom} comes back whole.", status, because)
+    return verdict._replace(promises=(*verdict.promises, promise), by_rule=by_rule)
+
+
 def _plain(outcome: Outcome) -> dict[str, Any]:
     return {
         "summary": outcome.summary,
         "status": outcome.status,
         "is_fine": outcome.status == KEPT,
+        "remarks": list(outcome.remarks),
         "run": outcome.state.model_dump(mode="json"),
         "verdict": outcome.verdict.plain(),
         "availability": [row.plain() for row in outcome.rows],

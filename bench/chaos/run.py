@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from bench.chaos import sites
+from bench.chaos import kafka_site, sites
 from bench.chaos.fault import FaultKind
 from bench.chaos.faults import KINDS
 from bench.chaos.part import NotMended, Part, Show
-from bench.chaos.schedule import steps
-from bench.chaos.site import Site
-from bench.chaos.state import State
+from bench.chaos.schedule import Step, fixed, steps
+from bench.chaos.state import KAFKA, State
 from bench.chaos.swarm_process import CouldNotRun, SwarmProcess
+from bench.chaos.target import Target
 from cluster.tier_file import TierError
 
 PART_LEAST_S = 30.0
@@ -26,7 +26,9 @@ def run(state: State, directory: Path, show: Show) -> None:
     far it came, and the parts keep what was seen."""
     while not state.is_done():
         part_s = state.scenario.part_minutes * 60
-        if state.scenario.kills is None:
+        if state.fixed is not None:
+            part_s = state.rest_s
+        elif state.scenario.kills is None:
             part_s = min(part_s, state.scenario.least_s - state.lasted_s)
             if state.parts and part_s < PART_LEAST_S:
                 break
@@ -52,19 +54,40 @@ def _play(state: State, directory: Path, part_s: float, show: Show) -> None:
     state.parts += 1
     state.write(directory)
     here = state.part(directory, state.parts)
-    show.now("a tier starts" if state.data_dir is None else "attaching")
-    with _site(state) as site:
-        kinds = available(site.has)
-        reaches = {name: kind.reach for name, kind in kinds.items()}
-        schedule = islice(steps(state.scenario, reaches, state.seed), state.steps, None)
-        if next(steps(state.scenario, reaches, state.seed), None) is None:
-            raise CouldNotRun(f"no kind of fault of {state.scenario.name} can be had on this tier")
-        with SwarmProcess(here, _arguments(state, site, part_s)) as swarm:
-            Part(site, kinds, state, directory, show).play(swarm, schedule, part_s)
+    show.now(f"{state.whom} starts" if state.data_dir is None else "attaching")
+    with _target(state) as target:
+        state.software = target.software
+        kinds = available(target.has)
+        _sort_out(state, kinds)
+        schedule = islice(_steps(state, kinds), state.steps, None)
+        if next(_steps(state, kinds), None) is None:
+            raise CouldNotRun(f"no kind of fault of {state.scenario.name} can be had on {state.whom}")
+        with SwarmProcess(here, _arguments(state, target, part_s)) as swarm:
+            Part(target, kinds, state, directory, show).play(swarm, schedule, part_s)
+
+
+def _sort_out(state: State, kinds: Mapping[str, FaultKind]) -> None:
+    """Which of the kinds that are to come the target can have."""
+    planned = [name for name, times in (state.scenario.faults or dict.fromkeys(KINDS, 1)).items() if times]
+    if state.fixed is not None:
+        planned = list(dict.fromkeys([*state.left_out, *(fault.kind for fault in state.fixed)]))
+        state.fixed = [fault for fault in state.fixed if fault.kind in kinds]
+    state.kinds = [kind for kind in planned if kind in kinds]
+    state.left_out = [kind for kind in planned if kind not in kinds]
+
+
+def _steps(state: State, kinds: Mapping[str, FaultKind]) -> Iterator[Step]:
+    if state.fixed is not None:
+        return fixed(state.fixed)
+    return steps(state.scenario, {name: kind.reach for name, kind in kinds.items()}, state.seed)
 
 
 @contextlib.contextmanager
-def _site(state: State) -> Iterator[Site]:
+def _target(state: State) -> Iterator[Target]:
+    if state.target == KAFKA:
+        with kafka_site.throw_away(state.brokers, state.scenario.tier, state.kafka_home) as brokers:
+            yield brokers
+        return
     if state.data_dir is not None:
         with sites.running(state.data_dir) as site:
             yield site
@@ -74,14 +97,14 @@ def _site(state: State) -> Iterator[Site]:
         yield site
 
 
-def _arguments(state: State, site: Site, part_s: float) -> list[str]:
+def _arguments(state: State, target: Target, part_s: float) -> list[str]:
     return [
-        *(state.scenario.swarm, "--bootstrap", site.bootstrap, "--no-report"),
+        *(state.scenario.swarm, "--bootstrap", target.bootstrap, "--no-report"),
         *("--seed", str(state.seed + state.parts), "--seconds", f"{part_s:g}"),
-        *("--software", f"groupd {state.version}, attacked by `groupd chaos`"),
+        *("--software", f"{target.software}, attacked by `groupd chaos`"),
     ]
 
 
 def available(has: frozenset[str]) -> dict[str, FaultKind]:
-    """The kinds of faults that a site with these things can have."""
+    """The kinds of faults that a target with these things can have."""
     return {name: kind for name, kind in KINDS.items() if kind.needs <= has}

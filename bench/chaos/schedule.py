@@ -7,15 +7,32 @@ says, in a new order each time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from bench.chaos.fault import OUTAGE
 from bench.chaos.scenario import Scenario
 
 LONGER_AFTER_AN_OUTAGE: Final = 1.5
 """Times the breathing time: everybody has to come back."""
+
+
+class Played(BaseModel):
+    """A fault that came, as it can be played again."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: str
+    at_s: float = Field(ge=0)
+    """After the run's begin, or as soon after it as all is whole again."""
+    for_s: float = Field(ge=0)
+    seed: int
+    """Of the fault's own choices."""
+    target: str = ""
+    """Whom it hit, for whoever reads; a replay hits who is in that place."""
 
 
 class Step(NamedTuple):
@@ -30,6 +47,8 @@ class Step(NamedTuple):
     """Afterwards."""
     seed: int
     """Of the fault's own choices."""
+    at_s: float | None = None
+    """After the run's begin, when the list of faults is a fixed one; None: when its turn comes."""
 
 
 def steps(scenario: Scenario, reaches: Mapping[str, str], seed: int) -> Iterator[Step]:
@@ -53,3 +72,20 @@ def steps(scenario: Scenario, reaches: Mapping[str, str], seed: int) -> Iterator
                 seed=chance.getrandbits(32),
             )
             number += 1
+
+
+def fixed(faults: Sequence[Played]) -> Iterator[Step]:
+    """The same faults again."""
+    for number, fault in enumerate(faults):
+        yield Step(number, (fault.kind,), fault.for_s, 0.0, fault.seed, fault.at_s)
+
+
+def only(faults: Sequence[Played], kept: Sequence[int]) -> list[Played]:
+    """Those in these places, which rise, each as long after the one before as it was; time is not spent on
+    those that are gone."""
+    found: list[Played] = []
+    at_s = 0.0
+    for place in kept:
+        at_s += faults[place].at_s - (faults[place - 1].at_s if place else 0.0)
+        found.append(faults[place].model_copy(update={"at_s": round(at_s, 3)}))
+    return found

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ValidationError
 
 from bench.chaos.scenario import Scenario
+from bench.chaos.schedule import Played
 
 FILE_NAME: Final = "chaos.json"
+TIER: Final = "tier"
+KAFKA: Final = "kafka"
+MENDING_S: Final = 60.0
+"""A swarm is planned to last so much longer for each fault of a fixed list; it ends when the list does."""
 
 
 class NoRun(Exception):
@@ -24,8 +29,26 @@ class State(BaseModel):
     seed: int
     data_dir: Path | None = None
     """Of a running tier; None: each part has a throw-away tier of its own."""
+    target: Literal["tier", "kafka"] = TIER
+    """What is attacked."""
+    brokers: int = 3
+    """Of Kafka."""
+    kafka_home: Path | None = None
+    """None: its jars are fetched."""
+    fixed: list[Played] | None = None
+    """The faults to play; None: the scenario's, by chance."""
     version: str = ""
     """Of groupd."""
+    software: str = ""
+    """What was attacked, as it calls itself."""
+    kinds: list[str] = []
+    """Of faults that are to come, as far as the target can have them."""
+    left_out: list[str] = []
+    """Kinds that it cannot have."""
+    played: list[Played] = []
+    """The faults that came."""
+    missed: list[str] = []
+    """Faults of a fixed list that found nobody whom they could hit."""
     steps: int = 0
     """Of the schedule that were met."""
     killed: int = 0
@@ -53,12 +76,31 @@ class State(BaseModel):
             self.killed_by[kind] = self.killed_by.get(kind, 0) + killed
 
     def is_done(self, ahead_s: float = 0.0) -> bool:
-        """All kills, and all minutes when `ahead_s` more will have passed."""
+        """All kills, and all minutes when `ahead_s` more will have passed; or all of a fixed list."""
+        if self.fixed is not None:
+            return self.parts > 0 and self.steps >= len(self.fixed)
         return self.killed >= (self.scenario.kills or 0) and self.lasted_s + ahead_s >= self.scenario.least_s
+
+    @property
+    def rest_s(self) -> float:
+        """That the rest of a fixed list takes at most."""
+        assert self.fixed is not None, "the list is a fixed one"
+        rest = self.fixed[self.steps :]
+        needed_s = (
+            rest[-1].at_s - self.lasted_s + sum(fault.for_s + MENDING_S for fault in rest) if rest else 0
+        )
+        return max(needed_s, self.scenario.settle_s) + self.scenario.recovery_s
+
+    @property
+    def whom(self) -> str:
+        """What is attacked, in words."""
+        return "Kafka" if self.target == KAFKA else "the tier"
 
     @property
     def share(self) -> float:
         """How much of the run is done, from 0 to 1: of kills or minutes, whichever are further behind."""
+        if self.fixed is not None:
+            return self.steps / max(1, len(self.fixed))
         kills, least_s = self.scenario.kills, self.scenario.least_s
         of_kills = self.killed / kills if kills else 1.0
         of_time = self.lasted_s / least_s if least_s else 1.0

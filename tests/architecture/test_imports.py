@@ -37,6 +37,8 @@ PURE = (
     "cluster/placement.py",
     "cluster/repair.py",
     "bench/chaos/availability.py",
+    "bench/chaos/compare.py",
+    "bench/chaos/ddmin.py",
     "bench/chaos/page.py",
     "bench/chaos/table.py",
     "bench/swarm/answers.py",

@@ -7,7 +7,7 @@ import re
 from bench.chaos.fault import OUTAGE, SAFE
 from bench.chaos.faults import KINDS
 
-NEEDS = {"own", "ray-nodes", "proxy", "injection", "tmpfs"}
+NEEDS = {"replicas", "own", "ray-nodes", "proxy", "injection", "tmpfs"}
 TARGETS = ("leader", "follower", "replica", "majority", "all", "broker", "controller")
 
 
