@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient
 from actors.protocol.java_hash import partition_for
 from actors.spec import partition_group
 from bench.chaos import sites
-from bench.chaos.site import Site, process, send
+from bench.chaos.site import Site
+from bench.chaos.target import process, send
 from bench.swarm import scenario as scenarios
 from bench.swarm.driver import Second, run_swarm
 from bench.swarm.plan import Plan
