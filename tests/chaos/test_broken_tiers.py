@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.chaos import scenario as scenarios
+from bench.chaos import schedule_file
+from bench.chaos.faults import KINDS
+from bench.chaos.schedule import Played
+from bench.chaos.schedule_file import Schedule
 from cluster.child_process import ROOT
 from tests.chaos.test_run import TIMEOUT_S, chaos, ended, results
 
@@ -20,6 +25,9 @@ CAUGHT_BY = {
     "ForgetsGenerations": {"generation went back", "generation an old one confirmed"},
 }
 """Any of these; others may come with them."""
+
+SHRINK_TIMEOUT_S = 1_500
+"""About ten runs of a minute."""
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(2 * TIMEOUT_S)]
 
@@ -36,10 +44,35 @@ def test_the_same_tier_without_a_bug_is_not(tmp_path: Path) -> None:
     assert (exit_code, by_rule) == (0, {}), said
 
 
+@pytest.mark.chaos
+@pytest.mark.timeout(TIMEOUT_S + SHRINK_TIMEOUT_S)
+def test_of_six_faults_the_one_that_shows_the_bug_is_found(tmp_path: Path) -> None:
+    """Only a leader that is lost shows that generations do not outlive it: the other five are left out."""
+    kinds = ("clients-reset", "clients-slow", "kill-follower", "kill-leader", "clients-reset", "clients-slow")
+    faults = [Played(kind=kind, at_s=9 + 4 * n, for_s=1.5, seed=n) for n, kind in enumerate(kinds)]
+    scenario = scenarios.load(str(BROKEN / "broken.toml"), KINDS)
+    schedule_file.write(tmp_path / "six.json", Schedule(scenario=scenario, seed=3, faults=tuple(faults)))
+    env = with_bug("ForgetsGenerations")
+    failing = chaos("run", "--schedule", "six.json", "--out", "six", env=env, cwd=tmp_path)
+    said = ended(failing)
+    assert failing.returncode == 1, said
+    shrinking = chaos("shrink", "six", env=env, cwd=tmp_path)
+    said = ended(shrinking, timeout_s=SHRINK_TIMEOUT_S)
+    assert shrinking.returncode == 0, said
+    found = schedule_file.read(tmp_path / "six" / "shrunk.json", KINDS)
+    assert [fault.kind for fault in found.faults] == ["kill-leader"], said
+    assert "groupd chaos run --schedule six/shrunk.json" in said
+
+
+def with_bug(bug: str) -> dict[str, str]:
+    """The environment of a tier with this bug; empty: of the same one without."""
+    paths = [str(BROKEN), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(paths), "TIER_WITH_BUG": bug and f"tests.chaos.bugs:{bug}"}
+
+
 def attacked(out: Path, bug: str) -> tuple[int, str, dict[str, int]]:
     """The run's exit code, what it printed, and the promises that were broken."""
-    paths = [str(BROKEN), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    env = {"PYTHONPATH": os.pathsep.join(paths), "TIER_WITH_BUG": bug and f"tests.chaos.bugs:{bug}"}
+    env = with_bug(bug)
     scenario = str(BROKEN / "broken.toml")
     running = chaos("run", "--scenario", scenario, "--seed", "5", "--out", str(out), env=env)
     said = ended(running)

@@ -32,10 +32,10 @@ def chaos(*arguments: str, env: dict[str, str] | None = None, cwd: Path = ROOT) 
     )
 
 
-def ended(running: subprocess.Popen[str]) -> str:
+def ended(running: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> str:
     """What it printed."""
     try:
-        return running.communicate(timeout=TIMEOUT_S)[0]
+        return running.communicate(timeout=timeout_s)[0]
     finally:
         if running.poll() is None:
             running.send_signal(signal.SIGINT)
