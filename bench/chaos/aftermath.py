@@ -58,6 +58,8 @@ def compare(
         compared = comparing.compared(_results(a), _results(b))
     except comparing.NotTheSame as error:
         fail(str(error), EXIT_NOT_RUN)
+    except KeyError as error:
+        fail(f"a report has no {error}: `groupd chaos report DIR` writes it anew", EXIT_NOT_RUN)
     if as_json:
         print_json(compared.plain())
         return

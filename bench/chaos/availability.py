@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bench.swarm.columns import given_up
 from bench.swarm.figures import Figures
@@ -50,6 +50,22 @@ class Availability(NamedTuple):
     groups: int
     harms: tuple[Harm, ...]
     """Of the groups that felt a fault."""
+
+    def first(self, count: int) -> Availability:
+        """Of its first faults only."""
+        harms = tuple(harm for harm in self.harms if harm.fault < count)
+        return self._replace(faults=self.faults[:count], harms=harms)
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        kinds = [fault.kind for fault in self.faults]
+        return {"groups": self.groups, "faults": kinds, "harms": [harm._asdict() for harm in self.harms]}
+
+
+def read(plain: Mapping[str, Any]) -> Availability:
+    """As `plain` gave it; of the faults only their kinds are known."""
+    faults = tuple(Fault(kind, "", 0, 0) for kind in plain["faults"])
+    return Availability(faults, plain["groups"], tuple(Harm(**harm) for harm in plain["harms"]))
 
 
 def availability(history: History, figures: Figures) -> Availability:

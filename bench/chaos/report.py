@@ -51,6 +51,8 @@ class Outcome(NamedTuple):
     page: Path
     parts: int
     """That could be judged."""
+    found: tuple[Availability, ...] = ()
+    """Of these."""
 
     @property
     def status(self) -> str:
@@ -131,7 +133,8 @@ def report(directory: Path, console: Console | None = None) -> Outcome:
     state = state.model_copy(update={"words": words})
     rows = table.rows(part.found for part in parts)
     verdict = with_faults(combined([part.verdict for part in parts]), state, rows)
-    outcome = Outcome(state, verdict, rows, directory / PAGE, len(parts))
+    found = tuple(part.found for part in parts)
+    outcome = Outcome(state, verdict, rows, directory / PAGE, len(parts), found)
     outcome.page.write_text(page.page(outcome, parts), encoding="utf-8")
     (directory / RESULTS).write_text(json.dumps(_plain(outcome), indent=2) + "\n", encoding="utf-8")
     return outcome
@@ -176,4 +179,5 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
         "run": outcome.state.model_dump(mode="json"),
         "verdict": outcome.verdict.plain(),
         "availability": [row.plain() for row in outcome.rows],
+        "parts": [each.plain() for each in outcome.found],
     }

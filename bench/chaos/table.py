@@ -109,14 +109,14 @@ def cells(row: Row) -> tuple[str, ...]:
         row.kind,
         f"{row.faults:,}",
         f"{row.groups_hit:,} of {row.groups:,}",
-        *(seconds(ms, row.never) for ms in (without.p50_ms, without.p99_ms, without.max_ms)),
+        *(_seconds(ms, row.never) for ms in (without.p50_ms, without.p99_ms, without.max_ms)),
         f"{row.refused:,}",
         f"{row.members_lost:,}",
         f"{row.rebalances:,}",
     )
 
 
-def seconds(ms: float | None, never: int) -> str:
+def _seconds(ms: float | None, never: int) -> str:
     """Of a row of which so many groups were never served again."""
     if ms is None:
         return "never" if never else "-"

@@ -9,70 +9,77 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from bench.chaos.availability import Availability, Harm
 from bench.chaos.compare import HEADINGS, NotTheSame, compared, markdown
 from cluster.cli import app
-
-HIT = {"faults": 2, "groups": 46, "groups_hit": 40, "never": 0, "members_lost": 3, "rebalances": 1}
-
-
-def row(kind: str, p50_ms: float | None, max_ms: float | None, **more: int) -> dict[str, Any]:
-    return {"kind": kind, "refused": 117, "without": {"p50_ms": p50_ms, "max_ms": max_ms}, **HIT, **more}
+from storage.history.calls import Fault
 
 
-def report(software: str, *rows: dict[str, Any], seed: int = 1, played: str = "") -> dict[str, Any]:
-    faults = [{"kind": kind} for kind in played.split()]
-    run = {
-        "scenario": {"name": "both"},
-        "seed": seed,
-        "version": "1",
-        "software": software,
-        "played": faults,
-    }
-    verdict = {"summary": f"kept: by {software}"}
-    return {
-        "run": run,
-        "status": "kept",
-        "verdict": verdict,
-        "availability": [*rows, row("all faults", 1, 2)],
-    }
+def report(software: str, kinds: str, *harms: Harm, seed: int = 1, groups: int = 20) -> dict[str, Any]:
+    faults = tuple(Fault(kind, "x", 0, 0) for kind in kinds.split())
+    run = {"scenario": {"name": "both"}, "seed": seed, "version": "1", "software": software}
+    parts = [Availability(faults, groups, harms).plain()]
+    return json.loads(
+        json.dumps({"run": run, "verdict": {"summary": f"kept: by {software}"}, "parts": parts})
+    )
 
 
-OURS = report("groupd 1", row("kill-leader", 300, 900), row("links-slow", 1, 2), played="kill-leader x y z")
+def harm(kind: str, fault: int, without_s: float, **more: int) -> Harm:
+    return Harm(kind, fault, "g", int(without_s * 1e6), **more)
+
+
+OURS = report(
+    "groupd 1",
+    "kill-leader clients-reset kill-leader",
+    harm("kill-leader", 0, 0.3, refused=5),
+    harm("kill-leader", 2, 0.9),
+)
 KAFKA = report(
     "Apache Kafka 4.3.1, 3 broker(s)",
-    row("kill-leader", 7_110, None, never=1),
-    played="kill-leader x z",
+    "kill-leader clients-reset",
+    harm("kill-leader", 0, 7.11, refused=117, members_lost=3, rebalances=1),
+    harm("clients-reset", 1, 0, never=1),
 )
 
 
-def test_each_kind_that_both_met_has_a_row_for_each() -> None:
+def test_each_kind_has_a_row_for_each_target_and_the_same_faults_in_it() -> None:
+    """Ours met a third fault in the same time: it does not count, for Kafka was spared it."""
     found = compared(OURS, KAFKA)
     assert found.names == ("groupd 1", "Apache Kafka 4.3.1")
-    ours, kafka = (row.cells for row in found.rows)
-    assert ours == ("kill-leader", "groupd 1", "2", "40 of 46", "0.30", "0.90", "117", "3", "1")
-    assert kafka[:6] == ("kill-leader", "Apache Kafka 4.3.1", "2", "40 of 46", "7.11", "never")
-    assert len(ours) == len(HEADINGS)
+    rows = [row.cells for row in found.rows]
+    assert rows[0] == ("kill-leader", "groupd 1", "1", "1 of 20", "0.30", "0.30", "5", "0", "0")
+    assert rows[1] == ("kill-leader", "Apache Kafka 4.3.1", "1", "1 of 20", "7.11", "7.11", "117", "3", "1")
+    assert rows[3][:6] == ("clients-reset", "Apache Kafka 4.3.1", "1", "1 of 20", "never", "never")
+    assert [row[0] for row in rows[4:]] == ["all faults", "all faults"]
+    assert {len(row) for row in rows} == {len(HEADINGS)}
+    assert "The first 2 faults, the same in the same order" in found.remarks[1]
+    assert "3 on groupd 1 and 2 on Apache Kafka 4.3.1" in found.remarks[1]
 
 
 def test_what_only_one_of_them_met_is_left_out_and_said() -> None:
-    """Two tables with different rows would compare a tier that was spared with one that was not."""
-    remarks = " ".join(compared(OURS, KAFKA).remarks)
+    """A target that cannot have all kinds has another order of faults."""
+    tour = report("groupd 1", "links-slow kill-leader", harm("kill-leader", 1, 0.9))
+    found = compared(tour, KAFKA)
+    assert [row.kind for row in found.rows] == ["kill-leader", "kill-leader"]
+    remarks = " ".join(found.remarks)
     assert "Only on groupd 1, and so left out: links-slow." in remarks
-    assert "4 on groupd 1 and 3 on Apache Kafka 4.3.1, of which the first 2 are the same" in remarks
-    assert "Not every fault" not in " ".join(compared(OURS, OURS).remarks)
+    assert "Only on Apache Kafka 4.3.1, and so left out: clients-reset." in remarks
+    assert "Not the same faults" in remarks
 
 
 def test_runs_of_different_schedules_are_not_compared() -> None:
     with pytest.raises(NotTheSame, match="seed 1 and seed 2"):
-        compared(OURS, report("Apache Kafka", seed=2))
+        compared(OURS, report("Apache Kafka", "kill-leader", seed=2))
 
 
 def test_two_runs_on_the_same_software_are_told_apart() -> None:
-    assert compared(OURS, OURS).names == ("A: groupd 1", "B: groupd 1")
+    found = compared(OURS, OURS)
+    assert found.names == ("A: groupd 1", "B: groupd 1")
+    assert found.remarks[1] == "The same 3 faults in the same order came on both."
 
 
 def test_the_command_prints_text_markdown_and_json(tmp_path: Path) -> None:
-    for name, told in (("ours", OURS), ("kafka", KAFKA), ("other", report("x", seed=2))):
+    for name, told in (("ours", OURS), ("kafka", KAFKA), ("other", report("x", "kill-leader", seed=2))):
         (tmp_path / name).mkdir()
         (tmp_path / name / "report.json").write_text(json.dumps(told))
     both = [str(tmp_path / "ours"), str(tmp_path / "kafka")]
@@ -81,9 +88,9 @@ def test_the_command_prints_text_markdown_and_json(tmp_path: Path) -> None:
     assert "Apache Kafka 4.3.1" in text.output
     marked = CliRunner().invoke(app, ["chaos", "compare", *both, "--markdown"]).output
     assert marked == markdown(compared(OURS, KAFKA)) + "\n"
-    assert "| kill-leader | groupd 1 | 2 |" in marked
+    assert "| kill-leader | groupd 1 | 1 |" in marked
     plain = json.loads(CliRunner().invoke(app, ["chaos", "compare", *both, "--json"]).output)
-    assert [row["on"] for row in plain["rows"]] == ["groupd 1", "Apache Kafka 4.3.1"]
+    assert [row["on"] for row in plain["rows"][:2]] == ["groupd 1", "Apache Kafka 4.3.1"]
     refused = CliRunner().invoke(app, ["chaos", "compare", both[0], str(tmp_path / "other")])
     assert refused.exit_code == 2
     assert "do not have the same schedule" in refused.output

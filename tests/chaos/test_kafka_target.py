@@ -107,6 +107,7 @@ def test_a_broker_that_does_not_come_back_is_told_by_name(site: KafkaSite) -> No
     """The last one here: it stays away."""
     injury = begin(site, "kill-node")
     number = int(injury.target.split()[1])
+    until(lambda: len(pids(site)) == 2, "it has ended", EFFECT_TIMEOUT_S)
     # Beside the settings of another broker, which its command line names.
     settings = Path(psutil.Process(site.brokers()[0].pid).cmdline()[-1])
     settings.with_name(f"server{number}.properties").write_text("process.roles=nonsense\n")
