@@ -98,6 +98,9 @@ def shrink(
             f"its {len(state.played)} faults did not fail again in {tries} runs: try more --tries",
             EXIT_NOT_RUN,
         )
+    if not found.faults:
+        typer.echo(f"It fails without any fault, by the swarm alone: {found.broke}")
+        return
     rest = "none of which can be left out" if found.is_minimal else "time was up before fewer could be tried"
     typer.echo(f"{len(found.faults)} of {len(state.played)} faults still fail, {rest}:")
     for fault in found.faults:

@@ -60,7 +60,7 @@ def _play(state: State, directory: Path, part_s: float, show: Show) -> None:
         kinds = available(target.has)
         _sort_out(state, kinds)
         schedule = islice(_steps(state, kinds), state.steps, None)
-        if next(_steps(state, kinds), None) is None:
+        if not state.kinds and (state.fixed is None or state.left_out):
             raise CouldNotRun(f"no kind of fault of {state.scenario.name} can be had on {state.whom}")
         with SwarmProcess(here, _arguments(state, target, part_s)) as swarm:
             Part(target, kinds, state, directory, show).play(swarm, schedule, part_s)

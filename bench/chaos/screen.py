@@ -64,4 +64,6 @@ class Screen:
         minutes = f"{state.lasted_s / 60:.1f} minutes"
         if scenario.minutes is not None:
             minutes = f"{state.lasted_s / 60:.1f} of {scenario.minutes:.1f} minutes"
+        if state.fixed is not None:
+            minutes = f"{state.steps} of {len(state.fixed)} faults"
         self._bar.update(self._task, completed=state.share, total=1.0, words=f"{killed}, {minutes}")

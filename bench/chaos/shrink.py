@@ -31,11 +31,12 @@ class Found(NamedTuple):
     """The fewest faults."""
 
     faults: tuple[Played, ...]
+    """None: it fails without any."""
     broke: str
     """What the last run of just these broke; empty: nothing ever did."""
     is_minimal: bool
     path: Path
-    """The schedule."""
+    """The schedule, if there are faults."""
 
 
 class Shrinking:
@@ -60,6 +61,8 @@ class Shrinking:
                     len(whole), lambda kept: self._fails(kept, tries), lambda: time.monotonic() < until_s
                 )
                 is_minimal = shrunk.is_minimal
+                if len(shrunk.kept) == 1 and is_minimal:
+                    self._fails((), tries)  # a swarm alone may be enough
         except KeyboardInterrupt:
             self._say("interrupted: the smallest list so far is kept")
         if self._broke:
@@ -70,7 +73,7 @@ class Shrinking:
         faults = tuple(only(self._state.played, kept))
         path = self._directory / RESULT
         broke = self._broke.get(kept, "")
-        if broke:
+        if faults and broke:
             state = self._state
             schedule_file.write(path, Schedule(scenario=state.scenario, seed=state.seed, faults=faults))
         return Found(faults, broke, is_minimal, path)
@@ -83,7 +86,7 @@ class Shrinking:
             here = self._directory / f"{PREFIX}{self._last_number}"
             here.mkdir()
             outcome = self._carry(self._again(faults), here)
-            names = ", ".join(fault.kind for fault in faults)
+            names = ", ".join(fault.kind for fault in faults) or "a swarm alone"
             told = (
                 f"{here.name}: {len(faults)} of {len(self._state.played)} faults ({names}): {outcome.status}"
             )

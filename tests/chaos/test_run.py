@@ -92,7 +92,7 @@ def test_an_interrupted_run_keeps_what_it_saw_and_goes_on(tmp_path: Path) -> Non
     assert "it goes on with: groupd chaos run --resume" in said
     assert not first["run"]["is_finished"]
     assert first["verdict"]["judged"]["requests"] > 0
-    running = chaos("run", "--resume", str(out))
+    running = chaos("run", "--resume", "out", cwd=tmp_path)
     said = ended(running)
     assert running.returncode == 0, said
     whole = results(out)

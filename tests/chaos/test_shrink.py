@@ -90,6 +90,13 @@ def test_a_run_that_does_not_fail_again_is_not_shrunk(tmp_path: Path) -> None:
     assert not found.path.exists()
 
 
+def test_what_fails_without_any_fault_is_put_down_to_none(tmp_path: Path) -> None:
+    found = Trials(lambda kinds: True).shrink(tmp_path)
+    assert found.faults == ()
+    assert found.broke
+    assert not found.path.exists()
+
+
 def test_when_time_is_up_the_smallest_list_so_far_is_kept(tmp_path: Path) -> None:
     found = Trials(lambda kinds: "disk-slow" in kinds).shrink(tmp_path, until_s=0)
     assert len(found.faults) == len(PLAYED)

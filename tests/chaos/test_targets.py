@@ -78,6 +78,17 @@ def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "leave --data-dir out" in told
 
 
+def test_a_relative_data_directory_is_found_from_anywhere_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By `--resume` and `shrink`. And what could not run shows nothing."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    refused("--data-dir", "data", "--out", "out")
+    assert read(tmp_path / "out").data_dir == tmp_path / "data"
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["status"] == NOT_SHOWN
+
+
 def test_a_run_in_which_no_fault_hit_anybody_shows_nothing() -> None:
     """It was green."""
     found = judged(state())
