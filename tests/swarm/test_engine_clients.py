@@ -32,8 +32,9 @@ def test_a_member_says_which_software_it_is_as_that_software_does(stage: Stage) 
     """Members never named their software, so the tier never held their heartbeats."""
     for place, client in enumerate(CLIENTS):
         stage.start(PLAN._replace(name=f"orders/{place}", client=client))
-    stage.until(lambda: len(stage.asked(HeartbeatRequest)) >= 3 * len(CLIENTS), "all beat")
     named = {client.software for client in CLIENTS.values() if client.software is not None}
+    stage.until(lambda: set(stage.broker.software) >= named, "all have said it")
+    stage.until(lambda: len(stage.asked(HeartbeatRequest)) >= 3 * len(CLIENTS), "all beat")
     assert set(stage.broker.software) == named
     assert ("apache-kafka-java", "4.3.1") in named
     assert {client.name for client in CLIENTS.values() if client.software is None} == {
