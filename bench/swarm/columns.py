@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.swarm.errors import NEWS
-from storage.history.calls import ANSWERED, CLOSED, OPEN, TIMED_OUT, History
+from storage.history.calls import ANSWERED, CLOSED, FETCH, OPEN, TIMED_OUT, History
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 WAITING_APIS: Final = frozenset({"JoinGroup", "SyncGroup"})
 """Answered when the other members have come: their latency is the rebalance's, not the server's."""
-HELD_APIS: Final = WAITING_APIS | {"Heartbeat", "ConsumerGroupHeartbeat"}
-"""The same, and heartbeats: the answer of one that has nothing to say may wait until it has."""
+HELD_APIS: Final = WAITING_APIS | {"Heartbeat", "ConsumerGroupHeartbeat", FETCH}
+"""The same, heartbeats and Fetch: the answer of one that has nothing to say may wait until it has."""
 GIVEN_UP: Final = "given up"
 """The client closed its connection itself, because it was told to leave or to crash: nobody failed."""
 OUTCOMES: Final = (ANSWERED, CLOSED, TIMED_OUT, OPEN, GIVEN_UP)

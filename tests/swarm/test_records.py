@@ -175,4 +175,8 @@ def test_lag_is_what_was_produced_less_what_was_committed_second_by_second() -> 
     (group,) = found.groups
     assert (group.lag, group.processed, group.most, group.last) == ([10, 25, 0], 30, 25, 0)
     assert (found.produced_s, found.processed_s) == ([10, 20, 0], [0, 5, 25])
+    joins = Call("b", "e", "JoinGroup", 0, 1, ANSWERED, group_id="slow", subscribed=("clicks",))
+    never = lags_of(history(joins, written(0.5, 10)), 0, SECOND_US)
+    assert never is not None
+    assert [(group.group_id, group.last) for group in never.groups] == [("slow", 10)]
     assert lags_of(history(committed(1, 1)), 0, SECOND_US) is None

@@ -66,31 +66,41 @@ def lags_of(history: History, began_us: int, ended_us: int) -> Lags | None:
         return min(steps - 1, max(0, (at_us - began_us) // (step_s * SECOND_US)))
 
     produced = _rises((call for call in history.calls if call.api == PRODUCE), place)
-    by_group: dict[str, list[Call]] = defaultdict(list)
-    for call in history.calls:
-        if call.api == "OffsetCommit" and call.is_answered:
-            by_group[call.group_id].append(call)
+    topics, commits = _of_groups(history.calls)
+    written_to = {topic for topic, _ in produced}
     groups, processed = [], [0] * steps
-    for group_id, calls in by_group.items():
-        committed = _rises(calls, place)
-        read = committed.keys() & produced.keys()
+    for group_id in sorted(topics):
+        read = topics[group_id] & written_to
         if not read:
             continue
-        topics = {topic for topic, _ in read}
-        rises = [0] * steps
+        committed = _rises(commits[group_id], place)
+        rises, count = [0] * steps, 0
         for partition, of_partition in produced.items():
-            if partition[0] in topics:
+            if partition[0] in read:
                 _add(rises, of_partition, 1)
-        for partition in read:
+        for partition in committed.keys() & produced.keys():
             _add(rises, committed[partition], -1)
             _add(processed, committed[partition], 1)
-        count = sum(sum(committed[partition].values()) for partition in read)
+            count += sum(committed[partition].values())
         groups.append(GroupLag(group_id, _summed(rises), count))
     written = [0] * steps
     for of_partition in produced.values():
         _add(written, of_partition, 1)
     groups.sort(key=lambda group: (-group.last, -group.most, group.group_id))
     return Lags(step_s, _rate(written, step_s), _rate(processed, step_s), groups)
+
+
+def _of_groups(calls: Iterable[Call]) -> tuple[dict[str, set[str]], dict[str, list[Call]]]:
+    """By group the topics that its members read, and its commits: one that commits nothing is behind, too."""
+    topics: dict[str, set[str]] = defaultdict(set)
+    commits: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        topics[call.group_id].update(call.subscribed)
+        if call.api == "OffsetCommit":
+            topics[call.group_id].update(row.topic for row in call.offsets)
+            commits[call.group_id].append(call)
+    topics.pop("", None)
+    return topics, commits
 
 
 def _rises(calls: Iterable[Call], place: _Place) -> dict[Partition, dict[int, int]]:
