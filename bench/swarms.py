@@ -28,12 +28,13 @@ from bench.swarm import report as reporting
 from bench.swarm.columns import spread
 from bench.swarm.comparison import Comparison
 from bench.swarm.driver import run_swarm
+from bench.swarm.felt import FAULTS_FILE
 from bench.swarm.figures import Figures
 from bench.swarm.plan import Plan
 from bench.swarm.report import Addition
 from bench.swarm.second import Second
 from bench.swarm.watch import Watch
-from storage.history.call_files import SUFFIX, CallWriter
+from storage.history.call_files import CallWriter
 from storage.history.calls import Fault, History
 
 Say = Callable[[str], None]
@@ -186,7 +187,7 @@ class _Killer:
         killed_at, self._hit = self._server.kill_leader(self._groups)
         killed_us = int(killed_at * 1e6)
         run_id = str(reporting.read_run(self._directory)["run_id"])
-        with CallWriter(self._directory / f"faults{SUFFIX}", run_id) as writer:
+        with CallWriter(self._directory / FAULTS_FILE, run_id) as writer:
             writer.write(Fault(KILL, self._server.name, killed_us, killed_us))
             writer.end(time.monotonic_ns() // 1_000)
 

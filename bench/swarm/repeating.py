@@ -13,11 +13,10 @@ from bench import run_names
 from bench.interrupts import terminable
 from bench.swarm import flags
 from bench.swarm.reports import mendable
+from bench.swarm.running import DIRECTORY, SEEDS
 from cluster.cli.common import JsonOption, examples
 
-DIRECTORY: Final = Path("groupd-swarm")
 TIMES: Final = 5
-SEEDS: Final = 1_000_000
 
 TimesOption = Annotated[int, typer.Option("--times", "-n", help="How many runs.", min=1, max=1_000)]
 SameSeedOption = Annotated[

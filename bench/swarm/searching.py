@@ -15,6 +15,7 @@ from bench.interrupts import terminable
 from bench.swarm import flags
 from bench.swarm import scenario as scenarios
 from bench.swarm.reports import mendable
+from bench.swarm.running import DIRECTORY, SEEDS
 from bench.swarm.scenario import BadScenario
 from bench.swarm.thresholds import BadThreshold, parse_all
 from cluster.cli.common import JsonOption, examples
@@ -22,11 +23,9 @@ from cluster.cli.common import JsonOption, examples
 if TYPE_CHECKING:
     from bench.swarm.searched import Wanted
 
-DIRECTORY: Final = Path("groupd-swarm")
 LEAST: Final = 100
 MOST: Final = 20_000
 SECONDS: Final = 60.0
-SEEDS: Final = 1_000_000
 
 
 class By(StrEnum):
