@@ -32,6 +32,14 @@ def terminable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def stay_terminable() -> None:
+    """After a library has put handlers of its own into the place of ours: Ray's end the process at once."""
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            if (handler := signal.getsignal(number)) is not None:
+                signal.signal(number, handler)
+
+
 @contextmanager
 def deaf() -> Iterator[None]:
     """While things are stopped: whoever is impatient must not leave half of them running."""

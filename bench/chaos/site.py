@@ -27,6 +27,7 @@ from bench.chaos.fault_file import FaultFile
 from bench.chaos.proxy import Proxy
 from bench.chaos.ray_nodes import RayNodes
 from bench.chaos.target import Server, Target, until
+from bench.interrupts import stay_terminable
 from cluster import lifecycle, tier_file
 from cluster.actor_plan import ActorPlan, actors_of
 from cluster.cli.screen import summary
@@ -79,6 +80,7 @@ class Site(Target):
         tier, running = tier_file.require_running(data_dir)
         self._ray_environment = _ray_environment()
         lifecycle.attach_to(data_dir, tier, running)
+        stay_terminable()
         self.bootstrap = ",".join(f"{node.host}:{node.clients_port}" for node in tier.nodes)
         self.software = f"groupd {version('groupd')}"
         self.namespace = tier.namespace
