@@ -26,7 +26,7 @@ class Shown(NamedTuple):
     name: str
     cell: Callable[[Row], Any]
     style: str = ""
-    """n: a number; w: long words."""
+    """n: a number; w: words, which are wrapped rather than cut."""
 
 
 def page(facts: Facts) -> str:
@@ -75,11 +75,9 @@ def _timeline(timeline: Timeline | None, colours: dict[str, int]) -> str:
         width = min(100 * (until_ms - from_ms) / length_ms, 100 - left)
         return f"left:{left:.3f}%;width:{width:.3f}%"
 
-    names = "".join(
-        f'<div title="{escape(lane.client)}">{escape(lane.client)}</div>' for lane in timeline.lanes
-    )
     tracks = "".join(
-        '<div class="track">'
+        f'<div class="name" style="--row:{row}">{escape(lane.client)}</div>'
+        f'<div class="track" style="--row:{row}">'
         + "".join(
             f'<div class="life {life.end or ""}" style="{span(life.from_ms, life.until_ms)}" title="'
             f"{escape(lane.client)}: {moment(life.from_ms)}, {duration(life.until_ms - life.from_ms)}"
@@ -87,7 +85,7 @@ def _timeline(timeline: Timeline | None, colours: dict[str, int]) -> str:
             for life in lane.lives
         )
         + "</div>"
-        for lane in timeline.lanes
+        for row, lane in enumerate(timeline.lanes, start=1)
     )
     bands = "".join(
         f'<div class="band" style="{span(band["began_ms"], band["ended_ms"] or timeline.until_ms)};'
@@ -107,7 +105,8 @@ def _timeline(timeline: Timeline | None, colours: dict[str, int]) -> str:
         f"<section><h2>{escape(timeline.group_id)}: its costliest hour</h2>"
         f"<p>{moment(timeline.from_ms)} to {clock(timeline.until_ms)}. A lane is a consumer, a bar"
         f" one of its lives, red where a timeout ended it; a band is a rebalance.{left_out}</p>"
-        f'<div class="lanes"><div class="names">{names}</div><div class="tracks">{tracks}{bands}</div>'
+        f'<div class="lanes" style="--lanes:{max(1, len(timeline.lanes))}">{tracks}'
+        f'<div class="bands">{bands}</div>'
         f'<div class="axis">{ticks}</div></div><div class="legend">{legend}</div></section>'
     )
 
@@ -118,12 +117,12 @@ def _heat(heat: dict[str, list[int]]) -> str:
     most = max(max(counts) for counts in heat.values())
     cells = []
     for cause, counts in heat.items():
-        cells.append(f'<div class="cause" title="{escape(cause)}">{escape(cause)}</div>')
+        cells.append(f'<div class="cause">{escape(cause)}</div>')
         for hour, count in enumerate(counts):
             shade = 0.06 + 0.94 * (count / most) ** 0.7 if count else 0.04
             told = f"{escape(cause)}, {hour:02}:00: {count:,}"
             cells.append(f'<div class="cell" style="--heatness:{shade:.2f}" title="{told}"></div>')
-    cells.append("<div></div>")
+    cells.append('<div class="cause"></div>')
     cells += [
         f'<div class="hour{" minor" if hour % 6 else ""}">{f"{hour:02}" if hour % 3 == 0 else ""}</div>'
         for hour in range(24)
@@ -143,7 +142,7 @@ def _lists(facts: Facts) -> Iterable[str]:
         " stable.",
         facts.bills,
         (
-            Shown("group", lambda row: row["group_id"]),
+            Shown("group", lambda row: row["group_id"], "w"),
             Shown("bill", lambda row: _Html(_bill(row["idle_member_ms"], most)), "n"),
             Shown("rebalances", lambda row: f"{row['rebalances']:,}", "n"),
             Shown("available", lambda row: share(row["availability"]), "n"),
@@ -165,42 +164,44 @@ def _lists(facts: Facts) -> Iterable[str]:
 
 COSTLIEST: Final = (
     Shown("began", lambda row: moment(row["began_ms"])),
-    Shown("group", lambda row: row["group_id"]),
+    Shown("group", lambda row: row["group_id"], "w"),
     Shown("bill", lambda row: duration(row["idle_member_ms"]), "n"),
     Shown("took", lambda row: duration(row["duration_ms"]), "n"),
-    Shown("cause", lambda row: _cause(row)),
+    Shown("cause", lambda row: _cause(row), "w"),
     Shown("member", lambda row: row["member_id"], "w"),
 )
 STORMS: Final = (
     Shown("began", lambda row: moment(row["began_ms"])),
-    Shown("group", lambda row: row["group_id"]),
+    Shown("group", lambda row: row["group_id"], "w"),
     Shown("bill", lambda row: duration(row["idle_member_ms"]), "n"),
     Shown("rebalances", lambda row: row["rebalances"], "n"),
     Shown("not stable", lambda row: duration(row["unstable_ms"]), "n"),
-    Shown("began with", lambda row: _cause(row)),
+    Shown("began with", lambda row: _cause(row), "w"),
     Shown("member", lambda row: row["member_id"], "w"),
 )
 MEMBERS: Final = (
     Shown("consumer", lambda row: row["client"], "w"),
-    Shown("group", lambda row: row["group_id"]),
+    Shown("group", lambda row: row["group_id"], "w"),
     Shown("days", lambda row: row["days"], "n"),
     Shown("what", lambda row: ", ".join(word for word in ("flapping", "slow", "stuck") if row[f"is_{word}"])),
     Shown("short lives", lambda row: row["short_lives"], "n"),
     Shown("waited for", lambda row: duration(row["waited_ms"]), "n"),
-    Shown("software", lambda row: row["client_software"]),
+    Shown("software", lambda row: row["client_software"], "w"),
 )
 INVARIANTS: Final = (
-    Shown("rule", lambda row: row["rule"]),
+    Shown("rule", lambda row: row["rule"], "w"),
     Shown("since", lambda row: moment(row["at_ms"])),
-    Shown("group", lambda row: row["group_id"]),
-    Shown("partition", lambda row: None if row["topic"] is None else f"{row['topic']}-{row['partition']}"),
+    Shown("group", lambda row: row["group_id"], "w"),
+    Shown(
+        "partition", lambda row: None if row["topic"] is None else f"{row['topic']}-{row['partition']}", "w"
+    ),
     Shown("from", lambda row: row["before"], "n"),
     Shown("to", lambda row: row["after"], "n"),
     Shown("members", lambda row: ", ".join(member for member in row["members"] or () if member), "w"),
 )
 EXPIRING: Final = (
     Shown("expires", lambda row: moment(row["expires_ms"])),
-    Shown("group", lambda row: row["group_id"]),
+    Shown("group", lambda row: row["group_id"], "w"),
     Shown("offsets", lambda row: f"{row['offsets_expiring']:,}", "n"),
     Shown("told on", lambda row: row["date"]),
 )
@@ -220,13 +221,16 @@ def _list(title: str, says: str, rows: Sequence[Row], columns: Sequence[Shown]) 
     head = "".join(f'<th class="{column.style}">{escape(column.name)}</th>' for column in columns)
     lines = "".join(
         "<tr>"
-        + "".join(f'<td class="{column.style}">{_cell(column.cell(row))}</td>' for column in columns)
+        + "".join(
+            f'<td class="{column.style}" data-name="{escape(column.name)}">{_cell(column.cell(row))}</td>'
+            for column in columns
+        )
         + "</tr>"
         for row in rows
     )
     return (
-        f'<section><h2>{escape(title)}</h2><p>{escape(says)}</p><div class="scroll"><table>'
-        f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div></section>"
+        f"<section><h2>{escape(title)}</h2><p>{escape(says)}</p><table>"
+        f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></section>"
     )
 
 

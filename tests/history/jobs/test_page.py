@@ -8,7 +8,7 @@ from typing import Any
 
 from storage.history.period import of_days
 from storage.history.report.facts import Facts, Life, Timeline, busy_part, lanes_of
-from storage.history.report.page import page
+from storage.history.report.page import CSS, page
 
 HOUR_MS = 3_600_000
 EVIL = '<script>alert("x")</script>'
@@ -59,6 +59,17 @@ def test_a_page_is_whole_and_asks_for_no_other_file() -> None:
     read = Reader(page(facts()))
     assert read.open == []
     assert not [tag for tag, attributes in read.seen if {"src", "href"} & attributes.keys()]
+
+
+def test_no_name_is_cut_and_every_cell_says_what_it_is() -> None:
+    """A phone showed the first columns of a table and the first letters of a name: there, rows are now
+    paragraphs, whose lines begin with the names of their columns."""
+    row = {"group_id": "g" * 200, "rule": "epoch fell", "at_ms": 1, "topic": None, "before": 6, "after": 4}
+    read = Reader(page(facts(invariants=[{**row, "members": ["m"]}])))
+    cells = [attributes["data-name"] for tag, attributes in read.seen if tag == "td"]
+    assert cells == ["rule", "since", "group", "partition", "from", "to", "members"]
+    assert "attr(data-name)" in CSS
+    assert "ellipsis" not in CSS
 
 
 def test_what_clients_say_is_escaped() -> None:
