@@ -15,6 +15,7 @@ from cluster import cli, tier_file
 from cluster.settings import load
 from cluster.tier import plan_tier
 from storage.history.jobs import choice
+from storage.history.period import Period
 from storage.history.segments.folder import Folder
 from tests.cluster.test_tier_file import TIER
 from tests.history.segments.making import changed, publish, stretch
@@ -93,6 +94,15 @@ def test_a_part_of_a_day_is_answered_from_its_events_alone(tmp_path: Path) -> No
         assert json.loads(run("sql", counted, "--since", since, *where).stdout) == [{"events": events}]
     assert run("report", "--since", "1h", "--out", str(tmp_path / "page.html"), *where).exit_code == 0
     assert not (tmp_path / "history-tables").exists()
+
+
+def test_a_quarter_of_an_hour_in_which_nothing_was_told_is_no_quiet_one(tmp_path: Path) -> None:
+    """Its day has events, and it has none: the tier may not have run."""
+    hour_ago_ms = time.time_ns() // 1_000_000 - 3_600_000
+    publish(Folder(str(tmp_path / "history")), stretch([changed(1, hour_ago_ms)]))
+    said = report(tmp_path, "--since", "15m")
+    assert "nothing recorded from" in said
+    assert f"there are events from {Period(hour_ago_ms, hour_ago_ms)}" in said
 
 
 def test_hints_name_the_data_directory_that_was_used(tmp_path: Path) -> None:

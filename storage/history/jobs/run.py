@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from storage.history.jobs.definitions import CHANGES, KEPT, PARTS, query
-from storage.history.jobs.engine import ALL, Engine
-from storage.history.jobs.seen import Seen, look_around
+from storage.history.jobs.engine import ALL, ALL_EVENTS, Engine
+from storage.history.jobs.seen import NothingRecorded, Seen, look_around
 from storage.history.jobs.store import Store
 from storage.history.jobs.table import Table
 from storage.history.jobs.tables import MADE
@@ -56,7 +56,7 @@ def made(
 ) -> Iterator[list[Table]]:
     """Let the engine know `events` and all tables by their names. Of whole days those before and after are in
     them, too; of a shorter period nothing but what happened in it. `keep_all`: each will be read several
-    times."""
+    times. Raises NothingRecorded."""
     counted = ALWAYS if period is None or period.is_whole_days else period
     tables = list(MADE)
     engine.read(folder, seen.found)
@@ -65,6 +65,8 @@ def made(
         engine.define(CHANGES, query(CHANGES, counted), keep=engine.keeps_changes)
         for part in PARTS:
             engine.define(part.name, query(part.name, counted), keep=part.is_read_often)
+        if period is not None:
+            _require_events(engine, folder, period)
         for table in MADE:
             engine.define(table.name, query(table.name, counted), keep=keep_all or table.name in KEPT)
         if asked is not None:
@@ -76,3 +78,13 @@ def made(
         yield tables
     finally:
         engine.forget([CHANGES, *(part.name for part in PARTS), *(table.name for table in MADE)])
+
+
+def _require_events(engine: Engine, folder: Folder, period: Period) -> None:
+    """Segments are of days: whether anything happened in a part of one, only their events tell."""
+    if not engine.rows("SELECT date FROM known", 1):
+        [found] = engine.rows(f"SELECT min(at_ms) AS first_ms, max(at_ms) AS last_ms FROM {ALL_EVENTS}")
+        around = Period(found["first_ms"], found["last_ms"])
+        raise NothingRecorded(
+            f"nothing recorded from {period} in {folder.url}: there are events from {around}"
+        )
