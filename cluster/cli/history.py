@@ -274,12 +274,14 @@ def _follow(
     history: str | None, data_dir: Path, engine: EngineName, master: str, memory: str, every_s: float
 ) -> None:
     """Only Spark follows: its checkpoint knows which segments were seen."""
+    from storage.history.jobs.on_spark import refusals
     from storage.history.jobs.session import LITTLE_BYTES, require_connector, session
     from storage.history.jobs.stream import follow
 
     if engine is EngineName.DUCKDB:
         fail("--follow is Spark's: leave out --engine duckdb", EXIT_WRONG_SETTING)
-    with _recorded(history, data_dir) as folder, session(master, memory, size_bytes=LITTLE_BYTES) as spark:
+    starting = session(master, memory, size_bytes=LITTLE_BYTES)
+    with _recorded(history, data_dir) as folder, refusals(), starting as spark:
         require_connector(spark, folder.url)
         follow(spark, folder, every_s=every_s, say=typer.echo).awaitTermination()
 
@@ -367,7 +369,9 @@ def _print_rows(rows: list[Row], as_json: bool) -> None:
     shown = [{name: _plain(value) for name, value in row.items()} for row in rows[:ROWS_MAX]]
     if as_json:
         print_json(shown)
-    elif shown:
+    elif not shown:
+        _note("No rows.")
+    else:
         print_table(list(shown[0]), [list(row.values()) for row in shown])
     if len(rows) > ROWS_MAX:
         _note(f"These are the first {ROWS_MAX:,} rows.")

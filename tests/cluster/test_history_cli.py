@@ -127,6 +127,9 @@ def test_what_was_mistyped_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
         assert why in refused.stderr
     wrong = run("sql", "SELECT nothing FROM events", *where)
     assert (wrong.exit_code, "nothing" in wrong.stderr) == (1, True)
+    little = run("report", "--since", "1h", "--memory", "1kB", *where)
+    assert (little.exit_code, little.stderr.count("\n")) == (1, 1)
+    assert "groupd: 1kB are too little for DuckDB (--memory): " in little.stderr
 
 
 def test_what_is_too_much_for_duckdb_is_said_where_spark_cannot_run(

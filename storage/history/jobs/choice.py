@@ -42,15 +42,16 @@ class Asked(NamedTuple):
 def engine(
     asked: Asked, folder: Folder, rows: int, size_bytes: int, say: Callable[[str], None] = lambda _: None
 ) -> Iterator[Engine]:
-    """An engine for so many events and bytes of segments. Raises SparkMissing and DuckDbMissing."""
+    """An engine for so many events and bytes of segments. Raises SparkMissing, DuckDbMissing, EngineError."""
     if _is_embedded(asked.kind, rows, say):
         with embedded(folder.url, asked.memory, asked.threads) as found:
             yield found
         return
-    from storage.history.jobs.on_spark import OnSpark
+    from storage.history.jobs.on_spark import OnSpark, refusals
     from storage.history.jobs.session import require_connector, session
 
-    with session(asked.master, asked.memory, size_bytes=size_bytes, progress=asked.progress) as spark:
+    starting = session(asked.master, asked.memory, size_bytes=size_bytes, progress=asked.progress)
+    with refusals(), starting as spark:
         require_connector(spark, folder.url)
         yield OnSpark(spark)
 

@@ -48,7 +48,8 @@ class DuckDbMissing(Exception):
 
 @contextmanager
 def embedded(url: str, memory: str = MEMORY, threads: int | None = None) -> Iterator[Embedded]:
-    """`url`: of the history, which may be in any file system that fsspec knows. Raises DuckDbMissing."""
+    """`url`: of the history, which may be in any file system that fsspec knows. Raises DuckDbMissing, and
+    EngineError for what DuckDB refuses."""
     try:
         import duckdb
     except ImportError:
@@ -65,7 +66,14 @@ def embedded(url: str, memory: str = MEMORY, threads: int | None = None) -> Iter
             filesystem, _ = fsspec.url_to_fs(url)
             if not isinstance(filesystem, LocalFileSystem):
                 connection.register_filesystem(filesystem)
-            yield Embedded(connection)
+            try:
+                yield Embedded(connection)
+            except duckdb.OutOfMemoryException as error:
+                raise EngineError(
+                    f"{memory} are too little for DuckDB (--memory): {_first_line(error)}"
+                ) from None
+            except duckdb.Error as error:
+                raise EngineError(_first_line(error)) from None
 
 
 class Embedded:
@@ -89,24 +97,19 @@ class Embedded:
 
     def define(self, name: str, query: str, *, keep: bool) -> None:
         kind = "TABLE" if keep else "VIEW"
-        self._connection.execute(f'CREATE {kind} "{name} anew" AS {query}')  # which may read what there is
+        # Made beside what there is, which it may read.
+        self._connection.execute(f'CREATE {kind} "{name} anew" AS {query}')
         if name in self._kinds:
             self._connection.execute(f'DROP {self._kinds[name]} "{name}"')
         self._connection.execute(f'ALTER {kind} "{name} anew" RENAME TO "{name}"')
         self._kinds[name] = kind
 
     def rows(self, query: str, limit: int | None = None) -> list[Row]:
-        import duckdb
-
-        try:
-            answer = self._connection.execute(query)
-            if answer.description is None:
-                return []
-            names = [column[0] for column in answer.description]
-            values = answer.fetchall() if limit is None else answer.fetchmany(limit)
-        except duckdb.Error as error:
-            raise EngineError(str(error).strip().partition("\n")[0]) from None
-        return as_rows(names, values)
+        answer = self._connection.execute(query)
+        if answer.description is None:
+            return []
+        names = [column[0] for column in answer.description]
+        return as_rows(names, answer.fetchall() if limit is None else answer.fetchmany(limit))
 
     def replay(self, table: Table, memberships: str, replayed: Replayed) -> None:
         import pyarrow as pa
@@ -141,3 +144,7 @@ class Embedded:
 
 def _parquet(files: Sequence[str]) -> str:
     return f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], hive_partitioning=false)"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -23,7 +23,7 @@ Replayed = Callable[[Any, Any, Any], list[list[Row]]]
 
 
 class EngineError(Exception):
-    """A query that an engine refuses; says why in a line."""
+    """What an engine refuses or cannot do; says why in a line."""
 
 
 class Engine(Protocol):
@@ -40,7 +40,7 @@ class Engine(Protocol):
         """Let a name mean a query. `keep`: it is made once, not each time that it is read."""
 
     def rows(self, query: str, limit: int | None = None) -> list[Row]:
-        """The rows of a query. Raises EngineError."""
+        """The rows of a query."""
 
     def replay(self, table: Table, memberships: str, replayed: Replayed) -> None:
         """Let a table be the rows that a function makes of each row of a query."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -27,6 +28,17 @@ TYPES: Final = {
 DDL: Final = ", ".join(f"`{column.name}` {TYPES[column.type]}" for column in COLUMNS)
 
 
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Spark's own errors, which have the JVM's story behind their first line, as EngineError."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise EngineError(str(error).strip().partition("\n")[0].rstrip(";")) from None
+
+
 class OnSpark:
     """An `Engine`, in a session of somebody's."""
 
@@ -49,13 +61,8 @@ class OnSpark:
         self._know(name, self._spark.sql(translated(query)), keep=keep)
 
     def rows(self, query: str, limit: int | None = None) -> list[Row]:
-        from pyspark.errors import PySparkException
-
-        try:
-            frame = self._spark.sql(translated(query))
-            found = (frame if limit is None else frame.limit(limit)).collect()
-        except PySparkException as error:  # with the JVM's story behind the first line
-            raise EngineError(str(error).strip().partition("\n")[0].rstrip(";")) from None
+        frame = self._spark.sql(translated(query))
+        found = (frame if limit is None else frame.limit(limit)).collect()
         return [row.asDict(recursive=True) for row in found]
 
     def replay(self, table: Table, memberships: str, replayed: Replayed) -> None:
