@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 from bench.swarm.replay.told import Committed, Recording, Told
 from storage.history.schema import GONE
 
+HEARTBEAT_MS: Final = 3_000
+"""heartbeat.interval.ms of Kafka's consumers unless configured otherwise."""
 LEFT: Final = "left"
 EXPIRED: Final = "expired"
 RETURNED: Final = "returned"
@@ -201,8 +203,8 @@ def _widths(events: Sequence[Told], sampled: Iterable[tuple[str, int]]) -> Itera
 
 
 def _handovers(recording: Recording, events: Sequence[Told], *, is_consumer: bool) -> Handovers:
-    """A classic member hears of a rebalance with a heartbeat, in the mean halfway through; then it commits,
-    joins, and waits. One of a KIP-848 group goes on, and commits before it gives partitions up."""
+    """A classic member commits when it hears of a rebalance, joins, and waits for its end. One of a KIP-848
+    group goes on, and commits before it gives partitions up."""
     commits, waits = 0, Counter[int]()
     joined_ms: dict[str, int] = {}
     newcomers: dict[str, int] = {}
@@ -223,6 +225,12 @@ def _handovers(recording: Recording, events: Sequence[Told], *, is_consumer: boo
                 stayed = (event.members or 0) - len(newcomers)
                 owners = max(0, stayed if event.partitions is None else min(stayed, event.partitions))
                 commits += owners
-                waits[(event.duration_ms or 0) // 2] += owners
+                waits[_waited_ms(event.duration_ms or 0)] += owners
             newcomers.clear()
     return Handovers(commits, tuple(sorted(waits.items())))
+
+
+def _waited_ms(duration_ms: int) -> int:
+    """In the mean: members hear of a rebalance with their heartbeats, the last of them late enough to end it
+    if it was short."""
+    return max(duration_ms // 2, duration_ms - HEARTBEAT_MS // 2)
