@@ -156,12 +156,14 @@ def _too_slow(report: Report, figure: str) -> str:
 
 
 def _commits_s(report: Report) -> float | None:
-    """The mean from when the members were there for the first time until the last whole second. If they never
-    were it is that of the second half."""
+    """The mean from when the members were there for the first time until the last whole second of the plan:
+    after it come the final reads, and no commits. If they never were there it is that of the second half."""
+    step_s = at(report, "figures", "seconds", "step_s") or 1
     by_second = at(report, "figures", "seconds", "commits_s") or ()
     settled = at(report, "figures", "seconds", "settled") or ()
     needed = THERE_SHARE * (at(report, "run", "plan", "members") or 0)
     there = next((place for place, members in enumerate(settled) if members >= needed), len(by_second) // 2)
-    counted = by_second[there + 1 : -1]
-    enough = len(counted) * (at(report, "figures", "seconds", "step_s") or 1) >= TOGETHER_S
+    steps = int((at(report, "run", "plan", "duration_s") or len(by_second) * step_s) // step_s)
+    counted = by_second[there + 1 : steps - 1]
+    enough = len(counted) * step_s >= TOGETHER_S
     return round(sum(counted) / len(counted), 1) if enough else None

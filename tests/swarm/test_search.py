@@ -135,6 +135,10 @@ def test_commits_that_were_planned_have_to_be_acknowledged() -> None:
     assert (there.status, there.commits_s) == ("kept", 95.0)
     short = probed("p", 100, COMMITS, told(commits_s=80.0), LIMITS)
     assert (short.status, short.because) == ("failed", "80 of 100 commits a second were acknowledged")
+    read_on = told(commits_s=95.0)
+    read_on["run"]["plan"]["duration_s"] = 20.0
+    read_on["figures"]["seconds"]["commits_s"] += [0.0, 0.0]
+    assert probed("p", 100, COMMITS, read_on, LIMITS).commits_s == 95.0, "final reads are no lack of commits"
     late = told(commits_s=95.0)
     late["figures"]["seconds"]["settled"] = [0] * 17 + [10] * 3
     probe = probed("p", 100, COMMITS, late, LIMITS)
