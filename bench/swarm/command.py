@@ -55,6 +55,7 @@ def run(
     client: flags.Client = None,
     processes: flags.Processes = 1,
     members_per_connection: flags.MembersPerConnection = None,
+    least_answered: flags.LeastAnswered = None,
     web: flags.Web = False,
     web_port: flags.WebPort = 8089,
     metrics_port: flags.MetricsPort = None,
@@ -88,6 +89,7 @@ def run(
             client=client,
             members_per_connection=members_per_connection,
             commit_interval_ms=commit_interval_ms,
+            least_answered=least_answered,
         )
         plan = chosen.plan(seed, prefix=run_names.prefix(stamp))
         plan = plan._replace(thresholds=(*plan.thresholds, *asked.thresholds))

@@ -23,6 +23,8 @@ from bench.swarm.clock import now_us, reading
 from bench.swarm.connection import Closed, TimedOut
 from bench.swarm.coordinators import Bootstrap
 from bench.swarm.crew import Run
+from bench.swarm.due import due_of
+from bench.swarm.final_reader import read_all
 from bench.swarm.plan import GROW, Plan
 from bench.swarm.probe import NoConsumerProtocol, Unreachable, probe
 from bench.swarm.recorder import GROUP, percentiles
@@ -70,6 +72,8 @@ class Conductor:
         self._session = Session()
         self._coldness = ""
         """Which coordinators did not answer before the plan began."""
+        self._unread = ""
+        """Which committed offsets could not be read at the end."""
         self._board = Board()
         self._pulses: dict[str, list[dict[str, Any]]] = {}
         self._states: dict[str, dict[str, int]] = {}
@@ -141,6 +145,9 @@ class Conductor:
         if self._has_begun:
             self._end_run()
         gevent.killall(self._greenlets)
+        if self._has_begun and self._topics is not None:
+            where = self._directory, self._run.run_id
+            self._unread = read_all(self._plan, self._properties, *where, self._topics.ids)
         if self._topics is not None:
             self._topics.end()
         if self._has_begun:
@@ -225,7 +232,7 @@ class Conductor:
                 self._words.append(f"{action.subject} did not grow to {action.value:.0f}: {error}")
 
     def _write_run(self, *, is_finished: bool) -> None:
-        doubts = [doubt for doubt in (self._session.doubt, self._coldness) if doubt]
+        doubts = [doubt for doubt in (self._session.doubt, self._coldness, self._unread) if doubt]
         if any(busy.is_full for busy in self._busy.values()):
             doubts.append(
                 f"A process of the swarm was busy over {FULL:.0%} of the time: it sends late, and what was "
@@ -246,6 +253,8 @@ class Conductor:
             "plan": plan_file.counts(self._plan),
             "thresholds": list(self._plan.thresholds),
             "consumer_session_ms": self._session.timeout_ms,
+            "due": due_of(self._plan, self._session.interval_ms).plain(),
+            "least_answered": self._plan.least_answered,
             "busy": [busy.plain() for busy in self._busy.values()],
             "is_finished": is_finished,
             "words": words,

@@ -20,12 +20,13 @@ from bench.swarm.life import GroupLife, Rebalance
 from bench.swarm.lives import Lives, lives_of
 from bench.swarm.seconds import NO_STEPS_MAX, Seconds, seconds_of
 from bench.swarm.wall import Wall
-from storage.history.calls import Fault, History
+from storage.history.calls import READER, Fault, History
 
 
 def figures_of(history: History, began_us: int | None = None, wall_us: int | None = None) -> Figures:
     """`began_us`: the run's beginning, if it is known; else its first row's. `wall_us`: Unix time when the
     history's clock was zero, if it is known."""
+    history = _of_members(history)
     columns = columns_of(history)
     lives, found = lives_of(history), gaps(columns)
     if began_us is None:
@@ -57,6 +58,15 @@ def figures_of(history: History, began_us: int | None = None, wall_us: int | Non
         if seconds.step_s == 1
         else seconds_of(columns, lives, found, began_us, ended_us, steps_max=NO_STEPS_MAX),
     )
+
+
+def _of_members(history: History) -> History:
+    """Without what the final reader asked, which is the history's end, and what it found to be gone."""
+    calls = len(history.calls)
+    while calls and history.calls[calls - 1].client == READER:
+        calls -= 1
+    topics = tuple(topic for topic in history.topics if topic.partitions)
+    return history._replace(calls=history.calls[:calls], topics=topics)
 
 
 def _once(faults: Iterable[Fault]) -> tuple[Fault, ...]:

@@ -53,6 +53,10 @@ Processes = Annotated[int, typer.Option(help="That the members live in.", min=1)
 MembersPerConnection = Annotated[
     int | None, typer.Option(help="Members of a process that share a connection.", min=1)
 ]
+LeastAnswered = Annotated[
+    float | None,
+    typer.Option(help="Share of the planned requests that has to be answered (default 0.5).", min=0, max=1),
+]
 Web = Annotated[bool, typer.Option("--web", help="Serve locust's page, too.")]
 WebPort = Annotated[int, typer.Option(help="Of locust's page.", min=1, max=65_535)]
 MetricsPort = Annotated[

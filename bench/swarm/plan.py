@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from bench.swarm.clients import JAVA
+from storage.history.judge.findings import LEAST_ANSWERED
 
 CLASSIC_RANGE: Final = "range"
 CLASSIC_COOPERATIVE: Final = "cooperative-sticky"
@@ -107,3 +108,5 @@ class Plan(NamedTuple):
     producers: tuple[ProducerPlan, ...] = ()
     thresholds: tuple[str, ...] = ()
     """What its figures have to keep to (see `thresholds`): carried along for the report."""
+    least_answered: float = LEAST_ANSWERED
+    """Share of the requests that it makes due that have to be answered, or its run shows nothing."""

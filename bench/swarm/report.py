@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.swarm import marks_file, moments, second_rows, sections, server, thresholds
+from bench.swarm import due, marks_file, moments, second_rows, sections, server, thresholds
 from bench.swarm.charts import Band
 from bench.swarm.counting import figures_of
 from bench.swarm.figures import Figures
@@ -30,7 +30,7 @@ from bench.swarm.thresholds import Checked
 from bench.swarm.wall import Wall
 from storage.history.call_files import SUFFIX, UnreadableFile, read_history
 from storage.history.calls import History
-from storage.history.judge.findings import KEPT, Limits
+from storage.history.judge.findings import KEPT, LEAST_ANSWERED, Limits
 from storage.history.judge.verdict import Verdict, judge
 
 VERSION: Final = 1
@@ -99,7 +99,12 @@ def report(
         history = _read(directory, progress)
         progress.says("counting")
         figures = figures_of(history, run.get("began_us"), run.get("wall_us"))
-        verdict = judge(history, limits, lambda rule: progress.says(f"judging {rule}"))
+        verdict = judge(
+            history,
+            limits or Limits(least_answered=float(run.get("least_answered", LEAST_ANSWERED))),
+            lambda rule: progress.says(f"judging {rule}"),
+            due.planned(run, history.ended_us),
+        )
         verdict = _by_wall_clock(verdict, figures.wall)
         found = marked(marks, figures) if figures.wall.wall_us is not None else []
         progress.says("writing")

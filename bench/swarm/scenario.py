@@ -21,6 +21,7 @@ from bench.swarm.scenario_errors import BadScenario as BadScenario
 from bench.swarm.shape import Count, Disturbance, everybody
 from bench.swarm.shapes import AnyShape
 from bench.swarm.thresholds import BadThreshold
+from storage.history.judge.findings import LEAST_ANSWERED
 
 READY: Final = Path(__file__).with_name("scenarios")
 """The files that come with groupd."""
@@ -130,6 +131,8 @@ class Scenario(_Table):
     members_per_connection: Count = 1
     thresholds: ThresholdsTable = {}
     """What the run's figures have to keep to, by figure."""
+    least_answered: Annotated[float, Field(ge=0, le=1)] = LEAST_ANSWERED
+    """Share of the requests that the plan makes due that have to be answered, or the run shows nothing."""
     groups: Annotated[tuple[GroupsTable, ...], Field(min_length=1)]
 
     @field_validator("groups")
@@ -163,6 +166,7 @@ class Scenario(_Table):
             members_per_connection=self.members_per_connection,
             producers=tuple(producer for stage in stages for producer in stage.producers),
             thresholds=tuple(self.thresholds.values()),
+            least_answered=self.least_answered,
         )
 
     def scaled(self, *, groups: int | None = None, members: int | None = None) -> Scenario:
@@ -188,9 +192,10 @@ class Scenario(_Table):
         client: str | None = None,
         members_per_connection: int | None = None,
         commit_interval_ms: int | None = None,
+        least_answered: float | None = None,
     ) -> Scenario:
         """With another duration, one protocol and one client for all, other connections, other times between
-        the commits of those who commit. Raises BadScenario."""
+        the commits of those who commit, another share that has to be answered. Raises BadScenario."""
         tables = self.groups
         if protocol is not None and protocol not in PROTOCOLS:
             hint = scenario_errors.hint(protocol, PROTOCOLS)
@@ -212,6 +217,7 @@ class Scenario(_Table):
             groups=tables,
             duration_s=duration_s or self.duration_s,
             members_per_connection=members_per_connection or self.members_per_connection,
+            least_answered=self.least_answered if least_answered is None else least_answered,
         )
 
     def _with(self, **fields: Any) -> Scenario:

@@ -15,7 +15,7 @@ from bench.swarm.plan import TopicPlan
 from bench.swarm.requests import by_schema
 from cluster.wire import parse_answer
 from storage.history.call_files import SUFFIX, CallWriter
-from storage.history.calls import Topic
+from storage.history.calls import NEVER, Topic
 
 CREATE_VERSION: Final = 7
 GROW_VERSION: Final = 3
@@ -64,8 +64,13 @@ class Topics:
         self._writer.write(Topic(topic, partitions, now_us()))
         self._writer.flush()
 
+    @property
+    def ids(self) -> Mapping[str, bytes]:
+        """As they were when the topics were made."""
+        return self._catalogue.ids
+
     def end(self) -> None:
-        self._writer.end(now_us())
+        self._writer.end(NEVER)
 
     def _grow(self, topic: str, partitions: int) -> None:
         self._ask(

@@ -29,6 +29,9 @@ PRODUCE: Final = "Produce"
 FETCH: Final = "Fetch"
 """Its offsets are those behind the records that came."""
 
+READER: Final = "final reader"
+"""The client that reads what was committed when the members' record has ended: no part of the load."""
+
 OF_CLIENTS: Final = frozenset({"sleep"})
 """Kinds of faults that are the clients' own: nothing was done to the server or to the way there."""
 
@@ -130,7 +133,7 @@ class Fault(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """How many partitions a topic had from then on."""
+    """How many partitions a topic had from then on; none: it is gone, as was found then."""
 
     topic: str
     partitions: int
@@ -141,6 +144,7 @@ class End(NamedTuple):
     """The last row of a file."""
 
     at_us: int
+    """NEVER in files that say nothing of the history's end, as the reader's."""
     is_clean: bool
     """Whether every call that was sent has been written down."""
 
@@ -166,12 +170,13 @@ def history_of(rows: list[Row], *, is_whole: bool = True) -> History:
     """Sort rows of any number of files into a history. Without an End it ends with its last call."""
     calls = sorted((row for row in rows if isinstance(row, Call)), key=lambda call: call.sent_us)
     ends = [row for row in rows if isinstance(row, End)]
-    last_us = (max(call.sent_us, call.ended_us) for call in calls)
+    last_us = (max(call.sent_us, call.ended_us) for call in calls if call.client != READER)
+    told_us = (end.at_us for end in ends if end.at_us != NEVER)
     return History(
         calls=tuple(calls),
         gone=tuple(row for row in rows if isinstance(row, Gone)),
         faults=tuple({row[:3]: row for row in rows if isinstance(row, Fault)}.values()),
         topics=tuple(sorted((row for row in rows if isinstance(row, Topic)), key=lambda row: row.at_us)),
-        ended_us=max((end.at_us for end in ends), default=max(last_us, default=0)),
+        ended_us=max(told_us, default=max(last_us, default=0)),
         is_whole=is_whole and all(end.is_clean for end in ends),
     )

@@ -48,6 +48,7 @@ PURE = (
     "bench/swarm/clients.py",
     "bench/swarm/columns.py",
     "bench/swarm/comparison.py",
+    "bench/swarm/due.py",
     "bench/swarm/errors.py",
     "bench/swarm/figures.py",
     "bench/swarm/gaps.py",

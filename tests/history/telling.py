@@ -8,6 +8,7 @@ from storage.history.calls import (
     ANSWERED,
     CLOSED,
     CONSUMER,
+    READER,
     Call,
     Fault,
     Gone,
@@ -37,6 +38,9 @@ class Telling:
 
     def read(self, at: int, until: int | None, offset: int) -> None:
         self._call("OffsetFetch", "reader", at, until, offsets=(Offset("orders", 0, offset),))
+
+    def read_at_end(self, at: int, until: int | None, offset: int) -> None:
+        self._call("OffsetFetch", READER, at, until, offsets=(Offset("orders", 0, offset),))
 
     def delete(self, at: int, until: int | None) -> None:
         self._call("DeleteGroups", "admin", at, until)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from storage.history.judge.commits import judge_commits
+from storage.history.judge.findings import Limits
 from tests.history.telling import Telling
 
 
 def _rules(telling: Telling, *, is_whole: bool = True) -> list[str]:
-    return [violation.rule for violation in judge_commits(telling.history(is_whole=is_whole)).violations]
+    return [
+        violation.rule for violation in judge_commits(telling.history(is_whole=is_whole), Limits()).violations
+    ]
 
 
 def test_reads_of_what_was_acknowledged_are_fine() -> None:
@@ -19,7 +22,7 @@ def test_reads_of_what_was_acknowledged_are_fine() -> None:
         telling.commit(number * 10, number * 10 + 2, number)
         telling.read(number * 10 + 3, number * 10 + 4, number)
     assert _rules(telling) == []
-    assert judge_commits(telling.history()).judged == {"commits": 4, "reads": 5}
+    assert judge_commits(telling.history(), Limits()).judged == {"commits": 4, "reads": 5}
 
 
 def test_acknowledged_commit_that_no_read_shows_is_lost() -> None:
@@ -119,3 +122,62 @@ def test_deleted_group_has_nothing() -> None:
     telling.delete(3, 4)
     telling.read(5, 6, -1)
     assert _rules(telling) == []
+
+
+def _unseen(telling: Telling, **limits: float) -> str:
+    return judge_commits(telling.history(), Limits(**limits)).unseen
+
+
+def test_commits_that_nobody_reads_afterwards_are_not_shown() -> None:
+    """They counted as judged, though they might have been thrown away."""
+    telling = Telling()
+    telling.read(0, 1, -1)
+    telling.commit(2, 3, 7)
+    telling.commit(4, 5, 8)
+    found = judge_commits(telling.history(), Limits())
+    assert (found.judged["commits"], found.is_required) == (0, True)
+    assert found.unseen.startswith("0 of 2 acknowledged commits are covered by a later read")
+
+
+def test_a_commit_that_was_thrown_away_is_lost_when_the_final_reader_comes() -> None:
+    telling = Telling()
+    telling.commit(0, 1, 7)
+    telling.read_at_end(50, 51, 7)
+    assert _rules(telling) == []
+    telling.commit(10, 11, 8)
+    assert _rules(telling) == ["commit went back"]
+    assert _unseen(telling) == ""
+
+
+def test_what_the_final_reader_could_not_read_is_told_and_keeps_commits_from_being_shown() -> None:
+    telling = Telling()
+    telling.commit(0, 1, 7)
+    telling.read(2, 3, 7)
+    telling.commit(4, 5, 8)
+    telling.commit(6, 7, 9)
+    telling.read_at_end(50, None, -1)
+    assert "1 of 3 acknowledged commits are covered" in _unseen(telling)
+    assert "1 groups could not be read at the end, as billing: OffsetFetch of final reader" in _unseen(
+        telling
+    )
+
+
+def test_a_share_of_commits_that_is_too_small_shows_nothing() -> None:
+    telling = Telling()
+    telling.commit(0, 1, 7)
+    telling.read(2, 3, 7)
+    telling.commit(4, 5, 8)
+    assert _unseen(telling) == ""
+    telling.commit(6, 7, 9)
+    assert "1 of 3" in _unseen(telling)
+    assert _unseen(telling, least_answered=0.3) == ""
+
+
+def test_offsets_of_a_deleted_topic_are_gone_with_it_and_nobody_is_blamed() -> None:
+    telling = Telling()
+    telling.topic(3)
+    telling.commit(0, 1, 7)
+    telling.topic(0, at=60)
+    found = judge_commits(telling.history(), Limits())
+    assert (found.violations, found.unseen) == ([], "no commit was acknowledged")
+    assert found.seen.endswith("1 more on deleted topics")

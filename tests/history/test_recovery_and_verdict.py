@@ -12,11 +12,13 @@ from storage.history.call_files import CallWriter, UnreadableFile, read_file, re
 from storage.history.calls import ANSWERED, Call, History
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN, Limits
 from storage.history.judge.recovery import judge_recovery
+from storage.history.judge.service import Planned
 from storage.history.judge.verdict import combined, judge
 from tests.history.telling import Telling
 
 QUIET_MS = 20_000
 NOT_COORDINATOR = 16
+PLANNED = Planned(requests=2, member_s=1)
 
 
 def _group(*last: tuple[str, int, int, tuple[int, ...]], partitions: int = 3) -> Telling:
@@ -108,7 +110,7 @@ def test_verdict_says_what_it_judged_and_what_it_could_not() -> None:
         "answers": KEPT,
         "epochs": NOT_SHOWN,
         "recovery": NOT_SHOWN,
-        "service": KEPT,
+        "service": NOT_SHOWN,
     }
     assert "orders-0 shows -1" in verdict.violations[0].text
     assert verdict.plain()["by_rule"] == {"commit lost": 1}
@@ -127,7 +129,7 @@ def test_what_a_history_has_nothing_of_is_not_required() -> None:
     telling = Telling()
     telling.commit(0, 2, 7)
     telling.read(3, 4, 7)
-    verdict = judge(telling.history())
+    verdict = judge(telling.history(), planned=PLANNED)
     assert verdict.status == KEPT
     missing = {promise.name for promise in verdict.promises if promise.status == NOT_SHOWN}
     assert missing == {"ownership", "epochs", "recovery"}
@@ -139,7 +141,10 @@ def test_parts_of_a_run_are_judged_as_one() -> None:
     for telling, shown in ((good, 7), (bad, -1)):
         telling.commit(0, 2, 7)
         telling.read(3, 4, shown)
-    judged = {name: judge(each.history()) for name, each in (("good", good), ("bad", bad), ("idle", idle))}
+    judged = {
+        name: judge(each.history(), planned=PLANNED)
+        for name, each in (("good", good), ("bad", bad), ("idle", idle))
+    }
 
     def of_all(*names: str) -> str:
         return combined([judged[name] for name in names]).status

@@ -17,6 +17,8 @@ from storage.history.calls import (
     CLASSIC,
     CLOSED,
     CONSUMER,
+    NEVER,
+    READER,
     Call,
     Fault,
     Gone,
@@ -101,8 +103,34 @@ class Story:
     def history(self) -> History:
         return history_of(self.rows)._replace(ended_us=self.end_us)
 
+    def final_reads(self) -> list[Call]:
+        """What the reader is told at the end: the last commit of each partition of every group."""
+        last: dict[str, dict[int, int]] = {}
+        for row in self.rows:
+            if isinstance(row, Call) and row.api == "OffsetCommit":
+                of_group = last.setdefault(row.group_id, {})
+                for _, number, offset, _ in row.offsets:
+                    of_group[number] = max(offset, of_group.get(number, 0))
+        return [
+            Call(
+                READER,
+                "reader",
+                "OffsetFetch",
+                self.end_us + S,
+                self.end_us + S + 500,
+                ANSWERED,
+                group_id=group_id,
+                offsets=tuple(Offset(TOPIC, *row) for row in sorted(of_group.items())),
+            )
+            for group_id, of_group in last.items()
+        ]
+
     def write(self, directory: Path, files: int = 2) -> None:
-        """As workers would, each its share of the clients."""
+        """As workers would, each its share of the clients, and the final reader."""
+        with CallWriter(directory / "reader.calls", RUN_ID) as writer:
+            for call in self.final_reads():
+                writer.write(call)
+            writer.end(NEVER)
         for number in range(files):
             with CallWriter(directory / f"worker-{number}.calls", RUN_ID) as writer:
                 for row in self.rows:

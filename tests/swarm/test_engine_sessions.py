@@ -13,7 +13,7 @@ from actors.protocol import codec
 from actors.protocol.api_keys import DESCRIBE_CONFIGS
 from bench.swarm.coordinators import Bootstrap
 from bench.swarm.plan import CLASSIC_RANGE, CONSUMER, MemberPlan, Plan
-from bench.swarm.sessions import NAME, Session, consumer_session
+from bench.swarm.sessions import INTERVAL, NAME, Session, consumer_session
 from cluster.groups.properties import properties
 from tests.swarm.broker import ScriptedBroker
 
@@ -25,7 +25,7 @@ def configs(value: str, error: ErrorCode = ErrorCode.none) -> Callable[[Any], An
 
     def answer(request: Any) -> Any:
         (asked,) = request.resources
-        rows = {"consumer.heartbeat.interval.ms": "5000", NAME: value}
+        rows = {INTERVAL: "4000", NAME: value}
         row_class = codec.nested(DESCRIBE_CONFIGS, 4, "DescribeConfigsResourceResult")
         result = codec.build(
             codec.nested(DESCRIBE_CONFIGS, 4, "DescribeConfigsResult"),
@@ -66,9 +66,9 @@ def told(broker: ScriptedBroker, protocol: str = CONSUMER) -> Session:
 
 def test_a_broker_is_asked_for_one_of_the_plans_groups() -> None:
     with ScriptedBroker(configs("60000"), OFFERS) as broker:
-        assert told(broker) == Session(60_000)
+        assert told(broker) == Session(60_000, interval_ms=4_000)
         ((asked,),) = (request.resources for request in broker.requests)
-    assert (asked.resource_type, asked.resource_name, asked.configuration_keys) == (32, "g", (NAME,))
+    assert (asked.resource_type, asked.resource_name, asked.configuration_keys) == (32, "g", (NAME, INTERVAL))
 
 
 def test_nobody_is_asked_for_a_plan_without_such_members() -> None:

@@ -9,7 +9,8 @@ import pytest
 from bench.swarm.columns import spread
 from bench.swarm.counting import figures_of
 from bench.swarm.figures import Figures, GroupFigures
-from storage.history.calls import TIMED_OUT, Fault
+from storage.history.calls import TIMED_OUT, Fault, history_of
+from storage.history.judge.service import Planned
 from storage.history.judge.verdict import judge
 from tests.history.telling import Telling
 from tests.swarm.histories import Story, World
@@ -41,7 +42,9 @@ def test_what_a_world_made_up_is_what_its_figures_say(seed: int) -> None:
 
 
 def test_the_made_up_world_breaks_no_promise() -> None:
-    verdict = judge(Story(World()).history())
+    story = Story(World())
+    history = history_of([*story.rows, *story.final_reads()])._replace(ended_us=story.end_us)
+    verdict = judge(history, planned=Planned(requests=300, member_s=900))
     assert verdict.is_fine, verdict.violations
 
 

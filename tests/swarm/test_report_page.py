@@ -25,6 +25,7 @@ RUN = {
     "software": "groupd <3 replicas>",
     "command": "groupd swarm run rolling-deploy",
     "plan": {"groups": 4, "members": 16},
+    "due": {"step_s": 60.0, "requests": [0.0, 300.0], "member_s": [0.0, 900.0]},
     "is_finished": True,
     "words": [],
 }

@@ -74,7 +74,10 @@ class Processor(Asker):
             self.check(error_code)
 
     def commit(self, partitions: list[tuple[str, int]]) -> None:
-        """What was processed meanwhile."""
+        """What was processed meanwhile. Not after the end of the record: nobody could tell what a commit that
+        stands in none should be."""
+        if not self.shared.recorder.is_open:
+            return
         offsets: dict[str, dict[int, int]] = {}
         for topic, number in partitions:
             if self._polling is None:

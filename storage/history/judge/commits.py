@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from storage.history.calls import Call, History
-from storage.history.judge.findings import ERRORS_OF_MOVING, Findings, Violation, story, when
+from storage.history.calls import NEVER, READER, Call, History
+from storage.history.judge.findings import ERRORS_OF_MOVING, Findings, Limits, Violation, story, when
 
 NOTHING: Final = -1
 ALWAYS: Final = float("inf")
@@ -39,23 +39,79 @@ class _Read(NamedTuple):
 _INITIAL: Final = _Write(NOTHING, -ALWAYS, -ALWAYS, None)
 
 
-def judge_commits(history: History) -> Findings:
-    """Of every offset that was read."""
+def judge_commits(history: History, limits: Limits) -> Findings:
+    """Of every offset that was read. Of the commits only those count as judged that a later read covers: the
+    others may have been thrown away."""
     writes, reads = _registers(history.calls)
     violations = [
         violation
         for key, of_key in reads.items()
         for violation in _Register(key, writes.get(key, []), history.is_whole).judge(of_key)
     ]
-    acknowledged = sum(write.ended_us < ALWAYS for of_key in writes.values() for write in of_key)
-    count = sum(len(of_key) for of_key in reads.values())
+    covered = _covered(history, writes, reads)
     return Findings(
         violations,
-        {"commits": acknowledged, "reads": count},
-        seen=f"{acknowledged:,} acknowledged commits, {count:,} offsets read",
-        unseen="" if acknowledged and count else "no acknowledged commit was read back",
-        is_required=False,
+        {"commits": covered.commits, "reads": sum(len(of_key) for of_key in reads.values())},
+        seen=covered.told,
+        unseen=covered.unseen(limits),
+        is_required=covered.acknowledged > 0,
     )
+
+
+class _Covered(NamedTuple):
+    """Of the acknowledged commits, partition by partition, those that a later read covers."""
+
+    commits: int
+    acknowledged: int
+    """Without those on topics that are gone."""
+    gone: int
+    """On topics that were deleted, and their offsets with them."""
+    unread: tuple[str, ...]
+    """Groups of which the final reader, if there was one, has not read all."""
+    why: str
+    """Its last failure."""
+
+    @property
+    def told(self) -> str:
+        gone = f"; {self.gone:,} more on deleted topics" if self.gone else ""
+        share = f"{self.commits:,} of {self.acknowledged:,}"
+        return f"{share} acknowledged commits are covered by a later read{gone}"
+
+    def unseen(self, limits: Limits) -> str:
+        if not self.acknowledged:
+            return "no commit was acknowledged"
+        if self.unread:
+            groups = f"{len(self.unread):,} groups could not be read at the end, as {self.unread[0]}"
+            return f"{self.told}; {groups}: {self.why}"
+        if not self.commits or self.commits < limits.least_answered * self.acknowledged:
+            return f"{self.told}; at least {limits.least_answered:.0%} is asked for"
+        return ""
+
+
+def _covered(
+    history: History, writes: Mapping[Key, list[_Write]], reads: Mapping[Key, list[_Read]]
+) -> _Covered:
+    gone = {row.topic for row in history.topics if not row.partitions}
+    of_reader = [call for call in history.calls if call.client == READER]
+    failed = {call.group_id: call for call in of_reader if not call.is_fine}
+    acknowledged = covered = of_gone = 0
+    unread: set[str] = set()
+    for key, of_key in writes.items():
+        read_us = max((read.sent_us for read in reads.get(key, ())), default=NEVER)
+        for write in of_key:
+            if write.ended_us == ALWAYS or write.call is None or write.call.api != "OffsetCommit":
+                continue
+            is_covered = write.ended_us < read_us
+            of_gone += key[1] in gone and not is_covered
+            if key[1] in gone and not is_covered:
+                continue
+            acknowledged += 1
+            covered += is_covered
+            if not is_covered and of_reader:
+                unread.add(key[0])
+    groups = tuple(sorted(unread, key=lambda group_id: (group_id not in failed, group_id)))
+    last = failed.get(groups[0] if groups else "") or failed.get("")
+    return _Covered(covered, acknowledged, of_gone, groups, story(last) if last else "time was up")
 
 
 def _registers(calls: Sequence[Call]) -> tuple[dict[Key, list[_Write]], dict[Key, list[_Read]]]:

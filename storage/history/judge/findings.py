@@ -16,6 +16,8 @@ FENCED: Final = frozenset({25, 82, 110})
 MEMBERSHIP: Final = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat"})
 """What is asked by members of groups, and by those that want to be some."""
 
+LEAST_ANSWERED: Final = 0.5
+
 
 class Violation(NamedTuple):
     """A promise that was broken."""
@@ -41,6 +43,12 @@ class Limits(NamedTuple):
     """After a fault: heartbeats of a group that loads are answered as if all were well (W4)."""
     recovery_ms: int = 15_000
     """After the last fault, join or leave: when every group has to be stable."""
+    outage_ms: int = 20_000
+    """Without service for longer when the history ends, a group is out of service."""
+    held_ms: int = 6_000
+    """An answer may be held so long, as a heartbeat's is: until then a request without one is no outage."""
+    least_answered: float = LEAST_ANSWERED
+    """Share of the planned requests, or of the acknowledged commits, below which too little was seen."""
 
 
 KEPT: Final = "kept"
@@ -83,6 +91,11 @@ def has_members(calls: Iterable[Call]) -> bool:
     return any(call.api in MEMBERSHIP for call in calls)
 
 
+def leaves(call: Call) -> bool:
+    """Whether whoever sends it is no member any more."""
+    return call.api == "LeaveGroup" or (call.api == "ConsumerGroupHeartbeat" and call.epoch < 0)
+
+
 def when(time_us: int) -> str:
     """Seconds of the history's clock."""
     return f"{time_us / 1e6:.6f} s"
@@ -91,8 +104,9 @@ def when(time_us: int) -> str:
 def story(call: Call) -> str:
     """One call in a line."""
     ended = call.outcome if call.ended_us < 0 else f"{call.outcome} {when(call.ended_us)}"
+    why = f": {call.detail}" if call.detail else ""
     return (
         f"{call.api} of {call.client} (member {call.member_id or 'none'}, epoch {call.epoch}, connection "
-        f"{call.connection}, correlation id {call.correlation_id}), sent {when(call.sent_us)}, {ended}, "
-        f"error {call.error_code}"
+        f"{call.connection or 'none'}, correlation id {call.correlation_id}), sent {when(call.sent_us)}, "
+        f"{ended}, error {call.error_code}{why}"
     )

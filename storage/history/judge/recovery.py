@@ -8,7 +8,7 @@ together they hold every partition of what they subscribe to, each once.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from storage.history.calls import CONSUMER, NEVER, OF_CLIENTS, Call, Fault, History
@@ -18,6 +18,7 @@ from storage.history.judge.findings import (
     Findings,
     Limits,
     Violation,
+    leaves,
     story,
     when,
 )
@@ -39,16 +40,16 @@ class Standing(NamedTuple):
     subscribed: tuple[str, ...]
 
 
-def judge_recovery(history: History, limits: Limits) -> Findings:
-    """Of every group that has members at the end and was quiet for long enough. How a history ended that is
-    not whole is not known."""
+def judge_recovery(history: History, limits: Limits, without: Container[str] = ()) -> Findings:
+    """Of every group that has members at the end and was quiet for long enough; not of groups that were
+    `without` service by then, which showed nothing. How a history ended that is not whole is not known."""
     is_required = any(fault.kind not in OF_CLIENTS for fault in history.faults)
     if not history.is_whole:
         unseen = "how the history ended is not known: a part of it is missing"
         return Findings([], {"recovered groups": 0}, unseen=unseen, is_required=is_required)
     faults_end_us = max((fault.ended_us for fault in history.faults), default=NEVER)
     topics = {row.topic: row.partitions for row in history.topics}
-    grown_us = max((row.at_us for row in history.topics), default=NEVER)
+    grown_us = max((row.at_us for row in history.topics if row.partitions), default=NEVER)
     by_group: dict[str, list[Call]] = defaultdict(list)
     for call in history.calls:
         if call.api in MEMBERSHIP:
@@ -60,7 +61,7 @@ def judge_recovery(history: History, limits: Limits) -> Findings:
     for group_id, calls in by_group.items():
         members = _members(calls, gone)
         quiet_us = max(faults_end_us, grown_us, _last_change_us(calls, gone, faults))
-        if not members or history.ended_us - quiet_us < limits.recovery_ms * 1_000:
+        if not members or group_id in without or history.ended_us - quiet_us < limits.recovery_ms * 1_000:
             continue
         judged += 1
         violations += _unstable(group_id, members, quiet_us)
@@ -82,12 +83,8 @@ def _members(calls: Sequence[Call], gone: Mapping[str, int]) -> list[Standing]:
     return [
         standing
         for client, of_client in by_client.items()
-        if client not in gone and not _leaves(of_client[-1]) and (standing := _standing(client, of_client))
+        if client not in gone and not leaves(of_client[-1]) and (standing := _standing(client, of_client))
     ]
-
-
-def _leaves(call: Call) -> bool:
-    return call.api == "LeaveGroup" or (call.api == "ConsumerGroupHeartbeat" and call.epoch < 0)
 
 
 def _joins(call: Call) -> bool:
@@ -120,11 +117,11 @@ def _last_change_us(calls: Sequence[Call], gone: Mapping[str, int], faults: Sequ
     silences: set[tuple[int, int]] = set()
     """Since when somebody says nothing, and the session's time-out: of all calls of a member the same."""
     for call in calls:
-        if _joins(call) or _leaves(call):
+        if _joins(call) or leaves(call):
             last = max(last, call.sent_us)
         if call.client in gone:
             silences.add((gone[call.client], call.session_timeout_ms))
-        elif _leaves(call) and (
+        elif leaves(call) and (
             not call.is_answered or call.error_code in ERRORS_OF_MOVING or call.epoch == COMES_BACK
         ):
             silences.add((call.sent_us, call.session_timeout_ms))

@@ -19,10 +19,11 @@ from storage.history.judge.findings import (
     Promise,
     Violation,
 )
+from storage.history.judge.outages import outages
 from storage.history.judge.ownership import judge_ownership
 from storage.history.judge.records import judge_records
 from storage.history.judge.recovery import judge_recovery
-from storage.history.judge.service import judge_service
+from storage.history.judge.service import Planned, judge_service
 
 TOLD_MAX: Final = 100
 """Violations of which a verdict tells the story; all are counted."""
@@ -99,17 +100,22 @@ def _is_missed(promise: Promise) -> bool:
 
 
 def judge(
-    history: History, limits: Limits | None = None, on_rule: Callable[[str], None] = lambda _: None
+    history: History,
+    limits: Limits | None = None,
+    on_rule: Callable[[str], None] = lambda _: None,
+    planned: Planned | None = None,
 ) -> Verdict:
-    """The verdict on a whole history; `on_rule` hears what is judged next."""
+    """The verdict on a whole history; `on_rule` hears what is judged next. `planned`: what was to be asked
+    until its end; without that the promise of service is not shown."""
     limits = limits or Limits()
+    without = outages(history, limits)
     rules: dict[str, Callable[[], Findings]] = {
-        "commits": lambda: judge_commits(history),
+        "commits": lambda: judge_commits(history, limits),
         "ownership": lambda: judge_ownership(history, limits),
         "answers": lambda: judge_answers(history, limits),
         "epochs": lambda: judge_epochs(history, limits),
-        "recovery": lambda: judge_recovery(history, limits),
-        "service": lambda: judge_service(history, limits),
+        "recovery": lambda: judge_recovery(history, limits, without),
+        "service": lambda: judge_service(history, limits, planned, list(without.values())),
     }
     if any(call.api == PRODUCE for call in history.calls):
         rules["records"] = lambda: judge_records(history)
