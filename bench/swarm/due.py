@@ -51,6 +51,8 @@ def due_of(plan: Plan, consumer_interval_ms: int = CONSUMER_INTERVAL_MS) -> Due:
         requests.over(began_s, ended_s, _a_second(interval_ms))
         member_s.over(began_s, ended_s, 1.0)
         commits_s = owners[member.group_id] * _a_second(member.commit_interval_ms)
+        if member.records is not None:  # it commits only when it has processed something
+            commits_s = 0.0
         requests.over(began_s, ended_s, commits_s)
         for sleeps_s, wakes_s in asleep:
             requests.over(sleeps_s, min(wakes_s, ended_s), -commits_s)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import gevent
+from gevent.lock import BoundedSemaphore
 from gevent.pool import Pool
 
 from bench.swarm.answers import fetched
@@ -41,16 +42,23 @@ _FAILURES: Final = (Closed, TimedOut, TierError)
 
 
 def read_all(
-    plan: Plan, properties: ClientProperties, directory: Path, run_id: str, made: Mapping[str, bytes]
+    plan: Plan,
+    properties: ClientProperties,
+    directory: Path,
+    run_id: str,
+    made: Mapping[str, bytes],
+    *,
+    idle_s: float = IDLE_S,
 ) -> str:
     """Read what the plan's groups may have committed; what the run's record should say of it, if anything.
     `made`: the ids of the topics when the run began."""
     with CallWriter(directory / FILE, run_id) as writer:
-        reader = FinalReader(properties, _File(writer))
+        reader = FinalReader(properties, _File(writer), idle_s)
         try:
             words = reader.read(plan, writer, made)
         finally:
             reader.close()
+            gevent.sleep(0)  # there may be no other turn of gevent's loop to close them in
         writer.end(NEVER)
     return words
 
@@ -71,12 +79,14 @@ class _File:
 class FinalReader:
     """Reads group by group, again and again what fails, until all is read or time is up."""
 
-    def __init__(self, properties: ClientProperties, ledger: _File) -> None:
+    def __init__(self, properties: ClientProperties, ledger: _File, idle_s: float) -> None:
+        self._idle_s = idle_s
         self._properties = properties
         self._ledger = ledger
         self._bootstrap = Bootstrap(properties, READER, ledger)
         self._catalogue = Catalogue(self._bootstrap.connection, READER, ledger)
         self._lines: dict[Address, Connection] = {}
+        self._opening = BoundedSemaphore(1)
         self._why = "no answer in time"
         self._read_at = time.monotonic()
 
@@ -122,7 +132,7 @@ class FinalReader:
         self._bootstrap.close()
 
     def _is_late(self, deadline: float) -> bool:
-        return time.monotonic() > min(deadline, self._read_at + IDLE_S)
+        return time.monotonic() > min(deadline, self._read_at + self._idle_s)
 
     def _looks(self, topics: set[str]) -> bool:
         try:
@@ -195,11 +205,12 @@ class FinalReader:
         return error_code == 0
 
     def _line(self, address: Address, who: Call) -> Connection:
-        line = self._lines.get(address)
-        if line is None or not line.is_open:
-            with connecting(self._ledger, who, f"{READER}/{address[0]}:{address[1]}"):
-                line = self._lines[address] = connect(address, READER, self._properties)
-        return line
+        with self._opening:  # of several that need one, one opens it
+            line = self._lines.get(address)
+            if line is None or not line.is_open:
+                with connecting(self._ledger, who, f"{READER}/{address[0]}:{address[1]}"):
+                    line = self._lines[address] = connect(address, READER, self._properties)
+            return line
 
 
 def _requests(sizes: Mapping[str, int]) -> Iterator[Partitions]:

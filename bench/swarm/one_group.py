@@ -14,7 +14,7 @@ from bench.swarm.life import OUT, REBALANCING, SETTLED, GroupLife, Loss, Move, R
 from bench.swarm.start import QUIET_US, are_all_owned, stable_us
 from storage.history.calls import NEVER, Call, Partitions
 from storage.history.judge.findings import FENCED
-from storage.history.judge.ownership import flat, owner_of
+from storage.history.judge.holds import flat, owner_of
 
 _REJOIN: Final = frozenset({int(ErrorCode.rebalance_in_progress), int(ErrorCode.illegal_generation)})
 

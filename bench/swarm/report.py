@@ -99,13 +99,7 @@ def report(
         history = _read(directory, progress)
         progress.says("counting")
         figures = figures_of(history, run.get("began_us"), run.get("wall_us"))
-        verdict = judge(
-            history,
-            limits or Limits(least_answered=float(run.get("least_answered", LEAST_ANSWERED))),
-            lambda rule: progress.says(f"judging {rule}"),
-            due.planned(run, history.ended_us),
-        )
-        verdict = _by_wall_clock(verdict, figures.wall)
+        verdict = _by_wall_clock(_verdict(run, history, limits, progress), figures.wall)
         found = marked(marks, figures) if figures.wall.wall_us is not None else []
         progress.says("writing")
         added = more(history, figures) if more else Addition()
@@ -161,6 +155,16 @@ def _write_seconds(path: Path, figures: Figures) -> None:
     with path.open("w", encoding="utf-8") as file:
         for line in second_rows.csv_lines(second_rows.rows(figures.by_second, figures.wall)):
             file.write(f"{line}\n")
+
+
+def _verdict(run: Mapping[str, Any], history: History, limits: Limits | None, progress: _Shown) -> Verdict:
+    least_answered = float(run.get("least_answered", LEAST_ANSWERED))
+    return judge(
+        history,
+        limits or Limits(least_answered=least_answered),
+        lambda rule: progress.says(f"judging {rule}"),
+        due.planned(run, history.ended_us),
+    )
 
 
 def read_run(directory: Path) -> dict[str, Any]:

@@ -89,7 +89,8 @@ class Call(NamedTuple):
     subscribed: tuple[str, ...] = ()
     """Topics."""
     owned: Partitions | None = None
-    """As a ConsumerGroupHeartbeat says it (TopicPartitions); None if it says nothing."""
+    """As a ConsumerGroupHeartbeat says it (TopicPartitions), or the subscription of a cooperative member's
+    JoinGroup; None if it says nothing, as an eager member's."""
     assigned: Partitions | None = None
     """As a ConsumerGroupHeartbeat or a SyncGroup is answered; None if the answer says nothing."""
     offsets: tuple[Offset, ...] = ()

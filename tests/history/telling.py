@@ -45,9 +45,12 @@ class Telling:
     def delete(self, at: int, until: int | None) -> None:
         self._call("DeleteGroups", "admin", at, until)
 
-    def join(self, client: str, at: int, until: int | None, generation: int, error: int = 0) -> None:
+    def join(
+        self, client: str, at: int, until: int | None, generation: int, error: int = 0, **fields: Any
+    ) -> None:
         """A classic one."""
-        self._call("JoinGroup", client, at, until, told_epoch=generation, error_code=error, member_id=client)
+        fields = {"told_epoch": generation, "error_code": error, **fields}
+        self._call("JoinGroup", client, at, until, **fields)
 
     def sync(
         self, client: str, at: int, until: int | None, generation: int, *numbers: int, **fields: Any
@@ -56,9 +59,11 @@ class Telling:
         fields = {"epoch": generation, "assigned": assigned, "subscribed": subscribed, **fields}
         self._call("SyncGroup", client, at, until, **fields)
 
-    def beat(self, client: str, at: int, until: int | None, generation: int, error: int = 0) -> None:
+    def beat(
+        self, client: str, at: int, until: int | None, generation: int, error: int = 0, **fields: Any
+    ) -> None:
         """Of a classic group."""
-        self._call("Heartbeat", client, at, until, epoch=generation, error_code=error)
+        self._call("Heartbeat", client, at, until, epoch=generation, error_code=error, **fields)
 
     def consumer_beat(
         self, client: str, at: int, until: int | None, epochs: tuple[int, int], **fields: Any

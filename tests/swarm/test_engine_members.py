@@ -272,3 +272,13 @@ def test_look_for_topics_is_in_the_record(stage: Stage) -> None:
         stage.shared.catalogue.look(["clicks"])
     stage.recorder.close_record()
     assert [call.api for call in stage.history().calls] == ["Connect"]
+
+
+def test_after_the_end_of_the_record_nothing_is_committed(stage: Stage) -> None:
+    """The final reader would find offsets that stand in no record, which nobody committed."""
+    stage.start(PLAN)
+    stage.until(lambda: len(stage.asked(OffsetCommitRequest)) >= 2, "it commits")
+    stage.recorder.close_record()
+    commits, beats = len(stage.asked(OffsetCommitRequest)), len(stage.asked(HeartbeatRequest))
+    stage.until(lambda: len(stage.asked(HeartbeatRequest)) >= beats + 8, "it beats on")
+    assert len(stage.asked(OffsetCommitRequest)) <= commits + 1, "the one that was on its way"

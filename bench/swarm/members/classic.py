@@ -112,7 +112,8 @@ class ClassicMember(Member):
             told = joined(answer)
             return call._replace(error_code=told.error_code, told_epoch=told.generation_id), told
 
-        call = self.call()._replace(subscribed=self.plan.topics)
+        owned = plain(self.owned) if self.is_cooperative else None
+        call = self.call()._replace(subscribed=self.plan.topics, owned=owned)
         told = self.ask_and_be_held(request, call, read, self._join_timeout_s())
         reaction = self.check(told.error_code)
         if reaction is Reaction.UNNAMED:

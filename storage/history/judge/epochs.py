@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
-from storage.history.calls import CONSUMER, Call, Fault, History
+from storage.history.calls import CONSUMER, Call, History
 from storage.history.judge.findings import FENCED, Findings, Limits, Violation, has_members, story
+from storage.history.judge.loading import Loading
 
 _AS_A_MEMBER = frozenset({"Heartbeat", "SyncGroup", "OffsetCommit", "ConsumerGroupHeartbeat"})
 
@@ -29,7 +28,7 @@ class _Look(NamedTuple):
 
 def judge_epochs(history: History, limits: Limits) -> Findings:
     """Of every call that tells or confirms a generation or an epoch."""
-    loading = _Loading(history.faults, limits.loading_grace_ms * 1_000)
+    loading = Loading(history.faults, limits.loading_grace_ms * 1_000)
     looks = _looks(history.calls, loading)
     violations = [violation for of_key in looks.values() for violation in _going_back(of_key)]
     violations += _unfenced(history.calls, loading)
@@ -46,21 +45,7 @@ def judge_epochs(history: History, limits: Limits) -> Findings:
     )
 
 
-class _Loading:
-    """When groups may have been loading: heartbeats are then answered as if all were well (W4)."""
-
-    def __init__(self, faults: Sequence[Fault], grace_us: int) -> None:
-        spans = sorted((fault.began_us, fault.ended_us) for fault in faults)
-        self._starts = [began_us for began_us, _ in spans]
-        self._latest_end = list(accumulate((ended_us for _, ended_us in spans), max))
-        self._grace_us = grace_us
-
-    def may_be(self, call: Call) -> bool:
-        before = bisect_right(self._starts, call.ended_us)
-        return before > 0 and call.sent_us <= self._latest_end[before - 1] + self._grace_us
-
-
-def _looks(calls: Sequence[Call], loading: _Loading) -> dict[Hashable, list[_Look]]:
+def _looks(calls: Sequence[Call], loading: Loading) -> dict[Hashable, list[_Look]]:
     looks: dict[Hashable, list[_Look]] = defaultdict(list)
     lives: dict[str, int] = defaultdict(int)
     """By group: how often it was deleted, after which its generations begin anew."""
@@ -122,7 +107,7 @@ def _rejoins(call: Call) -> bool:
     return call.protocol == CONSUMER and call.epoch == 0
 
 
-def _unfenced(calls: Sequence[Call], loading: _Loading) -> Iterator[Violation]:
+def _unfenced(calls: Sequence[Call], loading: Loading) -> Iterator[Violation]:
     """Calls of fenced members that were served: of a classic one for good, of a KIP-848 one at the epoch at
     which it was fenced, until it joins again."""
     answers = sorted((call for call in calls if _fences(call)), key=lambda call: call.ended_us)
@@ -139,7 +124,7 @@ def _unfenced(calls: Sequence[Call], loading: _Loading) -> Iterator[Violation]:
             yield Violation("a fenced member served", call.group_id, f"{story(call)}; before: {story(first)}")
 
 
-def _is_served(call: Call, first: Call, loading: _Loading) -> bool:
+def _is_served(call: Call, first: Call, loading: Loading) -> bool:
     if not call.is_fine or call.api not in _AS_A_MEMBER or call.epoch <= 0:
         return False
     if call.protocol == CONSUMER:

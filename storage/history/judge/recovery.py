@@ -22,7 +22,7 @@ from storage.history.judge.findings import (
     story,
     when,
 )
-from storage.history.judge.ownership import Partition, flat
+from storage.history.judge.holds import Partition, flat
 
 COMES_BACK: Final = -2
 """Epoch with which a static member goes."""

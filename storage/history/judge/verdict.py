@@ -159,7 +159,10 @@ def combined(verdicts: Sequence[Verdict]) -> Verdict:
 def _combined_promises(verdicts: Sequence[Verdict]) -> Iterator[Promise]:
     if not verdicts:
         yield from (Promise(name, says, NOT_SHOWN, "nothing was seen") for name, says in SAYS.items())
-    for of_parts in zip(*(verdict.promises for verdict in verdicts), strict=True):
+    for name in SAYS:
+        of_parts = [each for verdict in verdicts for each in verdict.promises if each.name == name]
+        if not of_parts:
+            continue
         found = {promise.status for promise in of_parts}
         status = next(each for each in (BROKEN, KEPT, NOT_SHOWN) if each in found)
         decisive = [promise for promise in of_parts if promise.status == status]

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 from bench.swarm.clock import reading
 from bench.swarm.plan import CLASSIC_COOPERATIVE, Plan
 from storage.history.calls import CONSUMER, NEVER, Call, History
+from storage.history.judge.consumer_holds import consumer_holds
 from storage.history.judge.findings import FENCED
-from storage.history.judge.ownership import consumer_holds, flat
+from storage.history.judge.holds import flat
 from tests.history.real_run.answers import Back, Gap, Place, Span
 
 AT_ONCE: Final = frozenset({"OffsetCommit", "OffsetFetch", "Heartbeat"})
