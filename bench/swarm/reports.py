@@ -35,6 +35,12 @@ def register(app: typer.Typer) -> None:
     )(report)
     app.command(
         epilog=examples(
+            "groupd swarm export groupd-swarm/steady-20261122-101500 --parquet tables",
+            "groupd swarm export groupd-swarm/steady-20261122-101500 --csv tables",
+        )
+    )(export)
+    app.command(
+        epilog=examples(
             "groupd swarm compare ours/report.json kafka/report.json",
             "groupd swarm compare ours kafka --html compared.html",
             "groupd swarm compare before-repeated after-repeated --markdown",
@@ -58,6 +64,35 @@ def report(
     with mendable(BadThreshold, BadMarks):
         asked.check()
     tell(directory, as_json=as_json, asked=asked)
+
+
+def export(
+    directory: Annotated[Path, typer.Argument(help="A run's directory.", metavar="DIR")],
+    parquet: Annotated[
+        Path | None, typer.Option(help="Write Parquet files into this directory.", file_okay=False)
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="The same as CSV.", file_okay=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a run's record as tables for data frames, SQL and spreadsheets; RECORD.md has the columns."""
+    wanted = {"parquet": parquet, "csv": csv}
+    chosen = [(out, kind) for kind, out in wanted.items() if out is not None]
+    if not chosen:
+        fail("--parquet OUT or --csv OUT says where to", EXIT_NOT_RUN)
+    from bench.swarm import export as exporting
+    from bench.swarm.report import NothingToReport
+
+    with mendable(NothingToReport):
+        for out, kind in chosen:
+            done = exporting.export(directory, out, kind)
+    if as_json:
+        print_json({"rows": done.rows, "cut_bytes": done.cut_bytes})
+        return
+    for out, kind in chosen:
+        for name, rows in done.rows.items():
+            console.print(f"{out / f'{name}.{kind}'}: {rows:,} rows", soft_wrap=True, markup=False)
+    if done.cut_bytes:
+        console.print(f"{done.cut_bytes:,} bytes of rows that were cut short are left out", soft_wrap=True)
 
 
 def compare(

@@ -25,7 +25,7 @@ class Column(NamedTuple):
 COLUMNS: Final = (
     Column(
         "at_utc",
-        "TIMESTAMPTZ",
+        "TIMESTAMP",
         "UTC",
         "When the second began; empty if the run did not say what time it was.",
     ),

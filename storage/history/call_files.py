@@ -7,10 +7,10 @@ then the history is not whole, and nobody may be blamed for what it does not sho
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgpack
 
@@ -98,20 +98,42 @@ class CallWriter:
         self._file.close()
 
 
+class CallReader:
+    """The rows of one file, one after the other: iterate over it once."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        """Raises UnreadableFile, OSError."""
+        self._size = path.stat().st_size
+        self._unpacker = msgpack.Unpacker(file, use_list=False, max_buffer_size=ROW_BYTES_MAX)
+        self.run_id = _run_id(path, self._unpacker)
+        self.whole_bytes: int = self._unpacker.tell()
+        """Read so far, of rows that were written whole."""
+
+    def __iter__(self) -> Iterator[Row]:
+        share: Share = {}.setdefault
+        with contextlib.suppress(ValueError, TypeError, LookupError, msgpack.exceptions.UnpackException):
+            for plain in self._unpacker:  # until the file ends, or a row that was not written whole
+                row = _row(plain, share)
+                self.whole_bytes = self._unpacker.tell()
+                yield row
+
+    @property
+    def cut_bytes(self) -> int:
+        """After the last row: of one that was not written whole."""
+        return self._size - self.whole_bytes
+
+
 def read_file(path: Path, on_bytes: OnBytes = lambda _: None) -> CallFile:
     """Raises UnreadableFile, OSError."""
     with path.open("rb") as file:
-        unpacker = msgpack.Unpacker(file, use_list=False, max_buffer_size=ROW_BYTES_MAX)
-        run_id = _run_id(path, unpacker)
+        reader = CallReader(path, file)
         rows: list[Row] = []
-        share: Share = {}.setdefault
-        whole_bytes = unpacker.tell()
-        with contextlib.suppress(ValueError, TypeError, LookupError, msgpack.exceptions.UnpackException):
-            for plain in unpacker:  # until the file ends, or a row that was not written whole
-                rows.append(_row(plain, share))
-                before, whole_bytes = whole_bytes, unpacker.tell()
-                on_bytes(whole_bytes - before)
-    return CallFile(run_id, rows, path.stat().st_size - whole_bytes)
+        before = reader.whole_bytes
+        for row in reader:
+            rows.append(row)
+            on_bytes(reader.whole_bytes - before)
+            before = reader.whole_bytes
+    return CallFile(reader.run_id, rows, reader.cut_bytes)
 
 
 def _run_id(path: Path, unpacker: Any) -> str:

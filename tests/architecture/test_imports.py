@@ -73,6 +73,7 @@ PURE = (
     "bench/swarm/records/lag.py",
     "bench/swarm/records/report.py",
     "bench/swarm/records/requests.py",
+    "bench/swarm/record_tables.py",
     "bench/swarm/results.py",
     "bench/swarm/marked.py",
     "bench/swarm/marks.py",
