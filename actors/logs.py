@@ -25,7 +25,8 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 class Formatter(logging.Formatter):
-    """As its parent, but tells a second's date and time once."""
+    """Tells the time in UTC, as reports of swarms do, whatever the machine's zone; a second's date and time
+    are made once."""
 
     _second = -1
     _told = ""
@@ -34,8 +35,8 @@ class Formatter(logging.Formatter):
         second, rest = divmod(record.created, 1)
         if second != self._second:
             self._second = int(second)
-            self._told = time.strftime(self.default_time_format, time.localtime(second))
-        return f"{self._told},{int(rest * 1000):03d}"
+            self._told = time.strftime(self.default_time_format, time.gmtime(second))
+        return f"{self._told}.{int(rest * 1000):03d}"
 
 
 class LogFile(RotatingFileHandler):

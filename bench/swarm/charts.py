@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from math import ceil
 from typing import Any, Final, NamedTuple
 
 from bench.swarm.histogram import lower_bound
@@ -29,6 +30,7 @@ LEAST_MS: Final = 1.0
 """A logarithmic axis has no zero; what took less is drawn here."""
 HEADROOM: Final = 1.05
 """Above the highest value of a plot over time."""
+LEGEND_ROW_INCHES: Final = 0.18
 LEGEND_CHARACTERS: Final = 72
 """In one row."""
 KINDS_MAX: Final = 6
@@ -277,6 +279,8 @@ def _svg(title: str, fill: Callable[[Any], bool]) -> str:
         if fill(axes):
             handles, labels = axes.get_legend_handles_labels()
             columns = max(1, LEGEND_CHARACTERS // (8 + max(map(len, labels))))
+            more = ceil(len(labels) / columns) - 1  # rows, which the plot is not to pay for
+            figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + LEGEND_ROW_INCHES * more)
             figure.legend(handles, labels, loc="outside lower left", ncols=columns, handlelength=1.2)
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})

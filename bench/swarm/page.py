@@ -36,12 +36,25 @@ h1 { font-size: 1.25rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2rem 0 .5
 .plot { margin: 0; } .plot svg { width: 100%; height: auto; display: block; }
 .wide { overflow-x: auto; }
 table { border-collapse: separate; border-spacing: 0; font-size: .86rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: 3px 10px; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { color: var(--dim); font-weight: 600; vertical-align: bottom; }
+th, td { text-align: right; padding: 3px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { color: var(--dim); font-weight: 600; vertical-align: bottom; white-space: normal; }
 th:first-child, td:first-child, .text { text-align: left; }
 td.text { white-space: normal; overflow-wrap: anywhere; min-width: 15rem; }
-td:first-child { position: sticky; left: 0; background: var(--paper); }
-@media (max-width: 500px) { body { padding: 10px; } th, td { padding: 3px 7px; } }
+td:first-child { position: sticky; left: 0; background: var(--paper); white-space: normal;
+  overflow-wrap: anywhere; min-width: 7rem; }
+h1, h2, p, .dim, .tile { overflow-wrap: anywhere; }
+@media (max-width: 640px) {
+  body { padding: 10px; }
+  thead { display: none; }
+  table, tbody, tr, tbody th { display: block; width: 100%; }
+  tr { border-bottom: 1px solid var(--line); padding: 5px 0; }
+  td, td.text { display: flex; justify-content: space-between; gap: 12px; border: 0; padding: 1px 0;
+    min-width: 0; white-space: normal; overflow-wrap: anywhere; }
+  td::before { content: attr(data-label); color: var(--dim); max-width: 45%; text-align: left; }
+  td:first-child { display: block; position: static; text-align: left; font-weight: 600; }
+  td:first-child::before { content: none; }
+  td:empty { display: none; }
+}
 """
 
 
@@ -97,7 +110,7 @@ def _head(headline: Headline) -> str:
         parts.append(f'<div class="verdict {kind}"><b>{_told(headline.verdict)}</b>{because}</div>')
     if headline.promises:
         rows = [(each.name, _told(each.status), each.says, each.because) for each in headline.promises]
-        parts.append(table(("promise", "status", "what it says", "because"), rows, text=(1, 2, 3)))
+        parts.append(table(("promise", "status", "what it says", "because"), rows, text=(2, 3)))
     parts += [f'<div class="word">{escape(word)}</div>' for word in headline.words]
     return "\n".join(parts)
 
@@ -118,17 +131,18 @@ def tiles(found: Iterable[Tile]) -> str:
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, text: Sequence[int] = ()) -> str:
     """Cells are escaped; the columns in `text` hold words, not numbers, and break their lines. A row of one
-    cell is a heading."""
+    cell is a heading. On a phone each row is a block, headed by its first cell, with a line for every other
+    one: no column is out of sight."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         if len(row) < len(headings):
             return f'<th colspan="{len(headings)}">{escape(row[0])}</th>'
-        return "".join(
-            f'<{tag} class="text">{escape(cell)}</{tag}>'
-            if place in text
-            else f"<{tag}>{escape(cell)}</{tag}>"
-            for place, cell in enumerate(row)
-        )
+        return "".join(cell(tag, place, words) for place, words in enumerate(row))
+
+    def cell(tag: str, place: int, words: str) -> str:
+        kind = ' class="text"' if place in text else ""
+        label = f' data-label="{escape(headings[place])}"' if place and tag == "td" else ""
+        return f"<{tag}{kind}{label}>{escape(words)}</{tag}>"
 
     body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
     head = f"<thead><tr>{cells('th', headings)}</tr></thead>"

@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 from actors.logs import LogFile
+from bench.swarm.wall import date_and_time
 from tests.polling import until
 
 
@@ -15,8 +16,8 @@ def _record(message: str, created_s: float) -> logging.LogRecord:
     return record
 
 
-def test_lines_are_told_the_time_as_the_standard_library_does_it(tmp_path: Path) -> None:
-    log, plain = LogFile(tmp_path / "actor.log", 10_000, 2), logging.Formatter()
+def test_lines_are_told_the_time_in_utc_as_reports_of_swarms_tell_it(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "actor.log", 10_000, 2)
     times_s = (1_700_000_000.25, 1_700_000_000.75, 1_700_000_061.0)
 
     for time_s in times_s:
@@ -24,8 +25,8 @@ def test_lines_are_told_the_time_as_the_standard_library_does_it(tmp_path: Path)
     log.close()
 
     told = [line.split(" INFO ")[0] for line in (tmp_path / "actor.log").read_text().splitlines()]
-    seconds = [plain.formatTime(_record("", time_s), "%Y-%m-%d %H:%M:%S") for time_s in times_s]
-    assert told == [f"{seconds[0]},250", f"{seconds[1]},750", f"{seconds[2]},000"]
+    assert told == [date_and_time(int(time_s * 1e6)) for time_s in times_s]
+    assert told[0] == "2023-11-14 22:13:20.250"
 
 
 def test_a_log_keeps_to_its_files_and_their_size_after_a_restart_too(tmp_path: Path) -> None:

@@ -207,3 +207,47 @@ def test_broken_promise_leads_the_page_with_its_story(tmp_path: Path) -> None:
     assert told["verdict"]["by_rule"] == {"commit invented": 1}
     broken = [each["name"] for each in told["verdict"]["promises"] if each["status"] == "broken"]
     assert broken == ["commits"]
+
+
+class Cells(HTMLParser):
+    """Every table's headings, and of every row the labels that a phone shows."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.labels: list[str | None] = []
+        self.wrong: list[tuple[list[str], list[str | None]]] = []
+        self._in_head = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "thead":
+            self.headings, self._in_head = [], True
+        elif tag == "th" and self._in_head:
+            self.headings.append("")
+        elif tag == "tr":
+            self.labels = []
+        elif tag == "td":
+            self.labels.append(dict(attrs).get("data-label"))
+
+    def handle_data(self, data: str) -> None:
+        if self._in_head and self.headings:
+            self.headings[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_head = self._in_head and tag != "thead"
+        if tag == "tr" and self.labels and self.labels != [None, *self.headings[1:]]:
+            self.wrong.append((self.headings, self.labels))
+
+
+def test_no_column_and_no_name_is_lost_on_a_phone(whole: Outcome) -> None:
+    """On 420 pixels half of a table was out of sight: there its rows are blocks in which every cell has its
+    heading beside it, and nothing is cut at any width."""
+    text = whole.page.read_text()
+    assert Cells(text).wrong == []
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    assert "text-overflow" not in style
+    assert "overflow: hidden" not in style
+    phone = style.partition("@media (max-width: 640px)")[2]
+    assert "content: attr(data-label)" in phone
+    assert "overflow-wrap: anywhere" in phone
