@@ -37,7 +37,7 @@ app = typer.Typer(
         "groupd swarm run ten-thousand --tier 1 --processes 2",
         "groupd swarm run join-storm --bootstrap kafka-1:9092 --protocol cooperative-sticky",
         "groupd swarm run my.toml --seed 7 --processes 2 --web",
-        'groupd swarm run steady --threshold "p99(Heartbeat) < 50ms" --junit swarm.xml',
+        'groupd swarm run steady --threshold "p99(OffsetCommit) < 50ms" --junit swarm.xml',
     )
 )
 def run(

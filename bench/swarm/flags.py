@@ -75,7 +75,7 @@ Thresholds = Annotated[
     list[str] | None,
     typer.Option(
         "--threshold",
-        help='What has to hold, as "p99(Heartbeat) < 50ms" or "errors < 1%"; may be repeated.',
+        help='What has to hold, as "p99(OffsetCommit) < 50ms" or "errors < 1%"; may be repeated.',
         metavar="TEXT",
     ),
 ]

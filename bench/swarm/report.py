@@ -148,7 +148,13 @@ def _by_wall_clock(verdict: Verdict, wall: Wall) -> Verdict:
 
 def _with_thresholds(verdict: Verdict, checked: Sequence[Checked]) -> dict[str, Any]:
     status = thresholds.worst((verdict.status, thresholds.status_of(checked)))
-    return {"status": status, "is_fine": status == KEPT, "thresholds": thresholds.plain(checked)}
+    because = "; ".join((verdict.because, *thresholds.missed(checked)))
+    return {
+        "status": status,
+        "is_fine": status == KEPT,
+        "summary": f"{status}: {because}",
+        "thresholds": thresholds.plain(checked),
+    }
 
 
 def _write_seconds(path: Path, figures: Figures) -> None:

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog=examples(
             "groupd swarm report groupd-swarm/steady-20261122-101500",
-            'groupd swarm report my-run --threshold "p99(Heartbeat) < 50ms" --junit swarm.xml',
+            'groupd swarm report my-run --threshold "p99(OffsetCommit) < 50ms" --junit swarm.xml',
         )
     )(report)
     app.command(

@@ -102,7 +102,7 @@ def line(seconds: Sequence[Second], told: Second | None = None) -> str:
         f"p50 {now.p50_ms:.1f} ms, p99 {worst_ms:.1f} ms in the worst second; "
         f"members: {states(now)}; {now.groups_stable:,} of {now.groups:,} groups stable"
         + (f" (at times {fewest:,})" if fewest < now.groups_stable and told else "")
-        + f"; {now.moved_partitions:,} partitions moved"
+        + f"; {now.moved_partitions:,} partitions moved since groups had started"
     )
 
 
@@ -135,7 +135,7 @@ def board(head: Head, past: Iterable[Second]) -> RenderableType:
         ("p50", f"{now.p50_ms:.1f} ms", (second.p50_ms for second in past)),
         ("p99", f"{now.p99_ms:.1f} ms", (second.p99_ms for second in past)),
         ("groups", groups, (second.groups_stable for second in past)),
-        ("moved partitions", f"{now.moved_partitions:,}", (second.moved_partitions for second in past)),
+        ("moved since start", f"{now.moved_partitions:,}", (second.moved_partitions for second in past)),
         ("members", states(now), ()),
     ]
     table = Table.grid(padding=(0, 2))

@@ -35,8 +35,8 @@ def lines(figures: Figures) -> Iterator[str]:
         f"{totals.groups:,} groups, {totals.members:,} members{_lives(totals)}: stable after "
         f"{duration(figures.stable.p50_ms)} (the last: {duration(figures.stable.max_ms)}), "
         f"{totals.rebalances:,} rebalances ({_counted(totals)}), "
-        f"{totals.moved:,} partitions moved, {totals.members_lost:,} memberships lost, "
-        f"{totals.commits:,} commits"
+        f"{totals.moved:,} partitions moved (those of the groups' starts among them), "
+        f"{totals.members_lost:,} memberships lost, {totals.commits:,} commits"
     )
     yield (
         f"without coordinator: {gaps.values:,} times; p50 {duration(gaps.p50_ms)}, "
@@ -72,7 +72,9 @@ def _tiles(figures: Figures) -> Iterator[Tile]:
         number(totals.rebalances),
         f"rebalances ({_counted(totals)}); p50 {duration(figures.rebalance.p50_ms)} each",
     )
-    yield Tile(number(totals.moved), "partitions moved to another member")
+    yield Tile(
+        number(totals.moved), "partitions moved to another member, those of the groups' starts among them"
+    )
     yield Tile(
         duration(gaps.max_ms),
         f"longest without coordinator (p50 {duration(gaps.p50_ms)}, {gaps.values:,} times)",

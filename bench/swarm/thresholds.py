@@ -1,4 +1,4 @@
-"""Thresholds: what a run's figures have to keep to, as `p99(Heartbeat) < 50ms`, and whether they did.
+"""Thresholds: what a run's figures have to keep to, as `p99(OffsetCommit) < 50ms`, and whether they did.
 
 PURE. `FIGURE OPERATOR LIMIT`, the same in a scenario's [thresholds] table and after `--threshold`; CI.md has
 the grammar. Everything is looked up in what report.json says, so that any report can be checked again. A
@@ -47,7 +47,7 @@ _GRAMMAR: Final = re.compile(
     r"\s*(?P<figure>\w+)\s*(?:\(\s*(?P<of>\w*)\s*\))?\s*(?P<operator><=|>=|<|>)\s*"
     r"(?P<number>\d[\d_]*(?:\.\d+)?)\s*(?P<unit>ms|s|min|%|/s)?\s*"
 )
-EXAMPLES: Final = "p99(Heartbeat) < 50ms, max(gap) < 5s, errors < 1%, served >= 100/s, rebalances <= 20"
+EXAMPLES: Final = "p99(OffsetCommit) < 50ms, max(gap) < 5s, errors < 1%, served >= 100/s, rebalances <= 20"
 
 
 class BadThreshold(ValueError):

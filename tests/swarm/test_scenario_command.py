@@ -108,7 +108,8 @@ def test_without_a_terminal_there_is_a_line_every_ten_seconds() -> None:
     assert lines[1] == (
         "20 s: 2,000 requests (+100/s), 0 errors (+0/s), 100 commits (+5/s); "
         "p50 1.2 ms, p99 9.5 ms in the worst second; "
-        "members: 90 stable, 10 joining; 18 of 20 groups stable; 1,120 partitions moved"
+        "members: 90 stable, 10 joining; 18 of 20 groups stable; "
+        "1,120 partitions moved since groups had started"
     )
 
 
@@ -141,7 +142,7 @@ def test_a_board_shows_the_last_second_and_the_course(width: int) -> None:
         "p50 1.2 ms ██",
         "p99 9.5 ms ██",
         "groups 18 of 20 stable ██",
-        "moved partitions 1,120 ██",
+        "moved since start 1,120 ██",
         "members 90 stable, 10 joining",
     ]
 
