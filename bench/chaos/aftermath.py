@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bench.interrupts import terminable
+from bench.swarm import flags
+from bench.swarm.ci_files import Asked
 from bench.swarm.reports import EXIT_NOT_RUN, leave_with
+from bench.swarm.thresholds import BadThreshold
 from cluster.cli.common import JsonOption, columns, console, examples, fail, print_json
 from cluster.tier_file import TierError
 from storage.history.judge.findings import BROKEN
@@ -40,9 +43,18 @@ def register(app: typer.Typer) -> None:
     )(shrink)
 
 
-def report(directory: RunArgument, as_json: JsonOption = False) -> None:
+def report(
+    directory: RunArgument,
+    threshold: flags.Thresholds = None,
+    junit: flags.Junit = None,
+    summary: flags.Summary = None,
+    as_json: JsonOption = False,
+) -> None:
     """Judge a run again and write its report.html and report.json, of an interrupted run, too."""
-    end(directory, as_json=as_json)
+    asked = Asked(tuple(threshold or ()), junit, summary)
+    with mendable():
+        asked.check()
+    end(directory, asked, as_json=as_json)
 
 
 def compare(
@@ -156,12 +168,13 @@ def carry_out(state: State, directory: Path, *, quiet: bool) -> bool:
     return False
 
 
-def end(directory: Path, *, as_json: bool, is_interrupted: bool = False) -> None:
+def end(directory: Path, asked: Asked, *, as_json: bool, is_interrupted: bool = False) -> None:
     """Judge and report. Ends the command unless every promise was shown to be kept."""
     from bench.chaos.report import report as judge
 
     with mendable():
-        outcome = judge(directory, None if as_json else console)
+        outcome = judge(directory, None if as_json else console, asked.thresholds)
+        asked.write(json.loads((directory / "report.json").read_text(encoding="utf-8")), (outcome.done,))
     if as_json:
         typer.echo((directory / "report.json").read_text(encoding="utf-8"))
     else:
@@ -179,5 +192,5 @@ def mendable() -> Iterator[None]:
 
     try:
         yield
-    except (BadScenario, NoRun, TierError, OSError) as error:
+    except (BadScenario, BadThreshold, NoRun, TierError, OSError) as error:
         fail(str(error), EXIT_NOT_RUN)

@@ -12,6 +12,8 @@ import typer
 from bench import run_names
 from bench.chaos import aftermath
 from bench.chaos.aftermath import carry_out, end, mendable
+from bench.swarm import flags
+from bench.swarm.ci_files import Asked
 from cluster.cli.common import JsonOption, examples, print_json, unwrap_help
 from cluster.cli.kafka import print_table
 from cluster.tier_file import TierError
@@ -72,6 +74,9 @@ def run(
         Path | None,
         typer.Option(help="Go on with the run in this directory.", exists=True, file_okay=False),
     ] = None,
+    threshold: flags.Thresholds = None,
+    junit: flags.Junit = None,
+    summary: flags.Summary = None,
     as_json: JsonOption = False,
 ) -> None:
     """Attack a tier, or Kafka, while a swarm works on it. Exit code 0: every promise was kept; 1: one was
@@ -82,7 +87,9 @@ def run(
     """
     from bench.chaos import state as states
 
+    asked = Asked(tuple(threshold or ()), junit, summary)
     with mendable():
+        asked.check()
         if resume is not None:
             directory, state = resume, states.read(resume).model_copy(update={"words": []})
         else:
@@ -94,7 +101,7 @@ def run(
             state = chosen.model_copy(update={**where, "kafka_home": home})
             directory = _new_directory(out or DIRECTORY / f"{state.scenario.name}-{run_names.stamp()}")
     is_interrupted = carry_out(state, directory, quiet=as_json)
-    end(directory, as_json=as_json, is_interrupted=is_interrupted)
+    end(directory, asked, as_json=as_json, is_interrupted=is_interrupted)
 
 
 @app.command("list", epilog=examples("groupd chaos list", "groupd chaos list --json"))

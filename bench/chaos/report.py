@@ -12,10 +12,12 @@ from rich.console import Console
 from bench.chaos import page, table
 from bench.chaos.availability import Availability, availability
 from bench.chaos.state import State, read
+from bench.swarm import thresholds
 from bench.swarm.figures import Figures
 from bench.swarm.report import PAGE, RESULTS, Addition, NothingToReport
 from bench.swarm.report import report as swarm_report
 from bench.swarm.reports import STYLES, show
+from bench.swarm.thresholds import Checked
 from cluster.cli.common import columns
 from storage.history.calls import History
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN, Promise
@@ -40,6 +42,8 @@ class PartReport(NamedTuple):
     found: Availability
     course: list[str]
     """Plots."""
+    checked: tuple[Checked, ...] = ()
+    """Thresholds, each told with the part's name."""
 
 
 class Outcome(NamedTuple):
@@ -53,11 +57,13 @@ class Outcome(NamedTuple):
     """That could be judged."""
     found: tuple[Availability, ...] = ()
     """Of these."""
+    checked: tuple[Checked, ...] = ()
+    """Thresholds, of each part by itself."""
 
     @property
     def status(self) -> str:
-        """The verdict's."""
-        return self.verdict.status
+        """The verdict's, and that of the thresholds."""
+        return thresholds.worst((self.verdict.status, thresholds.status_of(self.checked)))
 
     @property
     def summary(self) -> str:
@@ -114,43 +120,48 @@ class Outcome(NamedTuple):
             console.print(
                 f"{violation.rule}, {violation.group_id}: {violation.text}", soft_wrap=True, markup=False
             )
-        show(self.verdict)
+        show(self.verdict, self.checked)
         console.print(self.summary, style=STYLES[self.status], soft_wrap=True, markup=False)
         console.print(f"Report: {self.page}", soft_wrap=True, markup=False)
 
 
-def report(directory: Path, console: Console | None = None) -> Outcome:
-    """Judge every part and write report.html and report.json; `console` shows the progress. Raises NoRun."""
+def report(directory: Path, console: Console | None = None, limited: Sequence[str] = ()) -> Outcome:
+    """Judge every part and write report.html and report.json; `console` shows the progress; `limited`:
+    thresholds for each part. Raises NoRun, BadThreshold."""
     state = read(directory)
     parts: list[PartReport] = []
     words = list(state.words)
     for number in range(1, state.parts + 1):
         try:
             here = state.part(directory, number)
-            parts.append(_part(here, console, with_course=number <= COURSES_MAX))
+            parts.append(_part(here, console, limited, with_course=number <= COURSES_MAX))
         except (OSError, NothingToReport) as error:
             words.append(f"part {number} cannot be judged: {error}")
     state = state.model_copy(update={"words": words})
     rows = table.rows(part.found for part in parts)
     verdict = with_faults(combined([part.verdict for part in parts]), state, rows)
     found = tuple(part.found for part in parts)
-    outcome = Outcome(state, verdict, rows, directory / PAGE, len(parts), found)
+    checked = tuple(each for part in parts for each in part.checked)
+    outcome = Outcome(state, verdict, rows, directory / PAGE, len(parts), found, checked)
     outcome.page.write_text(page.page(outcome, parts), encoding="utf-8")
     (directory / RESULTS).write_text(json.dumps(_plain(outcome), indent=2) + "\n", encoding="utf-8")
     return outcome
 
 
-def _part(directory: Path, console: Console | None, *, with_course: bool) -> PartReport:
+def _part(
+    directory: Path, console: Console | None, limited: Sequence[str], *, with_course: bool
+) -> PartReport:
     found: list[Availability] = []
 
     def more(history: History, figures: Figures) -> Addition:
         found.append(availability(history, figures))
         return Addition(sections=(page.availability(found),))
 
-    judged = swarm_report(directory, console=console, more=more)
+    judged = swarm_report(directory, console=console, more=more, extra_thresholds=limited)
     course = page.course(directory.name, judged.figures) if with_course else []
     where = f"{directory.name}/{judged.page.name}"
-    return PartReport(directory.name, where, judged.verdict, found[0], course)
+    checked = tuple(each._replace(text=f"{directory.name}: {each.text}") for each in judged.checked)
+    return PartReport(directory.name, where, judged.verdict, found[0], course, checked)
 
 
 def with_faults(verdict: Verdict, state: State, rows: Sequence[table.Row]) -> Verdict:
@@ -178,6 +189,7 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
         "remarks": list(outcome.remarks),
         "run": outcome.state.model_dump(mode="json"),
         "verdict": outcome.verdict.plain(),
+        "thresholds": thresholds.plain(outcome.checked),
         "availability": [row.plain() for row in outcome.rows],
         "parts": [each.plain() for each in outcome.found],
     }

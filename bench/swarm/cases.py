@@ -14,7 +14,7 @@ from storage.history.judge.findings import BROKEN, NOT_SHOWN
 STORIES_MAX: Final = 20
 """Of one case; the report has more."""
 STORY_CHARACTERS_MAX: Final = 2_000
-PROMISES, THRESHOLDS, RUN = "promises", "thresholds", "run"
+PROMISES, THRESHOLDS = "promises", "thresholds"
 """What a case is about."""
 
 
@@ -22,7 +22,7 @@ class Case(NamedTuple):
     """One thing that CI is told of by itself."""
 
     kind: str
-    """PROMISES, THRESHOLDS or RUN."""
+    """PROMISES or THRESHOLDS."""
     name: str
     says: str
     status: str
@@ -80,10 +80,6 @@ def _cases(report: Mapping[str, Any]) -> Iterator[Case]:
     yield from _promises(verdict)
     for each in report.get("thresholds") or ():
         yield Case(THRESHOLDS, each["text"], each["text"], each["status"], each["because"])
-    run = report.get("run") or {}
-    if unmended := [str(words) for words in run.get("unmended") or ()]:
-        says = "The server comes back after every fault."
-        yield Case(RUN, "comes back", says, BROKEN, unmended[0], stories=tuple(unmended[:STORIES_MAX]))
 
 
 def _promises(verdict: Mapping[str, Any]) -> Iterator[Case]:
