@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from storage.history.report.words import duration, moment, plural
@@ -183,5 +183,5 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _time(at_ms: int | None) -> str:
-    """Of this machine's day."""
-    return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
+    """Of the day in UTC, as in the actors' logs."""
+    return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
