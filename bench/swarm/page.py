@@ -36,7 +36,7 @@ h1 { font-size: 1.25rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2rem 0 .5
 .plot { margin: 0; } .plot svg { width: 100%; height: auto; display: block; }
 .wide { overflow-x: auto; }
 table { border-collapse: separate; border-spacing: 0; font-size: .86rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: 3px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th, td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { color: var(--dim); font-weight: 600; vertical-align: bottom; white-space: normal; }
 th:first-child, td:first-child, .text { text-align: left; }
 td.text { white-space: normal; overflow-wrap: anywhere; min-width: 15rem; }
@@ -50,7 +50,8 @@ h1, h2, p, .dim, .tile { overflow-wrap: anywhere; }
   tr { border-bottom: 1px solid var(--line); padding: 5px 0; }
   td, td.text { display: flex; justify-content: space-between; gap: 12px; border: 0; padding: 1px 0;
     min-width: 0; white-space: normal; overflow-wrap: anywhere; }
-  td::before { content: attr(data-label); color: var(--dim); max-width: 45%; text-align: left; }
+  td::before { content: attr(data-label); color: var(--dim); flex: none; max-width: 45%;
+    text-align: left; }
   td:first-child { display: block; position: static; text-align: left; font-weight: 600; }
   td:first-child::before { content: none; }
   td:empty { display: none; }
