@@ -142,3 +142,24 @@ def test_a_group_without_service_at_the_end_is_none_that_recovered() -> None:
     refused_connects(telling, 20, 60)
     recovery = next(each for each in judge(telling.history(60_000)).promises if each.name == "recovery")
     assert recovery.status == NOT_SHOWN
+
+
+def test_a_group_whose_commits_are_all_in_vain_is_without_service_though_its_heartbeats_are_served() -> None:
+    telling = member(until_s=60)
+    for at_s in range(1, 60):
+        error = 15 if at_s > 20 else 0
+        telling.commit(at_s * 1_000 + 300, at_s * 1_000 + 302, at_s, error)
+    assert status(telling, 60, PLANNED) == (BROKEN, "1 x without service at the end")
+
+
+def test_one_commit_that_was_lost_is_no_outage_of_a_group_that_is_served() -> None:
+    telling = member(until_s=60)
+    telling.commit(20_300, 20_302, 1, 15)
+    assert status(telling, 60, PLANNED._replace(requests=60))[0] == KEPT
+
+
+def test_a_join_that_is_never_answered_is_an_outage_once_no_rebalance_may_last_so_long() -> None:
+    telling = member(until_s=10)
+    telling.call(client="m2", api="JoinGroup", sent_us=10_500_000, outcome="open", rebalance_timeout_ms=10_000)
+    assert status(telling, 40, PLANNED._replace(requests=10))[0] == KEPT
+    assert status(telling, 75, PLANNED._replace(requests=10))[0] == BROKEN

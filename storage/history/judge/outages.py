@@ -1,7 +1,8 @@
 """Which groups were without service when a history ended.
 
 A group is, if its live members asked for it after the last answer that its coordinator gave (a connect or a
-look-up that fails is such an asking), and it served none of them until the history ended.
+look-up that fails is such an asking), and it served none of them until the history ended. Offsets count by
+themselves: a group whose commits were all in vain is without service, however well its heartbeats are served.
 """
 
 from __future__ import annotations
@@ -23,8 +24,14 @@ OF_COORDINATORS: Final = frozenset(
     }
 )
 """What only the group's coordinator serves."""
+OF_OFFSETS: Final = frozenset({"OffsetCommit", "OffsetFetch"})
+OFFSETS_IN_VAIN_MIN: Final = 3
+"""So often, one after the other, before that is an outage of its own: who commits seldom may lose one commit
+to a coordinator that moves, and be served as a member from then on."""
+WAITING_GRACE_US: Final = 30_000_000
 WAITING: Final = frozenset({"JoinGroup", "SyncGroup"})
-"""Answered when the other members have come, however long that takes."""
+"""Answered when the other members have come, which takes a rebalance timeout at most; a coordinator may wait a
+little longer for more of them (WAITING_GRACE_US)."""
 NO_SERVICE: Final = ERRORS_OF_MOVING | {-1}
 """UNKNOWN_SERVER_ERROR as well."""
 
@@ -47,7 +54,8 @@ def is_served(call: Call) -> bool:
 
 def outages(history: History, limits: Limits) -> dict[str, Outage]:
     """By group."""
-    served_us: dict[str, int] = {}
+    served_us: dict[tuple[str, bool], int] = {}
+    """By group, and by whether it was about offsets: the end of the last answer."""
     in_vain: list[Call] = []
     parted: set[str] = set()
     """Clients that have left by their last word."""
@@ -60,24 +68,33 @@ def outages(history: History, limits: Limits) -> dict[str, Outage]:
         elif parted:
             parted.discard(call.client)
         if is_served(call):
-            if call.ended_us > served_us.get(group_id, NEVER):
-                served_us[group_id] = call.ended_us
+            key = group_id, call.api in OF_OFFSETS
+            if call.ended_us > served_us.get(key, NEVER):
+                served_us[key] = call.ended_us
         elif not (call.is_fine or _may_wait(call, history.ended_us, limits)):
             in_vain.append(call)
     parted |= {row.client for row in history.gone}
-    found: dict[str, Outage] = {}
+    found: dict[tuple[str, bool], Outage] = {}
     for call in in_vain:
-        last_us = served_us.get(call.group_id, NEVER)
+        key = call.group_id, call.api in OF_OFFSETS
+        last_us = served_us.get(key, NEVER)
         heard_us = call.sent_us if call.outcome == OPEN else call.ended_us
         if heard_us > last_us and call.client not in parted:
-            before = found.get(call.group_id)
+            before = found.get(key)
             began_us = before.began_us if before else max(last_us, call.sent_us)
-            found[call.group_id] = Outage(call.group_id, began_us, call, before.asked + 1 if before else 1)
-    return found
+            found[key] = Outage(call.group_id, began_us, call, before.asked + 1 if before else 1)
+    return {
+        group_id: outage
+        for (group_id, is_offsets), outage in sorted(found.items(), key=lambda row: row[0][1], reverse=True)
+        if not is_offsets or outage.asked >= OFFSETS_IN_VAIN_MIN
+    }
 
 
 def _may_wait(call: Call, ended_us: int, limits: Limits) -> bool:
     """It has no answer yet, and may have to wait for it."""
     if call.outcome != OPEN:
         return False
-    return call.api in WAITING or ended_us - call.sent_us < limits.held_ms * 1_000
+    may_us = limits.held_ms * 1_000
+    if call.api in WAITING:
+        may_us = call.rebalance_timeout_ms * 1_000 + WAITING_GRACE_US
+    return ended_us - call.sent_us < may_us
