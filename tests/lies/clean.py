@@ -6,6 +6,7 @@ On a tier in good health, and on three brokers of Kafka of which one is killed a
 from __future__ import annotations
 
 import argparse
+import json
 import threading
 import time
 from collections import Counter
@@ -26,9 +27,9 @@ from bench.swarms import Kafka
 from bench.throwaway import Tier
 from storage.history.call_files import SUFFIX, CallWriter
 from storage.history.calls import Fault
-from storage.history.judge.verdict import Verdict
+from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
 from tests.lies import server_history
-from tests.lies.lie import BROKEN, NOT_SHOWN
+from tests.polling import until
 
 MARKDOWN: Final = Path(__file__).with_name("CLEAN.md")
 SECONDS: Final = 30.0
@@ -37,6 +38,10 @@ MEMBERS_MAX: Final = 60
 STARTED_LATE_S: Final = 15.0
 """A scenario that begins to disturb its members later than half a run lasts so much longer."""
 TIER: Final = "groupd, one node"
+KAFKA: Final = "Kafka, 3 brokers"
+RUNS: Final = "runs.jsonl"
+"""Below `--out`: what is there is not run again."""
+BEGUN_S: Final = 120.0
 KILL_AT_S: Final = 20.0
 DOWN_S: Final = 8.0
 KAFKA_SECONDS: Final = 60.0
@@ -58,18 +63,12 @@ class Run(NamedTuple):
     server: str
     scenario: str
     seed: int
-    verdict: Verdict
+    status: str
+    remark: str
+    """What was shown, why not, or what was broken."""
     requests: int
-    accused: int
+    accused: int = 0
     """Rows that the server's history has of broken invariants in its groups."""
-
-    @property
-    def remark(self) -> str:
-        """Why it is not shown, or what was broken."""
-        wrong = [each for each in self.verdict.promises if each.status == self.verdict.status]
-        if self.verdict.status != NOT_SHOWN:
-            return self.verdict.because
-        return "; ".join(f"{each.name}: {each.because}" for each in wrong if each.is_required)
 
 
 def plans(seconds: float = SECONDS) -> Iterator[Plan]:
@@ -86,39 +85,45 @@ def plans(seconds: float = SECONDS) -> Iterator[Plan]:
 
 def main(arguments: argparse.Namespace, out: Path, console: Console) -> int:
     """What `python -m tests.lies clean` does."""
-    runs: list[Run] = []
+    out.mkdir(parents=True, exist_ok=True)
+    kept = out / RUNS
+    runs = [Run(*json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
 
     def say(run: Run) -> None:
         runs.append(run)
-        console.print(
-            f"{run.server}: {run.scenario} {run.seed}: {run.verdict.status} {run.remark}", markup=False
-        )
+        with kept.open("a") as file:
+            file.write(json.dumps(run) + "\n")
+        console.print(f"{run.server}: {run.scenario} {run.seed}: {run.status}: {run.remark}", markup=False)
 
-    if arguments.runs:
-        on_tier(arguments.runs, arguments.jobs, out / "tier", say)
-    if arguments.kafka:
-        on_kafka(arguments.kafka, out / "kafka", say)
-    alarms = [run for run in runs if run.verdict.status == BROKEN or run.accused]
+    by_server = Counter(run.server for run in runs)
+    on_tier(range(by_server[TIER], arguments.runs), arguments.jobs, out / "tier", say)
+    on_kafka(range(by_server[KAFKA], arguments.kafka), out / "kafka", say)
+    alarms = [run for run in runs if run.status == BROKEN or run.accused]
     console.print(f"{len(runs)} clean runs, {len(alarms)} false alarms")
     if arguments.table:
         MARKDOWN.write_text(markdown(runs, arguments), encoding="utf-8")
     return 1 if alarms else 0
 
 
-def on_tier(runs: int, jobs: int, out: Path, say: Callable[[Run], None]) -> None:
-    """So many, several at once."""
+def on_tier(places: range, jobs: int, out: Path, say: Callable[[Run], None]) -> None:
+    """These of `plans`, several at once."""
+    if not places:
+        return
     flags = ("--set", f"history.segment.ms={server_history.SEGMENT_MS}")
     with Tier("--nodes", "1", "--replicas", "1", *flags, nodes=1) as tier, ThreadPoolExecutor(jobs) as pool:
-        chosen = list(islice(plans(), runs))
-        judged = list(pool.map(lambda plan: _judged(plan, tier.bootstrap, out), chosen))
+        chosen = islice(plans(), places.start, places.stop)
+        judged = list(pool.map(lambda plan: _judged(TIER, plan, tier.bootstrap, out), chosen))
         accused = server_history.accused(server_history.folder_of(tier.data_dir))
-    for plan, (verdict, requests) in zip(chosen, judged, strict=True):
-        mine = sum(group_id.startswith(f"clean-{plan.seed}-") for group_id, _ in accused)
-        say(Run(TIER, plan.scenario, plan.seed, verdict, requests, mine))
+    for run in judged:
+        rules = [rule for group_id, rule in accused if group_id.startswith(f"clean-{run.seed}-")]
+        told = "".join(f"; the history: {rule}" for rule in sorted(set(rules)))
+        say(run._replace(accused=len(rules), remark=run.remark + told))
 
 
-def on_kafka(runs: int, out: Path, say: Callable[[Run], None]) -> None:
+def on_kafka(places: range, out: Path, say: Callable[[Run], None]) -> None:
     """Some at once, and in the middle a broker is killed and started again."""
+    if not places:
+        return
     server = Kafka(Options(quick=True))
     reason = server.missing()
     if reason:
@@ -126,46 +131,47 @@ def on_kafka(runs: int, out: Path, say: Callable[[Run], None]) -> None:
     try:
         server.start()
         server.wait_until_ready()
-        chosen = list(islice(plans(KAFKA_SECONDS), runs))
-        for first in range(0, runs, KAFKA_AT_ONCE):
-            together = chosen[first : first + KAFKA_AT_ONCE]
-            for plan, (verdict, requests) in zip(together, _hurt(server, together, out), strict=True):
-                say(Run("Kafka, 3 brokers", plan.scenario, plan.seed, verdict, requests, 0))
+        chosen = list(islice(plans(KAFKA_SECONDS), places.start, places.stop))
+        for first in range(0, len(chosen), KAFKA_AT_ONCE):
+            for run in _hurt(server, chosen[first : first + KAFKA_AT_ONCE], out):
+                say(run)
     finally:
         server.stop()
 
 
-def _hurt(server: Kafka, together: Sequence[Plan], out: Path) -> list[tuple[Verdict, int]]:
+def _hurt(server: Kafka, together: Sequence[Plan], out: Path) -> list[Run]:
     bootstrap = ",".join(f"{host}:{port}" for host, port in server.bootstrap)
     hurting = threading.Thread(target=_kill_and_start, args=(server, together, out))
     hurting.start()
     with ThreadPoolExecutor(len(together)) as pool:
-        return list(pool.map(lambda plan: _judged(plan, bootstrap, out, hurting), together))
+        return list(pool.map(lambda plan: _judged(KAFKA, plan, bootstrap, out, hurting), together))
 
 
 def _kill_and_start(server: Kafka, together: Sequence[Plan], out: Path) -> None:
     """Of the swarms every second one is told."""
+    directories = [_directory(plan, out) for plan in together]
+    until(lambda: all(map(read_run, directories)), "all swarms have begun", BEGUN_S)
     pause = threading.Event()
     pause.wait(KILL_AT_S)
     killed_at, _ = server.kill_leader([member.group_id for plan in together for member in plan.members])
     pause.wait(DOWN_S)
     server.mend()
     spans = int(killed_at * 1e6), time.monotonic_ns() // 1_000
-    for plan in together[::2]:
-        directory = _directory(plan, out)
+    for directory in directories[::2]:
         with CallWriter(directory / f"faults{SUFFIX}", str(read_run(directory)["run_id"])) as writer:
             writer.write(Fault("kill-broker", server.name, *spans))
             writer.end(spans[1])
 
 
 def _judged(
-    plan: Plan, bootstrap: str, out: Path, hurting: threading.Thread | None = None
-) -> tuple[Verdict, int]:
+    server: str, plan: Plan, bootstrap: str, out: Path, hurting: threading.Thread | None = None
+) -> Run:
     directory = run_swarm(plan, bootstrap, _directory(plan, out))
     if hurting is not None:
         hurting.join()
     outcome = report(directory)
-    return outcome.verdict, outcome.figures.totals.requests
+    verdict, requests = outcome.verdict, outcome.figures.totals.requests
+    return Run(server, plan.scenario, plan.seed, verdict.status, verdict.because, requests)
 
 
 def _directory(plan: Plan, out: Path) -> Path:
@@ -194,22 +200,20 @@ def markdown(runs: Iterable[Run], arguments: Any) -> str:
         lines.append(_counts((server, name), those))
     lines += [_counts(("all", ""), runs), ""]
     lines += [
-        f"- {run.server}, {run.scenario}, seed {run.seed}: {run.verdict.status}: {run.remark}"
+        f"- {run.server}, {run.scenario}, seed {run.seed}: {run.status}: {run.remark}"
         for run in runs
-        if not run.verdict.is_fine
+        if run.status != KEPT or run.accused
     ]
     return "\n".join(lines) + "\n"
 
 
 def _counts(names: tuple[str, str], runs: Sequence[Run]) -> str:
-    by_status = Counter(run.verdict.status for run in runs)
+    by_status = Counter(run.status for run in runs)
     cells = (
         *names,
         len(runs),
         f"{sum(run.requests for run in runs):,}",
-        len(runs) - by_status[NOT_SHOWN] - by_status[BROKEN],
-        by_status[NOT_SHOWN],
-        by_status[BROKEN],
+        *(by_status[status] for status in (KEPT, NOT_SHOWN, BROKEN)),
         sum(run.accused for run in runs),
     )
     return f"| {' | '.join(map(str, cells))} |"

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, ClassVar, Final, NamedTuple
 
+from storage.history.judge.findings import BROKEN as BROKEN
+from storage.history.judge.findings import NOT_SHOWN as NOT_SHOWN
 from tests.lies.exchange import GROUP_REQUESTS, Asked, Doing, Pass
-
-BROKEN: Final = "broken"
-NOT_SHOWN: Final = "not shown"
 
 SERVED: Final = "nothing: it served whatever reached it"
 EXPIRED: Final = "sessions that timed out"

@@ -33,6 +33,8 @@ SETTINGS: Final = {
     "history.segment.ms": server_history.SEGMENT_MS,
 }
 """Of the tier that serves the swarms that are lied to: what takes minutes elsewhere takes seconds."""
+OUTAGE_MS: Final = 6_000
+"""Without service for longer at its end it was out of service."""
 JOBS: Final = 5
 """Swarms at once."""
 FLUSHED_S: Final = 30.0
@@ -80,7 +82,7 @@ def tell(name: str, brokers: Sequence[Address], directory: Path) -> Trial:
     plan = stages.plan(lie.stage, prefix)
     with LyingProxy(brokers, lie, prefix) as proxy:
         run_swarm(plan, proxy.bootstrap, directory)
-    outcome = report(directory, limits=Limits(recovery_ms=RECOVERY_MS))
+    outcome = report(directory, limits=Limits(recovery_ms=RECOVERY_MS, outage_ms=OUTAGE_MS))
     return Trial(name, dict(lie.told), outcome.verdict, outcome.lines, tuple(proxy.errors))
 
 
