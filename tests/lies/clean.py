@@ -32,7 +32,7 @@ from tests.lies import server_history
 from tests.polling import until
 
 MARKDOWN: Final = Path(__file__).with_name("CLEAN.md")
-SECONDS: Final = 30.0
+SECONDS: Final = 18.0
 MEMBERS_MAX: Final = 60
 """So that several swarms are served by few cores."""
 STARTED_LATE_S: Final = 15.0
@@ -42,10 +42,10 @@ KAFKA: Final = "Kafka, 3 brokers"
 RUNS: Final = "runs.jsonl"
 """Below `--out`: what is there is not run again."""
 BEGUN_S: Final = 120.0
-KILL_AT_S: Final = 20.0
+KILL_AT_S: Final = 15.0
 DOWN_S: Final = 8.0
-KAFKA_SECONDS: Final = 60.0
-KAFKA_AT_ONCE: Final = 3
+KAFKA_SECONDS: Final = 45.0
+KAFKA_AT_ONCE: Final = 5
 PREFACE: Final = """\
 # False alarms
 

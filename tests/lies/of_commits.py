@@ -34,10 +34,13 @@ class SwallowsFromTheBeginning(SwallowsCommits):
 
 
 class SwallowsOneInTen(Lie):
-    """Of the commits of each member every tenth one is acknowledged and thrown away, and so are the last."""
+    """In a rolling deploy every tenth commit of each member is acknowledged and thrown away.
+
+    One that is overwritten before anybody reads is nobody's loss, and cannot be seen.
+    """
 
     expected = Expected("commits", BROKEN, "commit went back")
-    stage = "commits"
+    stage = "deploy"
     about = frozenset({OFFSET_COMMIT})
 
     def __init__(self) -> None:

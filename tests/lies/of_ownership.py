@@ -72,7 +72,7 @@ class OldOwnerLivesOn(Lie):
     """One classic member's heartbeats are answered well and never forwarded: the server removes it and the
     others take over what it goes on owning."""
 
-    expected = Expected("ownership", BROKEN, "two owners", EXPIRED)
+    expected = Expected("epochs", BROKEN, "generation an old one confirmed", EXPIRED)
     stage = "removed"
     about = frozenset({HEARTBEAT, OFFSET_COMMIT})
     group = "range"

@@ -27,7 +27,7 @@ NOBODY_LISTENS = 9
 class ServerDies(Lie):
     """All connections end, and all ports refuse from then on: the server is dead and never comes back."""
 
-    expected = Expected("service", NOT_SHOWN, "", EXPIRED)
+    expected = Expected("service", BROKEN, "without service at the end", EXPIRED)
     cuts = True
     refuses = True
 
@@ -42,7 +42,7 @@ class RefusesNewcomers(Lie):
 class HangsUpOnEverybody(Lie):
     """Every connection ends with the first request of a group that comes on it."""
 
-    expected = Expected("service", NOT_SHOWN, "", EXPIRED)
+    expected = Expected("service", BROKEN, "without service at the end", EXPIRED)
 
     def does(self, asked: Asked) -> Doing:
         return HANG_UP
@@ -51,7 +51,7 @@ class HangsUpOnEverybody(Lie):
 class BlackHole(Lie):
     """No request of a group is answered any more; connections stay open."""
 
-    expected = Expected("service", NOT_SHOWN, "", EXPIRED)
+    expected = Expected("service", BROKEN, "without service at the end", EXPIRED)
 
     def does(self, asked: Asked) -> Doing:
         return SILENCE
@@ -60,7 +60,7 @@ class BlackHole(Lie):
 class OutageUnderChurn(Lie):
     """In a rolling deploy every Join, Sync and Heartbeat is answered COORDINATOR_NOT_AVAILABLE."""
 
-    expected = Expected("service", NOT_SHOWN, "", EXPIRED)
+    expected = Expected("service", BROKEN, "without service at the end", EXPIRED)
     stage = "deploy"
     about = MEMBERSHIP
 
@@ -71,7 +71,7 @@ class OutageUnderChurn(Lie):
 class NoCoordinatorIsFound(Lie):
     """Connections are cut once, and every FindCoordinator is answered COORDINATOR_NOT_AVAILABLE."""
 
-    expected = Expected("service", NOT_SHOWN, "", EXPIRED)
+    expected = Expected("service", BROKEN, "without service at the end", EXPIRED)
     about = frozenset({FIND_COORDINATOR})
     cuts = True
 
@@ -82,7 +82,7 @@ class NoCoordinatorIsFound(Lie):
 class NamesADeadNode(Lie):
     """Connections are cut once, and every FindCoordinator names a port on which nobody listens."""
 
-    expected = Expected("service", NOT_SHOWN, "", EXPIRED)
+    expected = Expected("service", BROKEN, "without service at the end", EXPIRED)
     about = frozenset({FIND_COORDINATOR})
     cuts = True
 
@@ -93,7 +93,7 @@ class NamesADeadNode(Lie):
 class NamesTheWrongNode(Lie):
     """Whatever node FindCoordinator names answers NOT_COORDINATOR, for ever."""
 
-    expected = Expected("service", NOT_SHOWN, "", EXPIRED)
+    expected = Expected("service", BROKEN, "without service at the end", EXPIRED)
 
     def does(self, asked: Asked) -> Doing:
         return Tell(refused(asked, ErrorCode.not_coordinator))
@@ -102,7 +102,7 @@ class NamesTheWrongNode(Lie):
 class LoadsForEver(Lie):
     """One group is told COORDINATOR_LOAD_IN_PROGRESS for ever; the others are served."""
 
-    expected = Expected("service", NOT_SHOWN, "range", EXPIRED)
+    expected = Expected("service", BROKEN, "without service at the end", EXPIRED)
     group = "range"
 
     def does(self, asked: Asked) -> Doing:
@@ -124,8 +124,8 @@ class RebalancesForEver(Lie):
 class JoinsForEver(Lie):
     """No Join of a classic group is answered any more, in a rolling deploy."""
 
-    expected = Expected("service", NOT_SHOWN, "")
-    stage = "deploy"
+    expected = Expected("answers", BROKEN, "never answered", EXPIRED)
+    stage = "long-deploy"
     about = frozenset({JOIN_GROUP})
 
     def does(self, asked: Asked) -> Doing:
@@ -149,7 +149,7 @@ class AnswersHalf(Lie):
 class RefusesCommits(Lie):
     """Every commit is answered COORDINATOR_NOT_AVAILABLE; heartbeats are served."""
 
-    expected = Expected("service", NOT_SHOWN, "")
+    expected = Expected("service", BROKEN, "without service at the end")
     about = frozenset({OFFSET_COMMIT})
 
     def does(self, asked: Asked) -> Doing:

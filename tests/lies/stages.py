@@ -21,7 +21,7 @@ protocols = {{ {protocol} = 1 }}
 heartbeat_interval_ms = 300
 session_timeout_ms = {session_ms}
 rebalance_timeout_ms = 6_000
-commit_interval_ms = {commit_ms}
+commit_interval_ms = 500
 topics = {{ count = 1, partitions = 6 }}
 shapes = [{shapes}]
 """
@@ -30,12 +30,9 @@ _STEADY: Final = '{ shape = "steady" }'
 _DEPLOY: Final = '{ shape = "rolling-deploy", begin_s = 3, away_s = 0.5, pause_s = 0.5, rest_s = 1 }'
 
 
-def _scenario(
-    seconds: int, *, shapes: str = _STEADY, shared: int = 1, session_ms: int = 6_000, commit_ms: int = 500
-) -> str:
+def _scenario(seconds: int, *, shapes: str = _STEADY, shared: int = 1, session_ms: int = 6_000) -> str:
     groups = (
-        _GROUP.format(protocol=protocol, shapes=shapes, session_ms=session_ms, commit_ms=commit_ms)
-        for protocol in _PROTOCOLS
+        _GROUP.format(protocol=protocol, shapes=shapes, session_ms=session_ms) for protocol in _PROTOCOLS
     )
     return _GROUPS.format(seconds=seconds, shared=shared) + "".join(groups)
 
@@ -44,8 +41,8 @@ STAGES: Final = {
     "steady": _scenario(16),
     "long": _scenario(44),
     "deploy": _scenario(18, shapes=_DEPLOY),
+    "long-deploy": _scenario(44, shapes=_DEPLOY),
     "shared": _scenario(14, shared=3),
-    "commits": _scenario(14, commit_ms=200),
     "removed": _scenario(22),
     "newcomer": _scenario(20),
     "leaver": _scenario(20, session_ms=60_000),
