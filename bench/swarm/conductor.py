@@ -145,11 +145,11 @@ class Conductor:
         if self._has_begun:
             self._end_run()
         gevent.killall(self._greenlets)
+        if self._topics is not None:
+            self._topics.end()  # the members' record ends here: however long it is read, no call gets overdue
         if self._has_begun and self._topics is not None:
             where = self._directory, self._run.run_id
             self._unread = read_all(self._plan, self._properties, *where, self._topics.ids)
-        if self._topics is not None:
-            self._topics.end()
         if self._has_begun:
             self._write_run(is_finished=not self._words)
         self._bootstrap.close()

@@ -86,6 +86,7 @@ class FinalReader:
         self._bootstrap = Bootstrap(properties, READER, ledger)
         self._catalogue = Catalogue(self._bootstrap.connection, READER, ledger)
         self._lines: dict[Address, Connection] = {}
+        self._count = 0
         self._opening = BoundedSemaphore(1)
         self._why = "no answer in time"
         self._read_at = time.monotonic()
@@ -208,8 +209,10 @@ class FinalReader:
         with self._opening:  # of several that need one, one opens it
             line = self._lines.get(address)
             if line is None or not line.is_open:
-                with connecting(self._ledger, who, f"{READER}/{address[0]}:{address[1]}"):
-                    line = self._lines[address] = connect(address, READER, self._properties)
+                self._count += 1  # answers have an order in each connection: no two have one name
+                name = f"{READER}/{address[0]}:{address[1]}-{self._count}"
+                with connecting(self._ledger, who, name):
+                    line = self._lines[address] = connect(address, name, self._properties, READER)
             return line
 
 

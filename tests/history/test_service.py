@@ -160,6 +160,8 @@ def test_one_commit_that_was_lost_is_no_outage_of_a_group_that_is_served() -> No
 
 def test_a_join_that_is_never_answered_is_an_outage_once_no_rebalance_may_last_so_long() -> None:
     telling = member(until_s=10)
-    telling.call(client="m2", api="JoinGroup", sent_us=10_500_000, outcome="open", rebalance_timeout_ms=10_000)
+    telling.call(
+        client="m2", api="JoinGroup", sent_us=10_500_000, outcome="open", rebalance_timeout_ms=10_000
+    )
     assert status(telling, 40, PLANNED._replace(requests=10))[0] == KEPT
     assert status(telling, 75, PLANNED._replace(requests=10))[0] == BROKEN

@@ -15,7 +15,7 @@ _CORRELATION_ID = slice(4, 8)
 class WrongOrder(Lie):
     """Of two heartbeats on one connection the second one is answered first."""
 
-    expected = Expected("answers", BROKEN, "another's answer")
+    expected = Expected("answers", BROKEN, "another's answer", EXPIRED)
     stage = "shared"
     about = BEATS
 

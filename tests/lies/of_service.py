@@ -135,7 +135,7 @@ class JoinsForEver(Lie):
 class AnswersHalf(Lie):
     """Of the requests of groups every second one ends its connection instead of being answered."""
 
-    expected = Expected("service", NOT_SHOWN, "")
+    expected = Expected("service", NOT_SHOWN, "", EXPIRED)
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ class RefusesCommits(Lie):
 class SwallowsOneInThree(Lie):
     """Of the requests of groups every third one is never answered; its connection stays open."""
 
-    expected = Expected("answers", BROKEN, "never answered")
+    expected = Expected("answers", BROKEN, "never answered", EXPIRED)
     stage = "long"
     about = frozenset(GROUP_REQUESTS)
 

@@ -57,6 +57,15 @@ def test_all_partitions_of_all_groups_that_commit_are_read(tmp_path: Path) -> No
     assert {row.client for row in rows if isinstance(row, Call)} == {READER}
 
 
+def test_groups_that_are_read_at_once_share_a_connection(tmp_path: Path) -> None:
+    """Two connections of one name had their answers told as out of order."""
+    _, rows = read(committed(), tmp_path)
+    asked = {row.connection for row in rows if isinstance(row, Call) and row.api == "OffsetFetch"}
+    connects = [row.connection for row in rows if isinstance(row, Call) and row.api == "Connect"]
+    assert len(asked) == 1
+    assert len(connects) == len(set(connects))
+
+
 def test_what_is_refused_is_asked_again(tmp_path: Path) -> None:
     whole = committed()
     whole.loading = [14, 16, 14]

@@ -30,8 +30,8 @@ OFFSETS_IN_VAIN_MIN: Final = 3
 to a coordinator that moves, and be served as a member from then on."""
 WAITING_GRACE_US: Final = 30_000_000
 WAITING: Final = frozenset({"JoinGroup", "SyncGroup"})
-"""Answered when the other members have come, which takes a rebalance timeout at most; a coordinator may wait a
-little longer for more of them (WAITING_GRACE_US)."""
+"""Answered when the other members have come, which takes a rebalance timeout at most; a coordinator may wait
+a little longer for more of them (WAITING_GRACE_US)."""
 NO_SERVICE: Final = ERRORS_OF_MOVING | {-1}
 """UNKNOWN_SERVER_ERROR as well."""
 
