@@ -124,7 +124,7 @@ class RebalancesForEver(Lie):
 class JoinsForEver(Lie):
     """No Join of a classic group is answered any more, in a rolling deploy."""
 
-    expected = Expected("answers", BROKEN, "never answered", EXPIRED)
+    expected = Expected("service", NOT_SHOWN, "requests that were due")
     stage = "long-deploy"
     about = frozenset({JOIN_GROUP})
 
@@ -135,7 +135,7 @@ class JoinsForEver(Lie):
 class AnswersHalf(Lie):
     """Of the requests of groups every second one ends its connection instead of being answered."""
 
-    expected = Expected("service", NOT_SHOWN, "", EXPIRED)
+    expected = Expected("commits", NOT_SHOWN, "could not be read", EXPIRED)
 
     def __init__(self) -> None:
         super().__init__()
