@@ -136,7 +136,8 @@ def test_what_a_history_has_nothing_of_is_not_required() -> None:
 
 
 def test_parts_of_a_run_are_judged_as_one() -> None:
-    """Broken if any part is; else kept if any part has shown it."""
+    """Broken if any part is; else not shown if a part did not show what it had to: one in which nobody was
+    served makes the run no green one, however well the others went."""
     good, bad, idle = Telling(), Telling(), Telling()
     for telling, shown in ((good, 7), (bad, -1)):
         telling.commit(0, 2, 7)
@@ -149,7 +150,8 @@ def test_parts_of_a_run_are_judged_as_one() -> None:
     def of_all(*names: str) -> str:
         return combined([judged[name] for name in names]).status
 
-    assert of_all("good", "idle") == KEPT
+    assert of_all("good", "good") == KEPT
+    assert of_all("good", "idle") == NOT_SHOWN
     assert of_all("good", "bad", "idle") == BROKEN
     assert of_all("idle") == NOT_SHOWN
     assert of_all() == NOT_SHOWN

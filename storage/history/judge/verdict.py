@@ -143,8 +143,8 @@ def _promise(name: str, found: Findings) -> Promise:
 
 
 def combined(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of several histories, as the parts of one run: a promise is broken if any of them broke it, else kept
-    if any has shown it."""
+    """Of several histories, as the parts of one run: a promise is broken if any of them broke it, else not
+    shown if any of them had to show it and did not, else kept if any has shown it."""
     by_rule: Counter[str] = Counter()
     judged: Counter[str] = Counter()
     for verdict in verdicts:
@@ -163,9 +163,12 @@ def _combined_promises(verdicts: Sequence[Verdict]) -> Iterator[Promise]:
         of_parts = [each for verdict in verdicts for each in verdict.promises if each.name == name]
         if not of_parts:
             continue
-        found = {promise.status for promise in of_parts}
-        status = next(each for each in (BROKEN, KEPT, NOT_SHOWN) if each in found)
-        decisive = [promise for promise in of_parts if promise.status == status]
+        decisive = (
+            [promise for promise in of_parts if promise.status == BROKEN]
+            or [promise for promise in of_parts if _is_missed(promise)]
+            or [promise for promise in of_parts if promise.status == KEPT]
+            or of_parts
+        )
         because = decisive[0].because
         if len(of_parts) > 1:
             because = f"in {len(decisive)} of {len(of_parts)} parts; the first: {because}"
