@@ -21,6 +21,13 @@ def _epochs(telling: Telling) -> list[str]:
     return [violation.rule for violation in judge_epochs(telling.history(), Limits()).violations]
 
 
+def test_whoever_leaves_without_waiting_for_its_answer_blames_nobody() -> None:
+    """A member that is closed waits five seconds for its answer, and a killed broker takes longer."""
+    telling = Telling()
+    telling.call(client="a", api="LeaveGroup", sent_us=0, ended_us=5_000_000, outcome=TIMED_OUT)
+    assert _answers(telling) == []
+
+
 def test_request_that_neither_ends_nor_is_answered_is_a_broken_promise() -> None:
     telling = Telling()
     telling.call(client="a", sent_us=0, ended_us=30_000_000, outcome=TIMED_OUT)

@@ -66,6 +66,17 @@ def test_member_that_leaves_gives_all_up_when_it_says_so() -> None:
     assert _rules(telling) == []
 
 
+def test_member_that_leaves_holds_nothing_that_an_earlier_heartbeat_is_told_later() -> None:
+    """It leaves while a heartbeat waits for its answer, which then names partitions."""
+    telling = Telling()
+    telling.consumer_beat("a", 0, 1, (0, 1), assigned=[0])
+    telling.consumer_beat("a", 10, 20, (1, 2), assigned=[0, 1])
+    telling.consumer_beat("a", 12, 21, (-1, -1))
+    telling.consumer_beat("b", 30, 31, (0, 3), assigned=[0, 1])
+    telling.consumer_beat("b", 60, 61, (3, 3))
+    assert _rules(telling) == []
+
+
 def test_member_may_leave_in_the_moment_in_which_it_is_answered() -> None:
     telling = Telling()
     telling.consumer_beat("a", 0, 10, (0, 1), assigned=[0])

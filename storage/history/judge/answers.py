@@ -30,7 +30,8 @@ def _overdue(history: History, silences: list[Fault], limits: Limits) -> Iterato
         if call.outcome == OPEN:
             is_overdue = history.ended_us > due_us + grace_us
         else:
-            has_waited = call.timeout_ms >= limits.answer_ms
+            # Whoever leaves, or is told to end, does not wait for its whole time-out.
+            has_waited = call.timeout_ms >= limits.answer_ms and call.ended_us + grace_us >= due_us
             is_overdue = (call.outcome == TIMED_OUT and has_waited) or call.ended_us > due_us + grace_us
         if (
             is_overdue

@@ -50,6 +50,8 @@ class _Member:
         self._alive_us = -1
         """Sending of the last heartbeat that was answered well."""
         self._last: Call | None = None
+        self._parted_us = -1
+        """Sending of its last leaving or joining: what was asked before tells of a life that is over."""
         self._ended: list[tuple[Partition, Hold]] = []
 
     def follow(self, calls: list[Call]) -> list[tuple[Partition, Hold]]:
@@ -65,12 +67,15 @@ class _Member:
     def _sent(self, call: Call, at_us: int) -> None:
         self._last = call
         if call.epoch <= 0:  # it joins, or leaves
+            self._parted_us = at_us
             self._end(list(self._held), at_us)
         elif call.owned is not None:
             owned = set(flat(call.owned))
             self._end([partition for partition in self._held if partition not in owned], at_us)
 
     def _answered(self, call: Call, at_us: int) -> None:
+        if call.sent_us < self._parted_us:
+            return
         self._last = call
         if call.error_code in FENCED:
             self._end(list(self._held), at_us)
