@@ -1,4 +1,5 @@
-"""The flags of `groupd swarm run`, said once: `repeat` and `search` take them over with `has_flags_of`."""
+"""The flags of `groupd swarm run`, said once: `replay` names its own of them, `repeat` and
+`search` take them over with `has_flags_of`."""
 
 from __future__ import annotations
 

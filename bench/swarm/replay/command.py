@@ -14,12 +14,16 @@ import typer
 from bench import run_names
 from bench.interrupts import terminable
 from bench.swarm import flags, reports
+from bench.swarm.ci_files import Asked
+from bench.swarm.marks import BadMarks
 from bench.swarm.replay.planning import Replay, Wish, replay
 from bench.swarm.reports import mendable
 from bench.swarm.running import DIRECTORY, SEEDS, How, new_directory, run_and_show
 from bench.swarm.target import Target, Where, target
+from bench.swarm.thresholds import BadThreshold
 from cluster.cli.common import JsonOption, console, examples, print_json
 from cluster.cli.kafka import CommandConfigOption
+from storage.history.judge.findings import LEAST_ANSWERED
 
 if TYPE_CHECKING:
     from bench.swarm.replay.counts import Counts
@@ -76,6 +80,7 @@ def replay_history(
     seed: flags.Seed = None,
     processes: flags.Processes = 1,
     members_per_connection: flags.MembersPerConnection = None,
+    least_answered: flags.LeastAnswered = None,
     web: flags.Web = False,
     web_port: flags.WebPort = 8089,
     metrics_port: flags.MetricsPort = None,
@@ -84,6 +89,10 @@ def replay_history(
     cleanup: flags.Cleanup = True,
     command_config: CommandConfigOption = None,
     judged: flags.Judged = True,
+    threshold: flags.Thresholds = None,
+    junit: flags.Junit = None,
+    summary: flags.Summary = None,
+    mark: flags.Mark = None,
     as_json: JsonOption = False,
 ) -> None:
     """Do recorded history once more, on any Kafka, and set side by side what happened then and now.
@@ -91,16 +100,16 @@ def replay_history(
     Groups with their members, joins, leaves, crashes and commits are as they were, and come when they came;
     names are the run's own. What history does not record is told. Exit codes are those of `run`.
     """
+    seed = SystemRandom().randrange(SEEDS) if seed is None else seed
     stamp = run_names.stamp()
-    wish = Wish(faster, times, run_names.prefix(stamp), members_per_connection or 1)
-    with mendable():
+    asked = Asked(tuple(threshold or ()), junit, summary, mark)
+    share = LEAST_ANSWERED if least_answered is None else least_answered
+    prefix = run_names.prefix(stamp)
+    wish = Wish(faster, times, prefix, members_per_connection or 1, asked.thresholds, share)
+    with mendable(BadThreshold, BadMarks):
+        asked.check()
         directory = new_directory(out or DIRECTORY / f"replay-{stamp}")
-        prepared = _prepare(
-            history,
-            (since, until, group),
-            wish,
-            SystemRandom().randrange(SEEDS) if seed is None else seed,
-        )
+        prepared = _prepare(history, (since, until, group), wish, seed)
         prepared.save(directory)
         if plan_only:
             _show_plan(prepared, directory, as_json=as_json)
@@ -113,7 +122,7 @@ def replay_history(
             directory = run_and_show(prepared.replayed.plan, aim, directory, how)
             _add_history(prepared, aim, directory, quiet=as_json)
     if judged:
-        reports.tell(directory, as_json=as_json)
+        reports.tell(directory, as_json=as_json, asked=asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from bench.swarm.replay.timeline import Timeline, timeline_of
 from bench.swarm.replay.told import Recording
 from bench.swarm.replay.words import words
 from bench.swarm.scenario import MEMBERS_MAX, BadScenario
+from storage.history.judge.findings import LEAST_ANSWERED
 
 SCENARIO: Final = "replay"
 DURATION_MAX_S: Final = 7 * 86_400.0
@@ -32,6 +33,9 @@ class Wish(NamedTuple):
     prefix: str = ""
     """Of the names of groups and topics: a Kafka remembers those of earlier runs."""
     members_per_connection: int = 1
+    thresholds: tuple[str, ...] = ()
+    """What the figures have to keep to."""
+    least_answered: float = LEAST_ANSWERED
 
 
 class Replay(NamedTuple):
@@ -76,6 +80,8 @@ def replay(recording: Recording, wish: Wish, seed: int) -> Replay:
         members=tuple(member for each in played for member in each.members),
         actions=_by_time(read, timeline, [action for each in played for action in each.actions]),
         members_per_connection=wish.members_per_connection,
+        thresholds=wish.thresholds,
+        least_answered=wish.least_answered,
     )
     late = sum(each.late for each in played)
     groups = {name: past.group_id for name, (past, _) in cast.items()}

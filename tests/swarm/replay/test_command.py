@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.swarm import plan_file
+from bench.swarm.command import run
 from bench.swarm.replay import kept
+from bench.swarm.replay.command import replay_history
 from bench.swarm.replay.counts import of_recording
 from bench.swarm.replay.planning import Wish, replay
 from bench.swarm.report import report
@@ -58,6 +61,8 @@ def test_the_plan_is_json_too(recorded: Path, tmp_path: Path) -> None:
         (["--since", "soon"], "--since soon: minutes (15m), hours (1h)"),
         (["--since", "5m"], "--since 5m: nothing is recorded from then to 2026-03-02"),
         (["--group", "biling"], "nothing is recorded of group biling"),
+        (["--threshold", "speed < 1"], "speed"),
+        (["--junit", "/nowhere/swarm.xml"], "there is no directory /nowhere"),
     ],
 )
 def test_what_cannot_be_replayed_is_told_in_a_line(
@@ -69,6 +74,25 @@ def test_what_cannot_be_replayed_is_told_in_a_line(
     assert says in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert not out.exists()
+
+
+def test_limits_of_the_figures_are_part_of_the_plan(recorded: Path, tmp_path: Path) -> None:
+    """A replay had no --threshold and no --least-answered, and so none could fail in CI for being slow."""
+    out = tmp_path / "run"
+    limits = ["--threshold", "errors < 1%", "--least-answered", "0.9"]
+    arguments = ["swarm", "replay", str(recorded), "--plan-only", "--out", str(out), *limits]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0, shown.output
+    planned = plan_file.load(out / kept.PLAN)
+    assert (planned.thresholds, planned.least_answered) == (("errors < 1%",), 0.9)
+
+
+def test_replay_has_all_flags_of_a_run_that_do_not_shape_its_plan() -> None:
+    """--junit, --summary and --mark were missing, too."""
+    of_a_scenario = {"scenario", "minutes", "seconds", "members", "groups"}
+    of_a_scenario |= {"commit_interval_ms", "protocol", "client"}
+    of_a_run = set(inspect.signature(run).parameters) - of_a_scenario
+    assert of_a_run <= set(inspect.signature(replay_history).parameters)
 
 
 def replayed_run(directory: Path) -> Story:
