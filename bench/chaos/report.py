@@ -16,7 +16,7 @@ from bench.swarm import thresholds
 from bench.swarm.figures import Figures
 from bench.swarm.report import PAGE, RESULTS, Addition, NothingToReport
 from bench.swarm.report import report as swarm_report
-from bench.swarm.reports import STYLES, show
+from bench.swarm.reports import show
 from bench.swarm.thresholds import Checked
 from cluster.cli.common import columns
 from storage.history.calls import History
@@ -121,7 +121,6 @@ class Outcome(NamedTuple):
                 f"{violation.rule}, {violation.group_id}: {violation.text}", soft_wrap=True, markup=False
             )
         show(self.verdict, self.checked)
-        console.print(self.summary, style=STYLES[self.status], soft_wrap=True, markup=False)
         console.print(f"Report: {self.page}", soft_wrap=True, markup=False)
 
 

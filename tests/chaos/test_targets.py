@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -24,6 +25,7 @@ from bench.swarm.scenario_errors import BadScenario
 from cluster.cli import app
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
 from storage.history.judge.verdict import Verdict, combined
+from tests.swarm.histories import Story, World
 
 OF_KAFKA = frozenset({"proxy"})
 OF_A_TIER = frozenset({"replicas", "own", "proxy", "injection"})
@@ -115,6 +117,26 @@ def test_faults_that_never_came_are_told_by_name(tmp_path: Path) -> None:
         "Never came, for lack of time or of anybody to hit: clients-reset.",
         "Found nobody to hit: freeze-leader at 12 s.",
     )
+
+
+def test_a_report_ends_with_its_verdict_once(tmp_path: Path) -> None:
+    """It was told twice, as the status of all promises and in a summary."""
+    run = state(parts=1, steps=1, kinds=["kill-leader"], lasted_s=90.0, is_finished=True)
+    run.write(tmp_path)
+    story = Story(World())
+    run.part(tmp_path, 1).mkdir()
+    story.write(run.part(tmp_path, 1))
+    about = {"scenario": "mixed", "began_us": story.world.began_us, "is_finished": True}
+    (run.part(tmp_path, 1) / "run.json").write_text(json.dumps(about))
+    said = CliRunner().invoke(app, ["chaos", "report", str(tmp_path)]).output.splitlines()
+    status = results_of(tmp_path)["status"]
+    assert len([line for line in said if f"{status}: " in line]) == 1, said
+    assert [line.split(":")[0] for line in said[-2:]] == [status, "Report"]
+
+
+def results_of(directory: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / "report.json").read_text())
+    return found
 
 
 def schedule(path: Path, *faults: Played) -> Path:
