@@ -45,6 +45,9 @@ BUILD_STEP_S = 0.003
 TOPIC = "t"
 PARTITIONS = 6
 TOPIC_ID = b"topic-of-the-run"
+SESSION_MS = 700
+REBALANCE_MS = 800
+"""Of classic members."""
 FLEETING_TOPIC = "fleeting"
 """Created and deleted as the run goes on, each time with another id."""
 target_arrays.ARRAYS_FROM = 0

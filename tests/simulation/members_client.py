@@ -22,13 +22,11 @@ from actors.protocol.messages import (
 )
 from tests.simulation.answers import Ask
 from tests.simulation.clients import Client, Script, Step, commit_ask, fetch_ask
-from tests.simulation.machines import PARTITIONS, TOPIC
+from tests.simulation.machines import PARTITIONS, REBALANCE_MS, SESSION_MS, TOPIC
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-SESSION_MS = 700
-REBALANCE_MS = 800
 JOIN_TIMEOUT_S = 1.4
 """The rebalance timeout and some more, as the Java client waits for a join."""
 INTERVAL_S = 0.1

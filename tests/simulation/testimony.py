@@ -31,14 +31,18 @@ from storage.history.calls import (
 from storage.history.judge.findings import BROKEN
 from storage.history.judge.verdict import judge
 from tests.simulation.checkers import Violation
-from tests.simulation.machines import FLEETING_TOPIC, GROUP_SETTINGS
+from tests.simulation.machines import FLEETING_TOPIC, GROUP_SETTINGS, REBALANCE_MS, SESSION_MS
 
 if TYPE_CHECKING:
     from tests.simulation.answers import Asked
 
 US = 1_000_000
-SESSION_MS = int(GROUP_SETTINGS.group_consumer_session_timeout_ms / 1.06)
+CONSUMER_SESSION_MS = int(GROUP_SETTINGS.group_consumer_session_timeout_ms / 1.06)
 """The shortest that a session lasts: the leader's clock may be fast."""
+CLASSIC_TIMES = {
+    "session_timeout_ms": int(SESSION_MS / 1.06),
+    "rebalance_timeout_ms": int(REBALANCE_MS / 1.06),
+}
 
 
 def check(asked: Iterable[Asked], now: float) -> None:
@@ -77,7 +81,7 @@ def _joining(body: JoinGroupRequest, answer: Any) -> dict[str, Any]:
     told = (
         {} if answer is None else {"error_code": int(answer.error_code), "told_epoch": answer.generation_id}
     )
-    return {"group_id": body.group_id, "member_id": body.member_id, **told}
+    return {"group_id": body.group_id, "member_id": body.member_id, **CLASSIC_TIMES, **told}
 
 
 def _syncing(body: SyncGroupRequest, answer: Any) -> dict[str, Any]:
@@ -94,6 +98,7 @@ def _as_member(body: SyncGroupRequest | HeartbeatRequest, answer: Any) -> dict[s
         "member_id": body.member_id,
         "epoch": body.generation_id,
         "error_code": error_code,
+        **CLASSIC_TIMES,
     }
 
 
@@ -109,7 +114,7 @@ def _consumer_beating(body: ConsumerGroupHeartbeatRequest, answer: Any) -> dict[
         "member_id": body.member_id,
         "epoch": body.member_epoch,
         "owned": _plain(body.topic_partitions),
-        "session_timeout_ms": SESSION_MS,
+        "session_timeout_ms": CONSUMER_SESSION_MS,
     }
     if answer is not None:
         fields |= {"error_code": int(answer.error_code), "told_epoch": answer.member_epoch}

@@ -71,7 +71,7 @@ def judge_recovery(history: History, limits: Limits, without: Container[str] = (
         violations,
         {"recovered groups": judged},
         seen=f"{judged:,} of {len(by_group):,} groups, which were {quiet}",
-        unseen="" if judged else f"no group with members was {quiet}",
+        unseen="" if judged else f"no group with members was served and {quiet}",
         is_required=is_required,
     )
 
