@@ -14,7 +14,7 @@ from bench.chaos import aftermath
 from bench.chaos.aftermath import carry_out, end, mendable
 from bench.swarm import flags
 from bench.swarm.ci_files import Asked
-from cluster.cli.common import JsonOption, examples, print_json, unwrap_help
+from cluster.cli.common import JsonOption, examples, print_json
 from cluster.cli.kafka import print_table
 from cluster.tier_file import TierError
 
@@ -186,4 +186,3 @@ def _takes(scenario: Scenario) -> str:
 
 
 aftermath.register(app)
-unwrap_help(app)

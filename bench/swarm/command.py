@@ -19,7 +19,7 @@ from bench.swarm.running import DIRECTORY, SEEDS, How, new_directory, run_and_sh
 from bench.swarm.scenario import BadScenario, Scenario
 from bench.swarm.target import Where, target
 from bench.swarm.thresholds import BadThreshold
-from cluster.cli.common import JsonOption, examples, print_json, unwrap_help
+from cluster.cli.common import JsonOption, examples, print_json
 from cluster.cli.kafka import CommandConfigOption, print_table
 
 app = typer.Typer(
@@ -144,4 +144,3 @@ reports.register(app)
 repeating.register(app, run)
 searching.register(app, run)
 replaying.register(app)
-unwrap_help(app)

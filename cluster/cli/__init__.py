@@ -32,7 +32,8 @@ from cluster.cli import (
     up,
     users,
 )
-from cluster.cli.common import examples, unwrap_help
+from cluster.cli.command_help import tidy
+from cluster.cli.common import examples
 
 MODULES = (
     up,
@@ -67,7 +68,7 @@ _app = typer.Typer(
 )
 for module in MODULES:
     module.register(_app)
-unwrap_help(_app)
+tidy(_app)
 
 
 def __getattr__(name: str) -> typer.Typer:
@@ -91,6 +92,7 @@ def _plug_in() -> None:
         except ImportError as error:
             _app.command(entry.name, help=f"Not installed: {error}.")(_missing(entry.name, str(error)))
         else:
+            tidy(commands)
             _app.add_typer(commands, name=entry.name)
 
 

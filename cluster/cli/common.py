@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
@@ -83,16 +82,6 @@ def leave(code: int = 0) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def unwrap_help(app: typer.Typer) -> None:
-    """Let each paragraph of a command's help flow: typer keeps the line breaks of the source."""
-    for command in app.registered_commands:
-        text = inspect.cleandoc(command.help or (command.callback and command.callback.__doc__) or "")
-        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            unwrap_help(group.typer_instance)
 
 
 def examples(*lines: str) -> str:
