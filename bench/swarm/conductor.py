@@ -28,6 +28,7 @@ from bench.swarm.final_reader import read_all
 from bench.swarm.plan import GROW, Plan
 from bench.swarm.probe import NoConsumerProtocol, Unreachable, probe
 from bench.swarm.recorder import GROUP, percentiles
+from bench.swarm.records.behind import Behind
 from bench.swarm.second import Second
 from bench.swarm.sessions import Session, consumer_session
 from bench.swarm.topics import Topics, TopicsNotReady
@@ -75,6 +76,7 @@ class Conductor:
         self._unread = ""
         """Which committed offsets could not be read at the end."""
         self._board = Board()
+        self._behind = Behind(plan) if plan.producers else None
         self._pulses: dict[str, list[dict[str, Any]]] = {}
         self._states: dict[str, dict[str, int]] = {}
         self._counted: Counter[str] = Counter()
@@ -183,6 +185,8 @@ class Conductor:
         for pulse in pulses:
             latencies.update(dict(pulse["latencies"]))
             rests += self._board.take(pulse["turns"], now_us())
+            if self._behind is not None:
+                self._behind.take(pulse["positions"])
             self._counted.update({name: pulse[name] for name in ("requests", "errors", "commits")})
         states: Counter[str] = Counter()
         for of_worker in self._states.values():
@@ -207,6 +211,7 @@ class Conductor:
             groups_without_coordinator=len(set().union(*self._without.values())),
             apis=tally.added(pulse["apis"] for pulse in pulses),
             busy={str(place): round(busy.now, 3) for place, busy in enumerate(self._busy.values())},
+            lag=None if self._behind is None else self._behind.lag,
         )
 
     def _fire(self, name: str, took_ms: float) -> None:

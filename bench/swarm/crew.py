@@ -72,7 +72,8 @@ class Crew:
         directory = Path(run.directory)
         directory.mkdir(parents=True, exist_ok=True)
         name = f"worker-{worker}"
-        self.recorder = Recorder(directory, worker, run.run_id, fire)
+        has_records = bool(plan.producers)
+        self.recorder = Recorder(directory, worker, run.run_id, fire, has_records=has_records)
         bootstrap = Bootstrap(properties, name, self.recorder)
         self._shared = Shared(
             run_id=run.run_id,

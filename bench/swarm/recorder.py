@@ -13,7 +13,7 @@ from bench.swarm.columns import HELD_APIS
 from bench.swarm.errors import NEWS, error_name
 from bench.swarm.tally import Counted
 from storage.history.call_files import SUFFIX, CallWriter
-from storage.history.calls import ANSWERED, CLOSED, CONNECT, TIMED_OUT, Call, Fault, Gone
+from storage.history.calls import ANSWERED, CLOSED, CONNECT, PRODUCE, TIMED_OUT, Call, Fault, Gone
 
 Fire = Callable[[str, str, float, int, Exception | None], None]
 """Tells locust of a request: type, name, milliseconds, bytes, what went wrong."""
@@ -22,6 +22,7 @@ LOGGER: Final = "groupd.swarm"
 KAFKA: Final = "kafka"
 GROUP: Final = "group"
 """Request types of locust's."""
+POSITIONS: Final = (PRODUCE, "OffsetCommit")
 TURNS_MAX: Final = 200_000
 """Kept for one second's pulse."""
 
@@ -38,13 +39,17 @@ class KafkaError(Exception):
 class Recorder:
     """Of one process. Rows are written until `close_record`; locust hears of everything."""
 
-    def __init__(self, directory: Path, worker: int, run_id: str, fire: Fire) -> None:
+    def __init__(
+        self, directory: Path, worker: int, run_id: str, fire: Fire, *, has_records: bool = False
+    ) -> None:
+        """`has_records`: they are written, so that pulses tell what is produced and committed."""
         self.fire = fire
+        self._has_records = has_records
         self._writer: CallWriter | None = CallWriter(directory / file_name(worker), run_id)
         self._on_their_way: dict[int, Call] = {}
         self._errors: dict[int, KafkaError] = {}
         self._next = 0
-        self._pulse = Pulse()
+        self._pulse = Pulse(has_records)
 
     @property
     def is_open(self) -> bool:
@@ -90,7 +95,7 @@ class Recorder:
 
     def pulse(self) -> dict[str, Any]:
         """What happened since the last one."""
-        pulse, self._pulse = self._pulse, Pulse()
+        pulse, self._pulse = self._pulse, Pulse(self._has_records)
         return pulse.plain()
 
     def close_record(self) -> None:
@@ -120,13 +125,16 @@ _LOST: Final = {
 class Pulse:
     """Sums of about a second, small enough to be sent to locust's master."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_records: bool = False) -> None:
+        self._has_records = has_records
         self.requests = 0
         self.errors = 0
         self.commits = 0
         self.latencies: Counter[int] = Counter()
         self.turns: list[Turn] = []
         self.apis = Counted()
+        self.positions: dict[tuple[str, str, int], int] = {}
+        """Ends and committed offsets, as `behind` takes them."""
 
     def add(self, call: Call, took_ms: float) -> None:
         self.requests += 1
@@ -136,6 +144,9 @@ class Pulse:
         self.apis.add(call.api, took_ms, is_served=is_fine)
         if call.api not in HELD_APIS and call.api != CONNECT:
             self.latencies[_bucket(took_ms)] += 1
+        if self._has_records and call.api in POSITIONS and call.is_answered:
+            rows = [row for row in call.offsets if not row.error_code]
+            self.positions |= {(call.group_id, row.topic, row.partition): row.offset for row in rows}
 
     def plain(self) -> dict[str, Any]:
         """For a message of locust's."""
@@ -146,6 +157,7 @@ class Pulse:
             "latencies": list(self.latencies.items()),
             "turns": self.turns,
             "apis": self.apis.plain(),
+            "positions": [(*place, offset) for place, offset in self.positions.items()],
         }
 
 

@@ -24,8 +24,9 @@ from bench.swarm.marked import marked
 from bench.swarm.page import Headline, Section, page
 from bench.swarm.recorder import file_name
 from bench.swarm.records import report as records
-from bench.swarm.records.lag import lags_of
+from bench.swarm.records.lag import Lags, lags_of
 from bench.swarm.results import plain
+from bench.swarm.seconds import NO_STEPS_MAX
 from bench.swarm.thresholds import Checked
 from bench.swarm.wall import Wall
 from storage.history.call_files import SUFFIX, UnreadableFile, read_history
@@ -116,7 +117,7 @@ def report(
         results |= _with_thresholds(verdict, checked) | {"marks": moments.plain(found, figures)}
         results |= dict(added.plain)
         _write(directory / RESULTS, results)
-        _write_seconds(directory / SECONDS, figures)
+        _write_seconds(directory / SECONDS, figures, history, lags)
         behind = [*sections.bands(figures), *moments.bands(found, figures)]
         added = added._replace(
             sections=(
@@ -157,9 +158,12 @@ def _with_thresholds(verdict: Verdict, checked: Sequence[Checked]) -> dict[str, 
     }
 
 
-def _write_seconds(path: Path, figures: Figures) -> None:
+def _write_seconds(path: Path, figures: Figures, history: History, lags: Lags | None) -> None:
+    if lags is not None and lags.step_s > 1:
+        lags = lags_of(history, figures.began_us, figures.ended_us, steps_max=NO_STEPS_MAX)
+    lag = lags.total if lags else ()
     with path.open("w", encoding="utf-8") as file:
-        for line in second_rows.csv_lines(second_rows.rows(figures.by_second, figures.wall)):
+        for line in second_rows.csv_lines(second_rows.rows(figures.by_second, figures.wall, lag)):
             file.write(f"{line}\n")
 
 

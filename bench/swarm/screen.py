@@ -103,6 +103,7 @@ def line(seconds: Sequence[Second], told: Second | None = None) -> str:
         f"members: {states(now)}; {now.groups_stable:,} of {now.groups:,} groups stable"
         + (f" (at times {fewest:,})" if fewest < now.groups_stable and told else "")
         + f"; {now.moved_partitions:,} partitions moved since groups had started"
+        + ("" if now.lag is None else f"; groups {now.lag:,} records behind")
     )
 
 
@@ -138,6 +139,8 @@ def board(head: Head, past: Iterable[Second]) -> RenderableType:
         ("moved since start", f"{now.moved_partitions:,}", (second.moved_partitions for second in past)),
         ("members", states(now), ()),
     ]
+    if now.lag is not None:
+        rows.append(("lag", f"{now.lag:,} records", (second.lag or 0 for second in past)))
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
     table.add_column()

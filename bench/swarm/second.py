@@ -31,3 +31,5 @@ class Second(NamedTuple):
     """What `tally` counted in this second, as plain values."""
     busy: Mapping[str, float] = MappingProxyType({})
     """By process of the swarm, its share of a core."""
+    lag: int | None = None
+    """Records that groups are behind, all together; None: none are written."""

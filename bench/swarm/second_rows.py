@@ -5,7 +5,7 @@ PURE. Times are the wall clock's, as charts and the server's logs have them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from bench.swarm.seconds import Seconds
@@ -48,6 +48,12 @@ COLUMNS: Final = (
     Column("rebalances_began", "BIGINT", "rebalances", "Generations and epochs that members learned of."),
     Column("rebalances_ended", "BIGINT", "rebalances", "By the last member's settled answer."),
     Column("partitions_moved", "BIGINT", "partitions", "Told to be a member's that another one had."),
+    Column(
+        "lag",
+        "BIGINT",
+        "records",
+        "That groups were behind, all together, at the end of the second; empty if none were written.",
+    ),
 )
 
 
@@ -55,8 +61,8 @@ def names() -> list[str]:
     return [column.name for column in COLUMNS]
 
 
-def rows(seconds: Seconds, wall: Wall) -> Iterator[tuple[Any, ...]]:
-    """One a second, in the order of COLUMNS; `seconds` has to have steps of one."""
+def rows(seconds: Seconds, wall: Wall, lag: Sequence[int] = ()) -> Iterator[tuple[Any, ...]]:
+    """One a second, in the order of COLUMNS; `seconds` has steps of one; `lag`: empty without records."""
     assert seconds.step_s == 1, "a row is a second"
     for place in range(len(seconds.requests_s)):
         refused, lost = round(seconds.refused_s[place]), round(seconds.lost_s[place])
@@ -77,6 +83,7 @@ def rows(seconds: Seconds, wall: Wall) -> Iterator[tuple[Any, ...]]:
             seconds.rebalances[place],
             seconds.rebalances_ended[place],
             seconds.moved[place],
+            lag[place] if place < len(lag) else None,
         )
 
 

@@ -70,6 +70,7 @@ PURE = (
     "bench/swarm/probes.py",
     "bench/swarm/repeats.py",
     "bench/swarm/records/batches.py",
+    "bench/swarm/records/behind.py",
     "bench/swarm/records/lag.py",
     "bench/swarm/records/report.py",
     "bench/swarm/records/requests.py",

@@ -12,8 +12,10 @@ from kio.schema.errors import ErrorCode
 
 from actors.protocol.messages import HeartbeatRequest, LeaveGroupRequest, OffsetCommitRequest
 from actors.topics.batch import check_produced, placed
-from bench.swarm.plan import CLASSIC_RANGE, MemberPlan, ProducerPlan, RecordsPlan
+from bench.swarm.plan import CLASSIC_RANGE, MemberPlan, Plan, ProducerPlan, RecordsPlan
+from bench.swarm.recorder import Recorder
 from bench.swarm.records.batches import batch, next_offset
+from bench.swarm.records.behind import Behind
 from bench.swarm.records.lag import lags_of
 from bench.swarm.records.producer import Producer
 from cluster.wire import from_plain, message_class
@@ -175,8 +177,34 @@ def test_lag_is_what_was_produced_less_what_was_committed_second_by_second() -> 
     (group,) = found.groups
     assert (group.lag, group.processed, group.most, group.last) == ([10, 25, 0], 30, 25, 0)
     assert (found.produced_s, found.processed_s) == ([10, 20, 0], [0, 5, 25])
+    assert found.total == [10, 25, 0]
     joins = Call("b", "e", "JoinGroup", 0, 1, ANSWERED, group_id="slow", subscribed=("clicks",))
     never = lags_of(history(joins, written(0.5, 10)), 0, SECOND_US)
     assert never is not None
     assert [(group.group_id, group.last) for group in never.groups] == [("slow", 10)]
     assert lags_of(history(committed(1, 1)), 0, SECOND_US) is None
+
+
+def test_lag_is_known_while_a_swarm_runs_by_what_its_processes_wrote_and_committed(tmp_path: Path) -> None:
+    """Two groups read a topic: each is behind by itself. What comes late from another process takes nothing
+    back."""
+    readers = tuple(
+        READER._replace(name=f"{group_id}/0", group_id=group_id) for group_id in ("orders", "slow")
+    )
+    producer = ProducerPlan("producer", ("clicks",), 400.0, 50)
+    behind = Behind(Plan("own", 1, 60.0, (), readers, (), producers=(producer,)))
+    recorder = Recorder(tmp_path, 0, "run", lambda *_: None, has_records=True)
+
+    def lag_after(*calls: Call) -> int:
+        for call in calls:
+            recorder.ended(recorder.sent(call), call, 0)
+        behind.take(recorder.pulse()["positions"])
+        return behind.lag
+
+    assert lag_after(written(0.1, 10), written(0.2, 30)) == 60
+    assert lag_after(committed(0.3, 25), written(0.3, -1, CLOSED)) == 35
+    assert lag_after(committed(0.4, 20)) == 35
+    elsewhere = Offset("unwritten", 0, 7)
+    assert lag_after(committed(0.5, 30)._replace(offsets=(Offset("clicks", 0, 30), elsewhere))) == 30
+    assert lag_after() == 30
+    recorder.close_record()

@@ -113,6 +113,16 @@ def test_without_a_terminal_there_is_a_line_every_ten_seconds() -> None:
     )
 
 
+def test_a_line_tells_the_lag_of_groups_if_records_are_written() -> None:
+    """Only the report did, after the run."""
+    assert screen.line([SECOND._replace(lag=1_500)]).endswith("; groups 1,500 records behind")
+    assert "behind" not in screen.line([SECOND])
+    console = Console(file=io.StringIO(), width=120, record=True)
+    console.print(screen.board(HEAD, [SECOND._replace(lag=750), SECOND._replace(lag=1_500)]))
+    shown = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    assert shown[-1] == "lag 1,500 records ▄█"
+
+
 def test_what_happened_between_two_lines_is_seen_in_the_next() -> None:
     """Lines were snapshots of a second: "0 errors/s" while 724 requests had been refused."""
     written = io.StringIO()

@@ -49,6 +49,14 @@ def test_rows_say_how_many_groups_were_stable(figures: Figures) -> None:
     assert found[int(WORLD.fault_s)]["groups_without_coordinator"] == "2"
 
 
+def test_rows_tell_the_lag_of_groups_if_records_were_written(figures: Figures) -> None:
+    lag = list(range(int(WORLD.seconds)))
+    told = csv.DictReader(second_rows.csv_lines(second_rows.rows(figures.by_second, figures.wall, lag)))
+    assert [row["lag"] for row in told] == [str(each) for each in lag]
+    without = csv.DictReader(second_rows.csv_lines(second_rows.rows(figures.by_second, figures.wall)))
+    assert {row["lag"] for row in without} == {""}
+
+
 def test_rows_of_a_long_run_are_seconds_all_the_same() -> None:
     telling = Telling()
     telling.beat("a", 1_000, 1_001, 1)

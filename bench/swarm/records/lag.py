@@ -50,16 +50,21 @@ class Lags(NamedTuple):
     """The one that was farthest behind at the end comes first."""
 
     @property
+    def total(self) -> list[int]:
+        """Records that all groups together were behind, at the end of each step."""
+        return [sum(lags) for lags in zip(*(group.lag for group in self.groups), strict=True)]
+
+    @property
     def produced(self) -> int:
         return round(sum(self.produced_s) * self.step_s)
 
 
-def lags_of(history: History, began_us: int, ended_us: int) -> Lags | None:
+def lags_of(history: History, began_us: int, ended_us: int, steps_max: int = STEPS_MAX) -> Lags | None:
     """None: nothing was written."""
     if not any(call.api == PRODUCE for call in history.calls):
         return None
     steps = max(1, math.ceil((ended_us - began_us) / SECOND_US))
-    step_s = max(1, math.ceil(steps / STEPS_MAX))
+    step_s = max(1, math.ceil(steps / steps_max))
     steps = math.ceil(steps / step_s)
 
     def place(at_us: int) -> int:
