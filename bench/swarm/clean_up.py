@@ -7,7 +7,9 @@ now) loses these first. Nothing here changes a verdict: what is left over is tol
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -18,6 +20,7 @@ from cluster.groups.connection import Kafka, NoSuchGroup, refused
 from cluster.groups.describe import CONSUMER, describe_group
 from cluster.groups.properties import ClientProperties
 from cluster.tier_file import TierError
+from storage.history.call_files import SUFFIX
 
 CLEAN_UP_S: Final = 30.0
 """All of it takes so long at most."""
@@ -27,6 +30,16 @@ TOPICS_TIMEOUT_MS: Final = 10_000
 LEAVES: Final = -1
 GONE: Final = frozenset({ErrorCode.none, ErrorCode.group_id_not_found, ErrorCode.unknown_topic_or_partition})
 REASON: Final = "the swarm has ended"
+
+
+def clean_up_after(directory: Path, plan: Plan, properties: ClientProperties) -> None:
+    """Of a run that came as far as its topics; what is left over is added to its record, if there is one."""
+    if not (directory / f"topics{SUFFIX}").exists():
+        return
+    word, path = clean_up(plan, properties), directory / "run.json"
+    if word and path.exists():
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, "words": [*record["words"], word]}, indent=2))
 
 
 def clean_up(plan: Plan, properties: ClientProperties) -> str:

@@ -22,7 +22,7 @@ from typing import Final
 
 from bench.interrupts import deaf
 from bench.swarm import plan_file
-from bench.swarm.clean_up import clean_up
+from bench.swarm.clean_up import clean_up_after
 from bench.swarm.plan import Plan
 from bench.swarm.probe import NoConsumerProtocol as NoConsumerProtocol
 from bench.swarm.probe import Unreachable as Unreachable
@@ -32,7 +32,6 @@ from bench.swarm.second import Second as Second
 from cluster import child_process
 from cluster.groups.properties import ClientProperties, properties
 from cluster.ports import free_ports
-from storage.history.call_files import SUFFIX
 
 LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
 LOG_FILE: Final = "locust.log"
@@ -72,24 +71,16 @@ def run_swarm(
         lines = given.librdkafka().items()
         config_path.write_text("".join(f"{name}={value}\n" for name, value in lines))
         flags = ["--plan", str(plan_path), "--command-config", str(config_path), "--out", str(directory)]
-        flags += ["--software", software, "--host", bootstrap]
+        flags += ["--software", software, "--host", bootstrap, "--no-cleanup"]
         with _locust([*flags, *_mode(processes, web_port)], directory) as (locust, seconds):
             is_interrupted = _listen(locust, seconds, on_second, stop)
-    if cleans_up and (directory / f"topics{SUFFIX}").exists():
-        _tell(directory, clean_up(plan, given))
+    if cleans_up:
+        clean_up_after(directory, plan, given)
     if not (directory / "run.json").exists():
         if is_interrupted:
             raise KeyboardInterrupt
         raise Unreachable(_last_words(directory / LOG_FILE))
     return directory
-
-
-def _tell(directory: Path, word: str) -> None:
-    """Add what came after a run to its record, if there is one."""
-    path = directory / "run.json"
-    if word and path.exists():
-        record = json.loads(path.read_text())
-        path.write_text(json.dumps({**record, "words": [*record["words"], word]}, indent=2))
 
 
 def _last_words(log: Path) -> str:

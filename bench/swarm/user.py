@@ -6,6 +6,8 @@ import contextlib
 import json
 import logging
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -19,6 +21,7 @@ from locust.runners import MasterRunner, WorkerRunner
 
 from bench import run_names
 from bench.swarm import plan_file, scenario
+from bench.swarm.clean_up import clean_up_after
 from bench.swarm.clock import CLOCK, Reading
 from bench.swarm.conductor import BEGIN, DONE, FAILURES, PULSE, RUN_FILE, STOP, Conductor
 from bench.swarm.connection import Closed, TimedOut
@@ -52,6 +55,12 @@ def arguments(parser: LocustArgumentParser) -> None:
     ):
         name = f"GROUPD_SWARM_{flag[2:].upper().replace('-', '_')}"
         group.add_argument(flag, default=default, help=about, env_var=name)
+    group.add_argument(
+        "--no-cleanup",
+        action="store_true",
+        help="keep the run's groups and topics at its end",
+        env_var="GROUPD_SWARM_NO_CLEANUP",
+    )
 
 
 class Station:
@@ -160,6 +169,8 @@ class Stage:
         self._environment = environment
         self._conductor: Conductor | None = None
         self._is_refused = False
+        self._clean_up: Callable[[], None] | None = None
+        """What is to be done when the conductor has ended."""
         runner = environment.runner
         assert runner is not None, "locust has made it"
         runner.register_message(PULSE, self._on_pulse)
@@ -180,18 +191,27 @@ class Stage:
             software = environment.parsed_options.software
             directory = self._directory(plan, stamp)
             self._conductor = Conductor(environment, plan, given, directory, software)
+            if not environment.parsed_options.no_cleanup:
+                self._clean_up = partial(clean_up_after, directory, plan, given)
             self._conductor.begin(workers_of(environment), _tell)
         except (*FAILURES, TierError, ValueError) as error:
             self._is_refused = True
             self._conductor = None
             environment.process_exit_code = EXIT_NOT_RUN
             logging.getLogger(LOGGER).error("%s", error)
+            clean_up, self._clean_up = self._clean_up, None
+            if clean_up is not None:
+                clean_up()
 
     def _end(self, environment: Environment, **_: Any) -> None:
         """The conductor stays: it has to hear who is done."""
         if self._conductor is not None:
+            # Taken first: whoever comes while a run ends must not delete what its last reader still reads.
+            clean_up, self._clean_up = self._clean_up, None
             self._conductor.end()
             self._is_refused = True
+            if clean_up is not None:
+                clean_up()
 
     def _directory(self, plan: Plan, stamp: str) -> Path:
         """A test that is started again has a directory of its own."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import gevent
 import pytest
 
 from bench import run_names
-from bench.swarm import scenario
+from bench.swarm import plan_file, scenario
 from bench.swarm.clean_up import clean_up
 from bench.swarm.coordinators import Bootstrap
-from bench.swarm.driver import LOG_FILE, run_swarm
+from bench.swarm.driver import LOCUSTFILE, LOG_FILE, run_swarm
 from bench.swarm.plan import CLASSIC_RANGE, START, Action, MemberPlan, Plan, TopicPlan
 from bench.swarm.warm_up import warm_up
+from cluster import child_process
 from cluster.groups.properties import properties
 from storage.history.call_files import read_history
 from tests.swarm.whole_broker import Whole
@@ -70,6 +72,20 @@ def test_a_run_leaves_neither_groups_nor_topics_behind_though_a_member_is_still_
 ) -> None:
     assert directory.exists()
     assert (whole.deleted_groups, whole.deleted_topics) == (["orders"], ["clicks"])
+
+
+@pytest.mark.parametrize("flags", [(), ("--no-cleanup",)], ids=["by default", "not with --no-cleanup"])
+def test_plain_locust_leaves_nothing_behind_either(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """It deleted neither groups nor topics: only `groupd swarm run` did."""
+    served, plan, out = Whole(), tmp_path / "plan.json", tmp_path / "run"
+    plan_file.save(PLAN, plan)
+    with served.serving() as broker:
+        command = ["-f", str(LOCUSTFILE), "--headless", "--host", broker.bootstrap, "--plan", str(plan)]
+        locust = child_process.python("locust", *command, "--out", str(out), *flags)
+        subprocess.run(locust, env=child_process.environment(), check=True, capture_output=True, timeout=60)
+    assert json.loads((out / "run.json").read_text())["words"] == []
+    kept = bool(flags)
+    assert (served.deleted_groups, served.deleted_topics) == (([], []) if kept else (["orders"], ["clicks"]))
 
 
 def test_runs_that_begin_in_the_same_second_share_no_names() -> None:
