@@ -96,7 +96,7 @@ def test_heartbeats_around_a_fault_prolong_nothing() -> None:
 def test_a_cooperative_member_keeps_what_it_says_that_it_owns() -> None:
     for owned, expected in (((0,), TWICE), ((), [])):
         telling = owner(until=5_000)
-        telling.join("a", 5_500, 5_900, 2, owned=(("orders", owned),))
+        telling.join("a", 5_500, 5_990, 2, owned=(("orders", owned),))
         assert rules(taken(telling, 6_000)) == expected
 
 
@@ -128,3 +128,14 @@ def test_an_answer_that_comes_after_its_own_session_holds_nothing() -> None:
     telling = Telling()
     telling.sync("a", 0, 50_000, 1, 0)  # a session lasts 45 s
     assert rules(taken(telling, 50_500)) == []
+
+
+def test_a_member_that_is_told_its_generation_again_has_no_new_session() -> None:
+    """A coordinator that has loaded a stable group answers from what it knows, and the session goes on."""
+    for tells_before, expected in ((False, TWICE), (True, [])):
+        telling = Telling()
+        if tells_before:
+            telling.join("leader", 0, 10, 1)
+        telling.join("a", 40_000, 40_010, 1)
+        telling.sync("a", 40_011, 40_020, 1, 0)
+        assert rules(taken(telling, 50_000)) == expected

@@ -6,9 +6,12 @@ A member holds what SyncGroup tells it, from that answer on. It ends
   cooperative one (KIP-429) when it sends a JoinGroup in which it owns the partition no longer, or is answered
   a SyncGroup without it;
 - when it sends LeaveGroup, crashes, or hears UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION;
-- and no later than the coordinator may have removed it without its knowing: its session after the sending
-  of the last request that was answered as a member's, or its rebalance time-out after the sending of the
-  last one that was answered well. A rebalance begins after that one at the earliest, and waits so long.
+- and no later than the coordinator may have removed it without its knowing. Its session begins with the end
+  of the rebalance that made its generation, which was not before the last join of that rebalance was sent,
+  and again with the sending of each heartbeat that was answered as a member's. A rebalance without it begins
+  after the sending of its last request that was answered well, and waits for its rebalance time-out.
+  A JoinGroup that is answered with a generation that others had been told before it was sent, and SyncGroup,
+  begin no session: a coordinator answers them from what it knows.
 
 Once that time is over nothing is held before the next SyncGroup, whatever is answered. A coordinator that
 loads its groups answers heartbeats as if all were well (W4): what they say around a fault counts for nothing.
@@ -17,10 +20,10 @@ loads its groups answers heartbeats as if all were well (W4): what they say arou
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from storage.history.calls import CLASSIC, Call, History
+from storage.history.calls import CLASSIC, NEVER, Call, History
 from storage.history.judge.findings import FENCED
 from storage.history.judge.holds import Hold, Partition, flat, owner_of, turns
 from storage.history.judge.loading import Loading
@@ -31,6 +34,10 @@ _LOSES: Final = FENCED | {ILLEGAL_GENERATION}
 _OF_MEMBERS: Final = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit"})
 _SHOWN_BY: Final = frozenset({"JoinGroup", "SyncGroup", "Heartbeat"})
 """A good answer shows that the group was at the member's generation, or at the one that it joined."""
+
+
+Generation = tuple[str, int]
+"""Of a group."""
 
 
 class _Held(NamedTuple):
@@ -45,20 +52,36 @@ def classic_holds(history: History, loading: Loading) -> dict[tuple[str, Partiti
         if call.protocol == CLASSIC and call.api in _OF_MEMBERS:
             by_member[call.group_id, call.client].append(call)
     gone = {row.client: row.at_us for row in history.gone}
+    ends_us = _rebalance_ends_us(history.calls)
     holds: dict[tuple[str, Partition], list[Hold]] = defaultdict(list)
     for (group_id, client), calls in by_member.items():
-        member = _Member(loading)
+        member = _Member(loading, ends_us)
         member.follow(calls, gone.get(client, history.ended_us))
         for partition, hold in member.ended:
             holds[group_id, partition].append(hold)
     return holds
 
 
+def _rebalance_ends_us(calls: Sequence[Call]) -> dict[Generation, int]:
+    """When the rebalance that made a generation ended, at the earliest: when the last of its joins was sent.
+    Joins that were sent after somebody had been told of it took no part."""
+    joins: dict[Generation, list[Call]] = defaultdict(list)
+    for call in calls:
+        if call.api == "JoinGroup" and call.is_fine:
+            joins[call.group_id, call.told_epoch].append(call)
+    ends_us = {}
+    for generation, of_generation in joins.items():
+        first_us = min(call.ended_us for call in of_generation)
+        ends_us[generation] = max(call.sent_us for call in of_generation if call.sent_us <= first_us)
+    return ends_us
+
+
 class _Member:
     """What one client held, while its calls are gone through."""
 
-    def __init__(self, loading: Loading) -> None:
+    def __init__(self, loading: Loading, ends_us: Mapping[Generation, int]) -> None:
         self._loading = loading
+        self._ends_us = ends_us
         self.ended: list[tuple[Partition, Hold]] = []
         self._held: dict[Partition, _Held] = {}
         self._session_end_us = -1
@@ -93,8 +116,7 @@ class _Member:
             return
         if call.api == "Heartbeat" and self._loading.may_be(call):
             return
-        session_end_us = call.sent_us + call.session_timeout_ms * 1_000
-        self._session_end_us = max(self._session_end_us, session_end_us)
+        self._begin_session(call)
         if call.error_code:
             return
         self._removed_us = max(self._removed_us, call.sent_us + call.rebalance_timeout_ms * 1_000)
@@ -103,6 +125,15 @@ class _Member:
             self._end([partition for partition in self._held if partition not in now], at_us)
             for partition in now:
                 self._held.setdefault(partition, _Held(at_us, call))
+
+    def _begin_session(self, call: Call) -> None:
+        begins_us = call.sent_us
+        if call.api != "Heartbeat":
+            ended_us = self._ends_us.get((call.group_id, call.told_epoch), NEVER)
+            if call.api != "JoinGroup" or call.sent_us > ended_us:
+                return
+            begins_us = ended_us
+        self._session_end_us = max(self._session_end_us, begins_us + call.session_timeout_ms * 1_000)
 
     def _lapse(self, at_us: int) -> None:
         """Nothing is held beyond what is certain."""
