@@ -14,6 +14,7 @@ from bench.swarm.life import Rebalance
 from bench.swarm.lives import lives_of
 from bench.swarm.replay.counts import Counts, length_of_union, most_at_a_time
 from storage.history.calls import NEVER, Call, History
+from storage.history.judge.recovery import COMES_BACK
 
 MEMBERSHIP: Final = ("JoinGroup", "ConsumerGroupHeartbeat", "LeaveGroup")
 LEAVES: Final = -1
@@ -37,7 +38,16 @@ class Window(NamedTuple):
 class _Member:
     """One life of one fake consumer, as a member of its group."""
 
-    __slots__ = ("ended_us", "ids", "is_crashed", "is_static", "joined_us", "session_us", "waiting_us")
+    __slots__ = (
+        "away_us",
+        "ended_us",
+        "ids",
+        "is_crashed",
+        "is_static",
+        "joined_us",
+        "session_us",
+        "waiting_us",
+    )
 
     def __init__(self, call: Call) -> None:
         self.joined_us: list[int] = []
@@ -48,6 +58,8 @@ class _Member:
         """When it last asked to be taken in and got no answer."""
         self.ended_us = NEVER
         """When it left, or when the session of one that crashed ended."""
+        self.away_us = NEVER
+        """When a static KIP-848 member went, to come back."""
         self.is_crashed = False
         self.is_static = call.group_instance_id is not None
         self.session_us = call.session_timeout_ms * 1_000
@@ -68,6 +80,8 @@ class _Member:
             self.joined_us.append(call.sent_us)
         elif call.api == "LeaveGroup" or (is_beat and call.epoch == LEAVES):
             self.ended_us = call.ended_us
+        elif is_beat and call.epoch == COMES_BACK:
+            self.away_us = call.ended_us
 
 
 def of_record(history: History, window: Window) -> dict[str, Counts]:
@@ -85,7 +99,9 @@ def of_record(history: History, window: Window) -> dict[str, Counts]:
                 of_group[call.client] = _Member(call)
             of_group[call.client].asks(call)
     for of_group in members.values():
-        _crash(of_group, {gone.client: gone.at_us for gone in history.gone if gone.client in of_group})
+        away_us = {client: each.away_us for client, each in of_group.items() if each.away_us != NEVER}
+        gone_us = {gone.client: gone.at_us for gone in history.gone if gone.client in of_group}
+        _crash(of_group, away_us | gone_us)
     rebalances = {life.group_id: life.rebalances for life in lives_of(history).groups}
     return {
         group_id: _counts(window, of_group, rebalances.get(group_id, []), commits[group_id], history.ended_us)
@@ -94,7 +110,8 @@ def of_record(history: History, window: Window) -> dict[str, Counts]:
 
 
 def _crash(of_group: Mapping[str, _Member], gone_us: Mapping[str, int]) -> None:
-    """A crash is noticed when the session has ended, and not at all if a static member is back before."""
+    """That somebody is gone is noticed when the session has ended, and not at all if a static member is back
+    before."""
     for client, at_us in gone_us.items():
         member = of_group[client]
         if not member.joined_us and member.waiting_us != NEVER:

@@ -79,6 +79,20 @@ def test_a_member_that_crashed_while_its_join_waited_had_joined() -> None:
     assert (counts.joins, counts.expired) == (1, 1)
 
 
+def test_a_static_member_that_comes_back_is_one_member_at_a_time() -> None:
+    """Each of its lives counted to the end of the run: 66 members at a time in a group of six."""
+    named = {"group_id": "billing", "protocol": "consumer", "group_instance_id": "i", "outcome": "answered"}
+    calls = [
+        Call(
+            f"a#{life}", "c", "ConsumerGroupHeartbeat", at_s * S, ended_us=at_s * S + 1, epoch=epoch, **named
+        )
+        for life, at_s, epoch in ((1, 2, 0), (1, 10, -2), (2, 12, 0), (2, 20, -2))
+    ]
+    counts = of_record(history_of([*calls, End(60 * S, True)]), Window(0, 70 * S))["billing"]
+    assert (counts.members, counts.joins, counts.leaves) == (1, 2, 0)
+    assert counts.expired == 1, "the second life has no next one"
+
+
 def test_then_and_now_stand_side_by_side_with_copies_together() -> None:
     then = of_recording(busy().recording(0, 60))
     now = {"x-billing": then["billing"], "x-billing~2": then["billing"]}
