@@ -50,11 +50,16 @@ def exchange(
 ) -> T:
     """Ask on an open connection; `call` says who asks. Raises Closed, TimedOut."""
     call = call._replace(api=request.api, version=request.version, timeout_ms=int(timeout_s * 1000))
+    tried_us = now_us()
     try:
         pending = line.send(request)
     except Closed as error:
         with _tried(ledger, call):
             raise error
+    except BaseException:  # somebody ends this greenlet: the request may have gone, and be carried out
+        lost = call._replace(connection=line.name, sent_us=tried_us, outcome=CLOSED, ended_us=now_us())
+        ledger.ended(ledger.sent(lost), lost._replace(detail="given up while it was sent"), 0)
+        raise
     call = call._replace(connection=line.name, sent_us=pending.sent_us, correlation_id=pending.correlation_id)
     token = ledger.sent(call)
     ended, size = call._replace(outcome=CLOSED), 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Any
 
 from locust import events
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 
+from bench.swarm.interrupting import interrupt_main_alone
 from bench.swarm.user import PlanShape, SwarmUser, arguments, install
 
 __all__ = ["PlanShape", "SwarmUser"]
@@ -22,7 +22,6 @@ def _install(environment: Environment, **_: Any) -> None:
     install(environment)
 
 
-# Shells start what runs in the background with Ctrl-C ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+interrupt_main_alone()
 events.init_command_line_parser.add_listener(_arguments)
 events.init.add_listener(_install)

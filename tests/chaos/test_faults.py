@@ -207,7 +207,7 @@ def test_a_tier_that_runs_already_is_hit_and_left_running(site: Site, load: Load
     own = site.data_dir
     site.close()
     with sites.running(own) as found:
-        assert found.has == frozenset()
+        assert found.has == {"replicas"}
         before = found.leader(CONTROLLER_GROUP)
         assert before is not None
         KINDS["kill-controller"].begin(found, Random(1), 0.0)
