@@ -111,9 +111,10 @@ def complains(words: str) -> Callable[[Scene], None]:
 
 
 def killed_in_turn(scene: Scene) -> None:
+    """All kills may be done before anybody is back: who was hit is not there, or is another process."""
     assert scene.injury.undo() == KILLS
     now = scene.now()
-    assert any(now[name].pid != actor.pid for name, actor in scene.before.items() if name in now)
+    assert any(name not in now or now[name].pid != actor.pid for name, actor in scene.before.items())
 
 
 def connections_ended(scene: Scene) -> None:
