@@ -13,6 +13,7 @@ from actors.protocol.api_keys import (
     HEARTBEAT,
     JOIN_GROUP,
     OFFSET_COMMIT,
+    OFFSET_FETCH,
     SYNC_GROUP,
 )
 from tests.lies.answers import not_found, refused
@@ -132,10 +133,11 @@ class JoinsForEver(Lie):
         return SILENCE
 
 
-class AnswersHalf(Lie):
-    """Of the requests of groups every second one ends its connection instead of being answered."""
+class AnswersAQuarter(Lie):
+    """Three of four requests of groups end their connection instead of being answered; offsets are shown."""
 
-    expected = Expected("commits", NOT_SHOWN, "could not be read", EXPIRED)
+    expected = Expected("service", NOT_SHOWN, "without service when the history ended", EXPIRED)
+    about = frozenset(GROUP_REQUESTS) - {OFFSET_FETCH}
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +145,7 @@ class AnswersHalf(Lie):
 
     def does(self, asked: Asked) -> Doing:
         self._count += 1
-        return HANG_UP if self._count % 2 else Pass(asked.frame)
+        return HANG_UP if self._count % 4 else Pass(asked.frame)
 
 
 class RefusesCommits(Lie):
