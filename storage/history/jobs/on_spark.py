@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,11 @@ DDL: Final = ", ".join(f"`{column.name}` {TYPES[column.type]}" for column in COL
 @contextmanager
 def refusals() -> Iterator[None]:
     """Spark's own errors, which have the JVM's story behind their first line, as EngineError."""
+    if (
+        importlib.util.find_spec("pyspark") is None
+    ):  # no session will begin, and that one says what to install
+        yield
+        return
     from pyspark.errors import PySparkException
 
     try:
