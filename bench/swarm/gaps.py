@@ -13,24 +13,11 @@ import numpy as np
 from bench.swarm.columns import OUTCOMES, WAITING_APIS, Columns, Integers, Mask
 from storage.history.calls import TIMED_OUT
 from storage.history.judge.findings import ERRORS_OF_MOVING
+from storage.history.judge.outages import OF_COORDINATORS, OF_OFFSETS
 
-COORDINATOR_APIS: Final = frozenset(
-    {
-        "JoinGroup",
-        "SyncGroup",
-        "Heartbeat",
-        "LeaveGroup",
-        "OffsetCommit",
-        "OffsetFetch",
-        "ConsumerGroupHeartbeat",
-    }
-)
-"""What only the group's coordinator serves. A FindCoordinator that fails tells of its absence as well, one
-that is answered not of its presence."""
 STALLED_US: Final = 1_000_000
 """An answer for which nobody else has to do anything, and that takes longer, is no service: a frozen leader
 fails no request if it wakes in time."""
-_AT_ONCE: Final = frozenset({"OffsetCommit", "OffsetFetch"})
 
 
 class Gap(NamedTuple):
@@ -55,9 +42,9 @@ def gaps(columns: Columns) -> list[Gap]:
     of_groups = columns.group >= 0
     moving = columns.answered & np.isin(columns.error_code, list(ERRORS_OF_MOVING))
     failed = of_groups & (columns.lost | moving)
-    served = of_groups & columns.of(COORDINATOR_APIS) & columns.answered & ~moving
+    served = of_groups & columns.of(OF_COORDINATORS) & columns.answered & ~moving
     took_us = columns.ended_us - columns.sent_us
-    stalled = served & columns.of(_AT_ONCE) & (took_us > STALLED_US)
+    stalled = served & columns.of(OF_OFFSETS) & (took_us > STALLED_US)
     bad = failed | stalled
     hit = np.unique(columns.group[bad]).astype(np.int64)
     good_of, bad_of = _by_group(columns, served, hit), _by_group(columns, bad, hit)

@@ -23,7 +23,8 @@ OF_COORDINATORS: Final = frozenset(
         "ConsumerGroupHeartbeat",
     }
 )
-"""What only the group's coordinator serves."""
+"""What only the group's coordinator serves. A FindCoordinator that fails tells of its absence as well, one
+that is answered not of its presence."""
 OF_OFFSETS: Final = frozenset({"OffsetCommit", "OffsetFetch"})
 OFFSETS_IN_VAIN_MIN: Final = 3
 """So often, one after the other, before that is an outage of its own: who commits seldom may lose one commit
