@@ -33,9 +33,9 @@ Ref = Any
 """Ray's promise of one call's result."""
 
 KINDS: Mapping[str, str] = {
-    "broker": "actors.broker:Broker",
-    "controller": "actors.controller:Controller",
-    "partition": "actors.offsets_partition:OffsetsPartition",
+    "broker": "actors.node.broker:Broker",
+    "controller": "actors.controller.controller:Controller",
+    "partition": "actors.leader.offsets_partition:OffsetsPartition",
 }
 """Kind of actor -> `module:class`."""
 

@@ -12,8 +12,12 @@ from typing import Annotated
 
 import typer
 
-from bench import basics, raft, raft_table, run_names, snapshot_pause
-from bench.interrupts import terminable
+from bench.ground import run_names
+from bench.ground.interrupts import terminable
+from bench.raft import measure as raft
+from bench.raft import table as raft_table
+from bench.replica import snapshot_pause
+from bench.tier import basics
 from cluster.cli.common import console
 from cluster.cli.tables import Table
 
@@ -124,7 +128,7 @@ def hold_command(
     if clients:
         _hold_clients(clients, servers, rounds, idle_minutes, kafka_home, as_json=as_json)
         return
-    from bench import hold
+    from bench.hold import measure as hold
 
     try:
         plan = hold.Plan(tuple(int(size) for size in sizes.split(",")), max(rounds, 1), idle_seconds, kafka)
@@ -141,8 +145,8 @@ def hold_command(
 def _hold_clients(
     clients: str, servers: str, rounds: int, idle_minutes: float, kafka_home: Path | None, *, as_json: bool
 ) -> None:
-    from bench import hold_clients
     from bench.clients.programs import CLIENTS, CannotRunError
+    from bench.hold import clients as hold_clients
 
     names, chosen = tuple(clients.split(",")), tuple(servers.split(","))
     unknown = [name for name in (*names, *chosen) if name not in (*CLIENTS, *hold_clients.SERVERS)]
@@ -289,9 +293,9 @@ def rolling_restart_command(
 ) -> None:
     """How many rebalances a rolling restart of a classic group costs, on all servers at the same time."""
     # Not at the top: every command of `groupd` imports this module.
-    from bench import rolling_restart
     from bench.peers.plan import Options
     from bench.peers.registry import UnknownName, peers_named
+    from bench.tier import rolling_restart
 
     try:
         chosen = peers_named(peers)
@@ -331,8 +335,8 @@ def swarms_command(
     stable, rebalances, time without coordinator. Of each swarm there is a report as of `groupd swarm run`.
     """
     # Not at the top: every command of `groupd` imports this module.
-    from bench import swarms
-    from bench.swarm import compare
+    from bench.swarm.told import compare
+    from bench.tier import swarms
 
     out = out or Path("groupd-swarm") / f"compared-{run_names.stamp()}"
     if out.exists():
@@ -348,7 +352,7 @@ def swarms_command(
 @app.command("memory", epilog="[bold]Examples[/bold]\n\n  groupd bench memory")
 def memory_command() -> None:
     """What an idle member of either protocol costs in memory, on a follower and on the leader."""
-    from bench import member_memory
+    from bench.replica import member_memory
 
     member_memory.main()
 
@@ -356,7 +360,7 @@ def memory_command() -> None:
 @app.command("gc", epilog="[bold]Examples[/bold]\n\n  groupd bench gc")
 def gc_command() -> None:
     """The garbage collector's longest pause in a replica with 200,000 members."""
-    from bench import gc_pause
+    from bench.replica import gc_pause
 
     gc_pause.main()
 
@@ -373,7 +377,7 @@ def long_work_command(
     members: Annotated[int, typer.Option(help="Described, with --tier.", min=1)] = 5_000,
 ) -> None:
     """The longest pieces of work of one group, in which no other group's heartbeat is answered."""
-    from bench import long_work, long_work_probe
+    from bench.replica import long_work, long_work_probe
 
     if tier:
         plan = long_work_probe.Plan(groups, offsets, members)
@@ -394,7 +398,7 @@ def million_command(
     budget: Annotated[int, typer.Option(help="Heartbeats a second, of each partition.", min=1)] = 5_000,
 ) -> None:
     """A million idle KIP-848 members over few connections, each served at its interval. Takes a while."""
-    from bench import million
+    from bench.tier import million
 
     plan = million.Plan(members, group_size, partitions, seconds, budget)
     with console.status("begins") as status:
@@ -413,7 +417,7 @@ def history_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """What writing history costs a leader: CPU of an event, and the longest pause of the loop beside it."""
-    from bench import history_writing
+    from bench.history import writing as history_writing
 
     plan = history_writing.Plan(per_second, seconds)
     measured = history_writing.measure(plan, _say(as_json))
@@ -442,7 +446,7 @@ def history_jobs_command(
 
     Their tables must be the same. Ten million events take some minutes.
     """
-    from bench import history_jobs
+    from bench.history import jobs as history_jobs
 
     try:
         plan = history_jobs.Plan(events, memory, tuple(int(number) for number in cores.split(",")), skewed)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors import runtime
-from actors.runtime import ActorCallError, ActorOptions
-from actors.spec import (
+from actors.ground.spec import (
     CONTROLLER_GROUP,
     PARTITION_GROUP,
     TierSpec,
@@ -18,6 +17,7 @@ from actors.spec import (
     partition_group,
     partition_name,
 )
+from actors.runtime import ActorCallError, ActorOptions
 
 MACHINE_TIMEOUT_S = 20.0
 """Of a small task on another machine, whose first worker must start."""

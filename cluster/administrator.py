@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from actors.ground.spec import SASL_PLAINTEXT
 from actors.security.scram import SCRAM_SHA_512
-from actors.spec import SASL_PLAINTEXT
 from cluster import tier_file
 from cluster.settings import Settings
 

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import msgpack
 from crc32c import crc32c
 
-from actors.limits import MIB
+from actors.ground.limits import MIB
 from cluster.tier_file import TierError
 
 FORMAT_VERSION: Final = 1

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from actors.spec import CONTROLLER_GROUP, partition_group
+from actors.ground.spec import CONTROLLER_GROUP, partition_group
 from cluster.backup_file import (
     BackupDamaged,
     FileHeader,

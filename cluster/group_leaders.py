@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from actors import runtime
+from actors.ground.spec import CONTROLLER_GROUP, TierSpec
 from actors.runtime import ActorCallError
-from actors.spec import CONTROLLER_GROUP, TierSpec
 from cluster.actor_plan import ActorPlan, actors_of
 from cluster.repair import leader_of
 from cluster.tier import Status, gather_status

@@ -10,9 +10,9 @@ import msgpack
 from kio.schema.errors import ErrorCode
 
 from actors import runtime
-from actors.contract import Record
+from actors.ground.contract import Record
+from actors.ground.spec import partition_group
 from actors.protocol.java_hash import partition_for
-from actors.spec import partition_group
 from cluster.group_leaders import GroupLeaders, NotNow
 from cluster.tier_file import TierError
 

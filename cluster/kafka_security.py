@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from actors.security.acl import CLUSTER_NAME
+from actors.ground.acl import CLUSTER_NAME
 from actors.security.scram import ITERATIONS_MIN, MECHANISM_NUMBERS
 from cluster.kafka_admin import REQUEST_TIMEOUT_S, KafkaAdmin
 from cluster.tier_file import TierError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.spec import TierSpec, partition_group, partition_name
+from actors.ground.spec import TierSpec, partition_group, partition_name
 from cluster.actor_plan import actors_of
 from cluster.placement import leader_transfers
 from cluster.sight import Sight, call, look_at

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from actors import runtime
-from actors.spec import TierSpec
+from actors.ground.spec import TierSpec
 from cluster import child_process, tier_file
 from cluster.settings import Settings
 from cluster.settings_table import SETTINGS

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from actors.ground.spec import Copies, Copy
 from actors.metadata.commands import NEW_REPLICA
-from actors.spec import Copies, Copy
 
 Placement = tuple[tuple[int, ...], ...]
 

@@ -16,10 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from actors import runtime
+from actors.ground.spec import Copy, TierSpec
 from actors.metadata.commands import NEW_REPLICA, ForgetReplica, PlaceGroup
 from actors.metadata.replicas import groups_of
 from actors.runtime import ActorCallError
-from actors.spec import Copy, TierSpec
 from cluster import repair
 from cluster.actor_plan import ActorPlan, actors_of, create_actor, make_run_dir, on_node, replica_plan
 from cluster.leaders_return import return_leaders

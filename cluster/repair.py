@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.spec import Copies
-from storage.members import replica_of
+from actors.ground.spec import Copies
+from storage.raft.members import replica_of
 
 Status = Mapping[str, Any]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from actors import runtime
+from actors.ground.spec import CONTROLLER_GROUP, Copies, Copy, broker_name, controller_of, partition_group
 from actors.metadata.commands import NEW_REPLICA, PlaceGroup, pack, unpack
 from actors.metadata.records import GroupPlacementValue
 from actors.metadata.replicas import in_words
 from actors.runtime import ActorCallError
-from actors.spec import CONTROLLER_GROUP, Copies, Copy, broker_name, controller_of, partition_group
 from cluster import placement, tier_file
 from cluster.actor_plan import replica_plan
 from cluster.placement import Place

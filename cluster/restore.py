@@ -23,9 +23,10 @@ import msgpack
 from kio.schema.errors import ErrorCode
 
 from actors import runtime
-from actors.contract import Record
-from actors.coordinator.records import OFFSET_COMMIT
 from actors.coordinator.restore import OF_MEMBERS, emptied
+from actors.ground.contract import Record
+from actors.ground.records import OFFSET_COMMIT
+from actors.ground.spec import CONTROLLER_GROUP, broker_name, partition_group
 from actors.metadata.commands import (
     SET,
     AlterGroupConfigs,
@@ -44,7 +45,6 @@ from actors.metadata.records import (
     TopicValue,
 )
 from actors.runtime import ActorCallError
-from actors.spec import CONTROLLER_GROUP, broker_name, partition_group
 from cluster import restore_rights
 from cluster.backup_manifest import Manifest, Progress, check, records_of
 from cluster.group_leaders import GroupLeaders, NotNow

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+from actors.ground.acl import Acl
 from actors.metadata.commands import AlterCredentials, CreateAcls, NewCredential
 from actors.metadata.records import ACL, SCRAM_CREDENTIAL, ScramCredentialValue
-from actors.security.acl import Acl
 from actors.security.scram import MECHANISM_NUMBERS
 
 ENTRIES_A_COMMAND: Final = 1_000

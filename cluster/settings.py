@@ -20,8 +20,8 @@ from pydantic import Field, ValidationError, create_model
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from actors.assignors.spec import ENTRY_POINTS, OWN_NAMES, is_assignor
-from actors.coordinator.settings import CLASSIC_ONLY, GroupSettings
-from actors.spec import BrokerSettings, HistorySettings, RaftSettings
+from actors.ground.settings import CLASSIC_ONLY, GroupSettings
+from actors.ground.spec import BrokerSettings, HistorySettings, RaftSettings
 from cluster.settings_table import SETTINGS, Setting
 
 ENV_PREFIX = "GROUPD_"
@@ -286,7 +286,7 @@ def _check_hold_clients(settings: Settings) -> None:
 
 
 def _check_raft_heartbeat(settings: Settings) -> None:
-    """Two heartbeats may get lost before a follower stands for election: `storage.core` refuses less."""
+    """Two heartbeats may get lost before a follower stands for election: `storage.raft.core` refuses less."""
     name, timeout_ms = "raft.heartbeat.ms", settings["raft.election.timeout.min.ms"]
     if 3 * settings[name] > timeout_ms:
         raise SettingsError(

@@ -1,6 +1,6 @@
 """Every setting of a tier: its Kafka name where Kafka has it, its default, what is allowed, what it means.
 
-Defaults of what the actors are told stand in `actors.spec` and `actors.coordinator.settings`; a setting
+Defaults of what the actors are told stand in `actors.ground.spec` and `actors.ground.settings`; a setting
 `a.b` is the field `a_b` there (Raft's are `raft.a.b`).
 """
 
@@ -11,12 +11,12 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from actors.coordinator.migration.policy import POLICIES
-from actors.coordinator.settings import GroupSettings
-from actors.limits import FRAME_BYTES_MAX
+from actors.coordinator.consumer.migration.policy import POLICIES
+from actors.ground.limits import FRAME_BYTES_MAX
+from actors.ground.settings import GroupSettings
+from actors.ground.spec import PLAINTEXT, SASL_PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings
 from actors.security.gate import ACLS, NO_AUTHORIZER
 from actors.security.sasl import MECHANISMS
-from actors.spec import PLAINTEXT, SASL_PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings
 
 INT32 = 2**31 - 1
 DEFAULT_LOST_TIMEOUT_MS = 300_000

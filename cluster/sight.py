@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from actors import runtime
+from actors.ground.spec import TierSpec, broker_name
 from actors.runtime import ActorCallError
-from actors.spec import TierSpec, broker_name
 from cluster.actor_plan import ActorPlan, replica_plan
 from cluster.repair import Status, leader_of
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from actors import runtime
+from actors.ground.spec import NodeSpec, TierSpec, controller_of, copies
 from actors.runtime import ActorCallError
-from actors.spec import NodeSpec, TierSpec, controller_of, copies
 from cluster import administrator, placement, tier_file
 from cluster.actor_plan import ActorPlan, actors_of, create_actor, make_run_dir, on_node, remove_run_dirs
 from cluster.leaders_return import settle_leaders

@@ -21,9 +21,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from actors import placement_file
-from actors.metadata.records import GroupPlacementValue
-from actors.spec import (
+from actors.controller import placement_file
+from actors.ground.spec import (
     CONTROLLER_GROUP,
     PARTITION_GROUP,
     Copies,
@@ -32,6 +31,7 @@ from actors.spec import (
     copies,
     partition_group,
 )
+from actors.metadata.records import GroupPlacementValue
 
 FORMAT = 2
 """Of tier.json and of the directory's layout; a newer one is refused."""

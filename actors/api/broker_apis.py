@@ -14,13 +14,13 @@ from actors.api import acls, configs, credentials, data, fetch, topics, transact
 from actors.api.context import BrokerContext, ControllerClient, NotAvailable, Verify
 from actors.api.metadata import describe_cluster_answer, find_coordinator_answer, metadata_answer
 from actors.api.producers import ProducerIds, init_producer_id
-from actors.coordinator.settings import GroupSettings
-from actors.metadata.image import MetadataImage
+from actors.ground.image import MetadataImage
+from actors.ground.settings import GroupSettings
+from actors.ground.spec import BrokerSettings
 from actors.protocol import api_keys
 from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.headers import Header
 from actors.protocol.transaction_messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from actors.spec import BrokerSettings
 from actors.topics.logs import TopicLogs
 
 __all__ = [

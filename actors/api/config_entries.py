@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from actors.coordinator.settings import GroupSettings
+from actors.ground.settings import GroupSettings
+from actors.ground.spec import BrokerSettings
 from actors.metadata import group_config_names
 from actors.metadata.group_config_names import GROUP_CONFIGS, GroupConfigDefinition
 from actors.metadata.topic_configs import BOOLEAN, LONG, STRING, TOPIC_CONFIGS, default_value
-from actors.spec import BrokerSettings
 
 DYNAMIC_TOPIC = 1
 STATIC_BROKER = 4

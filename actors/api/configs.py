@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.api.config_entries import ConfigEntry, broker_configs, group_configs, topic_configs
 from actors.api.context import IMAGE_WAIT_S, BrokerContext
+from actors.ground.image import MetadataImage
 from actors.metadata.commands import (
     SET,
     AlterGroupConfigs,
@@ -19,7 +20,6 @@ from actors.metadata.commands import (
     TopicConfigChange,
     TopicOutcome,
 )
-from actors.metadata.image import MetadataImage
 from actors.metadata.names import name_problem
 from actors.protocol import codec
 from actors.protocol.api_keys import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES

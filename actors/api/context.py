@@ -9,16 +9,16 @@ from typing import Any, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Request
-from actors.coordinator.refusals import refusal
-from actors.coordinator.settings import GroupSettings
+from actors.coordinator.ground.refusals import refusal
+from actors.ground.contract import Request
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.settings import GroupSettings
+from actors.ground.spec import BrokerSettings
 from actors.metadata.commands import NO_TOPIC_ID, Command, CommandResult, Outcome
-from actors.metadata.image import MetadataImage, TopicImage
 from actors.metadata.refusals import refused
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN
 from actors.protocol.transaction_codec import BATCHES_SINCE
 from actors.protocol.transaction_messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from actors.spec import BrokerSettings
 from actors.topics.errors import LogError
 from actors.topics.logs import TopicLogs
 

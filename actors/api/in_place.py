@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from actors.api.metadata import find_coordinator_answer, metadata_answer
-from actors.metadata.image import MetadataImage
+from actors.ground.image import MetadataImage
 from actors.protocol import codec
 from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, METADATA
 from actors.protocol.headers import Header

@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from actors.api.config_entries import topic_configs
 from actors.api.context import IMAGE_WAIT_S, BrokerContext, plain_topic_id, wire_topic_id
 from actors.api.metadata import metadata_answer, missing_topics
+from actors.ground.image import MetadataImage
 from actors.metadata.commands import (
     CreatedTopic,
     CreatePartitions,
@@ -25,7 +26,6 @@ from actors.metadata.commands import (
     NewTopic,
     TopicToDelete,
 )
-from actors.metadata.image import MetadataImage
 from actors.protocol import codec
 from actors.protocol.api_keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from actors.protocol.headers import Header

@@ -13,13 +13,15 @@ from itertools import chain
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import NOTHING, Record, Reply, Request, Result
-from actors.coordinator import classic, consumer, simple_groups
-from actors.coordinator.area import Area
-from actors.coordinator.events import GroupDeleted
-from actors.coordinator.offsets_delete import delete_all
-from actors.coordinator.slices import begun, sliced
-from actors.coordinator.state import ShardState
+from actors.coordinator.classic import area as classic
+from actors.coordinator.consumer import area as consumer
+from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.slices import begun, sliced
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.offsets import simple as simple_groups
+from actors.coordinator.offsets.delete import delete_all
+from actors.coordinator.told.events import GroupDeleted
+from actors.ground.contract import NOTHING, Record, Reply, Request, Result
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (

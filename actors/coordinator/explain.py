@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from actors.coordinator.classic_group import (
+from actors.coordinator.classic.group import (
     COMPLETING_REBALANCE,
     EMPTY,
     PREPARING_REBALANCE,
     ClassicGroup,
     ClassicMember,
 )
-from actors.coordinator.consumer_state import (
+from actors.coordinator.consumer.group import (
     NOT_JOINED,
     UNRELEASED_PARTITIONS,
     UNREVOKED_PARTITIONS,
     ConsumerGroup,
     ConsumerMember,
 )
-from actors.coordinator.events import CLASSIC, CONSUMER
-from actors.coordinator.partitions import count
-from actors.coordinator.state import ShardState
-from actors.coordinator.target import due_in_ms
+from actors.coordinator.consumer.target import due_in_ms
+from actors.coordinator.ground.partitions import count
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.told.events import CLASSIC, CONSUMER
 from storage.history.schema import WAITED_FOR_MAX
 
 

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Key, Record, Reply, Request, Result, Value
-from actors.coordinator import classic_store
-from actors.coordinator.area import Area
-from actors.coordinator.records import (
+from actors.coordinator.classic import store as classic_store
+from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.state import ShardState, StoredClassicGroup
+from actors.ground.contract import Key, Record, Reply, Request, Result, Value
+from actors.ground.records import (
     CONSUMER_GROUP_METADATA,
     GROUP_METADATA,
     OFFSET_COMMIT,
@@ -22,7 +23,6 @@ from actors.coordinator.records import (
     TARGET_ASSIGNMENT_METADATA,
     GroupMetadataValue,
 )
-from actors.coordinator.state import ShardState, StoredClassicGroup
 from actors.protocol.errors import GroupError
 
 RESTORE = -1

@@ -4,9 +4,9 @@ Reads only. A member is settled if the same heartbeat, decided again, would be a
 is where its group is, and owes the group nothing. A newcomer counts as settled while others hold all that is
 to be its own: its first answer, that it has nothing, may wait for them.
 
-What may unsettle a member are records and events of its group (see `actors.held_heartbeats`), a new metadata
-image, and the two things that only time shows: the end of the assignment interval (`Stamp.is_assigning`) and
-partitions that others let go (`Settled.waits`).
+What may unsettle a member are records and events of its group (see `actors.leader.held_heartbeats`), a new
+metadata image, and the two things that only time shows: the end of the assignment interval
+(`Stamp.is_assigning`) and partitions that others let go (`Settled.waits`).
 
 `consumer` answers a steady heartbeat by a shorter way than any other: its member is a settled one that waits
 for nothing. What both have to look at besides epochs and partitions is `is_as_checked`.
@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from actors.contract import Request
-from actors.coordinator import partitions
-from actors.coordinator.classic_group import STABLE as CLASSIC_STABLE
-from actors.coordinator.consumer_state import STABLE, UNRELEASED_PARTITIONS, ConsumerGroup
-from actors.coordinator.records import ConsumerMemberValue, CurrentAssignmentValue, TopicPartitions
-from actors.coordinator.state import ShardState
-from actors.coordinator.target import is_interval_over
+from actors.coordinator.classic.group import STABLE as CLASSIC_STABLE
+from actors.coordinator.consumer.group import STABLE, UNRELEASED_PARTITIONS, ConsumerGroup
+from actors.coordinator.consumer.target import is_interval_over
+from actors.coordinator.ground import partitions
+from actors.coordinator.ground.state import ShardState
+from actors.ground.contract import Request
+from actors.ground.records import ConsumerMemberValue, CurrentAssignmentValue, TopicPartitions
 from actors.protocol.api_keys import HEARTBEAT
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
 

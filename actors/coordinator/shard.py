@@ -10,30 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from actors.contract import NOTHING, Key, Record, Reply, Request, Result, Value
-from actors.coordinator import (
-    admin,
-    assignment_jobs,
-    classic,
-    consumer,
-    dying_groups,
-    offsets,
-    offsets_expiry,
-    offsets_store,
-    restore,
-)
-from actors.coordinator.area import Area
-from actors.coordinator.consumer_regexes import note_new_topics
-from actors.coordinator.migration import classic_members
-from actors.coordinator.offsets_delete import note_deleted_topics
-from actors.coordinator.records import TopicPartitions
-from actors.coordinator.refusals import refusal
-from actors.coordinator.settings import GroupSettings
+from actors.coordinator import admin, restore
+from actors.coordinator.classic import area as classic
+from actors.coordinator.consumer import area as consumer
+from actors.coordinator.consumer import assignment_jobs
+from actors.coordinator.consumer.migration import classic_members
+from actors.coordinator.consumer.regexes import note_new_topics
+from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.ground.slices import begun, group_members
+from actors.coordinator.ground.state import ShardState, no_clock
+from actors.coordinator.offsets import commits as offsets
+from actors.coordinator.offsets import dying as dying_groups
+from actors.coordinator.offsets import expiry as offsets_expiry
+from actors.coordinator.offsets import store as offsets_store
+from actors.coordinator.offsets.delete import note_deleted_topics
 from actors.coordinator.settled import Settled, Stamp, settled, stamp
-from actors.coordinator.slices import begun, group_members
-from actors.coordinator.state import ShardState, no_clock
 from actors.coordinator.transactions import coordinator, offset_commit
-from actors.metadata.image import MetadataImage
+from actors.ground.contract import NOTHING, Key, Record, Reply, Request, Result, Value
+from actors.ground.image import MetadataImage
+from actors.ground.records import TopicPartitions
+from actors.ground.settings import GroupSettings
 from actors.protocol.errors import GroupError
 from actors.security.gate import Gate
 
@@ -56,7 +53,7 @@ _TIMERS = {kind: fire for area in AREAS for kind, fire in area.timers.items()}
 
 
 class CoordinatorShard:
-    """See `actors.contract.Shard`. `new_id` yields UUID strings, `clock_us` the time that is only told."""
+    """See `actors.ground.contract.Shard`. `new_id` yields UUID strings; `clock_us` times assignors."""
 
     def __init__(
         self,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
-from actors.limits import ACLS_MAX
+from actors.ground.acl import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from actors.ground.contract import Record
+from actors.ground.limits import ACLS_MAX
 from actors.metadata.commands import (
     CreateAcls,
     CreateAclsResult,
@@ -17,7 +18,6 @@ from actors.metadata.commands import (
 from actors.metadata.records import ACL, AclKey, AclValue
 from actors.metadata.state import MetadataState
 from actors.protocol.errors import GroupError
-from actors.security.acl import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 
 _RESOURCES = frozenset(ResourceType) - {ResourceType.UNKNOWN, ResourceType.ANY}
 _OPERATIONS = frozenset(Operation) - {Operation.UNKNOWN, Operation.ANY}

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, cast
 
 import msgpack
 
-from actors.security.acl import Acl, AclFilter
-from actors.spec import Copies, Copy
+from actors.ground.acl import Acl, AclFilter
+from actors.ground.spec import Copies, Copy
 
 FORMAT = 1
 """Stands before every packed command and result; any other is refused."""

@@ -6,7 +6,7 @@ from collections import Counter
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
+from actors.ground.contract import Record
 from actors.metadata.commands import (
     APPEND,
     DELETE,

@@ -6,8 +6,8 @@ from collections import Counter
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
-from actors.limits import CREDENTIALS_MAX
+from actors.ground.contract import Record
+from actors.ground.limits import CREDENTIALS_MAX
 from actors.metadata.commands import (
     AlterCredentials,
     AlterCredentialsResult,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from actors.coordinator.settings import GroupSettings
+from actors.ground.settings import GroupSettings
 from actors.metadata.topic_configs import BOOLEAN, INT, INT_MAX, STRING
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"

@@ -10,8 +10,8 @@ from collections import Counter
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
-from actors.limits import CONFIG_VALUE_BYTES_MAX, CONFIGURED_GROUPS_MAX
+from actors.ground.contract import Record
+from actors.ground.limits import CONFIG_VALUE_BYTES_MAX, CONFIGURED_GROUPS_MAX
 from actors.metadata.commands import (
     APPEND,
     DELETE,

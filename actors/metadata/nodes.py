@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
+from actors.ground.contract import Record
 from actors.metadata.commands import (
     PRODUCER_ID_BLOCK_SIZE,
     AllocateProducerIds,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.security.acl import Acl
-from actors.spec import Copies, Copy
+from actors.ground.acl import Acl
+from actors.ground.spec import Copies, Copy
 
 IMAGE_VERSION = 201
 CONTROLLER = 202

@@ -1,7 +1,7 @@
 """Which replicas each Raft group should have, and where: the replicated half of moving and replacing them.
 
-Only what is wanted stands here. What is there is for the groups' own logs to say (storage.members), and the
-reconciler of the controller's leader makes the one like the other.
+Only what is wanted stands here. What is there is for the groups' own logs to say (storage.raft.members),
+and the reconciler of the controller's leader makes the one like the other.
 """
 
 from __future__ import annotations
@@ -11,11 +11,8 @@ from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
-from actors.metadata.commands import NEW_REPLICA, ForgetReplica, Outcome, PlaceGroup, SeedPlacement
-from actors.metadata.records import GROUP_PLACEMENT, GroupPlacementKey, GroupPlacementValue
-from actors.metadata.state import MetadataState
-from actors.spec import (
+from actors.ground.contract import Record
+from actors.ground.spec import (
     CONTROLLER_GROUP,
     PORTS_A_GROUP,
     REPLICA_BITS,
@@ -24,7 +21,10 @@ from actors.spec import (
     TierSpec,
     partition_group,
 )
-from storage.members import MEMBERS_MAX
+from actors.metadata.commands import NEW_REPLICA, ForgetReplica, Outcome, PlaceGroup, SeedPlacement
+from actors.metadata.records import GROUP_PLACEMENT, GroupPlacementKey, GroupPlacementValue
+from actors.metadata.state import MetadataState
+from storage.raft.members import MEMBERS_MAX
 
 REPLICA_ID_MAX = (1 << REPLICA_BITS) - 1
 DONE = Outcome()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
+from actors.ground.contract import Record
 from actors.metadata.commands import Outcome, RestoredTopic, RestoreTopics
 from actors.metadata.placement import spread
 from actors.metadata.records import PRODUCER_IDS, TOPIC, ProducerIdsValue, SingletonKey, TopicKey, TopicValue

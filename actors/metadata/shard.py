@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, assert_never
 
-from actors.contract import NOTHING, Key, Record, Reply, Request, Result, Value
-from actors.coordinator.settings import GroupSettings
+from actors.ground.contract import NOTHING, Key, Record, Reply, Request, Result, Value
+from actors.ground.image import MetadataImage
+from actors.ground.settings import GroupSettings
+from actors.ground.spec import BrokerSettings
 from actors.metadata import acls, configs, credentials, group_configs, nodes, replicas, topics
 from actors.metadata.commands import (
     AllocateProducerIds,
@@ -36,7 +38,6 @@ from actors.metadata.commands import (
     SeedPlacement,
     SetNodeAlive,
 )
-from actors.metadata.image import MetadataImage
 from actors.metadata.records import (
     ACL,
     CONTROLLER,
@@ -69,7 +70,6 @@ from actors.metadata.records import (
 )
 from actors.metadata.restore import restore_topics
 from actors.metadata.state import MetadataState
-from actors.spec import BrokerSettings
 
 RECORD_TYPES = {
     IMAGE_VERSION: (SingletonKey, ImageVersionValue),
@@ -87,7 +87,7 @@ RECORD_TYPES = {
 
 
 class MetadataShard:
-    """See `actors.contract.Shard`. `new_id` yields 16 bytes that no topic has had before.
+    """See `actors.ground.contract.Shard`. `new_id` yields 16 bytes that no topic has had before.
 
     `Request.body` is a `Command`; `Reply.body` is the `CommandResult` that belongs to it.
     """

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from actors.contract import Key, Record, Value
-from actors.coordinator.settings import GroupSettings
-from actors.metadata.image import NO_NODE, MetadataImage, NodeImage, ScramCredential, TopicImage
+from actors.ground.acl import Acl
+from actors.ground.contract import Key, Record, Value
+from actors.ground.image import NO_NODE, MetadataImage, NodeImage, ScramCredential, TopicImage
+from actors.ground.settings import GroupSettings
+from actors.ground.snapshot_build import live_items
+from actors.ground.spec import CONTROLLER_GROUP, BrokerSettings
 from actors.metadata.names import collision_name
 from actors.metadata.records import (
     ACL,
@@ -39,9 +42,6 @@ from actors.metadata.records import (
     TopicKey,
     TopicValue,
 )
-from actors.security.acl import Acl
-from actors.snapshot_build import live_items
-from actors.spec import CONTROLLER_GROUP, BrokerSettings
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from actors.spec import BrokerSettings
+from actors.ground.spec import BrokerSettings
 
 BOOLEAN = 1
 STRING = 2

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
+from actors.ground.contract import Record
 from actors.metadata.commands import (
     NO_TOPIC_ID,
     CreatedTopic,

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import msgpack
 
+from actors.ground.acl import Acl
+from actors.ground.image import MetadataImage, NodeImage, ScramCredential, TopicImage
 from actors.metadata.commands import Unreadable
-from actors.metadata.image import MetadataImage, NodeImage, ScramCredential, TopicImage
-from actors.security.acl import Acl
 
 FORMAT = 3
 """Stands before every packed image."""

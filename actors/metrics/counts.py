@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from actors.coordinator.consumer_events import EpochBumped
-from actors.coordinator.events import CLASSIC, CONSUMER, RebalanceEnded
+from actors.coordinator.told.consumer_events import EpochBumped
+from actors.coordinator.told.events import CLASSIC, CONSUMER, RebalanceEnded
 from actors.protocol.messages import OffsetCommitResponse
 
 COUNTED_EVENTS: Final[Mapping[tuple[type, str | None], str]] = MappingProxyType(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator
 
+from actors.coordinator.ground.state import ShardState
 from actors.coordinator.shard import CoordinatorShard
-from actors.coordinator.state import ShardState
 from actors.metrics.numbers import Row, gauge_rows
 
 GROUPS_PER_STEP = 2_000

@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from actors.metadata.image import MetadataImage
+from actors.ground.identity import ClientIdentity
+from actors.ground.image import MetadataImage
+from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
 from actors.network.connection import Connection, Service
 from actors.network.early import Decision, Dismiss, EarlyConnection, Keep
-from actors.network.identity import ClientIdentity
 from actors.protocol import codec
 from actors.protocol.api_keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.headers import Header, parse_header
 from actors.security.sasl import Passwords, SaslExchange, SaslPolicy
-from actors.spec import SASL_PLAINTEXT, BrokerSettings
 
 IsTiers = Callable[[Header, bytes, int], bool]
 """Of (header, frame, offset of the body)."""

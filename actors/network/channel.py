@@ -21,9 +21,9 @@ from typing import Any, Final, Protocol
 
 import msgpack
 
-from actors.limits import LINK_FRAME_BYTES_MAX, LINK_GREETING_BYTES_MAX, LINK_QUEUE_BYTES_MAX
+from actors.ground.identity import ClientIdentity
+from actors.ground.limits import LINK_FRAME_BYTES_MAX, LINK_GREETING_BYTES_MAX, LINK_QUEUE_BYTES_MAX
 from actors.network.frames import BadFrame, FrameBuffer, with_length
-from actors.network.identity import ClientIdentity
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from actors.limits import (
+from actors.ground.identity import ClientIdentity
+from actors.ground.limits import (
     CONNECTION_BUFFER_BYTES_MAX,
     FIRST_FRAME_BYTES_MAX,
     FRAMES_PER_TURN_MAX,
@@ -35,7 +36,6 @@ from actors.network.frames import (
     length_of,
     with_length,
 )
-from actors.network.identity import ClientIdentity
 
 if TYPE_CHECKING:
     from actors.network.table import ConnectionTable

@@ -13,10 +13,10 @@ import socket
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from actors.limits import FIRST_FRAME_BYTES_MAX, FRAMES_PER_TURN_MAX
+from actors.ground.identity import ClientIdentity
+from actors.ground.limits import FIRST_FRAME_BYTES_MAX, FRAMES_PER_TURN_MAX
 from actors.network.connection import Service
 from actors.network.frames import FRAME_BYTES_MIN, BadFrame, FrameBuffer, with_length
-from actors.network.identity import ClientIdentity
 from actors.network.table import ConnectionTable
 
 logger = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ import stat
 from collections import Counter
 from typing import Any, Final, NamedTuple, Protocol
 
+from actors.ground.identity import ClientIdentity
 from actors.network import greeting
 from actors.network.channel import Answer, Channel, Kind, guarded
-from actors.network.identity import ClientIdentity
 from actors.network.table import ConnectionQuota
 
 logger = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from actors.ground.identity import ClientIdentity
 from actors.network import greeting
 from actors.network.channel import Answer, Channel, Kind, guarded
-from actors.network.identity import ClientIdentity
 
 logger = logging.getLogger(__name__)
 

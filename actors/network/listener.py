@@ -13,8 +13,8 @@ import socket
 from collections import Counter
 from typing import Final
 
+from actors.ground.identity import ClientIdentity, identity_of
 from actors.network.early import Decide, EarlyConnection
-from actors.network.identity import ClientIdentity, identity_of
 from actors.network.table import ConnectionQuota, ConnectionTable
 
 logger = logging.getLogger(__name__)

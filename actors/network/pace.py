@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from actors.limits import ROUND_MS_MAX
+from actors.ground.limits import ROUND_MS_MAX
 
 if TYPE_CHECKING:
     from actors.network.connection import Connection

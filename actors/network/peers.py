@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from actors.limits import FRAME_BYTES_MAX, TRANSPORT_QUEUE_BYTES_MAX
+from actors.ground.limits import FRAME_BYTES_MAX, TRANSPORT_QUEUE_BYTES_MAX
 from actors.protocol.api_keys import API_VERSIONS
 from actors.protocol.codec import build, decode_response, encode_request, request_class
 from actors.protocol.errors import MalformedRequest

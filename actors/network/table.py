@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.limits import FIRST_FRAME_MS_MAX, FRAME_BYTES_MAX, UNPROVEN_CONNECTIONS_MAX
+from actors.ground.identity import ClientIdentity
+from actors.ground.limits import FIRST_FRAME_MS_MAX, FRAME_BYTES_MAX, UNPROVEN_CONNECTIONS_MAX
+from actors.ground.spec import BrokerSettings
 from actors.network.connection import Connection, Service
 from actors.network.frames import FRAME_BYTES_MIN
-from actors.network.identity import ClientIdentity
 from actors.network.pace import Pace
-from actors.spec import BrokerSettings
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ SWEEPS_PER_IDLE_TIME = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Limits of client connections; the settings of `actors.spec.BrokerSettings` they come from are
+    """Limits of client connections; the settings of `actors.ground.spec.BrokerSettings` they come from are
     named with each. Raises ValueError naming the setting and what is allowed."""
 
     frame_bytes_max: int = FRAME_BYTES_MAX

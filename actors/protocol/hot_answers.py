@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from actors.coordinator.records import TopicPartitions
+from actors.ground.records import TopicPartitions
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatResponse,
     HeartbeatResponse,

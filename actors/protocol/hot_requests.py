@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from actors.coordinator.records import TopicPartitions
+from actors.ground.records import TopicPartitions
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
 from actors.protocol.wire import read_uvarint
 

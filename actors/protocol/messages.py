@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.records import TopicPartitions
+from actors.ground.records import TopicPartitions
 
 NO_ERROR = ErrorCode.none
 NO_AUTHORIZED_OPERATIONS = -(2**31)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
-from actors.coordinator.records import TopicPartitions
+from actors.ground.records import TopicPartitions
 from actors.protocol import api_keys, transaction_codec
 from actors.protocol.hot_requests import packed_topics
 from actors.protocol.messages import (

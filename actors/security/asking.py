@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.metadata.image import MetadataImage
-from actors.security.acl import Operation, ResourceType
+from actors.ground.acl import Operation, ResourceType
+from actors.ground.image import MetadataImage
 from actors.security.authorizer import Access
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
-from actors.security.acl import (
+from actors.ground.acl import (
     ANY_USER,
     CLUSTER_NAME,
     SUPPORTED,

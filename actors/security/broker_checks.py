@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from actors.network.identity import ClientIdentity
+from actors.ground.acl import Operation, ResourceType
+from actors.ground.identity import ClientIdentity
 from actors.protocol import codec
 from actors.protocol.api_keys import (
     ALTER_USER_SCRAM_CREDENTIALS,
@@ -37,7 +38,6 @@ from actors.protocol.api_keys import (
 )
 from actors.protocol.headers import Header
 from actors.security import topic_checks
-from actors.security.acl import Operation, ResourceType
 from actors.security.asking import Asking
 from actors.security.gate import Gate
 from actors.security.screening import Screened, parted, refused

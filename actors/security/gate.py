@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from actors.metadata.image import MetadataImage
-from actors.network.identity import TIER
-from actors.security.acl import Acl
+from actors.ground.acl import Acl
+from actors.ground.identity import TIER
+from actors.ground.image import MetadataImage
+from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
 from actors.security.asking import Asking
 from actors.security.authorizer import EVERYTHING, Access, Authorizer
 from actors.security.group_checks import asks_for_operations, screen
 from actors.security.screening import Screened
-from actors.spec import SASL_PLAINTEXT, BrokerSettings
 
 NO_AUTHORIZER: Final = "none"
 ACLS: Final = "acl"

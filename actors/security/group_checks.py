@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from actors.metadata.image import MetadataImage, TopicImage
+from actors.ground.acl import Operation, ResourceType
+from actors.ground.image import MetadataImage, TopicImage
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     ConsumerGroupDescribeRequest,
@@ -40,7 +41,6 @@ from actors.protocol.messages import (
 )
 from actors.protocol.offset_refusals import refused_commit, refused_fetch
 from actors.security import transaction_checks
-from actors.security.acl import Operation, ResourceType
 from actors.security.authorizer import Access
 from actors.security.screening import Finish, Screened, parted, refused
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.metadata.image import ScramCredential
+from actors.ground.image import ScramCredential
 from actors.protocol import codec
 from actors.protocol.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from actors.protocol.headers import Header

@@ -11,7 +11,7 @@ import re
 from base64 import b64decode, b64encode
 from typing import Final
 
-from actors.metadata.image import ScramCredential
+from actors.ground.image import ScramCredential
 
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"

@@ -9,9 +9,9 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from actors.api.metadata import absent_topic, missing_topics
+from actors.ground.acl import CLUSTER_NAME, Operation, ResourceType
 from actors.protocol import codec
 from actors.protocol.headers import Header
-from actors.security.acl import CLUSTER_NAME, Operation, ResourceType
 from actors.security.asking import Asking
 from actors.security.screening import Screened, parted
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from actors.metadata.image import MetadataImage
+from actors.ground.acl import Operation, ResourceType
+from actors.ground.image import MetadataImage
 from actors.protocol.offset_refusals import refused_commit
 from actors.protocol.transaction_messages import (
     AddOffsetsToTxnRequest,
@@ -22,7 +23,6 @@ from actors.protocol.transaction_messages import (
     TxnOffsetCommitResponse,
     same_error,
 )
-from actors.security.acl import Operation, ResourceType
 from actors.security.authorizer import Access
 from actors.security.screening import Screened, parted, refused
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.metadata.image import MetadataImage, TopicImage
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.spec import BrokerSettings
 from actors.metadata.topic_configs import entries
-from actors.spec import BrokerSettings
 from actors.topics.floor import FloorFile, FloorStore, OffsetsFloor
 from actors.topics.partition_log import Appended, LogSettings, PartitionLog
 from actors.topics.transactions import Marker

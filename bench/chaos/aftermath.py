@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bench.interrupts import terminable
-from bench.swarm import flags
-from bench.swarm.ci_files import Asked
-from bench.swarm.reports import EXIT_NOT_RUN, leave_with
-from bench.swarm.thresholds import BadThreshold
+from bench.ground.interrupts import terminable
+from bench.swarm.planning.thresholds import BadThreshold
+from bench.swarm.runs import flags
+from bench.swarm.runs.reports import EXIT_NOT_RUN, leave_with
+from bench.swarm.told.ci_files import Asked
 from cluster.cli.common import JsonOption, columns, console, examples, fail, print_json
 from cluster.tier_file import TierError
 from storage.history.judge.findings import BROKEN
@@ -188,7 +188,7 @@ def end(directory: Path, asked: Asked, *, as_json: bool, is_interrupted: bool = 
 def mendable() -> Iterator[None]:
     """What the user can mend is a line, and exit code 2."""
     from bench.chaos.state import NoRun
-    from bench.swarm.scenario_errors import BadScenario
+    from bench.swarm.planning.scenario_errors import BadScenario
 
     try:
         yield

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from actors.spec import CONTROLLER_GROUP
+from actors.ground.spec import CONTROLLER_GROUP
 from bench.chaos import target
 from bench.chaos.fault import NothingToHit
 

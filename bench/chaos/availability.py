@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from bench.swarm.columns import given_up
-from bench.swarm.figures import Figures
-from bench.swarm.gaps import STALLED_US
-from bench.swarm.plan import SLEEP
+from bench.swarm.counted.columns import given_up
+from bench.swarm.counted.figures import Figures
+from bench.swarm.counted.gaps import STALLED_US
+from bench.swarm.planning.plan import SLEEP
 from storage.history.calls import CONSUMER, NEVER, Call, Fault, History
 from storage.history.judge.findings import ERRORS_OF_MOVING
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from bench import run_names
 from bench.chaos import aftermath
 from bench.chaos.aftermath import carry_out, end, mendable
-from bench.swarm import flags
-from bench.swarm.ci_files import Asked
+from bench.ground import run_names
+from bench.swarm.runs import flags
+from bench.swarm.told.ci_files import Asked
 from cluster.cli.common import JsonOption, examples, print_json
 from cluster.cli.kafka import print_table
 from cluster.tier_file import TierError
@@ -148,7 +148,7 @@ def _planned(
 
 def _require_kafka(home: Path | None, data_dir: Path | None) -> None:
     """Before anything starts. Raises TierError."""
-    from bench import kafka_nodes
+    from bench.peers import kafka_nodes
 
     if data_dir is not None:
         raise TierError("--target kafka starts brokers of its own: leave --data-dir out")

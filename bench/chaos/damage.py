@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from storage.recovery import MARK_NAME, SEGMENT_SUFFIX
-from storage.snapshot import NAME as SNAPSHOT_NAME
+from storage.raft.recovery import MARK_NAME, SEGMENT_SUFFIX
+from storage.raft.snapshot import NAME as SNAPSHOT_NAME
 
 PAGE_BYTES = 4096
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from storage.injected import LOOK_INTERVAL_S, Faults
+from storage.raft.injected import LOOK_INTERVAL_S, Faults
 
 SEEN_S: Final = 2 * LOOK_INTERVAL_S
 """After this every replica that has a processor knows."""

@@ -14,11 +14,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from bench import kafka_nodes
 from bench.chaos.fault import NothingToHit
 from bench.chaos.proxy import Proxy, Way
 from bench.chaos.target import BROKER, EVERYBODY, FOLLOWER, LEADER, NODE, Server, Target, process, send, until
-from bench.kafka_nodes import HOST, KafkaNodes
+from bench.peers import kafka_nodes
+from bench.peers.kafka_nodes import HOST, KafkaNodes
 from bench.peers.lines import Address, Line, unready
 from cluster.ports import free_ports
 from cluster.tier_file import TierError

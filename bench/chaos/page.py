@@ -10,11 +10,11 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from bench.chaos import table
-from bench.swarm import charts, sections
-from bench.swarm import page as pages
-from bench.swarm.charts import Dots, Line
-from bench.swarm.figures import Figures
-from bench.swarm.page import Headline, Section
+from bench.swarm.counted.figures import Figures
+from bench.swarm.told import charts, sections
+from bench.swarm.told import page as pages
+from bench.swarm.told.charts import Dots, Line
+from bench.swarm.told.page import Headline, Section
 
 if TYPE_CHECKING:
     from bench.chaos.availability import Availability

@@ -12,12 +12,12 @@ from rich.console import Console
 from bench.chaos import page, table
 from bench.chaos.availability import Availability, availability
 from bench.chaos.state import State, read
-from bench.swarm import thresholds
-from bench.swarm.figures import Figures
-from bench.swarm.report import PAGE, RESULTS, Addition, NothingToReport
-from bench.swarm.report import report as swarm_report
-from bench.swarm.reports import show
-from bench.swarm.thresholds import Checked
+from bench.swarm.counted.figures import Figures
+from bench.swarm.planning import thresholds
+from bench.swarm.planning.thresholds import Checked
+from bench.swarm.runs.reports import show
+from bench.swarm.told.report import PAGE, RESULTS, Addition, NothingToReport
+from bench.swarm.told.report import report as swarm_report
 from cluster.cli.common import columns
 from storage.history.calls import History
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN, Promise

@@ -17,8 +17,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from bench.swarm import scenario_errors, toml_lines
-from bench.swarm.scenario_errors import BadScenario
+from bench.swarm.planning import scenario_errors, toml_lines
+from bench.swarm.planning.scenario_errors import BadScenario
 
 SCENARIOS: Final = Path(__file__).with_name("scenarios")
 SUFFIX: Final = ".toml"

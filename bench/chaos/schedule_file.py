@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.chaos.scenario import Scenario
 from bench.chaos.schedule import Played
-from bench.swarm import scenario_errors
-from bench.swarm.scenario_errors import BadScenario
+from bench.swarm.planning import scenario_errors
+from bench.swarm.planning.scenario_errors import BadScenario
 
 FILE_NAME: Final = "schedule.json"
 

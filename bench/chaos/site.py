@@ -19,15 +19,15 @@ from typing import Any, Final, NamedTuple
 import psutil
 
 from actors import runtime
+from actors.ground.spec import CONTROLLER_GROUP, TierSpec
 from actors.runtime import ActorCallError
-from actors.spec import CONTROLLER_GROUP, TierSpec
 from bench.chaos import aims
 from bench.chaos.fault import NothingToHit
 from bench.chaos.fault_file import FaultFile
 from bench.chaos.proxy import Proxy
 from bench.chaos.ray_nodes import RayNodes
 from bench.chaos.target import Server, Target, until
-from bench.interrupts import stay_terminable
+from bench.ground.interrupts import stay_terminable
 from cluster import lifecycle, tier_file
 from cluster.actor_plan import ActorPlan, actors_of
 from cluster.cli.screen import summary

@@ -14,7 +14,7 @@ from bench.chaos.fault_file import FaultFile
 from bench.chaos.proxy import Proxy, Way
 from bench.chaos.ray_nodes import RayNodes
 from bench.chaos.site import Site
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from cluster.ports import free_ports
 
 HOST: Final = "127.0.0.1"

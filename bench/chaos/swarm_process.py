@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from bench.interrupts import deaf
+from bench.ground.interrupts import deaf
 from cluster import child_process
 
 BEGIN_TIMEOUT_S: Final = 60.0

@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 from bench.chaos.availability import Availability, Harm
-from bench.swarm.columns import Spread, spread
+from bench.swarm.counted.columns import Spread, spread
 
 ALL: Final = "all faults"
 

@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 import uvloop
 
-from bench.members import Member
 from bench.peers import topics
 from bench.peers.classic import storm
 from bench.peers.consumer import CONSUMER_GROUP_HEARTBEAT, ConsumerGroup, ConsumerMember, Crowd
 from bench.peers.lines import Address, coordinators, open_all
 from bench.peers.load import Target
+from bench.peers.members import Member
 from bench.peers.peer import Peer
 from bench.peers.plan import kept
 from cluster.wire import message_class, request_frame

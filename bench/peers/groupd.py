@@ -11,10 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Final
 
 from actors.protocol.java_hash import partition_for
+from bench.ground.throwaway import Tier
 from bench.peers.lines import Address
 from bench.peers.peer import POLL_S, Peer
 from bench.peers.plan import Options, Refused
-from bench.throwaway import Tier
 
 MEND_TIMEOUT_S: Final = 120.0
 LAG_MAX: Final = 100

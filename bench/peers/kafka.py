@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from bench import kafka_nodes
-from bench.kafka_nodes import WORDS_MAX, KafkaNodes
+from bench.peers import kafka_nodes
+from bench.peers.kafka_nodes import WORDS_MAX, KafkaNodes
 from bench.peers.lines import Address, coordinators
 from bench.peers.peer import READY_TIMEOUT_S, Peer
 from bench.peers.plan import Options, Refused

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Final
 import psutil
 
 from actors.protocol.versions import VERSIONS
+from bench.ground.throwaway import pss_mib
 from bench.peers.generators import Generators
 from bench.peers.lines import Address, Line, unready
 from bench.peers.plan import Options, Refused
-from bench.throwaway import pss_mib
 
 READY_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 30.0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from bench.interrupts import deaf
+from bench.ground.interrupts import deaf
 from bench.peers.peer import Peer
 from bench.peers.plan import Options, Outcome, Refused, Sample, Scenario
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import typer
 
-from bench import run_names
-from bench.interrupts import terminable
-from bench.swarm import flags, repeating, reports, searching
-from bench.swarm import scenario as scenarios
-from bench.swarm.ci_files import Asked
-from bench.swarm.marks import BadMarks
-from bench.swarm.replay import command as replaying
-from bench.swarm.reports import mendable
-from bench.swarm.running import DIRECTORY, SEEDS, How, new_directory, run_and_show
-from bench.swarm.scenario import BadScenario, Scenario
-from bench.swarm.target import Where, target
-from bench.swarm.thresholds import BadThreshold
+from bench.ground import run_names
+from bench.ground.interrupts import terminable
+from bench.swarm.counted.marks import BadMarks
+from bench.swarm.load.target import Where, target
+from bench.swarm.planning import scenario as scenarios
+from bench.swarm.planning.scenario import BadScenario, Scenario
+from bench.swarm.planning.thresholds import BadThreshold
+from bench.swarm.runs import flags, repeating, reports, searching
+from bench.swarm.runs import replay as replaying
+from bench.swarm.runs.reports import mendable
+from bench.swarm.runs.running import DIRECTORY, SEEDS, How, new_directory, run_and_show
+from bench.swarm.told.ci_files import Asked
 from cluster.cli.common import JsonOption, examples, print_json
 from cluster.cli.kafka import CommandConfigOption, print_table
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from actors import runtime
+from actors.ground.spec import partition_name
 from actors.runtime import ActorCallError
-from actors.spec import partition_name
 from cluster import lifecycle, tier_file
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,

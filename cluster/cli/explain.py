@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from actors import runtime
+from actors.ground.spec import partition_group
 from actors.protocol.java_hash import partition_for
-from actors.spec import partition_group
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     EXIT_FAILED,

@@ -233,7 +233,7 @@ def validate_regex(
 
     Exit code 1 if not. The syntax is RE2's (KIP-848).
     """
-    from actors.coordinator.regex import compiled
+    from actors.coordinator.ground.regex import compiled
     from actors.protocol.errors import GroupError
 
     problem = None

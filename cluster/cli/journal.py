@@ -11,14 +11,14 @@ from typing import Annotated, Any
 import msgpack
 import typer
 
-from actors.coordinator.records import RECORD_TYPES as COORDINATOR_TYPES
+from actors.ground.records import RECORD_TYPES as COORDINATOR_TYPES
 from actors.metadata.shard import RECORD_TYPES as METADATA_TYPES
-from actors.replica import READABLE_VERSIONS
+from actors.replica.replica import READABLE_VERSIONS
 from cluster.cli.common import EXIT_FAILED, JsonOption, console, examples, fail, print_json
 from cluster.cli.tables import Table
-from storage import inspect as disk
-from storage.journal import REBUILD
-from storage.members import Members
+from storage.raft import inspect as disk
+from storage.raft.journal import REBUILD
+from storage.raft.members import Members
 
 BYTES_SHOWN = 16
 RECORDS_LIMIT = 100
@@ -133,7 +133,7 @@ def _records(place: disk.Place, from_index: int, limit: int) -> list[disk.Record
 
 
 def decode(replica_id: str, command: bytes) -> dict[str, Any]:
-    """What an entry of a coordinator or a controller says, as `actors/replica.py` packs it. Raises
+    """What an entry of a coordinator or a controller says, as `actors/replica/replica.py` packs it. Raises
     ValueError."""
     types: Any = METADATA_TYPES if replica_id.startswith("controller") else COORDINATOR_TYPES
     unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from actors import runtime
+from actors.ground.spec import partition_group
 from actors.runtime import ActorCallError
-from actors.spec import partition_group
 from cluster import lifecycle, tier_file
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from actors.ground.spec import CONTROLLER_GROUP, TierSpec
 from actors.metrics.families import FAMILIES, PREFIX
 from actors.metrics.histogram import quantile_ns
 from actors.metrics.numbers import Numbers, merged
-from actors.spec import CONTROLLER_GROUP, TierSpec
 from cluster import lifecycle, tier_file
 from cluster.actor_plan import actors_of
 from cluster.cli.common import (

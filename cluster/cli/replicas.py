@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from actors.ground.spec import CONTROLLER_GROUP, partition_group
 from actors.metadata.replicas import in_words
-from actors.spec import CONTROLLER_GROUP, partition_group
 from cluster import lifecycle, tier_file
 from cluster.actor_plan import actors_of
 from cluster.cli import screen
@@ -29,7 +29,7 @@ from cluster.placement import CONTROLLERS_MAX
 from cluster.replica_changes import ReplicaChanges, present
 from cluster.tier import gather_status
 from cluster.tier_file import TierError
-from storage.members import MEMBERS_MAX, incarnation_of
+from storage.raft.members import MEMBERS_MAX, incarnation_of
 
 commands = typer.Typer(
     no_args_is_help=True,

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from actors.spec import CONTROLLER_GROUP, broker_name, partition_group
+from actors.ground.spec import CONTROLLER_GROUP, broker_name, partition_group
 from cluster.actor_plan import replica_plan
 from cluster.cli.tables import Table
 from cluster.repair import leader_of, note_of

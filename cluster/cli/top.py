@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.live import Live
 
 from actors import runtime
-from actors.spec import partition_group
+from actors.ground.spec import partition_group
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     DataDirOption,

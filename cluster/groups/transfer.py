@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from actors.coordinator.records import NO_EXPIRY, OFFSET_COMMIT, OffsetCommitValue
+from actors.ground.records import NO_EXPIRY, OFFSET_COMMIT, OffsetCommitValue
 from cluster.groups.connection import Kafka, NoSuchGroup
 from cluster.groups.describe import INACTIVE, describe_group
 from cluster.groups.requests import Committed, TopicPartition, commit, committed_offsets, partitions_of

@@ -14,17 +14,17 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from actors import runtime
-from actors.contract import Record
-from actors.coordinator.records import (
+from actors.coordinator.restore import emptied
+from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
+from actors.ground.contract import Record
+from actors.ground.records import (
     OFFSET_COMMIT,
     PRODUCER_ID_BLOCK,
     TRANSACTION,
     OffsetCommitValue,
 )
-from actors.coordinator.restore import emptied
-from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
+from actors.ground.spec import CONTROLLER_GROUP, partition_group
 from actors.metadata.records import TOPIC, TopicValue
-from actors.spec import CONTROLLER_GROUP, partition_group
 from cluster.group_leaders import GroupLeaders
 from cluster.group_writer import GroupWriter
 from cluster.groups.properties import ClientProperties

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from actors.contract import Record
-from actors.coordinator import records as ours
-from actors.coordinator.assignment_epochs import epochs_of
+from actors.coordinator.consumer.assignment_epochs import epochs_of
+from actors.ground import records as ours
+from actors.ground.contract import Record
 from cluster.kafka_records.codec import KafkaRecord, Plain, RecordError
 from cluster.kafka_records.schemas import NO_ID
 

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, Final
 
 from crc32c import crc32c
 
-from actors.limits import MIB
+from actors.ground.limits import MIB
 from cluster.kafka_records import json_form
 from cluster.kafka_records.codec import KafkaRecord, RecordError, decode, encode, kind_of
 from cluster.kafka_records.convert import OFFSET_COMMIT_KINDS

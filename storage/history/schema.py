@@ -1,8 +1,8 @@
 """The columns of history, and the kinds of its rows: one wide table "events".
 
 Whoever writes or reads history means these names. An event is a value with a `kind` and fields named as
-columns (`actors.coordinator.events` and `consumer_events` have those of groups); the leader that saw it adds
-who it is (`Recorded`). pyarrow is only imported by who asks for `arrow_schema`: a follower goes without.
+columns (`actors.coordinator.told.events` and `consumer_events` have those of groups); the leader that saw
+it adds who it is (`Recorded`). pyarrow is imported only for `arrow_schema`: a follower goes without.
 
 `python -m storage.history.schema` prints the table in SCHEMA.md; a test fails when that is stale.
 """

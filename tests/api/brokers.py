@@ -13,12 +13,12 @@ from typing import Any
 from kio.serial import entity_reader, entity_writer
 
 from actors.api.broker_apis import BrokerApis
+from actors.ground.spec import BrokerSettings
 from actors.metadata.commands import Command, CommandResult, ReportLeader
 from actors.protocol import codec
 from actors.protocol.api_keys import DESCRIBE_CONFIGS
 from actors.protocol.headers import Header
 from actors.protocol.versions import VERSIONS
-from actors.spec import BrokerSettings
 from actors.topics.logs import TopicLogs
 from tests.metadata.driver import Host, tier
 from tests.topics.store import Memory

@@ -10,7 +10,7 @@ from actors.assignors.arrays import GroupArrays
 from actors.assignors.lists import GroupLists
 from actors.assignors.registry import OWN
 from actors.assignors.spec import Assignment, AssignmentSpec, MemberSpec
-from actors.coordinator import partitions
+from actors.coordinator.ground import partitions
 
 Partition = tuple[bytes, int]
 Racks = Mapping[Partition, str | None]

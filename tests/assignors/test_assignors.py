@@ -16,7 +16,7 @@ from actors.assignors.arrays import FEW_CLASSES, GroupArrays
 from actors.assignors.lists import GroupLists
 from actors.assignors.registry import OWN
 from actors.assignors.spec import AssignmentSpec
-from actors.coordinator import partitions
+from actors.coordinator.ground import partitions
 from tests.assignors.oracle import (
     assigned,
     check_even,
@@ -231,7 +231,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.Monk
 def test_a_small_group_costs_no_import() -> None:
     """An actor pays for numpy and numba only when it leads a big group."""
     program = (
-        "import sys, actors.offsets_partition\n"
+        "import sys, actors.leader.offsets_partition\n"
         "from actors.assignors.lists import GroupLists\n"
         "from actors.assignors.registry import OWN\n"
         "from actors.assignors.spec import MemberSpec\n"

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from actors.assignors.spec import Assignment, AssignmentSpec
-from actors.coordinator import partitions
+from actors.coordinator.ground import partitions
 from tests.assignors.oracle import (
     Racks,
     assigned,

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from bench.interrupts import deaf, terminable
+from bench.ground.interrupts import deaf, terminable
 
 
 def handlers() -> list[object]:

@@ -13,8 +13,8 @@ from kio.schema.consumer_group_heartbeat.v1 import response as responses
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from bench.million import Crowd, Member
 from bench.peers.lines import Line
+from bench.tier.million import Crowd, Member
 
 TOPIC_ID = uuid.UUID(int=7)
 UNKNOWN_MEMBER_ID = 25

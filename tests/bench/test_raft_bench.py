@@ -14,10 +14,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from bench.cli import app
-from bench.raft import GROUPED, NO_SYNC, SYNC, TUNED, TUNED_JOURNAL, Figures, Result
-from bench.raft_engine import Options
-from bench.raft_group import Group, ReplicaDied
-from bench.raft_table import show
+from bench.raft.engine import Options
+from bench.raft.group import Group, ReplicaDied
+from bench.raft.measure import GROUPED, NO_SYNC, SYNC, TUNED, TUNED_JOURNAL, Figures, Result
+from bench.raft.table import show
 
 BRIEF = ("--seconds", "0.1", "--idle-seconds", "0.1", "--kills", "1", "--journal-mib", "1")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.contract import Reply
-from actors.coordinator.records import GROUP_METADATA, OFFSET_BATCH, OFFSET_COMMIT
+from actors.ground.contract import Reply
+from actors.ground.records import GROUP_METADATA, OFFSET_BATCH, OFFSET_COMMIT
 from actors.protocol.messages import SyncGroupResponse
-from actors.replica import Replica
+from actors.replica.replica import Replica
 from tests.simulation.mutants_replica import AnswersBeforeCommit
 
 __all__ = ("AnswersBeforeCommit", "ForgetsGenerations", "GivesAllTheSame", "LosesCommits")

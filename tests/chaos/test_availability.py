@@ -13,8 +13,8 @@ from bench.chaos.part import UNDER_WAY
 from bench.chaos.report import Outcome
 from bench.chaos.state import State
 from bench.chaos.table import ALL, cells, rows
-from bench.swarm.counting import figures_of
-from bench.swarm.plan import SLEEP
+from bench.swarm.counted.counting import figures_of
+from bench.swarm.planning.plan import SLEEP
 from storage.history.calls import ANSWERED, CLOSED, Call, Fault, Gone, Row, history_of
 from storage.history.judge.verdict import combined
 

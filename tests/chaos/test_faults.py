@@ -11,7 +11,7 @@ from random import Random
 import psutil
 import pytest
 
-from actors.spec import CONTROLLER_GROUP
+from actors.ground.spec import CONTROLLER_GROUP
 from bench.chaos import sites
 from bench.chaos.faults import KINDS
 from bench.chaos.faults.bursts import KILLS

@@ -11,7 +11,7 @@ import pytest
 
 from bench.chaos.fault_file import FaultFile
 from bench.chaos.site import until
-from storage.injected import SYNC, WRITE, ClockFault, DiskFault, Faults, InjectedFaults, LinkFault
+from storage.raft.injected import SYNC, WRITE, ClockFault, DiskFault, Faults, InjectedFaults, LinkFault
 
 DEADLINE_S = 10.0
 GROUP = "partition-3"

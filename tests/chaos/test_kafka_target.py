@@ -18,8 +18,8 @@ from bench.chaos.kafka_site import KafkaSite
 from bench.chaos.schedule import Played
 from bench.chaos.schedule_file import Schedule
 from bench.chaos.target import FOLLOWER, LEADER, until
-from bench.members import settle_group
 from bench.peers.lines import coordinators
+from bench.peers.members import settle_group
 from tests.chaos.test_run import TIMEOUT_S, chaos, ended, results
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(2 * TIMEOUT_S)]

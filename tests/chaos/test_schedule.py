@@ -13,8 +13,8 @@ from bench.chaos.fault import OUTAGE, SAFE
 from bench.chaos.faults import KINDS
 from bench.chaos.schedule import LONGER_AFTER_AN_OUTAGE, Step, steps
 from bench.chaos.state import NoRun, State, read
-from bench.swarm import scenario as swarms
-from bench.swarm.scenario_errors import BadScenario
+from bench.swarm.planning import scenario as swarms
+from bench.swarm.planning.scenario_errors import BadScenario
 
 HEAD = 'about = "a test"\nswarm = "steady"\n'
 REACHES = {"kill-leader": SAFE, "kill-all": OUTAGE, "links-slow": SAFE}

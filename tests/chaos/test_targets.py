@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench import kafka_nodes
 from bench.chaos import scenario as scenarios
 from bench.chaos import schedule_file
 from bench.chaos.faults import KINDS
@@ -20,8 +19,9 @@ from bench.chaos.schedule import Played
 from bench.chaos.schedule_file import Schedule
 from bench.chaos.state import State, read
 from bench.chaos.table import Row
-from bench.swarm.columns import spread
-from bench.swarm.scenario_errors import BadScenario
+from bench.peers import kafka_nodes
+from bench.swarm.counted.columns import spread
+from bench.swarm.planning.scenario_errors import BadScenario
 from cluster.cli import app
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
 from storage.history.judge.verdict import Verdict, combined

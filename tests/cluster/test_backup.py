@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from actors.coordinator.records import CLASSIC_MEMBER, OFFSET_COMMIT
-from actors.spec import NodeSpec, TierSpec, copies
+from actors.ground.records import CLASSIC_MEMBER, OFFSET_COMMIT
+from actors.ground.spec import NodeSpec, TierSpec, copies
 from cluster.backup import whole_or_nothing
 from cluster.backup_manifest import Manifest
 from cluster.cli import app

@@ -9,17 +9,17 @@ import msgpack
 import pytest
 from typer.testing import CliRunner
 
-from actors.coordinator.records import (
+from actors.ground.records import (
     OFFSET_COMMIT,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from actors.replica import FORMAT_VERSION
+from actors.replica.replica import FORMAT_VERSION
 from cluster.cli import app
-from storage.disk import Disk
-from storage.journal import Genesis, Identity, Journal
-from storage.members import founders
-from storage.snapshot import Snapshot, SnapshotStore
+from storage.raft.disk import Disk
+from storage.raft.journal import Genesis, Identity, Journal
+from storage.raft.members import founders
+from storage.raft.snapshot import Snapshot, SnapshotStore
 
 RUNNER = CliRunner()
 MEMBERS = founders({0: 1, 1: 2})

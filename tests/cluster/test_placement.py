@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.ground.spec import Copy, copies
 from actors.metadata.commands import NEW_REPLICA
-from actors.spec import Copy, copies
 from cluster.placement import (
     Place,
     Transfer,

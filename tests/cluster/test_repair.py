@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.spec import Copies, Copy, copies
+from actors.ground.spec import Copies, Copy, copies
 from cluster.repair import can_lead, can_spare, has_left, is_settled, leader_of, note_of, target_of
 
 ROW = copies((1, 2, 3))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceType
 from actors.metadata.commands import AlterCredentials, CreateAcls, NewCredential, Outcome
-from actors.security.acl import Acl, Operation, PatternType, Permission, ResourceType
 from cluster.restore_rights import commands_of, problem
 from tests.metadata.driver import Host, tier
 

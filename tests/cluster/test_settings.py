@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.coordinator.settings import GroupSettings
-from actors.spec import BrokerSettings, HistorySettings, RaftSettings
+from actors.ground.settings import GroupSettings
+from actors.ground.spec import BrokerSettings, HistorySettings, RaftSettings
 from cluster.settings import SettingsError, load, parse_assignments
 from cluster.settings_table import CONSTANTS, SETTINGS
 from cluster.tier import plan_nodes

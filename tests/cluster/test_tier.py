@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from actors import runtime
-from actors.spec import TierSpec
+from actors.ground.spec import TierSpec
 from cluster import lifecycle, tier_file
 from cluster.reconcile import LOOK_EVERY_STEPS, Reconciler
 from cluster.tier_file import Running, TierFile

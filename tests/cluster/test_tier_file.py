@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from actors import placement_file
+from actors.controller import placement_file
+from actors.controller.placement_file import SavedPlacement
+from actors.ground.spec import Copy, NodeSpec, copies
 from actors.metadata.records import GroupPlacementValue
-from actors.placement_file import SavedPlacement
-from actors.spec import Copy, NodeSpec, copies
 from cluster import tier_file
 from cluster.tier_file import Running, TierError, TierFile
 

@@ -8,8 +8,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from actors.spec import Copies, TierSpec
-from storage.members import member_id
+from actors.ground.spec import Copies, TierSpec
+from storage.raft.members import member_id
 
 KINDS = {
     "broker": "tests.cluster.toys:ToyBroker",

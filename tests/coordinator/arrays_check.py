@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from actors.assignors.arrays import GroupArrays
-from actors.coordinator.consumer_metadata import regex_topics_of
-from actors.coordinator.state import ShardState
-from actors.coordinator.target_arrays import TargetArrays
+from actors.coordinator.consumer.metadata import regex_topics_of
+from actors.coordinator.consumer.target_arrays import TargetArrays
+from actors.coordinator.ground.state import ShardState
 
 
 def view(arrays: GroupArrays) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from actors.coordinator.records import OFFSET_BATCH, OFFSET_COMMIT
+from actors.ground.records import OFFSET_BATCH, OFFSET_COMMIT
 
 Pair = tuple[Any, Any]
 """(key, value) of a record; value None is a tombstone."""

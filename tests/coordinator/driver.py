@@ -12,11 +12,11 @@ from typing import Any
 
 import msgpack
 
-from actors.contract import Key, Record, Request, Result, Token, Value
-from actors.coordinator.records import RECORD_TYPES
-from actors.coordinator.settings import GroupSettings
 from actors.coordinator.shard import CoordinatorShard
-from actors.metadata.image import MetadataImage, TopicImage
+from actors.ground.contract import Key, Record, Request, Result, Token, Value
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.records import RECORD_TYPES
+from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     CommittedPartition,

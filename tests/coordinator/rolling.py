@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Token
-from actors.coordinator.consumer_events import AssignmentComputed
-from actors.coordinator.settings import GroupSettings
+from actors.coordinator.told.consumer_events import AssignmentComputed
+from actors.ground.contract import Token
+from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,

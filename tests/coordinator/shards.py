@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
-from actors.coordinator.settings import GroupSettings
 from actors.coordinator.shard import CoordinatorShard
-from actors.metadata.image import MetadataImage
+from actors.ground.image import MetadataImage
+from actors.ground.settings import GroupSettings
 from actors.security.gate import Gate
 
 NO_IMAGE = MetadataImage()

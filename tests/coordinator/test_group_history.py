@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from actors.coordinator import commit_tallies
-from actors.coordinator.consumer_events import AssignmentComputed, EpochBumped, MemberReconciled
-from actors.coordinator.events import (
+from actors.coordinator.offsets import tallies as commit_tallies
+from actors.coordinator.told.consumer_events import AssignmentComputed, EpochBumped, MemberReconciled
+from actors.coordinator.told.events import (
     CommitRegressed,
     Commits,
     GroupDeleted,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Key, Value
-from actors.coordinator.records import GROUP_METADATA, OFFSET_COMMIT
 from actors.coordinator.restore import RESTORE, RestoreRequest, RestoreResponse, emptied
+from actors.ground.contract import Key, Value
+from actors.ground.records import GROUP_METADATA, OFFSET_COMMIT
 from actors.protocol import api_keys
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tests.coordinator.driver import Driver

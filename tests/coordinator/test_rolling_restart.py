@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator.settings import GroupSettings
+from actors.ground.settings import GroupSettings
 from tests.coordinator.rolling import LEAVING, ClassicMember, ConsumerMember, Restart, roll
 
 MEMBERS = 200

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from actors.contract import Record
-from actors.coordinator.records import RECORD_TYPES, TopicPartitions
 from actors.coordinator.shard import _APPLIERS
+from actors.ground.contract import Record
+from actors.ground.records import RECORD_TYPES, TopicPartitions
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from actors.contract import Request
-from actors.coordinator.records import CURRENT_MEMBER_ASSIGNMENT, CurrentAssignmentValue
-from actors.coordinator.settings import GroupSettings
+from actors.coordinator.ground.timers import SLOT_MS
 from actors.coordinator.shard import CoordinatorShard
-from actors.coordinator.timers import SLOT_MS
-from actors.metadata.image import MetadataImage, TopicImage
+from actors.ground.contract import Request
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.records import CURRENT_MEMBER_ASSIGNMENT, CurrentAssignmentValue
+from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     ConsumerGroupDescribeRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from actors.coordinator.timers import SLOT_MS, Timers
+from actors.coordinator.ground.timers import SLOT_MS, Timers
 
 
 def drain(timers: Timers, now_ms: int) -> list[object]:

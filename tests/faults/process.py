@@ -23,19 +23,19 @@ from typing import Any
 import msgpack
 import uvloop
 
-from actors.coordinator.records import RECORD_TYPES
 from actors.coordinator.shard import CoordinatorShard
-from actors.group_server import ElsewhereError, GroupServer
-from actors.metadata.image import MetadataImage, TopicImage
+from actors.ground.identity import ClientIdentity
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.records import RECORD_TYPES
+from actors.leader.group_server import ElsewhereError, GroupServer
 from actors.network.connection import LATER, Connection
-from actors.network.identity import ClientIdentity
 from actors.network.table import ConnectionLimits, ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.headers import parse_header
-from actors.replica import RecordType
-from actors.replica_host import ReplicaHost
-from storage.errors import StorageError
-from storage.raft import Raft
+from actors.replica.host import ReplicaHost
+from actors.replica.replica import RecordType
+from storage.raft.errors import StorageError
+from storage.raft.raft import Raft
 from tests.faults.shape import GROUP, PAIRS, TOPIC, clients_socket, control_socket, spec_of
 
 IMAGE = MetadataImage(version=1, topics=(TopicImage(bytes(15) + b"\x01", TOPIC, (1,) * (2 * PAIRS)),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.spec import NodeSpec, RaftSettings, TierSpec, copies, partition_group
+from actors.ground.spec import NodeSpec, RaftSettings, TierSpec, copies, partition_group
 
 REPLICAS = (0, 1, 2)
 GROUP = partition_group(0)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from actors.replica_host import EXIT_RESTART
+from actors.replica.host import EXIT_RESTART
 from tests.faults.process import EXIT_REFUSED
 from tests.faults.shape import REPLICAS, control_socket, directory_of, disk_of
 

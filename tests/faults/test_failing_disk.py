@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from actors.replica_host import EXIT_RESTART
+from actors.replica.host import EXIT_RESTART
 from tests.faults.clients import Clients
 from tests.faults.shape import REPLICAS, directory_of, disk_of
 from tests.faults.supervisor import Supervisor, until

@@ -18,7 +18,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.logs import LOGGERS
+from actors.ground.logs import LOGGERS
 from actors.protocol.api_keys import GROUP_APIS
 from tests.fuzz.bystanders import Bystanders
 from tests.fuzz.client import Client

@@ -12,18 +12,18 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from actors.broker import Broker
-from actors.coordinator.settings import GroupSettings
+from actors.ground.identity import ClientIdentity
+from actors.ground.settings import GroupSettings
+from actors.ground.spec import BrokerSettings, NodeSpec, TierSpec, copies
+from actors.leader.offsets_partition import OffsetsPartition
 from actors.metadata.commands import Command, RegisterNode, ReportLeader
 from actors.metadata.wire import pack_image
 from actors.network.channel import Answer
 from actors.network.connection import Connection, Service
 from actors.network.hub import Leading
-from actors.network.identity import ClientIdentity
 from actors.network.table import ConnectionTable
-from actors.offsets_partition import OffsetsPartition
-from actors.replica_host import ReplicaHost
-from actors.spec import BrokerSettings, NodeSpec, TierSpec, copies
+from actors.node.broker import Broker
+from actors.replica.host import ReplicaHost
 from tests.fuzz.leaping import LeapingLoop
 from tests.metadata.driver import Host, new_shard, tier
 from tests.replica.alone import commit, lead

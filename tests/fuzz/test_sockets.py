@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.members import find_coordinator
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
+from bench.peers.members import find_coordinator
 from cluster.ports import free_ports
 from cluster.wire import Closed, Wire
 from tests.fuzz.mutations import mutate

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors import history, history_writer, lag_samples
-from actors.coordinator import consumer_events, events
+from actors.coordinator.told import consumer_events, events
+from actors.leader import history, history_writer, lag_samples
 from storage.history import schema
 from storage.history.schema import KINDS, NAMES, Move, Recorded, arrow_schema, row
 

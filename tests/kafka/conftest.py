@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from cluster.ports import free_ports
 from tests.kafka import jvm
 from tests.kafka.members import JavaMember

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from actors.protocol.java_hash import partition_for
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from tests.kafka.conftest import Start
 from tests.kafka.members import JavaMember, partitions_of, shared_out
 from tests.polling import DEADLINE_S

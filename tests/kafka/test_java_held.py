@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from cluster.ports import free_ports
 from tests.kafka.conftest import DEADLINE_S, Start
 from tests.kafka.members import JavaMember, partitions_of, shared_out

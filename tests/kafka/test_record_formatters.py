@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from actors.coordinator import records as ours
+from actors.ground import records as ours
 from cluster.kafka_records import codec
 from cluster.kafka_records.convert import PackedRecord, to_kafka
 from cluster.kafka_records.dump import read_dump

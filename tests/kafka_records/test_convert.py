@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.coordinator import records as ours
+from actors.ground import records as ours
 from cluster.kafka_records import codec
 from cluster.kafka_records.codec import KafkaRecord, RecordError
 from cluster.kafka_records.convert import PackedRecord, from_kafka, to_kafka

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from actors.coordinator import records as ours
+from actors.ground import records as ours
 from cluster.kafka_records import codec, json_form
 from cluster.kafka_records.convert import PackedRecord, to_kafka
 from tests.kafka import jvm

@@ -18,13 +18,13 @@ from typing import Any, Final, NamedTuple
 
 from rich.console import Console
 
+from bench.ground.throwaway import Tier
 from bench.peers.plan import Options
-from bench.swarm import scenario
-from bench.swarm.driver import run_swarm
-from bench.swarm.plan import Plan
-from bench.swarm.report import machine, read_run, report
-from bench.swarms import Kafka
-from bench.throwaway import Tier
+from bench.swarm.load.driver import run_swarm
+from bench.swarm.planning import scenario
+from bench.swarm.planning.plan import Plan
+from bench.swarm.told.report import machine, read_run, report
+from bench.tier.swarms import Kafka
 from storage.history.call_files import SUFFIX, CallWriter
 from storage.history.calls import Fault
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN

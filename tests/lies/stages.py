@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.swarm.plan import CLASSIC_RANGE, CONSUMER, LEAVE, START, Action, Plan
-from bench.swarm.scenario import parse
+from bench.swarm.planning.plan import CLASSIC_RANGE, CONSUMER, LEAVE, START, Action, Plan
+from bench.swarm.planning.scenario import parse
 
 _GROUPS: Final = """
 about = "One group of each protocol."

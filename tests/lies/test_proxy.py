@@ -10,7 +10,7 @@ import gevent
 import pytest
 
 from actors.protocol.messages import HeartbeatRequest, OffsetCommitRequest
-from bench.swarm.plan import MemberPlan
+from bench.swarm.planning.plan import MemberPlan
 from storage.history.calls import History
 from storage.history.judge.verdict import judge
 from tests.lies.lie import BROKEN, Lie

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.swarm.driver import run_swarm
-from bench.swarm.report import report
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
+from bench.swarm.load.driver import run_swarm
+from bench.swarm.told.report import report
 from storage.history.judge.findings import Limits
 from storage.history.judge.verdict import Verdict
 from tests.lies import server_history, stages

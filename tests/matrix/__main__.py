@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from cluster.child_process import ROOT
 from tests.matrix.cell import OFFSETS_PARTITIONS, TIER_FLAGS, Cell, Elsewhere
 from tests.matrix.clients import CLIENTS, Client

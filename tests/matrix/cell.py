@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.protocol.java_hash import partition_for
 from bench.clients.member import Broken, Member, until
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from tests.matrix.clients import Client
 from tests.matrix.ownership import shared_at_once
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from tests.matrix.cell import OFFSETS_PARTITIONS, Cell
 from tests.matrix.clients import CLIENTS, SARAMA, Client
 from tests.tier.scrape import scraped

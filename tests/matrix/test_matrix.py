@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from tests.matrix.cell import TIER_FLAGS, Cell
 from tests.matrix.clients import CLIENTS, Client
 from tests.matrix.stories import STORIES, Story, live

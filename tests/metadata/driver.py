@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.contract import Key, Request, Value
+from actors.ground.contract import Key, Request, Value
+from actors.ground.spec import BrokerSettings
 from actors.metadata.commands import Command, RegisterNode
 from actors.metadata.shard import MetadataShard
-from actors.spec import BrokerSettings
 
 NODES = (1, 2, 3)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.limits import ACLS_MAX, CREDENTIALS_MAX
+from actors.ground.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from actors.ground.limits import ACLS_MAX, CREDENTIALS_MAX
 from actors.metadata.commands import (
     AlterCredentials,
     CreateAcls,
@@ -15,7 +16,6 @@ from actors.metadata.commands import (
     unpack,
 )
 from actors.metadata.wire import pack_image, unpack_image
-from actors.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from tests.metadata.driver import Host, new_shard, state_of, tier
 
 READ = Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:a", "*", Operation.READ, Permission.ALLOW)

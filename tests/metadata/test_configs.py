@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.ground.spec import BrokerSettings
 from actors.metadata.commands import (
     APPEND,
     DELETE,
@@ -16,7 +17,6 @@ from actors.metadata.commands import (
     TopicConfigChange,
 )
 from actors.metadata.topic_configs import TOPIC_CONFIGS, default_value, problem
-from actors.spec import BrokerSettings
 from tests.metadata.driver import Host, tier
 
 

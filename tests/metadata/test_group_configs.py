@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.settings import GroupSettings
+from actors.ground.settings import GroupSettings
+from actors.ground.spec import BrokerSettings
 from actors.metadata.commands import (
     APPEND,
     DELETE,
@@ -18,7 +19,6 @@ from actors.metadata.commands import (
 from actors.metadata.group_config_names import GROUP_CONFIGS, default_value, problem
 from actors.metadata.shard import MetadataShard
 from actors.metadata.wire import pack_image, unpack_image
-from actors.spec import BrokerSettings
 from tests.metadata.driver import Host, state_of, tier
 
 SESSION = "consumer.session.timeout.ms"

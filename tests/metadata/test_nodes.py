@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import NOTHING, Request
+from actors.ground.contract import NOTHING, Request
+from actors.ground.image import NO_NODE, NodeImage
 from actors.metadata.commands import (
     AllocateProducerIds,
     CreateTopics,
@@ -16,7 +17,6 @@ from actors.metadata.commands import (
     ReportLeader,
     SetNodeAlive,
 )
-from actors.metadata.image import NO_NODE, NodeImage
 from tests.metadata.driver import Host, tier
 
 

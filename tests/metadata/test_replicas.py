@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.ground.spec import PORTS_A_GROUP, Copies, Copy, NodeSpec, TierSpec, copies
 from actors.metadata.commands import (
     NEW_REPLICA,
     ForgetReplica,
@@ -15,7 +16,6 @@ from actors.metadata.commands import (
 )
 from actors.metadata.records import GroupPlacementValue
 from actors.metadata.replicas import present_spec
-from actors.spec import PORTS_A_GROUP, Copies, Copy, NodeSpec, TierSpec, copies
 from tests.metadata.driver import Host, state_of, tier
 
 ROW = copies((1, 2, 3))

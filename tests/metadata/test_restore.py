@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.ground.spec import BrokerSettings
 from actors.metadata.commands import (
     AllocateProducerIds,
     CreateTopics,
@@ -15,7 +16,6 @@ from actors.metadata.commands import (
     pack,
     unpack,
 )
-from actors.spec import BrokerSettings
 from tests.metadata.driver import Host, new_shard, state_of, tier
 
 ORDERS = RestoredTopic("orders", b"o" * 16, 6, (("retention.ms", "60000"),))

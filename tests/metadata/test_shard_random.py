@@ -8,6 +8,8 @@ import msgpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.ground.image import MetadataImage
+from actors.ground.spec import BrokerSettings, Copy
 from actors.metadata.commands import (
     AllocateProducerIds,
     AlterTopicConfigs,
@@ -29,10 +31,8 @@ from actors.metadata.commands import (
     pack,
     unpack,
 )
-from actors.metadata.image import MetadataImage
 from actors.metadata.names import collision_name
 from actors.metadata.shard import RECORD_TYPES, MetadataShard
-from actors.spec import BrokerSettings, Copy
 from tests.metadata.driver import Host, new_shard, state_of
 
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "bad name", ""])

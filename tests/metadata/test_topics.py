@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.ground.spec import BrokerSettings
 from actors.metadata.commands import (
     NO_TOPIC_ID,
     CreatedTopic,
@@ -17,7 +18,6 @@ from actors.metadata.commands import (
     SetNodeAlive,
     TopicToDelete,
 )
-from actors.spec import BrokerSettings
 from tests.metadata.driver import Host, tier
 
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.ground.image import MetadataImage
+from actors.ground.spec import copies
 from actors.metadata.commands import (
     SET,
     AllocateProducerIds,
@@ -45,10 +47,8 @@ from actors.metadata.commands import (
     pack,
     unpack,
 )
-from actors.metadata.image import MetadataImage
 from actors.metadata.refusals import refused
 from actors.metadata.wire import pack_image, unpack_image
-from actors.spec import copies
 from tests.metadata.driver import tier
 
 COMMANDS: tuple[Any, ...] = (

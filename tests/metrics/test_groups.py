@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.coordinator.consumer_state import ConsumerGroup
-from actors.coordinator.records import OffsetCommitValue
+from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.shard import CoordinatorShard
+from actors.ground.records import OffsetCommitValue
 from actors.metrics.families import FAMILIES
 from actors.metrics.groups import GROUPS_PER_STEP, group_rows
 from tests.coordinator.shards import new_shard

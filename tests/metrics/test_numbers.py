@@ -9,8 +9,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors.coordinator.consumer_events import EpochBumped
-from actors.coordinator.events import RebalanceEnded
+from actors.coordinator.told.consumer_events import EpochBumped
+from actors.coordinator.told.events import RebalanceEnded
 from actors.metrics.counts import COUNTED_EVENTS, RequestCounts, count_events
 from actors.metrics.exposition import exposition
 from actors.metrics.families import FAMILIES

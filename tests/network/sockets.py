@@ -6,9 +6,9 @@ import asyncio
 import socket
 import struct
 
+from actors.ground.identity import ClientIdentity, identity_of
 from actors.network.connection import LATER, Connection
 from actors.network.frames import with_length
-from actors.network.identity import ClientIdentity, identity_of
 from actors.network.table import ConnectionLimits, ConnectionTable
 
 ECHO, PARK, RAISE, SILENT, LAST = 12, 11, 99, 0, 98

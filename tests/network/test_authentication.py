@@ -6,17 +6,17 @@ import asyncio
 import struct
 from typing import Any
 
-from actors.metadata.image import MetadataImage
+from actors.ground.identity import identity_of
+from actors.ground.image import MetadataImage
+from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
 from actors.network.authentication import Sasl
 from actors.network.connection import Connection
 from actors.network.early import DISMISSAL_DELAY_S, Decision, EarlyConnection, Keep
-from actors.network.identity import identity_of
 from actors.network.listener import Listener
 from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.headers import parse_header
 from actors.security.scram import SCRAM_SHA_256
-from actors.spec import SASL_PLAINTEXT, BrokerSettings
 from cluster.wire import Closed, Wire
 from tests.network.conftest import Run
 from tests.security.credentials import make_credential

@@ -8,7 +8,12 @@ import struct
 
 import pytest
 
-from actors.limits import CONNECTION_BUFFER_BYTES_MAX, FIRST_FRAME_BYTES_MAX, MIB, WRITE_BUFFER_BYTES_MAX
+from actors.ground.limits import (
+    CONNECTION_BUFFER_BYTES_MAX,
+    FIRST_FRAME_BYTES_MAX,
+    MIB,
+    WRITE_BUFFER_BYTES_MAX,
+)
 from actors.network.connection import Connection
 from actors.network.frames import with_length
 from actors.network.table import ConnectionTable

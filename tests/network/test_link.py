@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from actors.ground.identity import ClientIdentity
 from actors.network import channel as channels
 from actors.network.channel import Answer, Channel, Kind
 from actors.network.connection import Connection
 from actors.network.hub import Hub, Leading
-from actors.network.identity import ClientIdentity
 from actors.network.link import Link
 from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
 from tests.network.conftest import Run

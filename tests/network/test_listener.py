@@ -11,8 +11,8 @@ import struct
 
 import pytest
 
+from actors.ground.identity import ClientIdentity, identity_of
 from actors.network.early import Decision, EarlyConnection, HandOver, Keep
-from actors.network.identity import ClientIdentity, identity_of
 from actors.network.listener import ACCEPT_PAUSE_S, Listener, raise_file_limit
 from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
 from tests.network.conftest import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from actors.limits import MIB, QUEUED_BYTES_MAX, ROUND_MS_MAX
+from actors.ground.limits import MIB, QUEUED_BYTES_MAX, ROUND_MS_MAX
 from actors.network.connection import Connection
 from actors.network.pace import FRAMES_PER_LOOK
 from actors.network.table import ConnectionLimits, ConnectionTable

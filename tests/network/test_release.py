@@ -8,10 +8,10 @@ import random
 import socket
 import time
 
-from actors.limits import MIB
+from actors.ground.identity import ClientIdentity
+from actors.ground.limits import MIB
 from actors.network.connection import Connection, Released
 from actors.network.frames import with_length
-from actors.network.identity import ClientIdentity
 from actors.network.table import ConnectionTable
 from tests.network.conftest import Run
 from tests.network.sockets import ECHO, PARK, Client, Echo, new_table, request, served, wire

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.security.acl import Operation, PatternType, Permission, ResourceType
+from actors.ground.acl import Operation, PatternType, Permission, ResourceType
 from tests.oracle.play import Client, Play
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER

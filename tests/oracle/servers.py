@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from actors.security.scram import ITERATIONS_MIN, MECHANISM_NUMBERS, SCRAM_SHA_512, salted_password
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from cluster.administrator import SECRET_NAME
 from cluster.ports import free_ports
 from tests.oracle.broker import KafkaBroker

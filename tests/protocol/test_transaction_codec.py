@@ -9,8 +9,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from actors.contract import Request
-from actors.coordinator.refusals import refusal
+from actors.coordinator.ground.refusals import refusal
+from actors.ground.contract import Request
 from actors.protocol import api_keys
 from actors.protocol.codec import decode, encode
 from actors.protocol.entities import decode_response, encode_request, response_class

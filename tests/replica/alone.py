@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors.coordinator.records import RECORD_TYPES
 from actors.coordinator.shard import CoordinatorShard
-from actors.replica import RecordType, Replica
+from actors.ground.records import RECORD_TYPES
+from actors.replica.replica import RecordType, Replica
 
 TYPES = {kind: RecordType(*classes) for kind, classes in RECORD_TYPES.items()}
 
 
 class Log:
-    """Implements `actors.replica.Log`."""
+    """Implements `actors.replica.replica.Log`."""
 
     term = 1
     pending_bytes = 0

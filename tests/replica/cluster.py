@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
-from actors.contract import Request, Token
 from actors.coordinator.shard import CoordinatorShard
-from actors.metadata.image import MetadataImage
+from actors.ground.contract import Request, Token
+from actors.ground.image import MetadataImage
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     CommittedPartition,
@@ -22,7 +22,7 @@ from actors.protocol.messages import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
-from actors.replica import NotLeader, Replica
+from actors.replica.replica import NotLeader, Replica
 from tests.coordinator.driver import START_MS, image_of
 from tests.coordinator.shards import new_shard, numbered
 from tests.replica.alone import new_replica

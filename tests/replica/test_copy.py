@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.snapshot_build import SnapshotBuild
+from actors.ground.snapshot_build import SnapshotBuild
 from tests.replica.test_snapshot_build import records_of, replayed
 from tests.replica.world import World
 

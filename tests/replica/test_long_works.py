@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.contract import Record, Token
-from actors.coordinator.records import (
+from actors.coordinator.ground.slices import AT_ONCE_MAX, SLICE_MAX
+from actors.coordinator.ground.state import ShardState
+from actors.ground.contract import Record, Token
+from actors.ground.limits import LONG_WORKS_MAX
+from actors.ground.records import (
     CLASSIC_MEMBER,
     DYING_GROUP,
     GROUP_METADATA,
@@ -16,9 +19,6 @@ from actors.coordinator.records import (
     GroupMetadataKey,
     GroupMetadataValue,
 )
-from actors.coordinator.slices import AT_ONCE_MAX, SLICE_MAX
-from actors.coordinator.state import ShardState
-from actors.limits import LONG_WORKS_MAX
 from actors.protocol import api_keys
 from actors.protocol import messages as m
 from tests.coordinator.driver import image_of

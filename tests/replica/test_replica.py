@@ -1,4 +1,4 @@
-"""Who is answered when, and what is left after a fall: the promises of `actors.replica`."""
+"""Who is answered when, and what is left after a fall: the promises of `actors.replica.replica`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable
 import msgpack
 import pytest
 
-from actors.contract import Record, Token
-from actors.coordinator.records import OFFSET_COMMIT, OffsetCommitValue
-from actors.coordinator.timers import SLOT_MS
-from actors.limits import (
+from actors.coordinator.ground.timers import SLOT_MS
+from actors.ground.contract import Record, Token
+from actors.ground.image import MetadataImage
+from actors.ground.limits import (
     MIB,
     RAFT_BATCH_BYTES_MAX,
     RAFT_ENTRY_BYTES_MAX,
     RAFT_PENDING_BYTES_MAX,
 )
-from actors.metadata.image import MetadataImage
+from actors.ground.records import OFFSET_COMMIT, OffsetCommitValue
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     CommittedPartition,
@@ -24,7 +24,7 @@ from actors.protocol.messages import (
     ListGroupsRequest,
     OffsetCommitRequest,
 )
-from storage.core import RaftConfig
+from storage.raft.core import RaftConfig
 from tests.coordinator.driver import START_MS, image_of
 from tests.replica.cluster import Cluster, snapshot_of
 

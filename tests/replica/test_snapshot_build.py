@@ -8,10 +8,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from actors.contract import Record, Token
-from actors.coordinator.records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
-from actors.coordinator.timers import SLOT_MS
-from actors.metadata.image import MetadataImage
+from actors.coordinator.ground.timers import SLOT_MS
+from actors.ground.contract import Record, Token
+from actors.ground.image import MetadataImage
+from actors.ground.records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from actors.ground.snapshot_build import BYTES_PER_STEP_MAX, RECORDS_PER_STEP_MAX, SnapshotBuild
 from actors.metadata.records import (
     IMAGE_VERSION,
     TOPIC,
@@ -28,8 +29,7 @@ from actors.protocol.messages import (
     OffsetDeleteRequest,
     SyncGroupRequest,
 )
-from actors.replica import FORMAT_VERSION, RecordType, Replica
-from actors.snapshot_build import BYTES_PER_STEP_MAX, RECORDS_PER_STEP_MAX, SnapshotBuild
+from actors.replica.replica import FORMAT_VERSION, RecordType, Replica
 from tests.coordinator.batches import one_by_one
 from tests.coordinator.consumer.driver import snapshot as consumer_groups
 from tests.metadata.driver import new_shard

@@ -6,8 +6,8 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 
-from actors.contract import Token
-from actors.coordinator.timers import SLOT_MS
+from actors.coordinator.ground.timers import SLOT_MS
+from actors.ground.contract import Token
 from actors.protocol import api_keys
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest
 from tests.replica.cluster import Cluster, snapshot_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.metadata.image import ScramCredential
+from actors.ground.image import ScramCredential
 from actors.security.scram import keys_of, salted_password
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from actors.security.acl import (
+from actors.ground.acl import (
     Acl,
     AclFilter,
     Operation,

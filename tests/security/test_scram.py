@@ -7,7 +7,7 @@ from base64 import b64decode, b64encode
 import pytest
 from kafka.net.sasl.scram import ScramClient
 
-from actors.metadata.image import ScramCredential
+from actors.ground.image import ScramCredential
 from actors.security.scram import (
     SCRAM_SHA_256,
     SCRAM_SHA_512,

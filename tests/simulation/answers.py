@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from actors.contract import Request
+from actors.ground.contract import Request
 from tests.simulation import testimony
 from tests.simulation.checkers import Violation
 from tests.simulation.histories import Histories

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 from crc32c import crc32c
 
-from storage.members import Members, founders, unpack
-from storage.messages import APPEND, PRE_VOTE_ANSWER, VOTE, VOTE_ANSWER
-from storage.skeleton import MEMBERS, REGULAR
+from storage.raft.members import Members, founders, unpack
+from storage.raft.messages import APPEND, PRE_VOTE_ANSWER, VOTE, VOTE_ANSWER
+from storage.raft.skeleton import MEMBERS, REGULAR
 from tests.simulation.machines import Pair, decode, decode_snapshot
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from actors.protocol.messages import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
-from storage.members import replica_of
+from storage.raft.members import replica_of
 from tests.simulation.answers import Ask, Asked
 from tests.simulation.machines import FLEETING_TOPIC, PARTITIONS, TOPIC
 

@@ -1,4 +1,5 @@
-"""The clients' connections to one process, with held heartbeats as actors/offsets_partition.py has them.
+"""The clients' connections to one process, with held heartbeats as actors/leader/offsets_partition.py has
+them.
 
 Half of the members are of software whose heartbeats may be held. A client has one connection to a process
 until it waits no longer for an answer.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.held_heartbeats import Cause, HeldHeartbeats, Holding
+from actors.leader.held_heartbeats import Cause, HeldHeartbeats, Holding
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from storage.disk import AppendFile, DirectoryLock
-from storage.journal import SEGMENT_SUFFIX
-from storage.records import RECORD_MAGIC
+from storage.raft.disk import AppendFile, DirectoryLock
+from storage.raft.journal import SEGMENT_SUFFIX
+from storage.raft.records import RECORD_MAGIC
 
 ENOENT, EIO, ENOSPC = 2, 5, 28
 SYNC_S = (0.0001, 0.005)
@@ -185,7 +185,7 @@ class SimDisk:
         end = file.content.rfind(RECORD_MAGIC, 0, file.synced)
         return max(file.content.rfind(RECORD_MAGIC, 0, max(end, 0)), 0)
 
-    # -- storage.disk.Files -------------------------------------------------------------------------
+    # -- storage.raft.disk.Files -------------------------------------------------------------------------
 
     def make_directory(self, path: str) -> None:
         self.gone = False

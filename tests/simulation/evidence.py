@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from storage.leading import LEASE_FRACTION
-from storage.members import Members
-from storage.messages import APPEND_ANSWER, CHUNK_ANSWER, TIMEOUT_NOW
+from storage.raft.leading import LEASE_FRACTION
+from storage.raft.members import Members
+from storage.raft.messages import APPEND_ANSWER, CHUNK_ANSWER, TIMEOUT_NOW
 from tests.simulation.checkers import Violation
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from actors.coordinator import partitions
-from actors.coordinator.records import (
+from actors.coordinator.ground import partitions
+from actors.ground.records import (
     CLASSIC_MEMBER,
     CURRENT_MEMBER_ASSIGNMENT,
     GROUP_METADATA,

@@ -1,4 +1,4 @@
-"""Hosts and the processes that come and go on them: what actors/replica_host.py does, turn by turn.
+"""Hosts and the processes that come and go on them: what actors/replica/host.py does, turn by turn.
 
 A host has one replica number, a disk and clocks that stay. A process is one life of the replica: whatever
 wakes it asks for one turn in the same instant, as an event loop gives it; while it is paused nothing of it
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from actors.metadata.image import MetadataImage
-from storage.errors import RaftFatal, StorageError
-from storage.journal import Genesis, Identity
-from storage.members import FOUNDING_INCARNATION, Members, founders, member_id
-from storage.skeleton import Node
+from actors.ground.image import MetadataImage
+from storage.raft.errors import RaftFatal, StorageError
+from storage.raft.journal import Genesis, Identity
+from storage.raft.members import FOUNDING_INCARNATION, Members, founders, member_id
+from storage.raft.skeleton import Node
 from tests.simulation.checkers import Violation
 from tests.simulation.connections import Connections
 from tests.simulation.disk import SYNC_S, PowerLost, SaveExecutor, SimDisk, SyncExecutor
@@ -214,7 +214,7 @@ class Process:
         return members
 
     def now_ms(self) -> int:
-        """As actors/clock.py: the wall as it was at the start, and the monotonic clock from there on."""
+        """As actors/ground/clock.py: the wall clock at the start, and the monotonic clock from there on."""
         return int(self.host.clock() * 1_000) + self._wall_offset_ms
 
     def _later(self, delay: float, work: Callable[[], None]) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from storage.members import Members, replica_of
-from storage.skeleton import Node, RaftTransport
+from storage.raft.members import Members, replica_of
+from storage.raft.skeleton import Node, RaftTransport
 
 if TYPE_CHECKING:
     from tests.simulation.hosts import Process

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Request
-from actors.coordinator import target_arrays
-from actors.coordinator.records import OFFSET_COMMIT, RECORD_TYPES
-from actors.coordinator.refusals import refusal
-from actors.coordinator.settings import GroupSettings
+from actors.coordinator.consumer import target_arrays
+from actors.coordinator.ground.refusals import refusal
 from actors.coordinator.shard import CoordinatorShard
-from actors.metadata.image import MetadataImage, TopicImage
+from actors.ground.contract import Request
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.records import OFFSET_COMMIT, RECORD_TYPES
+from actors.ground.settings import GroupSettings
+from actors.ground.spec import BrokerSettings
 from actors.metadata.shard import RECORD_TYPES as METADATA_RECORD_TYPES
 from actors.metadata.shard import MetadataShard
 from actors.protocol import api_keys
@@ -29,9 +30,8 @@ from actors.protocol.messages import (
     OffsetCommitResponse,
     OffsetFetchResponse,
 )
-from actors.replica import RecordType
-from actors.spec import BrokerSettings
-from storage.errors import Busy, NotLeader
+from actors.replica.replica import RecordType
+from storage.raft.errors import Busy, NotLeader
 from tests.coordinator.arrays_check import check_arrays
 from tests.coordinator.batches import Pair, one_by_one
 from tests.simulation.plug_ins import ENTRY, TIMEOUT_MS
@@ -144,7 +144,7 @@ class LogMachine:
     def records(self) -> Iterable[Pair]:
         return self.live.items()
 
-    # -- storage.raft.StateMachine ------------------------------------------------------------------
+    # -- storage.raft.raft.StateMachine ------------------------------------------------------------------
 
     def apply(self, index: int, term: int, command: bytes) -> None:
         for key, value in decode(term, command):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator import partitions
+from actors.coordinator.ground import partitions
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,

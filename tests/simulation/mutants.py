@@ -4,12 +4,12 @@ A mutant is a subclass that undoes one rule; its docstring states the rule. A cl
 is no mutant, only a part of one.
 
 Not here, because no seed met them: a second rule seems to cover each, which is argued and not proven. A
-newcomer votes (nobody asks one: tests/storage/test_raft_members.py); an entry of another term is applied (a
+newcomer votes (nobody asks one: tests/raft/test_raft_members.py); an entry of another term is applied (a
 fallen leader forgets its batch: tests/replica/test_replica.py); a lease from an earlier connection (the
-follower has forgotten it too: tests/storage/test_raft_rules.py); the hold after a restart ends with a lost
+follower has forgotten it too: tests/raft/test_raft_rules.py); the hold after a restart ends with a lost
 leader. Votes of other terms that are counted were not met either, and no rule is known to cover those. That
 a running sync covers entries in the place of those that were there is met by one seed in 750, too few for the
-table (tests/storage/test_journal.py).
+table (tests/raft/test_journal.py).
 """
 
 from __future__ import annotations

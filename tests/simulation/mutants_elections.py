@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from storage.core import NEVER
-from storage.messages import Vote, VoteAnswer
-from storage.raft import Raft
-from storage.skeleton import LEADER, Node
+from storage.raft.core import NEVER
+from storage.raft.messages import Vote, VoteAnswer
+from storage.raft.raft import Raft
+from storage.raft.skeleton import LEADER, Node
 
 
 class BreaksPromises(Raft):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from storage.messages import Append, AppendAnswer, Chunk
-from storage.raft import Raft
-from storage.skeleton import Node
+from storage.raft.messages import Append, AppendAnswer, Chunk
+from storage.raft.raft import Raft
+from storage.raft.skeleton import Node
 
 
 class AcknowledgesBeforeDurable(Raft):

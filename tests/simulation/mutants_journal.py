@@ -6,13 +6,13 @@ from typing import Any
 
 import msgpack
 
-from storage.disk import AppendFile
-from storage.errors import SnapshotDamaged
-from storage.journal import SEGMENT_SUFFIX, Journal
-from storage.members import check
-from storage.records import Torn, decode_header, scan
-from storage.recovery import MARK_NAME, Segment
-from storage.snapshot import HEADER, Snapshot, SnapshotStore
+from storage.raft.disk import AppendFile
+from storage.raft.errors import SnapshotDamaged
+from storage.raft.journal import SEGMENT_SUFFIX, Journal
+from storage.raft.members import check
+from storage.raft.records import Torn, decode_header, scan
+from storage.raft.recovery import MARK_NAME, Segment
+from storage.raft.snapshot import HEADER, Snapshot, SnapshotStore
 
 
 class DurableWhenWritten(Journal):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from storage.leading import Progress
-from storage.messages import AppendAnswer
-from storage.raft import Raft
-from storage.skeleton import LEADER, Node
+from storage.raft.leading import Progress
+from storage.raft.messages import AppendAnswer
+from storage.raft.raft import Raft
+from storage.raft.skeleton import LEADER, Node
 
 
 class CountsItsUnsyncedEntries(Raft):

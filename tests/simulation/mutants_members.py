@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from storage.journal import Genesis, Journal
-from storage.members import FOUNDING_INCARNATION, History, Member, Members, View, next_step, pack
-from storage.messages import Append
-from storage.raft import Raft
-from storage.records import Entry
-from storage.skeleton import MEMBERS
-from storage.snapshot import Snapshot, SnapshotStore
+from storage.raft.journal import Genesis, Journal
+from storage.raft.members import FOUNDING_INCARNATION, History, Member, Members, View, next_step, pack
+from storage.raft.messages import Append
+from storage.raft.raft import Raft
+from storage.raft.records import Entry
+from storage.raft.skeleton import MEMBERS
+from storage.raft.snapshot import Snapshot, SnapshotStore
 
 
 class CountsMembersWhenCommitted(Raft):

@@ -8,10 +8,10 @@ from typing import Any
 
 from actors.assignors.registry import AssignorError, PlugIn
 from actors.assignors.spec import Assignment, AssignmentSpec
-from actors.contract import Key, Reply, Value
-from actors.coordinator import partitions
-from actors.replica import Log, Replica
-from actors.snapshot_build import SnapshotBuild
+from actors.coordinator.ground import partitions
+from actors.ground.contract import Key, Reply, Value
+from actors.ground.snapshot_build import SnapshotBuild
+from actors.replica.replica import Log, Replica
 
 
 class _AlwaysLeased:

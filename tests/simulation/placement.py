@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from storage.members import Member, Members
+from storage.raft.members import Member, Members
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -1,4 +1,4 @@
-"""A plug-in that assigns the consumer group, and what actors/plug_in_assignments.py does around it.
+"""A plug-in that assigns the consumer group, and what actors/leader/plug_in_assignments.py does around it.
 
 What it does is drawn anew for each call: as a rule it assigns fairly, at times it fails, is late, or gives
 what no group could live with. In a healed world it is fair and in time.
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.assignors.registry import AssignorError
 from actors.assignors.spec import AssignmentSpec
-from actors.contract import Request
-from actors.coordinator.assignment_jobs import ASSIGNED, AssignedRequest, AssignmentAsked
+from actors.coordinator.consumer.assignment_jobs import ASSIGNED, AssignedRequest, AssignmentAsked
+from actors.ground.contract import Request
 
 if TYPE_CHECKING:
     from tests.simulation.hosts import Process

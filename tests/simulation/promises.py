@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from storage.messages import APPEND, APPEND_ANSWER, CHUNK, CHUNK_ANSWER, VOTE, VOTE_ANSWER, Vote
-from storage.recovery import Recovery
+from storage.raft.messages import APPEND, APPEND_ANSWER, CHUNK, CHUNK_ANSWER, VOTE, VOTE_ANSWER, Vote
+from storage.raft.recovery import Recovery
 from tests.simulation.checkers import Violation
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from storage.journal import Journal
-from storage.members import Members, unpack
-from storage.skeleton import MEMBERS
+from storage.raft.journal import Journal
+from storage.raft.members import Members, unpack
+from storage.raft.skeleton import MEMBERS
 from tests.simulation.checkers import Violation
 
 if TYPE_CHECKING:

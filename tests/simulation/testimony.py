@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from actors.coordinator import partitions
-from actors.coordinator.records import TopicPartitions
+from actors.coordinator.ground import partitions
+from actors.ground.records import TopicPartitions
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,

@@ -16,12 +16,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from actors.assignors.registry import PlugIn
-from actors.held_heartbeats import HoldCounts
-from actors.replica import Replica
-from storage.core import RaftConfig
-from storage.journal import Journal
-from storage.raft import Raft
-from storage.snapshot import SnapshotStore
+from actors.leader.held_heartbeats import HoldCounts
+from actors.replica.replica import Replica
+from storage.raft.core import RaftConfig
+from storage.raft.journal import Journal
+from storage.raft.raft import Raft
+from storage.raft.snapshot import SnapshotStore
 from tests.simulation.answers import Answers
 from tests.simulation.checkers import Bounds, Checks, State, Violation, Votes
 from tests.simulation.clients import Administrator, Committer, Flood, LogCommitter, Reader

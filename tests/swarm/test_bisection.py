@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from bench.swarm.bisection import Found, Range, Tried, found, next_load
+from bench.swarm.runs.bisection import Found, Range, Tried, found, next_load
 
 Server = Callable[[int], bool]
 PROBES_MAX = 24

@@ -11,9 +11,9 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from bench.swarm.cases import STORIES_MAX, STORY_CHARACTERS_MAX, suite
-from bench.swarm.junit import junit
-from bench.swarm.summary import summary
+from bench.swarm.told.cases import STORIES_MAX, STORY_CHARACTERS_MAX, suite
+from bench.swarm.told.junit import junit
+from bench.swarm.told.summary import summary
 from cluster.cli import app
 from tests.swarm.histories import RUN_ID, Story, World
 

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from bench.swarm import intervals
-from bench.swarm.compare import NoReport, compare, html, markdown, show
-from bench.swarm.comparison import Comparison, Row, Subject, compared
-from bench.swarm.report import VERSION
+from bench.swarm.counted import intervals
+from bench.swarm.told.compare import NoReport, compare, html, markdown, show
+from bench.swarm.told.comparison import Comparison, Row, Subject, compared
+from bench.swarm.told.report import VERSION
 from cluster.cli import app
 
 QUICK = (10.0, 11.0, 12.0, 10.5, 11.5)

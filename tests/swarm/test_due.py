@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from bench.swarm.due import due_of, planned
-from bench.swarm.plan import CONSUMER, CRASH, LEAVE, SLEEP, START, Action, MemberPlan, Plan, TopicPlan
+from bench.swarm.planning.due import due_of, planned
+from bench.swarm.planning.plan import (
+    CONSUMER,
+    CRASH,
+    LEAVE,
+    SLEEP,
+    START,
+    Action,
+    MemberPlan,
+    Plan,
+    TopicPlan,
+)
 
 MEMBER = MemberPlan("g/0", "g", "range", ("t",), heartbeat_interval_ms=1_000, commit_interval_ms=0)
 

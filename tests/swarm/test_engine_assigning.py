@@ -8,7 +8,7 @@ import pytest
 
 from actors.protocol.consumer_protocol import Subscription
 from bench.swarm.members.assigning import Joiner, by_range, cooperative, joiners, metadata, read, share_out
-from bench.swarm.plan import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, CLASSIC_RANGE
+from bench.swarm.planning.plan import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, CLASSIC_RANGE
 
 
 def joiner(name: str, *topics: str, owned: dict[str, list[int]] | None = None, generation: int = 1) -> Joiner:

@@ -9,13 +9,13 @@ from pathlib import Path
 import gevent
 import pytest
 
-from bench import run_names
-from bench.swarm import plan_file, scenario
-from bench.swarm.clean_up import clean_up
-from bench.swarm.coordinators import Bootstrap
-from bench.swarm.driver import LOCUSTFILE, LOG_FILE, run_swarm
-from bench.swarm.plan import CLASSIC_RANGE, START, Action, MemberPlan, Plan, TopicPlan
-from bench.swarm.warm_up import warm_up
+from bench.ground import run_names
+from bench.swarm.load.clean_up import clean_up
+from bench.swarm.load.driver import LOCUSTFILE, LOG_FILE, run_swarm
+from bench.swarm.load.warm_up import warm_up
+from bench.swarm.planning import plan_file, scenario
+from bench.swarm.planning.plan import CLASSIC_RANGE, START, Action, MemberPlan, Plan, TopicPlan
+from bench.swarm.wire.coordinators import Bootstrap
 from cluster import child_process
 from cluster.groups.properties import properties
 from storage.history.call_files import read_history

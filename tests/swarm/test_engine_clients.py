@@ -9,10 +9,10 @@ import gevent
 import pytest
 
 from actors.protocol.messages import HeartbeatRequest, LeaveGroupRequest, OffsetCommitRequest
-from bench.swarm import scenario
-from bench.swarm.clients import CLIENTS
 from bench.swarm.members.member import Leaving
-from bench.swarm.scenario import BadScenario
+from bench.swarm.planning import scenario
+from bench.swarm.planning.clients import CLIENTS
+from bench.swarm.planning.scenario import BadScenario
 from tests.swarm.broker import ScriptedBroker
 from tests.swarm.test_engine_members import PLAN, Script, Stage
 

@@ -29,18 +29,18 @@ from actors.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from bench.swarm.clock import now_us
-from bench.swarm.columns import columns_of
-from bench.swarm.connection import Closed
-from bench.swarm.coordinators import Bootstrap, Catalogue, Coordinators
-from bench.swarm.gaps import gaps
+from bench.swarm.counted.columns import columns_of
+from bench.swarm.counted.gaps import gaps
 from bench.swarm.members.asking import LOST
 from bench.swarm.members.classic import ClassicMember
 from bench.swarm.members.consumer import ConsumerMember
 from bench.swarm.members.member import Leaving, Member
-from bench.swarm.members.shared import Shared
-from bench.swarm.plan import CLASSIC_RANGE, CONSUMER, MemberPlan
-from bench.swarm.recorder import Recorder
+from bench.swarm.planning.plan import CLASSIC_RANGE, CONSUMER, MemberPlan
+from bench.swarm.rows.recorder import Recorder
+from bench.swarm.rows.shared import Shared
+from bench.swarm.wire.clock import now_us
+from bench.swarm.wire.connection import Closed
+from bench.swarm.wire.coordinators import Bootstrap, Catalogue, Coordinators
 from cluster.groups.properties import properties
 from storage.history.call_files import read_history
 from storage.history.calls import History

@@ -40,13 +40,14 @@ from actors.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from bench.swarm import answers, plan_file, requests
-from bench.swarm.answers import Beat, Joined
-from bench.swarm.board import KEEPS, UNSETTLED, Board, Rest
-from bench.swarm.driver import NoConsumerProtocol, Unreachable, run_swarm
-from bench.swarm.plan import CLASSIC_RANGE, CONSUMER, START, Action, MemberPlan, Plan, TopicPlan
-from bench.swarm.recorder import percentiles
-from bench.swarm.requests import (
+from bench.swarm.load.driver import NoConsumerProtocol, Unreachable, run_swarm
+from bench.swarm.planning import plan_file
+from bench.swarm.planning.plan import CLASSIC_RANGE, CONSUMER, START, Action, MemberPlan, Plan, TopicPlan
+from bench.swarm.rows.board import KEEPS, UNSETTLED, Board, Rest
+from bench.swarm.rows.recorder import percentiles
+from bench.swarm.wire import answers, requests
+from bench.swarm.wire.answers import Beat, Joined
+from bench.swarm.wire.requests import (
     Identity,
     Request,
 )

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bench.swarm.driver import Second, run_swarm
-from bench.swarm.plan import (
+from bench.ground.throwaway import Tier
+from bench.swarm.load.driver import Second, run_swarm
+from bench.swarm.planning.plan import (
     CRASH,
     CUT,
     GROW,
@@ -24,7 +25,6 @@ from bench.swarm.plan import (
     Plan,
     TopicPlan,
 )
-from bench.throwaway import Tier
 from cluster.cli import app
 from storage.history.call_files import read_history
 from storage.history.judge.findings import Limits

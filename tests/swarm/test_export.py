@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench.swarm import export, record_tables
-from bench.swarm.record_tables import CALLS, FAULTS, GONE, OFFSETS, TOPICS
-from bench.swarm.report import report
+from bench.swarm.counted import record_tables
+from bench.swarm.counted.record_tables import CALLS, FAULTS, GONE, OFFSETS, TOPICS
+from bench.swarm.told import export
+from bench.swarm.told.report import report
 from cluster.cli import app
 from storage.history.call_files import read_history
 from storage.history.calls import Call, Fault, Gone, History, Offset, Topic

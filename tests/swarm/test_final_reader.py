@@ -7,10 +7,10 @@ from typing import Any
 from uuid import uuid4
 
 from actors.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
-from bench.swarm.driver import run_swarm
-from bench.swarm.final_reader import FILE, read_all
-from bench.swarm.plan import CLASSIC_RANGE, START, Action, MemberPlan, Plan, TopicPlan
-from bench.swarm.report import report
+from bench.swarm.load.driver import run_swarm
+from bench.swarm.load.final_reader import FILE, read_all
+from bench.swarm.planning.plan import CLASSIC_RANGE, START, Action, MemberPlan, Plan, TopicPlan
+from bench.swarm.told.report import report
 from cluster.groups.properties import properties
 from storage.history.call_files import read_file
 from storage.history.calls import READER, Call, Offset, Topic

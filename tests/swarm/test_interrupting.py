@@ -8,7 +8,7 @@ import sys
 PROCESS = """
 import os, signal, time
 import gevent
-from bench.swarm.interrupting import interrupt_main_alone
+from bench.swarm.load.interrupting import interrupt_main_alone
 
 interrupt_main_alone()
 heard = []

@@ -11,12 +11,11 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.swarm import tally
-from bench.swarm.busy import Busy
-from bench.swarm.driver import run_swarm
-from bench.swarm.felt import MOMENT_S, Active, Planned, Written
-from bench.swarm.live import Live
-from bench.swarm.plan import (
+from bench.swarm.load.busy import Busy
+from bench.swarm.load.driver import run_swarm
+from bench.swarm.load.live import Live
+from bench.swarm.planning.felt import MOMENT_S, Active, Planned, Written
+from bench.swarm.planning.plan import (
     CLASSIC_RANGE,
     CRASH,
     CUT,
@@ -28,8 +27,9 @@ from bench.swarm.plan import (
     Plan,
     TopicPlan,
 )
-from bench.swarm.report import read_run
-from bench.swarm.second import Second
+from bench.swarm.rows import tally
+from bench.swarm.rows.second import Second
+from bench.swarm.told.report import read_run
 from storage.history.call_files import CallWriter
 from storage.history.calls import Fault
 from tests.swarm.whole_broker import Whole

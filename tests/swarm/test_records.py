@@ -12,12 +12,12 @@ from kio.schema.errors import ErrorCode
 
 from actors.protocol.messages import HeartbeatRequest, LeaveGroupRequest, OffsetCommitRequest
 from actors.topics.batch import check_produced, placed
-from bench.swarm.plan import CLASSIC_RANGE, MemberPlan, Plan, ProducerPlan, RecordsPlan
-from bench.swarm.recorder import Recorder
+from bench.swarm.planning.plan import CLASSIC_RANGE, MemberPlan, Plan, ProducerPlan, RecordsPlan
 from bench.swarm.records.batches import batch, next_offset
 from bench.swarm.records.behind import Behind
 from bench.swarm.records.lag import lags_of
 from bench.swarm.records.producer import Producer
+from bench.swarm.rows.recorder import Recorder
 from cluster.wire import from_plain, message_class
 from storage.history.calls import ANSWERED, CLOSED, Call, History, Offset, history_of
 from storage.history.judge.records import judge_records

@@ -11,9 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bench.swarm import repeated
-from bench.swarm.compare import compare
-from bench.swarm.repeats import Repeat
+from bench.swarm.runs import repeated
+from bench.swarm.runs.repeats import Repeat
+from bench.swarm.told.compare import compare
 from cluster.cli import app
 from tests.swarm.test_compare_many import report
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench.swarm import server
-from bench.swarm.compare import NoReport, compare, html, markdown, show
-from bench.swarm.comparison import Comparison, Row
-from bench.swarm.report import report
-from bench.swarm.server import Need
+from bench.swarm.told import server
+from bench.swarm.told.compare import NoReport, compare, html, markdown, show
+from bench.swarm.told.comparison import Comparison, Row
+from bench.swarm.told.report import report
+from bench.swarm.told.server import Need
 from tests.swarm.histories import RUN_ID, Story, World
 
 OURS = World(seed=1, members=3, seconds=60, fault_for_s=1.0)

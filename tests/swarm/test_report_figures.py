@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bench.swarm.columns import spread
-from bench.swarm.counting import figures_of
-from bench.swarm.figures import Figures, GroupFigures
+from bench.swarm.counted.columns import spread
+from bench.swarm.counted.counting import figures_of
+from bench.swarm.counted.figures import Figures, GroupFigures
 from storage.history.calls import TIMED_OUT, Fault, history_of
 from storage.history.judge.service import Planned
 from storage.history.judge.verdict import judge

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bench.swarm.figures import Figures
-from bench.swarm.page import Section
-from bench.swarm.report import Addition, NothingToReport, Outcome, read_run, report
-from bench.swarm.sections import GROUPS_MAX
+from bench.swarm.counted.figures import Figures
+from bench.swarm.told.page import Section
+from bench.swarm.told.report import Addition, NothingToReport, Outcome, read_run, report
+from bench.swarm.told.sections import GROUPS_MAX
 from storage.history.call_files import CallWriter
 from storage.history.calls import ANSWERED, Call, History, Offset
 from tests.swarm.histories import RUN_ID, Story, World

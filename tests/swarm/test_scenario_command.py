@@ -11,9 +11,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from bench.swarm import scenario, screen
-from bench.swarm.screen import Head, Screen
-from bench.swarm.second import Second
+from bench.swarm.planning import scenario
+from bench.swarm.rows.second import Second
+from bench.swarm.told import screen
+from bench.swarm.told.screen import Head, Screen
 from cluster.cli import app
 from storage.history.call_files import CallWriter
 

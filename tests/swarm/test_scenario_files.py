@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.swarm import scenario, toml_lines
-from bench.swarm.plan import TopicPlan
-from bench.swarm.scenario import BadScenario
+from bench.swarm.planning import scenario, toml_lines
+from bench.swarm.planning.plan import TopicPlan
+from bench.swarm.planning.scenario import BadScenario
 
 RIGHT = """\
 about = "Two kinds of groups."

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.swarm import scenario
-from bench.swarm.plan import CRASH, CUT, GROW, LEAVE, SLEEP, START, Action, Plan
-from bench.swarm.scenario import GroupsTable, Protocol, Scenario
-from bench.swarm.shapes import (
+from bench.swarm.planning import scenario
+from bench.swarm.planning.plan import CRASH, CUT, GROW, LEAVE, SLEEP, START, Action, Plan
+from bench.swarm.planning.scenario import GroupsTable, Protocol, Scenario
+from bench.swarm.planning.shapes import (
     Autoscaler,
     CommitHeavy,
     CrashLoop,

@@ -11,13 +11,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bench.swarm import scenario, searched
-from bench.swarm.bisection import Range
-from bench.swarm.compare import compare
-from bench.swarm.probes import COMMITS, MEMBERS, default_thresholds, load_of, probed
-from bench.swarm.reports import EXITS
-from bench.swarm.searched import Search, Wanted
-from bench.swarm.thresholds import parse_all
+from bench.swarm.planning import scenario
+from bench.swarm.planning.thresholds import parse_all
+from bench.swarm.runs import searched
+from bench.swarm.runs.bisection import Range
+from bench.swarm.runs.probes import COMMITS, MEMBERS, default_thresholds, load_of, probed
+from bench.swarm.runs.reports import EXITS
+from bench.swarm.runs.searched import Search, Wanted
+from bench.swarm.told.compare import compare
 from cluster.cli import app
 from tests.swarm.test_compare_many import report
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.swarm import histogram, marks, second_rows
-from bench.swarm.counting import figures_of
-from bench.swarm.figures import Figures
-from bench.swarm.marked import marked
-from bench.swarm.marks import BadMarks, Mark
+from bench.swarm.counted import histogram, marks, second_rows
+from bench.swarm.counted.counting import figures_of
+from bench.swarm.counted.figures import Figures
+from bench.swarm.counted.marked import marked
+from bench.swarm.counted.marks import BadMarks, Mark
 from tests.history.telling import Telling
 from tests.swarm.histories import Story, World
 

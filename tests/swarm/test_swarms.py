@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from bench import swarms_table
-from bench.swarm import server
-from bench.swarm.comparison import Comparison
-from bench.swarm.report import report
-from bench.swarm.second import Second
-from bench.swarm.server import Need
-from bench.swarm.watch import Watch
-from bench.throwaway import family
+from bench.ground.throwaway import family
+from bench.swarm.load.watch import Watch
+from bench.swarm.rows.second import Second
+from bench.swarm.told import server
+from bench.swarm.told.comparison import Comparison
+from bench.swarm.told.report import report
+from bench.swarm.told.server import Need
+from bench.tier import swarms_table
 from tests.swarm.histories import RUN_ID, Story, World
 
 SERVERS = ("groupd-3", "kafka-3")

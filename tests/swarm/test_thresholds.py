@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench.swarm import plan_file, scenario, thresholds
-from bench.swarm.scenario_errors import BadScenario
-from bench.swarm.thresholds import BadThreshold, check, parse, parse_all, status_of
+from bench.swarm.planning import plan_file, scenario, thresholds
+from bench.swarm.planning.scenario_errors import BadScenario
+from bench.swarm.planning.thresholds import BadThreshold, check, parse, parse_all, status_of
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
 
 

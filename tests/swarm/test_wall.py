@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.swarm.wall import Wall, iso, wall_of
+from bench.swarm.counted.wall import Wall, iso, wall_of
 from storage.history.judge.findings import when
 
 BEGAN_US = 5_000_000

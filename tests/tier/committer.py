@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from bench.members import Member, find_coordinator
+from bench.peers.members import Member, find_coordinator
 from cluster.wire import Closed, Wire
 
 RETRY_S = 0.02

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S
 

@@ -8,7 +8,7 @@ from functools import cache
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors.metrics.families import PREFIX
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 
 ONE_NODE = ("--nodes", "1", "--replicas", "1", "--partitions", "2", "--set", "metrics.port=0")
 

@@ -17,7 +17,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from tests.polling import DEADLINE_S
 from tests.tier.consumers import produce
 from tests.tier.python_readers import AiokafkaReader, are_shared_out, wait_until

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.members import Member, settle_group
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
+from bench.peers.members import Member, settle_group
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, until
 from tests.tier.committer import Committer

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from actors.ground.spec import NodeSpec, copies
 from actors.network.table import ConnectionLimits
-from actors.spec import NodeSpec, copies
 from cluster import tier_file
 from cluster.cli import app
 from cluster.settings import Settings, SettingsError, load
 from cluster.settings_table import SETTINGS
 from cluster.tier_file import TierFile
-from storage.raft import RaftConfig
+from storage.raft.raft import RaftConfig
 
 RUNNER = CliRunner()
 WRONG_SETTING = 2

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bench.members import Member, settle_group
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
+from bench.peers.members import Member, settle_group
 from cluster.ports import free_ports
 from cluster.wire import Wire
 from tests.polling import until

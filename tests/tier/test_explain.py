@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader
 

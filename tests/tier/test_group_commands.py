@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader
 

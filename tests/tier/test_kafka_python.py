@@ -17,7 +17,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import produce
 from tests.tier.python_readers import KafkaPythonReader, are_shared_out

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from storage.history.segments.folder import Folder
 from storage.history.segments.reader import read_all
 from tests.polling import DEADLINE_S, until

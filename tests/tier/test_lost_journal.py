@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.members import settle_group
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
+from bench.peers.members import settle_group
 from tests.polling import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(240)]

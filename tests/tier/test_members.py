@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.members import settle_group
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
+from bench.peers.members import settle_group
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, until
 from tests.tier.committer import Committer

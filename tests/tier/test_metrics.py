@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.metrics.families import FAMILIES, PREFIX
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader, produce

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from actors.protocol.java_hash import partition_for
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from tests.polling import DEADLINE_S, until
 from tests.tier.conftest import kill
 from tests.tier.consumers import Reader, shared_out

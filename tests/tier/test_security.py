@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ScramMechanism, UserScramCredentialDeletion
 
 from actors.protocol.java_hash import partition_for
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from cluster.administrator import PROPERTIES_NAME, SECRET_NAME
 from cluster.child_process import ROOT
 from cluster.ports import free_ports

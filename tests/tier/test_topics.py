@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from cluster.wire import Wire
 from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader, produce, shared_out

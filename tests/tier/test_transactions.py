@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.protocol.java_hash import partition_for
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
 from tests.polling import DEADLINE_S, until
 from tests.tier.conftest import kill
 from tests.tier.test_failover import leader_of

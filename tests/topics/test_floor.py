@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.metadata.image import MetadataImage, TopicImage
-from actors.spec import BrokerSettings
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.spec import BrokerSettings
 from actors.topics.floor import BLOCK, FORMAT, FloorFile, OffsetsFloor
 from actors.topics.logs import TopicLogs
 from tests.topics.batches import batch

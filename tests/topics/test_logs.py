@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.metadata.image import MetadataImage, TopicImage
-from actors.spec import BrokerSettings
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.spec import BrokerSettings
 from actors.topics.logs import TopicLogs, log_settings
 from actors.topics.partition_log import LogSettings
 from tests.topics.batches import batch

@@ -13,15 +13,8 @@ from collections.abc import Iterator
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import NOTHING, Key, Record, Reply, Request, Result, Value
-from actors.coordinator.area import Area
-from actors.coordinator.records import (
-    PRODUCER_ID_BLOCK,
-    TRANSACTION,
-    TransactionKey,
-    TransactionValue,
-)
-from actors.coordinator.state import ShardState
+from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.state import ShardState
 from actors.coordinator.transactions import metadata, producer_ids
 from actors.coordinator.transactions.events import TransactionEnding
 from actors.coordinator.transactions.inside import (
@@ -43,7 +36,15 @@ from actors.coordinator.transactions.states import (
     PREPARE_COMMIT,
     SETTLED,
 )
-from actors.metadata.image import MetadataImage
+from actors.ground.contract import NOTHING, Key, Record, Reply, Request, Result, Value
+from actors.ground.image import MetadataImage
+from actors.ground.records import (
+    PRODUCER_ID_BLOCK,
+    TRANSACTION,
+    TransactionKey,
+    TransactionValue,
+)
+from actors.ground.snapshot_build import live_items
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.java_hash import partition_for
@@ -65,7 +66,6 @@ from actors.protocol.transaction_messages import (
     TransactionPartitions,
     same_error,
 )
-from actors.snapshot_build import live_items
 
 OFFSETS_TOPIC = "__consumer_offsets"
 """What a transaction's offsets of groups are called among its partitions."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.contract import Token
+from actors.ground.contract import Token
 
 
 class TransactionEnding(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Token
+from actors.ground.contract import Token
 from actors.protocol.transaction_messages import TopicNumbers
 
 TXN_ENDING: Final = -2

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import NOTHING, Key, Record, Result, Value
-from actors.coordinator.records import PRODUCER_MARKER, ProducerMarkerKey, ProducerMarkerValue
-from actors.coordinator.state import ShardState
-from actors.coordinator.transactions import offsets
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.offsets import pending as offsets
+from actors.ground.contract import NOTHING, Key, Record, Result, Value
+from actors.ground.records import PRODUCER_MARKER, ProducerMarkerKey, ProducerMarkerValue
+from actors.ground.snapshot_build import live_items
 from actors.protocol.errors import GroupError
 from actors.protocol.transaction_messages import TxnMarker
-from actors.snapshot_build import live_items
 
 TIMER = "producer"
 

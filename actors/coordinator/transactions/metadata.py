@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.records import TransactionValue
 from actors.coordinator.transactions.states import (
     COMPLETES,
     EMPTY,
@@ -20,6 +19,7 @@ from actors.coordinator.transactions.states import (
     PREVIOUS,
     SETTLED,
 )
+from actors.ground.records import TransactionValue
 from actors.protocol.errors import GroupError
 from actors.protocol.transaction_messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicNumbers
 

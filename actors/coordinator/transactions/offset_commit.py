@@ -13,24 +13,27 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record, Reply, Request, Result
-from actors.coordinator import classic, consumer, simple_groups
-from actors.coordinator.area import Area
-from actors.coordinator.consumer_views import MEMBER_EPOCH_VERSION
-from actors.coordinator.offsets import is_longer
-from actors.coordinator.records import (
+from actors.coordinator.classic import area as classic
+from actors.coordinator.consumer import area as consumer
+from actors.coordinator.consumer.views import MEMBER_EPOCH_VERSION
+from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.offsets import pending as offsets
+from actors.coordinator.offsets import simple as simple_groups
+from actors.coordinator.offsets.commits import is_longer
+from actors.coordinator.transactions import markers
+from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
+from actors.coordinator.transactions.events import TransactionUnverified
+from actors.coordinator.transactions.inside import TXN_VERIFIED, InsideResponse, TxnVerifiedRequest
+from actors.ground.contract import Record, Reply, Request, Result
+from actors.ground.records import (
     NO_EXPIRY,
     PENDING_TXN_OFFSET,
     PRODUCER_MARKER,
     OffsetCommitValue,
     PendingTxnOffsetKey,
 )
-from actors.coordinator.refusals import refusal
-from actors.coordinator.state import ShardState
-from actors.coordinator.transactions import markers, offsets
-from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
-from actors.coordinator.transactions.events import TransactionUnverified
-from actors.coordinator.transactions.inside import TXN_VERIFIED, InsideResponse, TxnVerifiedRequest
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import NO_ERROR, CommittedPartition, OffsetCommitRequest

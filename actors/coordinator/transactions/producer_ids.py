@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.contract import Key, Record, Value
-from actors.coordinator.records import PRODUCER_ID_BLOCK, ProducerIdBlockKey, ProducerIdBlockValue
-from actors.coordinator.state import ShardState
+from actors.coordinator.ground.state import ShardState
+from actors.ground.contract import Key, Record, Value
+from actors.ground.records import PRODUCER_ID_BLOCK, ProducerIdBlockKey, ProducerIdBlockValue
 
 COUNTER_BITS = 40
 _KEY = ProducerIdBlockKey(PRODUCER_ID_BLOCK, "")

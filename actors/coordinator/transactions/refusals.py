@@ -7,7 +7,6 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Request
 from actors.coordinator.transactions.inside import (
     TXN_ENDED,
     TXN_ENDING,
@@ -15,6 +14,7 @@ from actors.coordinator.transactions.inside import (
     InsideResponse,
     TxnEndingResponse,
 )
+from actors.ground.contract import Request
 from actors.protocol import api_keys
 from actors.protocol.offset_refusals import refused_commit
 from actors.protocol.transaction_messages import (

@@ -19,7 +19,7 @@ from bench.chaos.damage import damage
 from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury, NothingToHit
 from bench.chaos.site import tier_of
 from bench.chaos.target import Target, process, send, until
-from storage.injected import SYNC, WRITE, DiskFault, Faults
+from storage.raft.injected import SYNC, WRITE, DiskFault, Faults
 
 SLOW_SYNC_MS: Final = 150.0
 FILL_BYTES: Final = 1 << 20

@@ -12,7 +12,7 @@ from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury, NothingToHit
 from bench.chaos.proxy import FAIR, Weather
 from bench.chaos.site import Site, tier_of
 from bench.chaos.target import Target
-from storage.injected import Faults, LinkFault
+from storage.raft.injected import Faults, LinkFault
 
 LOSS: Final = 0.2
 SLOW_MS: Final = 60.0

@@ -15,7 +15,7 @@ from bench.chaos import aims
 from bench.chaos.fault import SAFE, FaultKind, Injury, NothingToHit
 from bench.chaos.site import BACK_TIMEOUT_S, CALL_TIMEOUT_S, Actor, Site, tier_of
 from bench.chaos.target import Target, process, send, until
-from storage.injected import ClockFault, Faults
+from storage.raft.injected import ClockFault, Faults
 
 MOVE_INTERVAL_S: Final = 2.0
 AHEAD_MS: Final = (-3_600_000, 3_600_000)

@@ -12,9 +12,9 @@ from typing import Final
 import uvloop
 
 from actors.protocol.wire import legacy_string
-from bench.members import Member
 from bench.peers.classic import HEARTBEAT, storm
 from bench.peers.lines import Address, Line, find_frame, found_at, open_all, request
+from bench.peers.members import Member
 from bench.peers.peer import Peer
 from bench.peers.plan import Failed, Options, Refused, Sample, Scenario, kept, percentiles, saturated
 from cluster.wire import Closed

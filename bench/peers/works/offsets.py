@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from bench.members import Member
 from bench.peers import load
 from bench.peers.crowds import bench_topic, classic_members, target
 from bench.peers.load import Target
+from bench.peers.members import Member
 from bench.peers.peer import Peer
 from bench.peers.plan import Options, Sample, Scenario
 

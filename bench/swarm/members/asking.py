@@ -8,17 +8,17 @@ from random import Random
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from bench.swarm.board import KEEPS
-from bench.swarm.clients import CLIENTS
-from bench.swarm.connection import REQUEST_TIMEOUT_S, Address, Connection
-from bench.swarm.coordinators import address_of
-from bench.swarm.errors import error_name
-from bench.swarm.exchange import Read, exchange, looking_up
-from bench.swarm.members.reactions import Reaction
-from bench.swarm.members.shared import Shared
-from bench.swarm.plan import CONSUMER, MemberPlan
-from bench.swarm.recorder import GROUP
-from bench.swarm.requests import (
+from bench.swarm.planning.clients import CLIENTS
+from bench.swarm.planning.plan import CONSUMER, MemberPlan
+from bench.swarm.planning.reactions import Reaction
+from bench.swarm.rows.board import KEEPS
+from bench.swarm.rows.recorder import GROUP
+from bench.swarm.rows.shared import Shared
+from bench.swarm.wire.connection import REQUEST_TIMEOUT_S, Address, Connection
+from bench.swarm.wire.coordinators import address_of
+from bench.swarm.wire.errors import error_name
+from bench.swarm.wire.exchange import Read, exchange, looking_up
+from bench.swarm.wire.requests import (
     Identity,
     Request,
     find_coordinator,

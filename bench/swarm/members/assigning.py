@@ -20,7 +20,7 @@ from actors.protocol.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
-from bench.swarm.plan import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE
+from bench.swarm.planning.plan import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE
 
 Assigned = dict[str, dict[str, list[int]]]
 """By member id, by topic."""

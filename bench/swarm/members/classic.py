@@ -6,16 +6,16 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from bench.swarm.answers import Joined, joined, left, plain_error, synced
-from bench.swarm.connection import REQUEST_TIMEOUT_S
 from bench.swarm.members import assigning
 from bench.swarm.members.asking import JOINING, STABLE
 from bench.swarm.members.member import Heartbeat, Member
 from bench.swarm.members.processing import plain
-from bench.swarm.members.reactions import CLASSIC_REACTIONS, Reaction
-from bench.swarm.members.shared import Shared
-from bench.swarm.plan import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, MemberPlan
-from bench.swarm.requests import (
+from bench.swarm.planning.plan import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, MemberPlan
+from bench.swarm.planning.reactions import CLASSIC_REACTIONS, Reaction
+from bench.swarm.rows.shared import Shared
+from bench.swarm.wire.answers import Joined, joined, left, plain_error, synced
+from bench.swarm.wire.connection import REQUEST_TIMEOUT_S
+from bench.swarm.wire.requests import (
     heartbeat,
     join_group,
     leave_group,

@@ -8,14 +8,14 @@ from uuid import NAMESPACE_OID, uuid5
 
 import gevent
 
-from bench.swarm.answers import Beat, beat
 from bench.swarm.members.asking import JOINING, STABLE
 from bench.swarm.members.member import Heartbeat, Member
 from bench.swarm.members.processing import plain
-from bench.swarm.members.reactions import CONSUMER_REACTIONS, Reaction
-from bench.swarm.members.shared import Shared
-from bench.swarm.plan import MemberPlan
-from bench.swarm.requests import (
+from bench.swarm.planning.plan import MemberPlan
+from bench.swarm.planning.reactions import CONSUMER_REACTIONS, Reaction
+from bench.swarm.rows.shared import Shared
+from bench.swarm.wire.answers import Beat, beat
+from bench.swarm.wire.requests import (
     consumer_heartbeat,
     packed,
 )

@@ -7,8 +7,8 @@ from typing import Any
 
 import gevent
 
-from bench.swarm.connection import Closed, TimedOut
 from bench.swarm.members.asking import CoordinatorLost, GaveUp, NotYet
+from bench.swarm.wire.connection import Closed, TimedOut
 from cluster.tier_file import TierError
 
 

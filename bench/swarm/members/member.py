@@ -13,9 +13,6 @@ from typing import Any, Final, NamedTuple, NoReturn
 import gevent
 from gevent.event import Event
 
-from bench.swarm.board import UNSETTLED
-from bench.swarm.connection import Closed, TimedOut
-from bench.swarm.exchange import Read
 from bench.swarm.members.asking import (
     ASLEEP,
     ENDED,
@@ -27,9 +24,12 @@ from bench.swarm.members.asking import (
 )
 from bench.swarm.members.flight import Flight
 from bench.swarm.members.processing import Processor
-from bench.swarm.members.shared import Shared
-from bench.swarm.plan import SLEEP, MemberPlan
-from bench.swarm.requests import Request
+from bench.swarm.planning.plan import SLEEP, MemberPlan
+from bench.swarm.rows.board import UNSETTLED
+from bench.swarm.rows.shared import Shared
+from bench.swarm.wire.connection import Closed, TimedOut
+from bench.swarm.wire.exchange import Read
+from bench.swarm.wire.requests import Request
 from cluster.tier_file import TierError
 from storage.history.calls import Call
 

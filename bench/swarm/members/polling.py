@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 from random import Random
 
-from bench.swarm.plan import RecordsPlan
+from bench.swarm.planning.plan import RecordsPlan
 from bench.swarm.records.fetcher import Fetcher, Spans
 from bench.swarm.records.requests import Partition
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from bench.swarm.answers import commit_errors, fetched
 from bench.swarm.members.asking import Asker, NotYet
 from bench.swarm.members.polling import Polling
-from bench.swarm.members.reactions import COMMIT_LATER
-from bench.swarm.members.shared import Shared
-from bench.swarm.plan import MemberPlan
+from bench.swarm.planning.plan import MemberPlan
+from bench.swarm.planning.reactions import COMMIT_LATER
 from bench.swarm.records.fetcher import Fetcher
-from bench.swarm.requests import (
+from bench.swarm.rows.shared import Shared
+from bench.swarm.wire.answers import commit_errors, fetched
+from bench.swarm.wire.requests import (
     offset_commit,
     offset_fetch,
 )

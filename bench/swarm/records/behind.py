@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from bench.swarm.plan import Plan
+from bench.swarm.planning.plan import Plan
 
 Position = tuple[str, str, int, int]
 """Group, topic, partition, and the offset that the group has committed; of no group (END): its end."""

@@ -9,12 +9,12 @@ from typing import Final
 import gevent
 from gevent.event import Event
 
-from bench.swarm.clients import Client
-from bench.swarm.connection import Address
-from bench.swarm.members.shared import Shared
+from bench.swarm.planning.clients import Client
 from bench.swarm.records import requests
 from bench.swarm.records.leader import LOST, Leaders
 from bench.swarm.records.requests import MOVED, OUT_OF_RANGE, Fetched, Partition
+from bench.swarm.rows.shared import Shared
+from bench.swarm.wire.connection import Address
 from storage.history.calls import Call, Offset
 
 MAX_WAIT_MS: Final = 500

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import gevent
 
-from bench.swarm.clients import CLIENTS, JAVA
-from bench.swarm.members.shared import Shared
-from bench.swarm.plan import ProducerPlan
+from bench.swarm.planning.clients import CLIENTS, JAVA
+from bench.swarm.planning.plan import ProducerPlan
 from bench.swarm.records import requests
 from bench.swarm.records.batches import batch
 from bench.swarm.records.leader import LOST, Leaders
 from bench.swarm.records.requests import Partition
+from bench.swarm.rows.shared import Shared
 from storage.history.calls import NEVER, Call, Offset
 
 LINGER_S: Final = 0.1

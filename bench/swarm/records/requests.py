@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from bench.swarm.records.batches import next_offset
-from bench.swarm.requests import Request, by_schema
+from bench.swarm.wire.requests import Request, by_schema
 from cluster.wire import parse_answer
 
 Partition = tuple[str, int]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from bench.swarm.page import Section, duration, note, number, table
 from bench.swarm.replay.counts import Counts, together
+from bench.swarm.told.page import Section, duration, note, number, table
 
 ALL: Final = "all groups"
 GROUPS_SHOWN: Final = 3

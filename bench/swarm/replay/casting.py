@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from bench.swarm.plan import (
+from bench.swarm.planning.plan import (
     CLASSIC_COOPERATIVE,
     CLASSIC_OPAQUE,
     CLASSIC_RANGE,

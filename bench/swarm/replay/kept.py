@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench.swarm import plan_file
-from bench.swarm.figures import Figures
+from bench.swarm.counted.figures import Figures
+from bench.swarm.planning import plan_file
 from bench.swarm.replay import beside
 from bench.swarm.replay.counts import Counts
 from bench.swarm.replay.planning import Replay
 from bench.swarm.replay.record import Window, of_record
-from bench.swarm.report import Addition, More
+from bench.swarm.told.report import Addition, More
 from cluster.cli.common import columns
 from storage.history.calls import History
 

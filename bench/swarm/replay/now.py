@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
+from bench.swarm.planning.scenario import BadScenario
 from bench.swarm.replay import counts
 from bench.swarm.replay.counts import Counts
 from bench.swarm.replay.reading import recording
-from bench.swarm.scenario import BadScenario
 from storage.history.period import Period
 from storage.history.segments.folder import Folder
 

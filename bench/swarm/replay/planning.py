@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from bench.swarm.plan import GROW, Action, Plan
+from bench.swarm.planning.plan import GROW, Action, Plan
+from bench.swarm.planning.scenario import MEMBERS_MAX, BadScenario
 from bench.swarm.replay import casting
 from bench.swarm.replay.past import pasts
 from bench.swarm.replay.subscriptions import Subscriptions, subscriptions
 from bench.swarm.replay.timeline import Timeline, timeline_of
 from bench.swarm.replay.told import Recording
 from bench.swarm.replay.words import words
-from bench.swarm.scenario import MEMBERS_MAX, BadScenario
 from storage.history.judge.findings import LEAST_ANSWERED
 
 SCENARIO: Final = "replay"

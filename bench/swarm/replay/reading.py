@@ -10,8 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench.swarm.planning.scenario import BadScenario
 from bench.swarm.replay.told import KINDS, Committed, Recording, Told, in_order, overlap_ms
-from bench.swarm.scenario import BadScenario
 from cluster import tier_file
 from storage.history.period import Period, PeriodError, parsed
 from storage.history.report.words import moment

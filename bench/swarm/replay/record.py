@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from bench.swarm.life import Rebalance
-from bench.swarm.lives import lives_of
+from bench.swarm.counted.life import Rebalance
+from bench.swarm.counted.lives import lives_of
 from bench.swarm.replay.counts import Counts, length_of_union, most_at_a_time
 from storage.history.calls import NEVER, Call, History
 from storage.history.judge.recovery import COMES_BACK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.swarm.clients import CLIENTS, JAVA, Client
+from bench.swarm.planning.clients import CLIENTS, JAVA, Client
 
 _BY_SOFTWARE: Final = {client.software[0]: client for client in CLIENTS.values() if client.software}
 

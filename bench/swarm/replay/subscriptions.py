@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from bench.swarm.plan import TopicPlan
+from bench.swarm.planning.plan import TopicPlan
+from bench.swarm.planning.scenario import PARTITIONS_MAX, BadScenario
 from bench.swarm.replay.past import GroupPast, Width
-from bench.swarm.scenario import PARTITIONS_MAX, BadScenario
 from storage.history.period import Period
 
 NAME_MAX: Final = 249

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from bench.swarm.plan import CRASH, GROW, LEAVE, START
+from bench.swarm.planning.plan import CRASH, GROW, LEAVE, START
 from bench.swarm.replay.counts import Counts, together
 from bench.swarm.replay.planning import Replay
 from bench.swarm.replay.told import Recording

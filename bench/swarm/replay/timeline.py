@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from bench.swarm.plan import CONSUMER_SESSION_MS
+from bench.swarm.planning.plan import CONSUMER_SESSION_MS
 from bench.swarm.replay.past import EXPIRED, GroupPast, Life
 from bench.swarm.replay.software import client_of
 from storage.history.period import Period

@@ -1,4 +1,4 @@
-"""Events in, segments out: one leader's, synchronous. The thread around it is `actors.history_writer`."""
+"""Writes one leader's events to segments, synchronously; `actors.leader.history_writer` is the thread."""
 
 from __future__ import annotations
 

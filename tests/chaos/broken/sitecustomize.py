@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-TARGET = "actors.replica"
+TARGET = "actors.replica.replica"
 BUG = os.environ.get("TIER_WITH_BUG")
 """As "tests.chaos.bugs:LosesCommits"."""
 

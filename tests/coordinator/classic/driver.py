@@ -1,6 +1,6 @@
 """Drives the classic area as its host does: applies records, keeps replies, fires timers, fails over.
 
-The host that this stands in for is `actors.replica`; here every record is committed at once.
+The host that this stands in for is `actors.replica.replica`; here every record is committed at once.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from typing import Any
 import msgpack
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record, Request, Result, Token
-from actors.coordinator.batching import ALONE_MS
-from actors.coordinator.classic import AREA
-from actors.coordinator.classic_group import (
+from actors.coordinator.classic.area import AREA
+from actors.coordinator.classic.group import (
     COMPLETING_REBALANCE,
     EMPTY,
     PREPARING_REBALANCE,
     STABLE,
     ClassicGroup,
 )
-from actors.coordinator.classic_protocols import offered_names
-from actors.coordinator.records import GROUP_METADATA, ClassicMemberValue, GroupMetadataValue
-from actors.coordinator.refusals import refusal
-from actors.coordinator.settings import GroupSettings
-from actors.coordinator.state import ShardState
-from actors.metadata.image import MetadataImage
+from actors.coordinator.classic.protocols import offered_names
+from actors.coordinator.ground.batching import ALONE_MS
+from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.ground.state import ShardState
+from actors.ground.contract import Record, Request, Result, Token
+from actors.ground.image import MetadataImage
+from actors.ground.records import GROUP_METADATA, ClassicMemberValue, GroupMetadataValue
+from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (

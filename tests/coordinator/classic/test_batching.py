@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.batching import FIRST_DELAY_MS, MEMBER_MS, UNDELAYED
-from actors.coordinator.classic_group import EMPTY, PREPARING_REBALANCE, STABLE
-from actors.coordinator.events import CLASSIC, RebalanceBegan, RebalanceDelayed
-from actors.coordinator.timers import SLOT_MS
+from actors.coordinator.classic.group import EMPTY, PREPARING_REBALANCE, STABLE
+from actors.coordinator.ground.batching import FIRST_DELAY_MS, MEMBER_MS, UNDELAYED
+from actors.coordinator.ground.timers import SLOT_MS
+from actors.coordinator.told.events import CLASSIC, RebalanceBegan, RebalanceDelayed
 from tests.coordinator.classic.driver import BATCHING, GROUP, PROTOCOLS, REBALANCE_MS, SESSION_MS, Driver
 
 HOST = "/127.0.0.1"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
-from actors.coordinator.classic import AREA, describe, subscribed_topics
-from actors.coordinator.classic_group import EMPTY, PREPARING_REBALANCE, STABLE
-from actors.coordinator.events import RebalanceBegan, StateChanged
-from actors.coordinator.records import (
+from actors.coordinator.classic.area import AREA, describe, subscribed_topics
+from actors.coordinator.classic.group import EMPTY, PREPARING_REBALANCE, STABLE
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.told.events import RebalanceBegan, StateChanged
+from actors.ground.contract import Record
+from actors.ground.image import MetadataImage
+from actors.ground.records import (
     CLASSIC_MEMBER,
     GROUP_METADATA,
     ClassicMemberKey,
@@ -16,9 +18,7 @@ from actors.coordinator.records import (
     GroupMetadataKey,
     GroupMetadataValue,
 )
-from actors.coordinator.settings import GroupSettings
-from actors.coordinator.state import ShardState
-from actors.metadata.image import MetadataImage
+from actors.ground.settings import GroupSettings
 from tests.coordinator.classic.driver import GROUP, NO_DELAY, PROTOCOLS, SESSION_MS, START_MS, Driver
 from tests.coordinator.classic.test_views import offering
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
-from actors.coordinator import classic_join
-from actors.coordinator.classic import describe
-from actors.coordinator.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from actors.coordinator.records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
+from actors.coordinator.classic import join as classic_join
+from actors.coordinator.classic.area import describe
+from actors.coordinator.classic.group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from actors.ground.contract import Record
+from actors.ground.records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
 from actors.protocol.messages import JoinGroupResponse
 from tests.coordinator.classic.driver import (
     GROUP,

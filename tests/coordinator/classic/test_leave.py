@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic_group import EMPTY, PREPARING_REBALANCE
-from actors.coordinator.events import MemberLeft, RebalanceBegan, StateChanged
+from actors.coordinator.classic.group import EMPTY, PREPARING_REBALANCE
+from actors.coordinator.told.events import MemberLeft, RebalanceBegan, StateChanged
 from actors.protocol.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from actors.coordinator.classic_group import COMPLETING_REBALANCE, PREPARING_REBALANCE
-from actors.coordinator.settings import GroupSettings
+from actors.coordinator.classic.group import COMPLETING_REBALANCE, PREPARING_REBALANCE
+from actors.ground.settings import GroupSettings
 from actors.protocol.messages import JoinGroupResponse, LeavingMember
 from tests.coordinator.classic.driver import Driver
 

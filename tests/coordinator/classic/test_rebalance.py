@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.batching import ALONE_MS, PAUSE_MS_MAX
-from actors.coordinator.classic_group import (
+from actors.coordinator.classic.group import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
@@ -17,9 +16,10 @@ from actors.coordinator.classic_group import (
     GroupState,
     Step,
 )
-from actors.coordinator.classic_protocols import winner
-from actors.coordinator.events import MemberExpired, RebalanceBegan, RebalanceEnded
-from actors.coordinator.settings import GroupSettings
+from actors.coordinator.classic.protocols import winner
+from actors.coordinator.ground.batching import ALONE_MS, PAUSE_MS_MAX
+from actors.coordinator.told.events import MemberExpired, RebalanceBegan, RebalanceEnded
+from actors.ground.settings import GroupSettings
 from actors.protocol.messages import JoinGroupResponse
 from tests.coordinator.classic.driver import BATCHING, GROUP, REBALANCE_MS, SESSION_MS, START_MS, Driver
 

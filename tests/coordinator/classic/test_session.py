@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Request, Result
-from actors.coordinator.classic import AREA, validate_commit
-from actors.coordinator.classic_group import STABLE
+from actors.coordinator.classic.area import AREA, validate_commit
+from actors.coordinator.classic.group import STABLE
+from actors.ground.contract import Request, Result
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import HeartbeatRequest, OffsetCommitRequest, SyncGroupResponse

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record
-from actors.coordinator.classic import describe
-from actors.coordinator.classic_group import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
-from actors.coordinator.records import CLASSIC_MEMBER, ClassicMemberKey
+from actors.coordinator.classic.area import describe
+from actors.coordinator.classic.group import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
+from actors.ground.contract import Record
+from actors.ground.records import CLASSIC_MEMBER, ClassicMemberKey
 from actors.protocol.messages import JoinGroupResponse, SyncGroupResponse
 from tests.coordinator.classic.driver import GROUP, REBALANCE_MS, SESSION_MS, Driver
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic import delete_records, describe, forget, is_empty, listed, subscribed_topics
-from actors.coordinator.classic_protocols import subscribed_topics as read_topics
-from actors.coordinator.settings import GroupSettings
+from actors.coordinator.classic.area import (
+    delete_records,
+    describe,
+    forget,
+    is_empty,
+    listed,
+    subscribed_topics,
+)
+from actors.coordinator.classic.protocols import subscribed_topics as read_topics
+from actors.ground.settings import GroupSettings
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import DescribedClassicGroup, DescribedClassicMember, ListedGroup
 from tests.coordinator.classic.driver import GROUP, Driver

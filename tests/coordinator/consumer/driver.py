@@ -15,16 +15,18 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.assignors.registry import AssignorError, PlugIn, named
-from actors.contract import Key, Record, Request, Result, Value
-from actors.coordinator import assignment_jobs, consumer, partitions
-from actors.coordinator.assignment_jobs import ASSIGNED, AssignedRequest, AssignmentAsked
-from actors.coordinator.consumer_regexes import note_new_topics
-from actors.coordinator.consumer_state import ConsumerGroup
-from actors.coordinator.records import TopicPartitions
-from actors.coordinator.settings import GroupSettings
-from actors.coordinator.state import ShardState
-from actors.coordinator.timers import SLOT_MS
-from actors.metadata.image import MetadataImage, TopicImage
+from actors.coordinator.consumer import area as consumer
+from actors.coordinator.consumer import assignment_jobs
+from actors.coordinator.consumer.assignment_jobs import ASSIGNED, AssignedRequest, AssignmentAsked
+from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.regexes import note_new_topics
+from actors.coordinator.ground import partitions
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.ground.timers import SLOT_MS
+from actors.ground.contract import Key, Record, Request, Result, Value
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.records import TopicPartitions
+from actors.ground.settings import GroupSettings
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, OFFSET_COMMIT
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (

@@ -6,9 +6,10 @@ import random
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator import assignment_epochs, partitions
-from actors.coordinator.consumer_state import STABLE, UNREVOKED_PARTITIONS
-from actors.coordinator.records import CurrentAssignmentValue
+from actors.coordinator.consumer import assignment_epochs
+from actors.coordinator.consumer.group import STABLE, UNREVOKED_PARTITIONS
+from actors.coordinator.ground import partitions
+from actors.ground.records import CurrentAssignmentValue
 from actors.protocol.errors import GroupError
 from tests.coordinator.consumer.driver import Client, Driver, make_image, owned, settle, topic_id
 

@@ -11,9 +11,10 @@ from kio.schema.errors import ErrorCode
 from actors.assignors.compiled import WARMING
 from actors.assignors.registry import AssignorError, named
 from actors.assignors.spec import AssignmentSpec, is_assignor
-from actors.coordinator import consumer, target_arrays
-from actors.coordinator.assignment_jobs import OVERDUE_MS, RETRY_MS, AssignmentFailed
-from actors.coordinator.settings import GroupSettings
+from actors.coordinator.consumer import area as consumer
+from actors.coordinator.consumer import target_arrays
+from actors.coordinator.consumer.assignment_jobs import OVERDUE_MS, RETRY_MS, AssignmentFailed
+from actors.ground.settings import GroupSettings
 from tests.coordinator.consumer.driver import GROUP, Driver, outcome, owned, snapshot, topic_id
 
 _HERE = f"{__name__}:"

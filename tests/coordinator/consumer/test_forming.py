@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.batching import ALONE_MS, PAUSE_MS_MAX
-from actors.coordinator.consumer_events import AssignmentComputed
-from actors.coordinator.consumer_forming import INTERVALS_MAX
-from actors.coordinator.settings import GroupSettings
-from actors.coordinator.timers import SLOT_MS
+from actors.coordinator.consumer.forming import INTERVALS_MAX
+from actors.coordinator.ground.batching import ALONE_MS, PAUSE_MS_MAX
+from actors.coordinator.ground.timers import SLOT_MS
+from actors.coordinator.told.consumer_events import AssignmentComputed
+from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tests.coordinator.driver import Driver, topic_id

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.coordinator import group_settings
-from actors.metadata.image import MetadataImage, TopicImage
+from actors.coordinator.consumer import group_settings
+from actors.ground.image import MetadataImage, TopicImage
 from tests.coordinator.consumer.driver import AS_KAFKA, GROUP, Client, Driver, settle, topic_id
 
 SESSION = "consumer.session.timeout.ms"

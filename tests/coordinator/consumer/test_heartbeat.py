@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator import consumer
-from actors.coordinator.settings import GroupSettings
+from actors.coordinator.consumer import area as consumer
+from actors.ground.settings import GroupSettings
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import ConsumerGroupHeartbeatResponse
 from tests.coordinator.consumer.driver import GROUP, Client, Driver, make_image, owned, settle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator.settings import GroupSettings
+from actors.ground.settings import GroupSettings
 from tests.coordinator.consumer.driver import Driver, make_image
 
 MEMBERS = 14

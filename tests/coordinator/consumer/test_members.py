@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator import consumer, partitions
-from actors.coordinator.consumer_events import AssignmentComputed, EpochBumped
-from actors.coordinator.events import MemberExpired
-from actors.coordinator.records import CurrentAssignmentValue
+from actors.coordinator.consumer import area as consumer
+from actors.coordinator.ground import partitions
+from actors.coordinator.told.consumer_events import AssignmentComputed, EpochBumped
+from actors.coordinator.told.events import MemberExpired
+from actors.ground.records import CurrentAssignmentValue
 from tests.coordinator.consumer.driver import (
     AS_KAFKA,
     GROUP,

@@ -7,8 +7,8 @@ from struct import pack
 
 import pytest
 
-from actors.coordinator import partitions
-from actors.coordinator.consumer_metadata import metadata_hash
+from actors.coordinator.consumer.metadata import metadata_hash
+from actors.coordinator.ground import partitions
 from tests.coordinator.consumer.driver import as_pairs, make_image, topic_id
 
 TOPICS = [topic_id(name) for name in ("a", "b", "c", "d")]

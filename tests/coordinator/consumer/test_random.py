@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Record, Result
-from actors.coordinator import consumer, partitions, target_arrays
-from actors.coordinator.records import (
+from actors.coordinator.consumer import area as consumer
+from actors.coordinator.consumer import target_arrays
+from actors.coordinator.ground import partitions
+from actors.ground.contract import Record, Result
+from actors.ground.records import (
     CONSUMER_GROUP_METADATA,
     CONSUMER_MEMBER_METADATA,
     CURRENT_MEMBER_ASSIGNMENT,
@@ -32,7 +34,7 @@ from actors.coordinator.records import (
     TargetMemberValue,
     TargetMetadataValue,
 )
-from actors.coordinator.settings import GroupSettings
+from actors.ground.settings import GroupSettings
 from actors.protocol.errors import GroupError
 from tests.coordinator.arrays_check import check_arrays
 from tests.coordinator.consumer.driver import GROUP, Client, Driver, make_image, owned, snapshot, topic_id

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator import consumer
-from actors.limits import REGEX_MATCHES_PER_TURN_MAX
-from actors.metadata.image import MetadataImage, TopicImage
-from actors.security.acl import Acl, Operation, PatternType, Permission, ResourceType
+from actors.coordinator.consumer import area as consumer
+from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceType
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.limits import REGEX_MATCHES_PER_TURN_MAX
+from actors.ground.spec import BrokerSettings
 from actors.security.gate import ACLS, Gate
-from actors.spec import BrokerSettings
 from tests.coordinator.consumer.driver import (
     GROUP,
     Client,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator import classic, consumer
-from actors.coordinator.records import (
+from actors.coordinator.classic import area as classic
+from actors.coordinator.consumer import area as consumer
+from actors.ground.records import (
     CLASSIC_MEMBER,
     GROUP_METADATA,
     ClassicMemberKey,

@@ -9,8 +9,6 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.contract import Token
-from actors.coordinator.records import TransactionValue
 from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.coordinator.transactions.events import TransactionEnding, TransactionUnverified
 from actors.coordinator.transactions.inside import (
@@ -21,6 +19,8 @@ from actors.coordinator.transactions.inside import (
     TxnEndingRequest,
     TxnVerifiedRequest,
 )
+from actors.ground.contract import Token
+from actors.ground.records import TransactionValue
 from actors.protocol import api_keys
 from actors.protocol.messages import CommittedPartition, OffsetFetchGroup, OffsetFetchRequest
 from actors.protocol.transaction_messages import (

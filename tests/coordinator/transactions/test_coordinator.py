@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.settings import GroupSettings
 from actors.coordinator.transactions.metadata import EPOCH_MAX
 from actors.coordinator.transactions.states import (
     COMPLETE_ABORT,
@@ -15,6 +14,7 @@ from actors.coordinator.transactions.states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
+from actors.ground.settings import GroupSettings
 from tests.coordinator.transactions.driver import ID, TransactionDriver
 
 CONCURRENT = ErrorCode.concurrent_transactions

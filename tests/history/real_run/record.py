@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
-from bench.swarm.clock import reading
-from bench.swarm.plan import CLASSIC_COOPERATIVE, Plan
+from bench.swarm.planning.plan import CLASSIC_COOPERATIVE, Plan
+from bench.swarm.wire.clock import reading
 from storage.history.calls import CONSUMER, NEVER, Call, History
 from storage.history.judge.consumer_holds import consumer_holds
 from storage.history.judge.findings import FENCED

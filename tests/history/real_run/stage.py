@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from actors.ground.spec import partition_group
 from actors.protocol.java_hash import partition_for
-from actors.spec import partition_group
 from bench.chaos import sites
 from bench.chaos.site import Site
 from bench.chaos.target import process, send
-from bench.swarm import scenario as scenarios
-from bench.swarm.driver import Second, run_swarm
-from bench.swarm.plan import Plan
-from bench.throwaway import Tier
+from bench.ground.throwaway import Tier
+from bench.swarm.load.driver import Second, run_swarm
+from bench.swarm.planning import scenario as scenarios
+from bench.swarm.planning.plan import Plan
 from storage.history.call_files import read_history
 from storage.history.segments.folder import Folder
 from tests.history.real_run.answers import Back

@@ -10,8 +10,8 @@ import threading
 import time
 from itertools import count
 
-from actors.history_writer import HistoryWriter
-from actors.spec import HistorySettings
+from actors.ground.spec import HistorySettings
+from actors.leader.history_writer import HistoryWriter
 from tests.history.segments.making import NODE, PARTITION, TIER, changed, stretch
 
 SEGMENT_MS = 100

@@ -10,9 +10,9 @@ import resource
 import sys
 from typing import Any
 
-from actors import history_writer
-from actors.history_writer import HistoryWriter
-from actors.spec import HistorySettings
+from actors.ground.spec import HistorySettings
+from actors.leader import history_writer
+from actors.leader.history_writer import HistoryWriter
 from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, stretch
 from tests.polling import until
 

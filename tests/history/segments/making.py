@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from actors.coordinator.events import CLASSIC, StateChanged
+from actors.coordinator.told.events import CLASSIC, StateChanged
 from storage.history.schema import Stretch
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Segment

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from actors.history_writer import HistoryWriter
-from actors.spec import HistorySettings
+from actors.ground.spec import HistorySettings
+from actors.leader.history_writer import HistoryWriter
 from storage.history.segments import reader
 from storage.history.segments.folder import Folder
 from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, stretch

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from actors.coordinator.events import Commits
+from actors.coordinator.told.events import Commits
 from storage.history.schema import SCHEMA_VERSION, Move, Recorded, row
 from storage.history.segments import compaction, parquet, reader
 from storage.history.segments.folder import Folder, FolderError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.security.acl import Operation, PatternType
+from actors.ground.acl import Operation, PatternType
 from tests.oracle.access import (
     ALTER,
     CLUSTER,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.security.acl import Operation, PatternType, Permission
+from actors.ground.acl import Operation, PatternType, Permission
 from tests.oracle.access import CLUSTER, DENY, DESCRIBE, GROUP, READ, TOPIC, WRITE, acl, alice
 from tests.oracle.kits import heartbeat, join
 from tests.oracle.play import Play

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bench.swarm import plan_file
 from bench.swarm.command import run
+from bench.swarm.planning import plan_file
 from bench.swarm.replay import kept
-from bench.swarm.replay.command import replay_history
 from bench.swarm.replay.counts import of_recording
 from bench.swarm.replay.planning import Wish, replay
-from bench.swarm.report import report
+from bench.swarm.runs.replay import replay_history
+from bench.swarm.told.report import report
 from cluster.cli import app
 from storage.history.generator.plan import plan
 from storage.history.generator.spec import Spec

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.swarm.plan import CLASSIC_OPAQUE, CONSUMER, CRASH, GROW, LEAVE, START, Action, Plan
+from bench.swarm.planning.plan import CLASSIC_OPAQUE, CONSUMER, CRASH, GROW, LEAVE, START, Action, Plan
+from bench.swarm.planning.scenario import BadScenario
 from bench.swarm.replay.planning import Replay, Wish, replay
 from bench.swarm.replay.timeline import CALM_S, SETTLE_S
-from bench.swarm.scenario import BadScenario
 from tests.swarm.replay.recordings import Events
 
 

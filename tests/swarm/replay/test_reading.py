@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.swarm.plan import CLASSIC_RANGE, CONSUMER
+from bench.swarm.planning.plan import CLASSIC_RANGE, CONSUMER
+from bench.swarm.planning.scenario import BadScenario
 from bench.swarm.replay.counts import of_recording, together
 from bench.swarm.replay.planning import Wish, replay
 from bench.swarm.replay.reading import folder_of, period, recording
-from bench.swarm.scenario import BadScenario
 from storage.history.generator.plan import Plan, plan
 from storage.history.generator.spec import DAY_MS, Spec
 from storage.history.generator.write import write

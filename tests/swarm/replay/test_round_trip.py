@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.swarm import scenario
-from bench.swarm.driver import run_swarm
+from bench.ground.throwaway import Tier
+from bench.swarm.load.driver import run_swarm
+from bench.swarm.planning import scenario
 from bench.swarm.replay import counts, now, reading
 from bench.swarm.replay.counts import Counts
 from bench.swarm.replay.planning import Wish, replay
-from bench.swarm.report import read_run
-from bench.throwaway import Tier
+from bench.swarm.told.report import read_run
 from storage.history.period import Period
 
 SCENARIO = """

@@ -1,0 +1,245 @@
+"""A node's way to what takes part in transactions: coordinators of transactional ids, logs, groups' offsets.
+
+They are reached through the node's own replicas, in the node's own logs, or at another node's broker. Brokers
+ask for themselves (Produce verifies transactions), and for the leaders of their node, who verify commits of
+offsets and have markers written. A broker that is asked by another one does not pass it on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from kio.schema.errors import ErrorCode
+
+from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
+from actors.ground.contract import Request
+from actors.ground.identity import TIER, ClientIdentity
+from actors.ground.image import MetadataImage
+from actors.ground.spec import TierSpec
+from actors.network.peers import Peers
+from actors.protocol import codec
+from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
+from actors.protocol.errors import UnsupportedRequest
+from actors.protocol.headers import Header
+from actors.protocol.java_hash import partition_for
+from actors.protocol.requests import TO_REQUEST
+from actors.protocol.transaction_codec import (
+    TO_ENTITY,
+    add_partitions_entity,
+    added_partitions,
+    write_markers_entity,
+    written_markers,
+)
+from actors.protocol.transaction_messages import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    TxnMarker,
+    TxnMarkerErrors,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+ANSWER_TIMEOUT_S: Final = 5.0
+"""Of anything asked of another actor; what was not answered is asked again."""
+PEERS: Final = "peers"
+"""What the secret is derived from that requests between nodes are signed with."""
+ADD_VERSION: Final = 5
+MARKERS_VERSION: Final = 1
+_HERE: Final = -1
+
+MarkerWriter = Callable[[WriteTxnMarkersRequest], WriteTxnMarkersResponse]
+
+
+class Relay(Protocol):
+    """What of `network.hub.Hub` is used: a replica of this node serves a frame."""
+
+    async def relay(
+        self, partition: int, identity: ClientIdentity, frame: bytes, timeout_s: float
+    ) -> bytes | None: ...
+
+
+class Leaders(Protocol):
+    """Who leads the offsets partitions, as this node's broker knows it."""
+
+    def slot_of(self, partition: int) -> int | None:
+        """The link of the replica on this node that leads the partition, if there is one."""
+
+    def node_of(self, partition: int) -> int | None:
+        """The node of the partition's leader, if one is known."""
+
+
+class _Where(NamedTuple):
+    """Where a partition's marker is to be written."""
+
+    node_id: int = _HERE
+    slot: int | None = None
+    """The replica of this node; None: in this node's logs, or at the other node."""
+
+
+class TransactionRelay:
+    """Of the broker of node `node_id`. `write_here` writes markers to the logs that this broker leads."""
+
+    def __init__(
+        self,
+        spec: TierSpec,
+        node_id: int,
+        hub: Relay,
+        leaders: Leaders,
+        peers: Peers,
+        write_here: MarkerWriter,
+    ) -> None:
+        self._spec = spec
+        self._node_id = node_id
+        self._hub = hub
+        self._leaders = leaders
+        self._write_here = write_here
+        self._peers = peers
+        self._last_correlation_id = 0
+
+    # A transaction's coordinator.
+
+    async def add_partitions(self, asked: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+        """Have the transaction's coordinator verify or add partitions of one transactional id. Whoever cannot
+        be reached is said to have a failed network, as Kafka's brokers do."""
+        [transaction] = asked.transactions
+        partition = partition_for(transaction.transactional_id, self._spec.offsets_partitions)
+        where = self._leader_of(partition)
+        error = ErrorCode.coordinator_not_available
+        if where is not None:
+            entity = add_partitions_entity(ADD_VERSION, asked)
+            answer = await self._ask(where, ADD_PARTITIONS_TO_TXN, ADD_VERSION, entity)
+            if answer is not None:
+                return added_partitions(answer)
+            error = ErrorCode.network_exception
+        refused = refusal(Request(0, ADD_PARTITIONS_TO_TXN, ADD_VERSION, "", "", asked), error)
+        assert isinstance(refused, AddPartitionsToTxnResponse)
+        return refused
+
+    def _leader_of(self, partition: int) -> _Where | None:
+        """Where an offsets partition is led; None: nobody is known to lead it."""
+        slot = self._leaders.slot_of(partition)
+        return self._at(self._leaders.node_of(partition)) if slot is None else _Where(slot=slot)
+
+    def _at(self, node_id: int | None) -> _Where | None:
+        """At another node."""
+        if node_id is None or node_id < 0 or node_id == self._node_id:
+            return None
+        return _Where(node_id=node_id)
+
+    # Markers.
+
+    async def write_markers(
+        self, image: MetadataImage, asked: WriteTxnMarkersRequest, *, pass_on: bool
+    ) -> WriteTxnMarkersResponse:
+        """Have each partition's leader write its marker; without `pass_on`, only leaders of this node."""
+        errors: dict[tuple[int, str, int], ErrorCode] = {}
+        parts: defaultdict[_Where, list[tuple[int, str, int]]] = defaultdict(list)
+        for index, marker in enumerate(asked.markers):
+            for topic, numbers in marker.topics:
+                for number in numbers:
+                    where = self._where(image, topic, number)
+                    key = (index, topic, number)
+                    if isinstance(where, ErrorCode):
+                        errors[key] = where
+                    elif where.node_id != _HERE and not pass_on:
+                        errors[key] = ErrorCode.not_leader_or_follower
+                    else:
+                        parts[where].append(key)
+        answers = await asyncio.gather(*(self._write(where, asked, keys) for where, keys in parts.items()))
+        for answer in answers:
+            errors |= answer
+        return _merged(asked, errors)
+
+    def _where(self, image: MetadataImage, topic: str, number: int) -> _Where | ErrorCode:
+        if topic == OFFSETS_TOPIC:
+            if not 0 <= number < self._spec.offsets_partitions:
+                return ErrorCode.unknown_topic_or_partition
+            return self._leader_of(number) or ErrorCode.not_leader_or_follower
+        node_id = image.leader_of(topic, number)
+        if node_id is None:
+            return ErrorCode.unknown_topic_or_partition
+        if node_id == self._node_id:
+            return _Where()
+        return self._at(node_id) or ErrorCode.not_leader_or_follower
+
+    async def _write(
+        self, where: _Where, asked: WriteTxnMarkersRequest, keys: list[tuple[int, str, int]]
+    ) -> Mapping[tuple[int, str, int], ErrorCode]:
+        """The errors of one part, its partitions' markers being written at `where`."""
+        indexes = list(dict.fromkeys(index for index, _, _ in keys))
+        part = WriteTxnMarkersRequest(
+            tuple(_restricted(asked.markers[index], index, keys) for index in indexes)
+        )
+        if where == _Where():
+            answer = self._write_here(part)
+        else:
+            entity = write_markers_entity(MARKERS_VERSION, part)
+            got = await self._ask(where, WRITE_TXN_MARKERS, MARKERS_VERSION, entity)
+            if got is None:
+                return dict.fromkeys(keys, ErrorCode.request_timed_out)
+            answer = written_markers(got)
+        errors = {
+            (index, topic, number): error
+            for index, marker in zip(indexes, answer.markers, strict=False)
+            for topic, numbers in marker.topics
+            for number, error in numbers
+        }
+        return {key: errors.get(key, ErrorCode.unknown_server_error) for key in keys}
+
+    # Frames.
+
+    async def answer(self, image: MetadataImage, header: Header, entity: Any, *, pass_on: bool) -> Any:
+        """kio's answer to a request of another node's broker, or with `pass_on` of a leader of this node
+        (`identity.TIER`), which is passed on to wherever it belongs. Raises UnsupportedRequest."""
+        body: Any = TO_REQUEST[header.api_key](entity)
+        answer: AddPartitionsToTxnResponse | WriteTxnMarkersResponse
+        if header.api_key == ADD_PARTITIONS_TO_TXN and len(body.transactions) == 1:
+            answer = await self.add_partitions(body)
+        elif header.api_key == WRITE_TXN_MARKERS:
+            answer = await self.write_markers(image, body, pass_on=pass_on)
+        else:
+            raise UnsupportedRequest(f"API {header.api_key} is not passed on")
+        return TO_ENTITY[header.api_key](header.api_version, answer)
+
+    async def _ask(self, where: _Where, api_key: int, api_version: int, entity: Any) -> Any:
+        """The answer as kio's entity; None if there is none."""
+        if where.slot is None:
+            return await self._peers.ask(where.node_id, api_key, api_version, entity, ANSWER_TIMEOUT_S)
+        self._last_correlation_id = (self._last_correlation_id + 1) % 2**31
+        header = Header(api_key, api_version, self._last_correlation_id)
+        frame = codec.encode_request(header, entity)[4:]
+        answer = await self._hub.relay(where.slot, TIER, frame, ANSWER_TIMEOUT_S)
+        return None if answer is None else codec.decode_response(header, answer)
+
+
+def _restricted(marker: TxnMarker, index: int, keys: list[tuple[int, str, int]]) -> TxnMarker:
+    """The marker for those of its partitions that are among `keys`."""
+    topics: dict[str, list[int]] = {}
+    for of_index, topic, number in keys:
+        if of_index == index:
+            topics.setdefault(topic, []).append(number)
+    return marker._replace(topics=tuple((topic, tuple(numbers)) for topic, numbers in topics.items()))
+
+
+def _merged(
+    asked: WriteTxnMarkersRequest, errors: Mapping[tuple[int, str, int], ErrorCode]
+) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        tuple(
+            TxnMarkerErrors(
+                marker.producer_id,
+                tuple(
+                    (
+                        topic,
+                        tuple((number, errors[index, topic, number]) for number in numbers),
+                    )
+                    for topic, numbers in marker.topics
+                ),
+            )
+            for index, marker in enumerate(asked.markers)
+        )
+    )

@@ -1,0 +1,339 @@
+"""The actor of one controller replica: the tier's metadata behind Raft, and the care for the tier.
+
+Brokers submit commands (create a topic, allocate producer ids ...) by Ray call; the leader decides, commits,
+answers, and pushes the new metadata image to every broker. Once a second it looks after the tier: brokers
+that do not answer are marked so, and `spec.reconciler` brings back actors that are missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+import secrets
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from actors import runtime
+from actors.controller import placement_file
+from actors.ground.contract import Request, Token
+from actors.ground.spec import CONTROLLER_GROUP, TierSpec, broker_name, controller_name
+from actors.metadata.commands import (
+    AlterCredentials,
+    GroupCopies,
+    NewCredential,
+    RegisterNode,
+    ReportController,
+    ReportLeader,
+    SeedPlacement,
+    SetNodeAlive,
+    pack,
+    unpack,
+)
+from actors.metadata.records import GroupPlacementValue
+from actors.metadata.replicas import groups_of, present_spec
+from actors.metadata.shard import RECORD_TYPES, MetadataShard
+from actors.metadata.wire import pack_image
+from actors.replica.host import ReplicaHost
+from actors.replica.replica import RecordType
+from actors.replica.state_source import StateSource
+from actors.security.scram import ITERATIONS_MIN, MECHANISM_NAMES, keys_of, salted_password
+
+log = logging.getLogger("groupd.controller")
+
+CARE_INTERVAL_S = 1.0
+BROKER_SILENT_S = 5.0
+"""A broker that has not answered for this long leads no topic partition any more."""
+CALL_TIMEOUT_S = 1.0
+COMMAND_TIMEOUT_S = 5.0
+
+
+class NotController(Exception):
+    """This replica does not lead; the argument is the replica that does, or None."""
+
+    def __str__(self) -> str:
+        return f"this replica does not lead, {self.args[0]} may"
+
+
+class Controller(StateSource):
+    """Replica `replica_id` of the controller. A plain class: `actors.runtime` makes the actor."""
+
+    def __init__(self, spec: TierSpec, replica_id: int) -> None:
+        self._spec = spec
+        self._host = ReplicaHost(
+            spec,
+            CONTROLLER_GROUP,
+            replica_id,
+            new_shard=self._new_shard,
+            record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
+            release=self._release,
+            on_events=self._on_events,
+            on_turn=self._on_turn,
+        )
+        self._answers: dict[Token, asyncio.Future[Any]] = {}
+        self._next_token = 0
+        self._brokers: dict[int, Any] = {}
+        self._heard_at: dict[int, float] = {}
+        self._pushed_version = -1
+        self._care_is_due = asyncio.Event()
+        """A new leader introduces nodes and itself at once: brokers wait for that to open their ports. And
+        whoever asked for other replicas waits for those."""
+        self._led = False
+        self._reconciler: Any = None
+        self._noted: tuple[int, dict[str, GroupPlacementValue]] = (-1, {})
+        """Version and placement that this replica has seen last."""
+        self._care: asyncio.Task[None] | None = None
+        super().__init__(spec.data_dir, controller_name(replica_id))
+
+    async def _open(self) -> None:
+        await self._host.start()
+        self._care = asyncio.ensure_future(self._care_for_the_tier())
+
+    async def stop(self) -> None:
+        if self._care is not None:
+            self._care.cancel()
+        await self._host.stop()
+
+    async def status(self) -> dict[str, Any]:
+        """What `groupd status` shows of this replica."""
+        status: dict[str, Any] = {
+            "replica": self._host.replica_id,
+            "node_id": self._host.node_id,
+            "pid": os.getpid(),
+            "problem": self._problem,
+            "problem_kind": self._problem_kind,
+            "role": "starting",
+            "leader_node": self._host.leader_node,
+            "serving": self._host.replica.serving,
+        }
+        if self._host.raft is not None:
+            image = self._shard.image()
+            status |= self._host.health()
+            status["problem"] = self._problem or status["problem"]
+            status |= {"topics": len(image.topics), "image_version": image.version}
+        return status
+
+    async def submit(self, command: bytes) -> bytes:
+        """Decide one command (packed by metadata.commands) and answer once it is committed.
+
+        Raises NotController(replica id of the leader or None), TimeoutError.
+        """
+        return pack(await self._decide(unpack(command)))
+
+    async def image(self) -> bytes | None:
+        """The committed metadata image, or None if this replica cannot say."""
+        if not self._host.replica.serving or not self._host.replica.is_settled:
+            return None
+        return pack_image(self._shard.image())
+
+    async def on_leader(self, partition: int, node_id: int, term: int) -> None:
+        """A replica tells that it leads an offsets partition now."""
+        if self._host.replica.serving:
+            await self._decide(ReportLeader(partition, node_id, term))
+
+    async def placement(self) -> dict[str, tuple[Any, ...]]:
+        """Where the replicas should be: fields of a GroupPlacementValue by group. Raises NotController."""
+        if not self._host.replica.serving:
+            raise NotController(self._host.leader_replica)
+        return {group: tuple(value) for group, value in self._shard.state.placements.items()}
+
+    async def replace_replica(self, group: str, replica_id: int) -> tuple[str, str]:
+        """Have a replica begin anew, built from its peers. ("done" | "later" | "refused", why in words).
+
+        Raises NotController.
+        """
+        if not self._host.replica.serving or self._reconciler is None:
+            raise NotController(self._host.leader_replica)
+        outcome: tuple[str, str] = await self._reconciler.replace(self._present_spec(), group, replica_id)
+        self._care_is_due.set()
+        return outcome
+
+    @property
+    def _shard(self) -> MetadataShard:
+        shard = self._host.replica.shard
+        assert isinstance(shard, MetadataShard)
+        return shard
+
+    def _new_shard(self) -> MetadataShard:
+        spec = self._spec
+        return MetadataShard(
+            cluster_id=spec.tier_id,
+            offsets_partitions=spec.offsets_partitions,
+            settings=spec.broker,
+            group_settings=spec.groups,
+            new_id=lambda: uuid.uuid4().bytes,
+        )
+
+    async def _decide(self, command: Any) -> Any:
+        host = self._host
+        if not host.replica.serving:
+            raise NotController(host.leader_replica)
+        token = self._next_token = self._next_token + 1
+        answer = self._answers[token] = asyncio.get_running_loop().create_future()
+        try:
+            result = host.replica.submit(Request(token, -1, 0, "", "", command), host.now_ms())
+            host.wake()
+            if result is not None:
+                return result
+            return await asyncio.wait_for(answer, COMMAND_TIMEOUT_S)
+        finally:
+            del self._answers[token]
+
+    def _release(self, token: Token, body: Any) -> None:
+        answer = self._answers.get(token)
+        if answer is None or answer.done():
+            return
+        if getattr(body, "error_code", None) == ErrorCode.not_coordinator:
+            answer.set_exception(NotController(self._host.leader_replica))
+        else:
+            answer.set_result(body)
+
+    def _on_events(self, events: Sequence[Any]) -> None:
+        for event in events:
+            log.info("%s", event)
+
+    def _on_turn(self) -> None:
+        replica = self._host.replica
+        if replica.serving and not self._led:
+            self._care_is_due.set()
+        self._led = replica.serving
+        if replica.is_settled:
+            self._note_placement()
+        if not replica.serving:
+            self._pushed_version = -1
+            return
+        if not replica.is_settled:
+            return
+        image = self._shard.image()
+        if image.version != self._pushed_version:
+            self._pushed_version = image.version
+            payload = pack_image(image)
+            for node in self._spec.nodes:
+                self._spawn(self._push(node.node_id, payload))
+
+    # Where the replicas are.
+
+    def _present_spec(self) -> TierSpec:
+        return present_spec(self._spec, self._shard.state.placements)
+
+    def _note_placement(self) -> None:
+        """Keep a copy for the next start of the tier, on this replica's machine."""
+        state = self._shard.state
+        version, placements = self._noted
+        if state.version == version:
+            return
+        self._noted = state.version, dict(state.placements)
+        if placements != state.placements:
+            self._care_is_due.set()
+            saved = placement_file.SavedPlacement(self._spec.tier_id, *self._noted)
+            self._spawn(self._save_placement(saved))
+
+    async def _save_placement(self, saved: placement_file.SavedPlacement) -> None:
+        try:
+            await asyncio.to_thread(placement_file.write, Path(self._spec.data_dir), saved)
+        except OSError as error:
+            log.error("the next start will not know of the replicas' present places: %s", error)
+
+    # Looking after the tier.
+
+    async def _care_for_the_tier(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._care_is_due.wait(), CARE_INTERVAL_S)
+            self._care_is_due.clear()
+            if not self._host.replica.serving:
+                self._heard_at.clear()
+                self._reconciler = None
+                continue
+            try:
+                await self._register_nodes()
+                await asyncio.gather(*(self._look_at(node.node_id) for node in self._spec.nodes))
+                await self._reconcile()
+            except (NotController, TimeoutError) as error:
+                log.info("the tier's care is interrupted: %r", error)
+            except Exception:
+                log.exception("looking after the tier failed; next try in %s s", CARE_INTERVAL_S)
+
+    async def _register_nodes(self) -> None:
+        known = self._shard.image().nodes
+        for node in self._spec.nodes:
+            image = known.get(node.node_id)
+            wanted = (node.host, node.clients_port, node.rack)
+            if image is None or (image.host, image.port, image.rack) != wanted:
+                await self._decide(RegisterNode(node.node_id, *wanted))
+        if self._shard.image().controller_node_id != self._host.node_id:
+            await self._decide(ReportController(self._host.node_id))
+        placed = self._shard.state.placements
+        await self._begin_credentials()
+        unplaced = [group for group in groups_of(self._spec) if group not in placed]
+        if unplaced:
+            await self._decide(SeedPlacement(tuple(map(self._seed, unplaced))))
+
+    async def _begin_credentials(self) -> None:
+        """The first user of a tier that wants clients to authenticate: without one nobody could come in."""
+        password = self._spec.admin_password
+        if password and not self._shard.state.credentials:
+            user, salt = self._spec.broker.admin_user, secrets.token_bytes(16)
+            new = [
+                NewCredential(
+                    user,
+                    number,
+                    ITERATIONS_MIN,
+                    salt,
+                    *keys_of(name, salted_password(name, password, salt, ITERATIONS_MIN)),
+                )
+                for number, name in MECHANISM_NAMES.items()
+            ]
+            for credential in new:
+                await self._decide(AlterCredentials((), (credential,)))
+
+    def _seed(self, group: str) -> GroupCopies:
+        leaving = tuple(copy for name, copy in self._spec.leaving if name == group)
+        return GroupCopies(group, self._spec.copies(group), leaving)
+
+    async def _look_at(self, node_id: int) -> None:
+        now = asyncio.get_running_loop().time()
+        self._heard_at.setdefault(node_id, now)
+        version = await self._ask(node_id, "image_version")
+        if version is not None:
+            self._heard_at[node_id] = now
+            if version < self._pushed_version:
+                await self._push(node_id, pack_image(self._shard.image()))
+        alive = now - self._heard_at[node_id] < BROKER_SILENT_S
+        image = self._shard.image().nodes.get(node_id)
+        if image is not None and image.alive != alive:
+            log.info("broker %d is %s", node_id, "back" if alive else "silent: its topic partitions move")
+            await self._decide(SetNodeAlive(node_id, alive))
+
+    async def _push(self, node_id: int, payload: bytes) -> None:
+        await self._ask(node_id, "on_image", payload)
+
+    async def _ask(self, node_id: int, method: str, *args: Any) -> Any:
+        """Call a broker; None if it does not answer."""
+        try:
+            if node_id not in self._brokers:
+                name = broker_name(node_id)
+                handle = await asyncio.to_thread(runtime.find, name, self._spec.namespace)
+                if handle is None:
+                    return None
+                self._brokers[node_id] = handle
+            return await runtime.call(self._brokers[node_id], method, *args, timeout_s=CALL_TIMEOUT_S)
+        except Exception as error:
+            self._brokers.pop(node_id, None)
+            log.info("broker %d does not answer %s: %s", node_id, method, error)
+            return None
+
+    async def _reconcile(self) -> None:
+        if self._spec.reconciler is None:
+            return
+        if self._reconciler is None:
+            module, _, cls = self._spec.reconciler.partition(":")
+            self._reconciler = getattr(importlib.import_module(module), cls)(self._spec, self._decide)
+        for done in await self._reconciler.step(self._present_spec()):
+            log.info("reconciled: %s", done)

@@ -1,0 +1,144 @@
+"""What keeps a member of a classic group in it: SyncGroup, Heartbeat, and commits (C17 to C20, O1 to O3)."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from actors.coordinator.classic.group import (
+    COMPLETING_REBALANCE,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    ClassicGroup,
+    ClassicMember,
+    Step,
+)
+from actors.coordinator.classic.history import move
+from actors.coordinator.classic.rebalance import Turn, arm_session, end_rebalance
+from actors.coordinator.consumer.migration import classic_members
+from actors.coordinator.ground.state import ShardState
+from actors.ground.contract import Request, Result, answered
+from actors.protocol.errors import GroupError
+from actors.protocol.messages import (
+    NO_ERROR,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+PROTOCOL_MANDATORY_VERSION = 5
+"""KIP-559: from here on SyncGroup names protocol type and protocol."""
+
+_ALIVE = HeartbeatResponse(NO_ERROR)
+_REJOIN = HeartbeatResponse(ErrorCode.rebalance_in_progress)
+
+
+def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
+    """C20. Raises INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
+
+    The hottest path of all: in a steady group two lookups, one comparison, one timer store.
+    """
+    body: HeartbeatRequest = request.body
+    group_id, generation_id, member_id, group_instance_id = body
+    group = state.classic.get(group_id)
+    if group is None:
+        if group_id in state.consumer:
+            return classic_members.heartbeat(state, request, now_ms)
+        raise _absent(group_id)
+    member = group.members.get(member_id)
+    if member is None or group_instance_id is not None:
+        member = group.find(member_id, group_instance_id)
+    if generation_id != group.generation:
+        raise GroupError(ErrorCode.illegal_generation)
+    state.timers.schedule(member.session_key, now_ms + member.session_timeout_ms)
+    return answered(request[0], _REJOIN if group.state is PREPARING_REBALANCE else _ALIVE, group_id)
+
+
+def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
+    """C17, C18: the leader's assignments end the rebalance; everybody else waits for them.
+
+    Raises INVALID_GROUP_ID, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+    ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
+    """
+    body: SyncGroupRequest = request.body
+    if request.api_version >= PROTOCOL_MANDATORY_VERSION and None in (body.protocol_type, body.protocol_name):
+        # Before all other checks (section 11, W2).
+        raise GroupError(ErrorCode.inconsistent_group_protocol)
+    group = state.classic.get(body.group_id)
+    if group is None:
+        if body.group_id in state.consumer:
+            return classic_members.sync_group(state, request, now_ms)
+        raise _absent(body.group_id)
+    member = group.find(body.member_id, body.group_instance_id)
+    if body.generation_id != group.generation:
+        raise GroupError(ErrorCode.illegal_generation)
+    if body.protocol_type not in (None, group.protocol_type) or body.protocol_name not in (
+        None,
+        group.protocol_name,
+    ):
+        raise GroupError(ErrorCode.inconsistent_group_protocol)
+    if group.state is PREPARING_REBALANCE:
+        raise GroupError(ErrorCode.rebalance_in_progress)
+    turn = Turn(state, now_ms)
+    group.pending_syncs.pop(member.member_id, None)
+    if group.state is STABLE:
+        turn.answer(request.token, _synced(group, member), group.group_id)
+    else:
+        # A second sync of one member supersedes the first, which Kafka would never answer.
+        superseded = SyncGroupResponse(ErrorCode.rebalance_in_progress)
+        turn.answer(member.sync_token, superseded, group.group_id)
+        member.sync_token = request.token
+        if member.member_id == group.leader:
+            _stabilise(turn, group, body)
+    if not group.pending_syncs:
+        state.timers.cancel(group.sync_key)
+    return turn.result()
+
+
+def _stabilise(turn: Turn, group: ClassicGroup, body: SyncGroupRequest) -> None:
+    """C18: whoever the leader left out gets an empty assignment. The host keeps these answers back until the
+    records are committed, so the group may be Stable at once: if they fail, leadership is lost with them."""
+    assert group.state is COMPLETING_REBALANCE
+    assignments = dict(body.assignments)
+    move(turn, group, Step.LEADER_SYNCED)
+    for member in group.members.values():
+        member.assignment = assignments.get(member.member_id, b"")
+        if member.sync_token is not None:
+            turn.answer(member.sync_token, _synced(group, member), group.group_id)
+            member.sync_token = None
+            # Its session may have run out unnoticed while it waited (C12).
+            arm_session(turn, member)
+    end_rebalance(turn, group)
+
+
+def _synced(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
+    return SyncGroupResponse(NO_ERROR, group.protocol_type, group.protocol_name, member.assignment)
+
+
+def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
+    """Whether the members of the group allow this OffsetCommit (O1, O3); it also counts as a heartbeat.
+
+    Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS. To be called
+    only for a group in `state.classic`.
+    """
+    body: OffsetCommitRequest = request.body
+    group = state.classic[body.group_id]
+    generation = body.generation_id_or_member_epoch
+    if group.state is EMPTY and generation < 0:
+        # A consumer without group management, or an admin client, whatever member id it gives (section 11).
+        return
+    if generation < 0 and body.member_id == "" and body.group_instance_id is None:
+        raise GroupError(ErrorCode.unknown_member_id)
+    member = group.find(body.member_id, body.group_instance_id)
+    if generation != group.generation:
+        raise GroupError(ErrorCode.illegal_generation)
+    if group.state is COMPLETING_REBALANCE:
+        raise GroupError(ErrorCode.rebalance_in_progress)
+    state.timers.schedule(member.session_key, now_ms + member.session_timeout_ms)
+
+
+def _absent(group_id: str) -> GroupError:
+    """C17, C20: no such group; W2: or no group id at all."""
+    return GroupError(ErrorCode.invalid_group_id if group_id == "" else ErrorCode.unknown_member_id)

@@ -1,0 +1,421 @@
+"""A consumer group as replicated: members, epochs, target and current assignments, and what follows.
+
+Only the appliers of `consumer_apply` call the `set_...` methods. Each is total, gives back the value it
+replaced, and keeps the derived indexes exact, so that putting the replaced values back newest first
+restores the group: who holds a partition (M12), subscriptions and their topics (M6, M10), assignor votes
+(M7), static instances (M21), settled members (M23).
+
+Most groups are small, idle and plain: what few of them need is `NONE` in the others (`sparse`), and who holds
+what is counted only while it matters.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from actors.coordinator.ground.alike import alike, alike_topics
+from actors.coordinator.ground.batching import Storm
+from actors.coordinator.ground.partitions import EMPTY, unpack
+from actors.coordinator.ground.sparse import NONE, count, put
+from actors.ground.records import (
+    ConsumerGroupValue,
+    ConsumerMemberValue,
+    CurrentAssignmentValue,
+    RegularExpressionValue,
+    TargetMemberValue,
+    TargetMetadataValue,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from actors.coordinator.consumer.target_arrays import TargetArrays
+
+STABLE = 0
+UNREVOKED_PARTITIONS = 1
+UNRELEASED_PARTITIONS = 2
+
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+
+SESSION_TIMER = "consumer-session"
+REBALANCE_TIMER = "consumer-rebalance"
+REGEX_TIMER = "consumer-regex"
+
+NOT_JOINED = CurrentAssignmentValue(0, 0, STABLE, EMPTY, EMPTY)
+"""The current assignment of a member that has no record of one."""
+FIRST_EPOCH = 1
+"""Of a group whose first member brings no subscription (section 11, M2 and M5)."""
+NO_IMAGE_VERSION = -1
+NO_TOPICS_HASH = 0
+
+PARTITION_NUMBER_MAX = 1_000_000
+"""Holders of partitions beyond are not counted: no topic is that wide, and a record must not make the
+counter's array arbitrarily large."""
+
+
+class EffectiveGroupSettings(NamedTuple):
+    """What is in force for one group (A19)."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
+NO_SETTINGS = EffectiveGroupSettings(0, 0, 0)
+
+
+class Subscription:
+    """One distinct (names, regex) pair and how many members have it. Groups of like members share one."""
+
+    __slots__ = ("key", "member_count", "resolved")
+
+    def __init__(self, key: tuple[tuple[str, ...], str]) -> None:
+        self.key = key
+        self.member_count = 0
+        self.resolved: tuple[int, tuple[str, ...], frozenset[bytes]] | None = None
+        """Volatile: (image version, topics of the regex, topic ids) of the last resolution."""
+
+
+class ConsumerMember:
+    """What the records say of one member id. `metadata` None: it is no member (yet, or any more)."""
+
+    __slots__ = (
+        "current",
+        "metadata",
+        "session_key",
+        "subscription",
+        "target",
+    )
+
+    def __init__(self, group_id: str, member_id: str) -> None:
+        self.metadata: ConsumerMemberValue | None = None
+        self.current: CurrentAssignmentValue | None = None
+        self.target: TopicPartitions | None = None
+        self.subscription: Subscription | None = None
+        self.session_key = (SESSION_TIMER, group_id, member_id)
+
+    @property
+    def rebalance_key(self) -> tuple[str, str, str]:
+        """Made when it is needed, which is seldom."""
+        return (REBALANCE_TIMER, *self.session_key[1:])
+
+
+class Holders:
+    """How many members hold each partition of one topic, assigned or still to be revoked."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = array("i")
+        self.total = 0
+
+    def add(self, packed: bytes, change: int) -> None:
+        counts = self.counts
+        for partition in unpack(packed):
+            if not 0 <= partition <= PARTITION_NUMBER_MAX:
+                continue
+            if partition >= len(counts):
+                counts.frombytes(bytes((partition + 1 - len(counts)) * counts.itemsize))
+            counts[partition] += change
+            self.total += change
+
+    def of(self, partition: int) -> int:
+        return self.counts[partition] if 0 <= partition < len(self.counts) else 0
+
+
+class ConsumerGroup:
+    """One KIP-848 group. See the module's docstring for who may change it."""
+
+    __slots__ = (
+        "_holders",
+        "_storm",
+        "assignment_epoch",
+        "checked_image_version",
+        "group_epoch",
+        "group_id",
+        "last_target",
+        "last_value",
+        "members",
+        "metadata",
+        "rebalance_epochs",
+        "regex_counts",
+        "regexes",
+        "settings",
+        "settled_count",
+        "size",
+        "static_ids",
+        "subscriptions",
+        "target_arrays",
+        "target_metadata",
+        "topic_counts",
+        "votes",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.metadata: ConsumerGroupValue | None = None
+        self.target_metadata: TargetMetadataValue | None = None
+        self.members: dict[str, ConsumerMember] = {}
+        self.regexes: Mapping[str, RegularExpressionValue] = NONE
+
+        # Derived from the above, inside apply.
+        self.group_epoch = 0
+        self.assignment_epoch = 0
+        self.size = 0
+        """Members that have metadata."""
+        self.subscriptions: dict[tuple[tuple[str, ...], str], Subscription] = {}
+        self.topic_counts: Mapping[str, int] = NONE
+        """Distinct subscriptions that name the topic; not counted while there is only one."""
+        self.static_ids: Mapping[str, tuple[str, ...]] = NONE
+        """Member ids by instance id, sorted; one save in the middle of a replacement."""
+        self.regex_counts: Mapping[str, int] = NONE
+        """Distinct subscriptions that have the regex."""
+        self.votes: Mapping[str, int] = NONE
+        self.settled_count = 0
+        """Members that are STABLE at the assignment epoch."""
+        self._holders: dict[bytes, Holders] | None = None
+        """None: not counted. They are from when somebody asks until all members are settled."""
+
+        self.last_value: ConsumerMemberValue | None = None
+        """Of the member that was written last: most likely the next one's is `alike`."""
+        self.last_target: TopicPartitions = EMPTY
+
+        # Volatile.
+        self.checked_image_version = NO_IMAGE_VERSION
+        """Image version against which metadata hash and regexes were last checked (M6, A21)."""
+        self.rebalance_epochs: Mapping[str, int] = NONE
+        """Member epoch for which the rebalance timer runs (M16)."""
+        self.settings = NO_SETTINGS
+        """What was in force at `checked_image_version`."""
+        self.target_arrays: TargetArrays | None = None
+        """The members as the assignors take them, once a target of a big group was computed here."""
+        self._storm: Storm | None = None
+
+    def drop_volatile(self) -> None:
+        self._storm = None
+        self._holders = None
+        self.checked_image_version = NO_IMAGE_VERSION
+        self.rebalance_epochs = NONE
+        self.target_arrays = None
+        for subscription in self.subscriptions.values():
+            subscription.resolved = None
+
+    @property
+    def topic_names(self) -> Iterable[str]:
+        """That members name in their subscriptions; each once."""
+        if len(self.subscriptions) == 1:
+            return dict.fromkeys(next(iter(self.subscriptions))[0])
+        return self.topic_counts
+
+    @property
+    def storm(self) -> Storm:
+        """Of new targets: each ends as it begins."""
+        if self._storm is None:
+            self._storm = Storm()
+        return self._storm
+
+    @property
+    def holders(self) -> Mapping[bytes, Holders]:
+        """By topic id, how many members hold each partition."""
+        if self._holders is None:
+            self._holders = {}
+            for member in self.members.values():
+                self._hold(self._holders, member.current or NOT_JOINED, 1)
+        return self._holders
+
+    def start_revoking(self, member_id: str, member_epoch: int) -> None:
+        """The member's rebalance timer starts to run (M16)."""
+        self.rebalance_epochs = put(self.rebalance_epochs, member_id, member_epoch)
+
+    def stop_revoking(self, member_id: str) -> int | None:
+        """Returns the epoch for which the member's rebalance timer ran, None if it did not."""
+        epoch = self.rebalance_epochs.get(member_id)
+        if epoch is not None:
+            self.rebalance_epochs = put(self.rebalance_epochs, member_id, None)
+        return epoch
+
+    @property
+    def blank(self) -> bool:
+        """No record is left."""
+        return not (self.members or self.regexes or self.metadata or self.target_metadata)
+
+    @property
+    def state_name(self) -> str:
+        """M23, in O(1)."""
+        if self.size == 0:
+            return "Empty"
+        if self.group_epoch > self.assignment_epoch:
+            return "Assigning"
+        if self.settled_count < self.size:
+            return "Reconciling"
+        return "Stable"
+
+    @property
+    def metadata_hash(self) -> int:
+        """Of the subscribed topics when the group epoch was last looked at (M6)."""
+        return NO_TOPICS_HASH if self.metadata is None else self.metadata.metadata_hash
+
+    def member(self, member_id: str) -> ConsumerMember | None:
+        found = self.members.get(member_id)
+        return found if found is not None and found.metadata is not None else None
+
+    def static_member_id(self, instance_id: str) -> str | None:
+        ids = self.static_ids.get(instance_id)
+        return ids[0] if ids else None
+
+    def is_held(self, topic_id: bytes, partition: int) -> bool:
+        """M12: a member was given the partition and has not let go of it."""
+        holders = self.holders.get(topic_id)
+        return holders is not None and holders.of(partition) > 0
+
+    # Appliers' methods.
+
+    def set_metadata(self, value: ConsumerGroupValue | None) -> ConsumerGroupValue | None:
+        replaced, self.metadata = self.metadata, value
+        self.group_epoch = 0 if value is None else value.group_epoch
+        return replaced
+
+    def set_target_metadata(self, value: TargetMetadataValue | None) -> TargetMetadataValue | None:
+        replaced, self.target_metadata = self.target_metadata, value
+        epoch = 0 if value is None else value.assignment_epoch
+        if epoch != self.assignment_epoch:
+            self.assignment_epoch, self.settled_count = epoch, 0
+            for member in self.members.values():
+                self._settle(member, 1)
+        return replaced
+
+    def set_regex(self, regex: str, value: RegularExpressionValue | None) -> RegularExpressionValue | None:
+        replaced = self.regexes.get(regex)
+        # At the end, if it is there already.
+        self.regexes = put(put(self.regexes, regex, None), regex, value)
+        return replaced
+
+    def set_member(self, member_id: str, value: ConsumerMemberValue | None) -> ConsumerMemberValue | None:
+        member = self._slot(member_id)
+        self._note_changed(member_id)
+        replaced = member.metadata
+        if value is not None:
+            value = self.last_value = alike(value, self.last_value)
+        self._settle(member, -1)
+        if replaced is not None:
+            self._unlink(member_id, member, replaced)
+        member.metadata = value
+        if value is not None:
+            self._link(member_id, member, value)
+        self._settle(member, 1)
+        self._drop_if_blank(member_id, member)
+        return replaced
+
+    def set_target(self, member_id: str, value: TargetMemberValue | None) -> TargetMemberValue | None:
+        member = self._slot(member_id)
+        self._note_changed(member_id)
+        replaced = None if member.target is None else TargetMemberValue(member.target)
+        if value is None:
+            member.target = None
+        else:
+            member.target = self.last_target = alike_topics(value.topic_partitions, self.last_target)
+        if member.current is not None and member.current.assigned == member.target:
+            member.target = member.current.assigned
+        self._drop_if_blank(member_id, member)
+        return replaced
+
+    def set_current(
+        self, member_id: str, value: CurrentAssignmentValue | None
+    ) -> CurrentAssignmentValue | None:
+        member = self._slot(member_id)
+        replaced = member.current
+        self._settle(member, -1)
+        old, new = replaced or NOT_JOINED, value or NOT_JOINED
+        if self._holders is not None and old[3:5] != new[3:5]:
+            self._hold(self._holders, old, -1)
+            self._hold(self._holders, new, 1)
+        if value is not None and value.assigned == member.target:
+            # Of a settled member, and kept once.
+            value = value._replace(assigned=member.target)
+        member.current = value
+        self._settle(member, 1)
+        if self.settled_count == self.size and self.assignment_epoch == self.group_epoch:
+            self._holders = None
+        self._drop_if_blank(member_id, member)
+        return replaced
+
+    def _note_changed(self, member_id: str) -> None:
+        if self.target_arrays is not None and not self.target_arrays.note(member_id):
+            self.target_arrays = None
+
+    def _slot(self, member_id: str) -> ConsumerMember:
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = ConsumerMember(self.group_id, member_id)
+        return member
+
+    def _drop_if_blank(self, member_id: str, member: ConsumerMember) -> None:
+        if member.metadata is None and member.current is None and member.target is None:
+            del self.members[member_id]
+
+    def _settle(self, member: ConsumerMember, change: int) -> None:
+        current = member.current
+        if (
+            member.metadata is not None
+            and current is not None
+            and current.state == STABLE
+            and current.member_epoch == self.assignment_epoch
+        ):
+            self.settled_count += change
+
+    @staticmethod
+    def _hold(by_topic: dict[bytes, Holders], value: CurrentAssignmentValue, change: int) -> None:
+        for topic_id, packed in chain(value.assigned, value.pending_revocation):
+            holders = by_topic.get(topic_id)
+            if holders is None:
+                holders = by_topic[topic_id] = Holders()
+            holders.add(packed, change)
+            if holders.total == 0:
+                del by_topic[topic_id]
+
+    def _link(self, member_id: str, member: ConsumerMember, value: ConsumerMemberValue) -> None:
+        self.size += 1
+        key = (value.subscribed_topic_names, value.subscribed_topic_regex)
+        subscription = self.subscriptions.get(key)
+        if subscription is None:
+            subscription = self.subscriptions[key] = Subscription(key)
+            if len(self.subscriptions) == 2:
+                self._count_topics(next(iter(self.subscriptions)), 1)
+            if len(self.subscriptions) >= 2:
+                self._count_topics(key, 1)
+            if key[1]:
+                self.regex_counts = count(self.regex_counts, key[1], 1)
+        subscription.member_count += 1
+        member.subscription = subscription
+        if value.server_assignor is not None:
+            self.votes = count(self.votes, value.server_assignor, 1)
+        if value.instance_id is not None:
+            ids = self.static_ids.get(value.instance_id, ())
+            self.static_ids = put(self.static_ids, value.instance_id, tuple(sorted({*ids, member_id})))
+
+    def _unlink(self, member_id: str, member: ConsumerMember, value: ConsumerMemberValue) -> None:
+        self.size -= 1
+        subscription = member.subscription
+        assert subscription is not None, (self.group_id, member_id)
+        subscription.member_count -= 1
+        member.subscription = None
+        if subscription.member_count == 0:
+            del self.subscriptions[subscription.key]
+            if self.subscriptions:
+                self._count_topics(subscription.key, -1)
+            if len(self.subscriptions) == 1:
+                self.topic_counts = NONE
+            if subscription.key[1]:
+                self.regex_counts = count(self.regex_counts, subscription.key[1], -1)
+        if value.server_assignor is not None:
+            self.votes = count(self.votes, value.server_assignor, -1)
+        if value.instance_id is not None:
+            ids = tuple(i for i in self.static_ids.get(value.instance_id, ()) if i != member_id)
+            self.static_ids = put(self.static_ids, value.instance_id, ids or None)
+
+    def _count_topics(self, key: tuple[tuple[str, ...], str], change: int) -> None:
+        for name in key[0]:
+            self.topic_counts = count(self.topic_counts, name, change)

@@ -1,0 +1,226 @@
+"""What a consumer group's decisions are told as: events made of a turn once it is decided, never on the path
+of a steady heartbeat.
+
+A rebalance is what follows a bump of the group epoch until every member has what the target gives it; the
+next bump ends it too, for members go on to the next target from wherever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from actors.coordinator.consumer.group import NOT_JOINED, STABLE, UNREVOKED_PARTITIONS, ConsumerGroup
+from actors.coordinator.consumer.turn import NEW_MEMBER, Turn
+from actors.coordinator.ground.partitions import EMPTY
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.told import rebalances
+from actors.coordinator.told.consumer_events import (
+    CAUSE_MEMBER_LEFT,
+    CAUSE_UNDER_WAY,
+    RULES,
+    AssignmentComputed,
+    EpochBumped,
+    MemberReconciled,
+)
+from actors.coordinator.told.events import (
+    CONSUMER,
+    MemberExpired,
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    RebalanceBegan,
+)
+from actors.coordinator.told.moves import Moves, consumer_moves
+from actors.ground.records import CurrentAssignmentValue, TopicPartitions
+
+_RETURNED = "its instance came back"
+_NOBODY: tuple[None, None] = (None, None)
+
+
+def tell(turn: Turn) -> None:
+    """Add the events of a turn that is decided."""
+    events: list[Any] = []
+    if turn.previous is NEW_MEMBER or turn.replaced_id is not None:
+        events += _arrival(turn)
+    if turn.cause is not None:
+        group, metadata = turn.group, turn.metadata
+        rise = bump(turn.now_ms, group, turn.group_epoch, turn.cause, turn.member_id, _size(turn))
+        events += bumped(turn.state, group, rise, (metadata.client_id, metadata.client_host))
+    if turn.computed is not None:
+        rebalances.target_stands(turn.state, turn.computed)
+    turn.events[:0] = events
+    _tell_reconciled(turn)
+
+
+def _size(turn: Turn) -> int:
+    """Of the group, with the member."""
+    return turn.group.size + (turn.stored is None and turn.replaced_id is None)
+
+
+def _arrival(turn: Turn) -> list[Any]:
+    """A new member, or one that takes a static member's place (M21)."""
+    group, metadata = turn.group, turn.metadata
+    events: list[Any] = []
+    if turn.replaced_id is not None:
+        events.append(_gone(MemberFenced, turn.now_ms, group, turn.replaced_id, (_RETURNED, "M21")))
+    events.append(
+        MemberJoined(
+            turn.now_ms,
+            group.group_id,
+            CONSUMER,
+            turn.group_epoch,
+            turn.member_id,
+            metadata.instance_id,
+            metadata.client_id,
+            metadata.client_host,
+            members=_size(turn),
+        )
+    )
+    return events
+
+
+def _gone(
+    kind: type[MemberLeft | MemberExpired | MemberFenced],
+    now_ms: int,
+    group: ConsumerGroup,
+    member_id: str,
+    why: tuple[str, str | None],
+) -> Any:
+    """`why`: the cause and its row."""
+    member = group.members[member_id]
+    metadata, epoch = member.metadata, (member.current or NOT_JOINED).member_epoch
+    assert metadata is not None
+    client = metadata.instance_id, metadata.client_id, metadata.client_host
+    named = now_ms, group.group_id, CONSUMER, group.group_epoch, member_id
+    return kind(*named, *client, epoch, *why, None, group.size)
+
+
+def removed(
+    state: ShardState, group: ConsumerGroup, gone: Sequence[str], cause: str, now_ms: int
+) -> list[Any]:
+    """The events of members that go; what they had, the next target gives to others."""
+    before = rebalances.of(state, group.group_id, CONSUMER).before
+    for member_id in gone:
+        before[member_id] = group.members[member_id].target or EMPTY
+    kind = MemberLeft if cause == CAUSE_MEMBER_LEFT else MemberExpired
+    why = cause, RULES.get(cause)
+    events = [_gone(kind, now_ms, group, member_id, why) for member_id in gone]
+    return [event._replace(members=group.size - place) for place, event in enumerate(events, start=1)]
+
+
+def bumped_by_removal(
+    state: ShardState, group: ConsumerGroup, gone: Sequence[str], cause: str, now_ms: int
+) -> list[Any]:
+    """The bump that follows (M19); a group that nobody is left in is Empty at once."""
+    size = group.size - len(gone)
+    rise = bump(now_ms, group, group.group_epoch + 1, cause, gone[0], size)
+    metadata = group.members[gone[0]].metadata
+    assert metadata is not None
+    events = bumped(state, group, rise, (metadata.client_id, metadata.client_host))
+    if size == 0:
+        rebalance = rebalances.of(state, group.group_id, CONSUMER)
+        moves = consumer_moves(rebalance.before, {}, state.image)
+        rebalance.take_moves(None if moves is None else (0, moves))
+        events.append(rebalance.ended(now_ms, rise.group_epoch, "Empty", 0))
+        rebalances.drop(state, group.group_id, CONSUMER)
+    return events
+
+
+def bump(
+    now_ms: int, group: ConsumerGroup, group_epoch: int, cause: str, member_id: str, members: int
+) -> EpochBumped:
+    """The event of a rise to `group_epoch`."""
+    rule = RULES.get(cause)
+    return EpochBumped(now_ms, group.group_id, CONSUMER, group_epoch, cause, rule, member_id, members)
+
+
+def bumped(
+    state: ShardState,
+    group: ConsumerGroup,
+    rise: EpochBumped,
+    client: tuple[str, str] | tuple[None, None] = _NOBODY,
+) -> list[Any]:
+    """The group epoch rises: a rebalance begins, and the one that is under way ends unfinished. `client`: id
+    and host of the member that did it."""
+    events: list[Any] = [rise]
+    old = rebalances.of(state, group.group_id, CONSUMER)
+    before = old.before
+    if old.began is not None:
+        events.append(old.ended(rise.at_ms, group.group_epoch, group.state_name, group.size))
+        rebalances.drop(state, group.group_id, CONSUMER)
+    new = rebalances.of(state, group.group_id, CONSUMER)
+    new.before = before
+    new.began = RebalanceBegan(
+        rise.at_ms,
+        rise.group_id,
+        CONSUMER,
+        rise.group_epoch,
+        rise.cause,
+        rise.rule,
+        rise.member_id or None,
+        client[0],
+        client[1],
+        None,
+        rise.members,
+    )
+    events.append(new.began)
+    return events
+
+
+def _tell_reconciled(turn: Turn) -> None:
+    """The member may have what the target gives it now, and be the last one."""
+    group, epoch = turn.group, turn.assignment_epoch
+    before = None
+    if turn.stored is not None:
+        before = turn.stored.current
+    elif turn.replaced_id is not None:
+        before = group.members[turn.replaced_id].current
+    if before == turn.current and epoch == group.assignment_epoch:
+        return
+    rebalance = turn.state.rebalances.get(group.group_id)
+    has_revoked = before is not None and before.state == UNREVOKED_PARTITIONS
+    if has_revoked and turn.current.state != UNREVOKED_PARTITIONS and rebalance is not None:
+        rebalance.revoked_ms = turn.now_ms
+    if not _is_settled(turn.current, epoch):
+        return
+    same_target = epoch == group.assignment_epoch
+    was_settled = same_target and _is_settled(before, epoch)
+    if not was_settled:
+        event = MemberReconciled(
+            turn.now_ms, group.group_id, CONSUMER, turn.group_epoch, turn.member_id, epoch
+        )
+        turn.events.append(event)
+    settled = (group.settled_count if same_target else 0) + (not was_settled)
+    is_over = settled == _size(turn) and epoch == turn.group_epoch
+    if is_over and rebalance is not None and rebalance.began is not None:
+        ended = rebalance.ended(turn.now_ms, turn.group_epoch, "Stable", settled, (turn.member_id,))
+        turn.events.append(ended)
+        rebalances.drop(turn.state, group.group_id, CONSUMER)
+
+
+def _is_settled(current: CurrentAssignmentValue | None, epoch: int) -> bool:
+    return current is not None and current.state == STABLE and current.member_epoch == epoch > 0
+
+
+def computed(
+    state: ShardState,
+    group: ConsumerGroup,
+    changes: Mapping[str, TopicPartitions],
+    event: AssignmentComputed,
+) -> AssignmentComputed:
+    """The event with what the new target moves. To be called before its records are applied."""
+    before = dict(rebalances.of(state, group.group_id, CONSUMER).before)
+    for member_id in changes:
+        member = group.members.get(member_id)
+        if member is not None and member.target is not None:
+            before[member_id] = member.target
+    found: Moves | tuple[None, None] = consumer_moves(before, changes, state.image) or _NOBODY
+    return event._replace(moved=found[0], moves=found[1])
+
+
+def found_under_way(state: ShardState, group: ConsumerGroup, now_ms: int) -> list[Any]:
+    """A new leader finds the group in a rebalance, of which records tell no more than that."""
+    rise = bump(now_ms, group, group.group_epoch, CAUSE_UNDER_WAY, "", group.size)
+    [_, began] = bumped(state, group, rise)
+    return [began]

@@ -1,0 +1,25 @@
+"""A conversion that was cut in two: the new leader ends it or takes it back (see the package's docstring)."""
+
+from __future__ import annotations
+
+from actors.coordinator.classic import store as classic_store
+from actors.coordinator.consumer.migration.downgrade import tombstones
+from actors.coordinator.ground.state import ShardState
+from actors.ground.contract import Record, Result
+
+
+def is_consumer_group(state: ShardState, group_id: str) -> bool:
+    """Which kind a group is, even between two halves of a conversion."""
+    group = state.consumer.get(group_id)
+    return group is not None and (group.metadata is not None or group_id not in state.stored_classic)
+
+
+def repair(state: ShardState, now_ms: int) -> Result:
+    """Remove what is left, or already there, of the kind that the group is not."""
+    records: list[Record] = []
+    for group_id in sorted(state.stored_classic.keys() & state.consumer.keys()):
+        if is_consumer_group(state, group_id):
+            records += classic_store.tombstones(state, group_id)
+        else:
+            records += tombstones(state.consumer[group_id])
+    return Result(records)

@@ -1,0 +1,127 @@
+"""The target assignment of a consumer group: when it is computed, how, and what is written (M7 to M10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from kio.schema.errors import ErrorCode
+
+from actors.assignors.registry import AssignorError, PlugIn, named
+from actors.coordinator.consumer import group_settings
+from actors.coordinator.consumer.assignment_jobs import ask, target_records
+from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.history import computed
+from actors.coordinator.consumer.target_arrays import group_of, partition_racks
+from actors.coordinator.consumer.turn import Turn
+from actors.coordinator.ground.batching import longest_ms
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.told.consumer_events import AssignmentComputed, AssignmentDelayed
+from actors.coordinator.told.events import CONSUMER
+from actors.ground.settings import GroupSettings
+from actors.protocol.errors import GroupError
+
+
+def update_target(turn: Turn) -> None:
+    """Compute a new target if the group epoch is ahead and the assignment interval is over (M8).
+
+    Until then members keep the old target: joins and leaves in between are taken together. So they do while a
+    plug-in computes it. Raises GroupError(unknown_server_error) if no plug-in can be had.
+    """
+    if turn.assignment_epoch >= turn.group_epoch:
+        return
+    if not is_interval_over(turn.state, turn.group, turn.now_ms):
+        if turn.group_epoch > turn.group.group_epoch:
+            interval_ms = assignment_interval_ms(turn.state, turn.group, turn.now_ms)
+            group_id = turn.group.group_id
+            turn.events.append(AssignmentDelayed(group_id, turn.group_epoch, interval_ms, turn.now_ms))
+        return
+    settings = turn.state.settings
+    name = preferred_assignor(_votes(turn), settings)
+    assignor = named(settings.group_consumer_assignors)[name]
+    if isinstance(assignor, PlugIn):
+        ask(turn, name)
+        return
+    began_us = turn.state.clock_us()
+    group = group_of(turn)
+    racks_of = partial(partition_racks, turn.state.image) if assignor.by_rack else None
+    changes = assignor.assign(group, racks_of).changes()
+    duration_us = turn.state.clock_us() - began_us
+    group_id = turn.group.group_id
+    turn.records += target_records(group_id, changes, turn.group_epoch, turn.now_ms)
+    turn.group.storm.rebalanced(turn.now_ms)
+    turn.assignment_epoch = turn.group_epoch
+    turn.target = changes.get(turn.member_id, turn.target)
+    topics = turn.state.image.topics_by_id
+    partitions = sum(topics[topic_id].partition_count for topic_id in group.topic_ids)
+    event = AssignmentComputed(
+        turn.now_ms,
+        group_id,
+        CONSUMER,
+        turn.group_epoch,
+        turn.group_epoch,
+        name,
+        duration_us,
+        len(group.slots),
+        partitions,
+    )
+    turn.computed = computed(turn.state, turn.group, changes, event)
+    turn.events.append(turn.computed)
+
+
+def preferred_assignor(votes: Mapping[str, int], settings: GroupSettings) -> str:
+    """M7: the name most members ask for, the first configured one if none does; of equals the one
+    configured first."""
+    names = assignor_names(settings)
+    return max(names, key=lambda name: (votes.get(name, 0), -names.index(name)))
+
+
+def assignor_names(settings: GroupSettings) -> tuple[str, ...]:
+    """What members may ask for, the default first (A22). Raises GroupError(unknown_server_error) if a plug-in
+    cannot be had on this node."""
+    try:
+        return tuple(named(settings.group_consumer_assignors))
+    except AssignorError as error:
+        raise GroupError(ErrorCode.unknown_server_error, str(error)) from error
+
+
+def is_interval_over(state: ShardState, group: ConsumerGroup, now_ms: int) -> bool:
+    """Whether a new target may be computed (M8)."""
+    return due_in_ms(state, group, now_ms) == 0
+
+
+def due_in_ms(state: ShardState, group: ConsumerGroup, now_ms: int) -> int:
+    """How long until a new target may be computed."""
+    last = group.target_metadata
+    if last is None:
+        return 0
+    since_ms = now_ms - last.assignment_timestamp_ms
+    if since_ms < 0:
+        # A leader whose clock is behind its predecessor's must not wait for it to catch up.
+        return 0
+    return max(assignment_interval_ms(state, group, now_ms) - since_ms, 0)
+
+
+def assignment_interval_ms(state: ShardState, group: ConsumerGroup, now_ms: int) -> int:
+    """The least time between two targets: as configured, and longer in a storm of changes (`batching`),
+    though never above the upper bound of what may be configured. 0 stays 0."""
+    settings = state.settings
+    configured_ms = group_settings.of(state, group.group_id).assignment_interval_ms
+    if configured_ms <= 0:
+        return 0
+    bound_ms = min(settings.group_rebalance_batch_max_ms, settings.group_consumer_max_assignment_interval_ms)
+    most_ms = longest_ms(bound_ms, group.size)
+    # A change that has waited for the longest time of all is not yet the first after a calm.
+    return max(configured_ms, group.storm.delay_ms(now_ms, most_ms, calm_ms=2 * most_ms))
+
+
+def _votes(turn: Turn) -> Mapping[str, int]:
+    old, new = turn.previous.server_assignor, turn.metadata.server_assignor
+    if old == new:
+        return turn.group.votes
+    votes = dict(turn.group.votes)
+    if old is not None:
+        votes[old] = votes.get(old, 0) - 1
+    if new is not None:
+        votes[new] = votes.get(new, 0) + 1
+    return votes

@@ -1,0 +1,228 @@
+"""Consumer groups as the other areas see them: may a member commit or fetch, describe, list, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from kio.schema.errors import ErrorCode
+
+from actors.coordinator.consumer.assignment_epochs import of_topic
+from actors.coordinator.consumer.group import NOT_JOINED, ConsumerGroup, ConsumerMember
+from actors.coordinator.consumer.leave import drop_timers
+from actors.coordinator.consumer.members import find_group, unknown_member
+from actors.coordinator.consumer.metadata import regex_topics_of
+from actors.coordinator.consumer.regexes import forget_regexes, subscribed_names
+from actors.coordinator.consumer.target import preferred_assignor
+from actors.coordinator.ground.partitions import EMPTY, union
+from actors.coordinator.ground.slices import sliced, whole
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.told import rebalances
+from actors.coordinator.told.events import CONSUMER
+from actors.ground.contract import NOTHING, Record, Request, Result
+from actors.ground.image import MetadataImage
+from actors.ground.records import (
+    CONSUMER_GROUP_METADATA,
+    CONSUMER_MEMBER_METADATA,
+    CURRENT_MEMBER_ASSIGNMENT,
+    REGULAR_EXPRESSION,
+    TARGET_ASSIGNMENT_MEMBER,
+    TARGET_ASSIGNMENT_METADATA,
+    ConsumerGroupKey,
+    ConsumerMemberKey,
+    ConsumerMemberValue,
+    CurrentAssignmentValue,
+    RegularExpressionKey,
+    TopicPartitions,
+)
+from actors.protocol.errors import GroupError
+from actors.protocol.messages import (
+    NO_ERROR,
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    DescribedTopicPartitions,
+    ListedGroup,
+    OffsetCommitRequest,
+)
+
+MEMBER_EPOCH_VERSION = 9
+"""The first version of OffsetCommit that carries a member epoch."""
+_CONSUMER_MEMBER = 1
+_CLASSIC_MEMBER = 0
+
+
+def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
+    """O1, O6 for a group that is in `state.consumer`. Raises GroupError: 25 unknown member, 35 a member of
+    the consumer protocol below version 9, 113 (22 for a classic member) an epoch newer than the member's, or
+    older than its hold of one of the partitions."""
+    body: OffsetCommitRequest = request.body
+    group = find_group(state, body.group_id)
+    epoch = body.generation_id_or_member_epoch
+    if epoch < 0 and group.size == 0:
+        # As of an admin client or a consumer that assigns itself.
+        return
+    member = group.member(body.member_id)
+    if member is None:
+        raise unknown_member(body.group_id, body.member_id)
+    assert member.metadata is not None
+    if request.api_version < MEMBER_EPOCH_VERSION and member.metadata.classic is None:
+        raise GroupError(
+            ErrorCode.unsupported_version,
+            f"OffsetCommit version {MEMBER_EPOCH_VERSION} or above must be used by members using the modern"
+            " group protocol",
+        )
+    if epoch < (member.current or NOT_JOINED).member_epoch:
+        _check_assignment_epochs(state, member, body)
+    else:
+        _check_epoch(member, epoch)
+
+
+def validate_fetch(state: ShardState, group_id: str, member_id: str | None, member_epoch: int) -> None:
+    """O11 and section 11: nothing to check for other kinds of group or for a request that names no
+    member. Raises GroupError: -1 no member id but an epoch, 25 unknown member, 113 not its epoch."""
+    group = state.consumer.get(group_id)
+    if group is None or (member_id is None and member_epoch < 0):
+        return
+    if member_id is None:
+        raise GroupError(ErrorCode.unknown_server_error, "A member epoch needs a member id.")
+    member = group.member(member_id)
+    if member is None:
+        raise unknown_member(group_id, member_id)
+    _check_epoch(member, member_epoch)
+
+
+def _check_epoch(member: ConsumerMember, sent: int) -> None:
+    known = (member.current or NOT_JOINED).member_epoch
+    if sent == known:
+        return
+    raise _stale(member, f"Expected member epoch {known} but was {sent}.")
+
+
+def _check_assignment_epochs(state: ShardState, member: ConsumerMember, body: OffsetCommitRequest) -> None:
+    """KIP-1251: an older epoch may commit what the member has had since then or longer, assigned or still to
+    be revoked. One partition that it has not refuses the whole request (section 11, O6)."""
+    current = member.current or NOT_JOINED
+    sent = body.generation_id_or_member_epoch
+    for topic, rows in body.topics:
+        image = state.image.topics.get(topic)
+        held = {} if image is None else of_topic(current, image.topic_id)
+        for partition, *_ in rows:
+            place, since = f"{topic}-{partition}", held.get(partition)
+            if since is None:
+                raise _stale(member, f"Partition {place} is not assigned or pending revocation for member.")
+            if sent < since:
+                raise _stale(member, f"Epoch {sent} is older than assignment epoch {since} for {place}.")
+
+
+def _stale(member: ConsumerMember, message: str) -> GroupError:
+    assert member.metadata is not None
+    code = ErrorCode.stale_member_epoch if member.metadata.classic is None else ErrorCode.illegal_generation
+    return GroupError(code, message)
+
+
+def describe(state: ShardState, group_id: str) -> DescribedConsumerGroup:
+    """A12, M23. Raises GroupError(group_id_not_found)."""
+    return whole(described(state, group_id))
+
+
+def described(state: ShardState, group_id: str) -> Generator[Result, None, DescribedConsumerGroup]:
+    """The same in slices: the group as it was at the first."""
+    group, image = find_group(state, group_id), state.image
+    empty = DescribedConsumerGroup(
+        error_code=NO_ERROR,
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=preferred_assignor(group.votes, state.settings),
+        members=(),
+    )
+    seen = [
+        (member_id, member.metadata, member.current or NOT_JOINED, member.target or EMPTY)
+        for member_id, member in group.members.items()
+        if member.metadata is not None
+    ]
+    members: list[DescribedConsumerMember] = []
+    for some in sliced(seen):
+        members += [_describe_member(each, image) for each in some]
+        yield NOTHING
+    return empty._replace(members=tuple(members))
+
+
+_Seen = tuple[str, ConsumerMemberValue, CurrentAssignmentValue, TopicPartitions]
+"""A member's id, metadata, assignment and target."""
+
+
+def _describe_member(seen: _Seen, image: MetadataImage) -> DescribedConsumerMember:
+    member_id, metadata, current, target = seen
+    return DescribedConsumerMember(
+        member_id=member_id,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        member_epoch=current.member_epoch,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        subscribed_topic_names=metadata.subscribed_topic_names,
+        subscribed_topic_regex=metadata.subscribed_topic_regex,
+        # What it has still to give up is its own until it has (as Kafka shows it).
+        assignment=_named(union(current.assigned, current.pending_revocation), image),
+        target_assignment=_named(target, image),
+        member_type=_CONSUMER_MEMBER if metadata.classic is None else _CLASSIC_MEMBER,
+    )
+
+
+def _named(assignment: TopicPartitions, image: MetadataImage) -> tuple[DescribedTopicPartitions, ...]:
+    """Topics that are gone have no name to show and are left out, as in Kafka."""
+    topics = image.topics_by_id
+    return tuple(
+        DescribedTopicPartitions(topic_id, topics[topic_id].name, packed)
+        for topic_id, packed in assignment
+        if topic_id in topics
+    )
+
+
+def listed(group: ConsumerGroup) -> ListedGroup:
+    return ListedGroup(group.group_id, "consumer", group.state_name, "consumer")
+
+
+def is_empty(state: ShardState, group_id: str) -> bool:
+    """Whether the group exists and has no members."""
+    group = state.consumer.get(group_id)
+    return group is not None and group.size == 0
+
+
+def subscribed_topics(state: ShardState, group_id: str) -> frozenset[str]:
+    """Names that members subscribe to, and what their regexes match; empty for a group that is not there."""
+    group = state.consumer.get(group_id)
+    if group is None:
+        return frozenset()
+    return frozenset(subscribed_names(group, regex_topics_of(group)))
+
+
+def delete_records(state: ShardState, group_id: str) -> list[Record]:
+    """Tombstones of the whole group in Kafka's order: all 8, all 7, 6, all 5, all 16, 3; any prefix of
+    them can be replayed. Raises GroupError: group_id_not_found, non_empty_group."""
+    group = find_group(state, group_id)
+    if group.size:
+        raise GroupError(ErrorCode.non_empty_group, f"Group {group_id} is not empty.")
+    records = [*_tombstones(group, CURRENT_MEMBER_ASSIGNMENT), *_tombstones(group, TARGET_ASSIGNMENT_MEMBER)]
+    if group.target_metadata is not None:
+        records.append(Record(ConsumerGroupKey(TARGET_ASSIGNMENT_METADATA, group_id), None))
+    records += _tombstones(group, CONSUMER_MEMBER_METADATA)
+    for regex in group.regexes:
+        records.append(Record(RegularExpressionKey(REGULAR_EXPRESSION, group_id, regex), None))
+    records.append(Record(ConsumerGroupKey(CONSUMER_GROUP_METADATA, group_id), None))
+    return records
+
+
+def _tombstones(group: ConsumerGroup, kind: int) -> list[Record]:
+    return [Record(ConsumerMemberKey(kind, group.group_id, member_id), None) for member_id in group.members]
+
+
+def forget(state: ShardState, group_id: str) -> None:
+    """Drop the timers of a group that is being deleted."""
+    group = state.consumer.get(group_id)
+    if group is not None:
+        forget_regexes(state, group_id)
+        rebalances.drop(state, group_id, CONSUMER)
+        for member_id in list(group.members):
+            drop_timers(state, group, member_id)

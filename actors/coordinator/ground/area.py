@@ -1,0 +1,38 @@
+"""One area of rules (classic, consumer, offsets, admin) as the shard sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from actors.coordinator.ground.state import ShardState
+from actors.ground.contract import NOTHING, Key, Record, Request, Result, Value
+
+Handler = Callable[[ShardState, Request, int], Result]
+"""(state, request, now_ms). Raises GroupError to refuse; the shard turns it into the API's answer."""
+Applier = Callable[[ShardState, Key, Value | None], Value | None]
+"""(state, key, value) -> the value replaced. Total."""
+Fire = Callable[[ShardState, tuple[object, ...], int], Result]
+"""(state, timer key, now_ms)."""
+
+
+def _no_records(state: ShardState) -> Iterator[Record]:
+    return iter(())
+
+
+def _nothing_on_elected(state: ShardState, now_ms: int) -> Result:
+    return NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    handlers: Mapping[int, Handler] = field(default_factory=dict)
+    """By API key."""
+    appliers: Mapping[int, Applier] = field(default_factory=dict)
+    """By record kind."""
+    timers: Mapping[str, Fire] = field(default_factory=dict)
+    """By the first field of the timer's key."""
+    records: Callable[[ShardState], Iterator[Record]] = _no_records
+    """Every live record of the area's kinds."""
+    on_elected: Callable[[ShardState, int], Result] = _nothing_on_elected
+    """Build volatile state, arm timers; no replies. As `work` if that takes long."""

@@ -1,0 +1,57 @@
+"""Work too long for one piece, cut into slices between which requests have their turn (`Result.work`)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from actors.coordinator.ground.state import ShardState
+from actors.ground.contract import Result
+
+SLICE_MAX = 1_000
+"""Members, groups or offsets of a slice, at some microseconds each."""
+AT_ONCE_MAX = 2 * SLICE_MAX
+"""What is done in one piece: an answer then leaves at once."""
+
+_T = TypeVar("_T")
+
+
+def sliced(items: Iterable[_T]) -> Iterator[list[_T]]:
+    """The items, in lists of SLICE_MAX."""
+    left = iter(items)
+    while slice_of := list(islice(left, SLICE_MAX)):
+        yield slice_of
+
+
+def at_once(work: Iterator[Result]) -> Result:
+    """All of it in one piece."""
+    results = list(work)
+    return Result(
+        [record for result in results for record in result.records],
+        [reply for result in results for reply in result.replies],
+        [event for result in results for event in result.events],
+    )
+
+
+def begun(work: Iterator[Result], size: int) -> Result:
+    """Work on so many members, groups or offsets: done, or to be done in slices."""
+    return at_once(work) if size <= AT_ONCE_MAX else Result(work=work)
+
+
+def group_members(state: ShardState) -> int:
+    """Groups and members of the shard, counted no further than it takes to know that they are many."""
+    count = state.consumer_members + len(state.consumer) + len(state.stored_classic)
+    if count <= AT_ONCE_MAX:
+        count += sum(len(stored.members) for stored in state.stored_classic.values())
+    return count
+
+
+def whole(work: Generator[Result, None, _T]) -> _T:
+    """What work without decisions comes to, done in one piece."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            value: _T = end.value
+            return value

@@ -1,0 +1,379 @@
+"""Committed offsets: OffsetCommit and OffsetFetch (the O rows).
+
+Who may commit or fetch is decided where the members are known, in `classic` and `consumer`; a group without
+any is one of `simple_groups`. A fetch answers from the state as it is; the host holds the answer back until
+the group's uncommitted commits are committed (O10, R2). How offsets are kept is in `offsets_store`, how they
+go in `offsets_delete` and `offsets_expiry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from actors.coordinator.classic import area as classic
+from actors.coordinator.consumer import area as consumer
+from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.ground.state import Position, ShardState
+from actors.coordinator.offsets import delete as offsets_delete
+from actors.coordinator.offsets import simple as simple_groups
+from actors.coordinator.offsets import store as offsets_store
+from actors.coordinator.offsets import tallies as commit_tallies
+from actors.coordinator.offsets.delete import NO_TOPIC_ID, partition_count
+from actors.coordinator.offsets.pending import pending_of
+from actors.coordinator.offsets.reading import (
+    FETCHED_AT_ONCE_MAX,
+    Committed,
+    in_slices,
+    offsets_asked,
+)
+from actors.coordinator.told.events import CommitRegressed
+from actors.ground.contract import Record, Reply, Request, Result
+from actors.ground.image import MetadataImage
+from actors.ground.records import (
+    NO_EXPIRY,
+    OFFSET_BATCH,
+    OFFSET_COMMIT,
+    OffsetBatchKey,
+    OffsetBatchValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from actors.protocol import api_keys
+from actors.protocol.errors import GroupError
+from actors.protocol.messages import (
+    NO_ERROR,
+    CommittedRow,
+    FetchedGroup,
+    FetchedOffset,
+    FetchedRow,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchGroup,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from actors.protocol.offset_refusals import refused_fetch
+from actors.protocol.requests import TOPIC_IDS_SINCE
+
+MANY = 4
+"""Partitions from which on each step is cheaper for all of them at once."""
+GROUP_ID_NOT_FOUND_VERSION = 9
+"""The first OffsetCommit version that knows GROUP_ID_NOT_FOUND (O2)."""
+_Topic = TypeVar("_Topic", str, bytes)
+_Error = tuple[int, ErrorCode]
+"""(partition, its error)"""
+_Written = tuple[list[Record], tuple[tuple[str, tuple[_Error, ...]], ...], int]
+"""(records, answer, number of offsets)"""
+_new: Any = tuple.__new__
+"""Makes a NamedTuple in a third of the time its own constructor takes."""
+
+
+# OffsetCommit.
+
+
+def commit(state: ShardState, request: Request, now_ms: int) -> Result:
+    """OffsetCommit. A topic or partition that does not exist gets error 3 (or 100), the rest is committed
+    (W12)."""
+    body: OffsetCommitRequest = request.body
+    if body.topic_ids is not None:
+        return _commit_by_id(state, request, now_ms)
+    if not body.topics:
+        return _committed(request, ())
+    written = _written(state, body, now_ms)
+    if written is None:
+        return _commit_what_exists(state, request, now_ms)
+    _validate_commit(state, request, now_ms)
+    records, topics, count = written
+    state.offset_counts["commits"] += count
+    back = commit_tallies.count(state, body, records, count, now_ms)
+    answer = _new(OffsetCommitResponse, (topics, None))
+    return Result(records, (_new(Reply, (request.token, answer, body.group_id)),), back)
+
+
+def _commit_by_id(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Version 10 names topics by id: the same by name, and error 100 for ids that stand for no topic."""
+    body: OffsetCommitRequest = request.body
+    image = state.image
+    wrong: dict[bytes, list[_Error]] = {}
+    named = []
+    for topic_id, (_, partitions) in zip(body.topic_ids or (), body.topics, strict=True):
+        topic_image = image.topics_by_id.get(topic_id)
+        if topic_image is not None:
+            named.append((topic_image.name, partitions))
+        else:
+            unknown = ((row[0], ErrorCode.unknown_topic_id) for row in partitions)
+            wrong.setdefault(topic_id, []).extend(unknown)
+    by_name = request._replace(body=body._replace(topics=tuple(named), topic_ids=None))
+    records, answered, events = _attempt(state, by_name, now_ms)
+    topics = _merged(wrong, tuple((image.topics[name].topic_id, errors) for name, errors in answered))
+    answer = OffsetCommitResponse(
+        tuple(("", errors) for _, errors in topics), tuple(topic_id for topic_id, _ in topics)
+    )
+    return Result(tuple(records), (Reply(request.token, answer, body.group_id),), events)
+
+
+def _commit_what_exists(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Error 3 for the rest. A topic of which nothing is asked is left out, unless it is unknown."""
+    body: OffsetCommitRequest = request.body
+    wrong: dict[str, list[_Error]] = {}
+    topics = []
+    for topic, rows in body.topics:
+        count = partition_count(state.image, topic)
+        known = tuple(row for row in rows if 0 <= row[0] < count)
+        if known:
+            topics.append((topic, known))
+        if not count or len(known) < len(rows):
+            wrong.setdefault(topic, []).extend(
+                (row[0], ErrorCode.unknown_topic_or_partition) for row in rows if not 0 <= row[0] < count
+            )
+    records: Collection[Record] = ()
+    events: list[CommitRegressed] = []
+    answered: tuple[tuple[str, tuple[_Error, ...]], ...] = ()
+    if topics:
+        known_request = request._replace(body=body._replace(topics=tuple(topics)))
+        records, answered, events = _attempt(state, known_request, now_ms)
+    told = _committed(request, _merged(wrong, answered))
+    return told._replace(records=tuple(records), events=events)
+
+
+def _attempt(
+    state: ShardState, request: Request, now_ms: int
+) -> tuple[Collection[Record], tuple[tuple[str, tuple[_Error, ...]], ...], list[CommitRegressed]]:
+    """A commit of what exists of a request. If the group refuses it, the rest still has its own errors: Kafka
+    sorts that out before the coordinator sees the request."""
+    try:
+        result = commit(state, request, now_ms)
+        records, answer, events = result.records, result.replies[0].body, list(result.events)
+    except GroupError as error:
+        records, answer, events = (), refusal(request, error.error_code), []
+    return records, answer.topics, events
+
+
+def _merged(
+    wrong: dict[_Topic, list[_Error]], answered: tuple[tuple[_Topic, tuple[_Error, ...]], ...]
+) -> tuple[tuple[_Topic, tuple[_Error, ...]], ...]:
+    """One entry a topic, errors first; what the group answered as it is if nothing was wrong."""
+    if not wrong:
+        return answered
+    for topic, errors in answered:
+        wrong.setdefault(topic, []).extend(errors)
+    return tuple((topic, tuple(errors)) for topic, errors in wrong.items())
+
+
+def _written(state: ShardState, body: OffsetCommitRequest, now_ms: int) -> _Written | None:
+    """What a request commits if its group lets it; None if it names what does not exist, or a topic without
+    partitions."""
+    topic_images = state.image.topics
+    # O5: a retention named by the commit itself wins over the tier's.
+    retention_ms = body.retention_time_ms
+    expire_timestamp_ms = NO_EXPIRY if retention_ms == -1 else now_ms + retention_ms
+    records: list[Record] = []
+    topics: list[tuple[str, tuple[_Error, ...]]] = []
+    count = 0
+    for topic, rows in body.topics:
+        topic_image = topic_images.get(topic)
+        if topic_image is None or not rows:
+            return None
+        partitions, offsets, leader_epochs, texts = zip(*rows, strict=True)
+        if min(partitions) < 0 or max(partitions) >= len(topic_image.partition_leaders):
+            return None
+        times = (now_ms, expire_timestamp_ms, topic_image.topic_id)
+        if len(rows) == 1 or any(texts):
+            each, errors = _written_one_by_one(state, body.group_id, (topic, rows), times)
+            records += each
+            topics.append((topic, errors))
+            count += len(each)
+            continue
+        key = _new(OffsetBatchKey, (OFFSET_BATCH, body.group_id, topic))
+        value = _new(OffsetBatchValue, (partitions, offsets, leader_epochs, *times))
+        records.append(_new(Record, (key, value)))
+        topics.append((topic, tuple(zip(partitions, repeat(NO_ERROR)))))
+        count += len(rows)
+    return records, tuple(topics), count
+
+
+def _written_one_by_one(
+    state: ShardState, group_id: str, of_topic: tuple[str, tuple[CommittedRow, ...]], times: tuple[Any, ...]
+) -> tuple[list[Record], tuple[_Error, ...]]:
+    """A record for each partition whose metadata is not too long. `times`: the last fields of the values."""
+    metadata_max = state.settings.offset_metadata_max_bytes
+    records: list[Record] = []
+    errors: list[_Error] = []
+    topic, rows = of_topic
+    for partition, offset, leader_epoch, text in rows:
+        if text and is_longer(text, metadata_max):
+            errors.append((partition, ErrorCode.offset_metadata_too_large))
+            continue
+        key = _new(OffsetCommitKey, (OFFSET_COMMIT, group_id, topic, partition))
+        value = _new(OffsetCommitValue, (offset, leader_epoch, text or "", *times))
+        records.append(_new(Record, (key, value)))
+        errors.append((partition, NO_ERROR))
+    return records, tuple(errors)
+
+
+def _validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
+    """Raise GroupError unless the group takes commits from this member (O1, O2, O3, O6)."""
+    body: OffsetCommitRequest = request.body
+    group_id = body.group_id
+    if group_id in state.consumer:
+        consumer.validate_commit(state, request, now_ms)
+    elif group_id in state.classic:
+        classic.validate_commit(state, request, now_ms)
+    elif body.generation_id_or_member_epoch < 0:
+        return
+    elif simple_groups.exists(state, group_id):
+        # A simple group is an empty group: it has no generation and no member that could name one.
+        raise GroupError(ErrorCode.unknown_member_id)
+    elif request.api_version >= GROUP_ID_NOT_FOUND_VERSION:
+        raise GroupError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+    else:
+        raise GroupError(ErrorCode.illegal_generation)
+
+
+def is_longer(metadata: str, characters_max: int) -> bool:
+    """Compared in UTF-16 units, as Java counts a string's length, whatever the setting's name says (O4)."""
+    if len(metadata) > characters_max:
+        return True
+    if len(metadata) * 2 <= characters_max or metadata.isascii():
+        return False
+    return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > characters_max
+
+
+def _committed(request: Request, topics: tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]) -> Result:
+    return Result((), (Reply(request.token, OffsetCommitResponse(topics), request.body.group_id),))
+
+
+# OffsetFetch.
+
+
+def fetch(state: ShardState, request: Request, now_ms: int) -> Result:
+    """OffsetFetch of one or more groups; each group has its own error."""
+    body: OffsetFetchRequest = request.body
+    if offsets_asked(state, body) > FETCHED_AT_ONCE_MAX:
+        return Result(work=in_slices(state, request, _refused, _fetch_named))
+    groups = tuple(
+        _fetch_group(state, group, request.api_version, body.require_stable) for group in body.groups
+    )
+    group_id = body.groups[0].group_id if len(body.groups) == 1 else None
+    return Result((), (Reply(request.token, OffsetFetchResponse(groups), group_id),))
+
+
+def _fetch_group(
+    state: ShardState, group: OffsetFetchGroup, api_version: int, require_stable: bool
+) -> FetchedGroup:
+    refused = _refused(state, group, api_version)
+    if refused is not None:
+        return refused
+    group_id = group.group_id
+    committed = state.offsets.get(group_id, {})
+    unstable = pending_of(state, group_id) if require_stable else ()
+    if group.topics is None:
+        group = _all_named(state.image, group_id, committed, api_version)
+    return _fetch_named(state.image, group, committed, unstable)
+
+
+def _refused(state: ShardState, group: OffsetFetchGroup, api_version: int) -> FetchedGroup | None:
+    """Section 11, O11: on a classic group nobody looks at the member id or the epoch."""
+    if group.group_id in state.consumer:
+        try:
+            consumer.validate_fetch(state, group.group_id, group.member_id, group.member_epoch)
+        except GroupError as error:
+            return refused_fetch(group, error.error_code, api_version)
+    return None
+
+
+def _fetch_named(
+    image: MetadataImage, group: OffsetFetchGroup, committed: Committed, unstable: Collection[Position]
+) -> FetchedGroup:
+    """Of a group whose topics are named, by name or id."""
+    offsets = _Offsets(committed, unstable)
+    if group.topic_ids is not None:
+        return _fetch_by_id(image, group, offsets)
+    topics = tuple((topic, offsets.rows(topic, partitions)) for topic, partitions in group.topics or ())
+    return FetchedGroup(group.group_id, topics)
+
+
+def _fetch_by_id(image: MetadataImage, group: OffsetFetchGroup, offsets: _Offsets) -> FetchedGroup:
+    """Version 10. An offset of an earlier topic of that name is none of this topic's (O9)."""
+    topics = []
+    for topic_id, (_, partitions) in zip(group.topic_ids or (), group.topics or (), strict=True):
+        topic_image = image.topics_by_id.get(topic_id)
+        if topic_image is None:
+            unknown = ErrorCode.unknown_topic_id
+            rows: tuple[FetchedRow, ...] = tuple(
+                FetchedOffset(partition, error_code=unknown) for partition in partitions
+            )
+        else:
+            rows = offsets.rows(topic_image.name, partitions, topic_id)
+        topics.append(("", rows))
+    return FetchedGroup(group.group_id, tuple(topics), topic_ids=group.topic_ids)
+
+
+def _all_named(
+    image: MetadataImage, group_id: str, positions: Iterable[Position], api_version: int
+) -> OffsetFetchGroup:
+    """Every committed offset, sorted, so that equal states give equal answers."""
+    partitions: dict[str, list[int]] = {}
+    for topic, partition in sorted(positions):
+        partitions.setdefault(topic, []).append(partition)
+    if api_version >= TOPIC_IDS_SINCE:
+        # There is no way to name a topic that is gone.
+        ids = {
+            image.topics[topic].topic_id: partitions[topic] for topic in partitions if topic in image.topics
+        }
+        named = tuple(("", tuple(of_topic)) for of_topic in ids.values())
+        return OffsetFetchGroup(group_id, named, topic_ids=tuple(ids))
+    return OffsetFetchGroup(group_id, tuple((topic, tuple(each)) for topic, each in partitions.items()))
+
+
+class _Offsets(NamedTuple):
+    """What a fetch may see of one group."""
+
+    committed: Committed
+    unstable: Collection[Position]
+    """O10: offsets of open transactions, if the fetch wants to know of them."""
+
+    def rows(
+        self, topic: str, partitions: Sequence[int], topic_id: bytes = NO_TOPIC_ID
+    ) -> tuple[FetchedRow, ...]:
+        """All at once if there are some, and nothing but offsets to be told."""
+        if not self.unstable and len(partitions) >= MANY:
+            found = tuple(map(self.committed.get, zip(repeat(topic), partitions)))
+            if all(found):
+                offsets, leader_epochs, texts, _, _, ids = zip(*found, strict=True)
+                if topic_id == NO_TOPIC_ID or ids.count(topic_id) == len(ids):
+                    return tuple(zip(partitions, offsets, leader_epochs, texts, repeat(NO_ERROR)))
+        return tuple(self.fetched(topic, partition, topic_id) for partition in partitions)
+
+    def fetched(self, topic: str, partition: int, topic_id: bytes = NO_TOPIC_ID) -> FetchedOffset:
+        """O9: what was never committed is offset -1, epoch -1, "" and no error."""
+        position = (topic, partition)
+        if self.unstable and position in self.unstable:
+            return FetchedOffset(partition, error_code=ErrorCode.unstable_offset_commit)
+        committed = self.committed.get(position)
+        if committed is None or _differ(committed.topic_id, topic_id):
+            return FetchedOffset(partition)
+        return FetchedOffset(partition, committed.offset, committed.leader_epoch, committed.metadata)
+
+
+def _differ(topic_id: bytes, other: bytes) -> bool:
+    """Whether these are ids of two topics, both known."""
+    return topic_id != other and topic_id != NO_TOPIC_ID and other != NO_TOPIC_ID
+
+
+AREA = Area(
+    handlers={
+        api_keys.OFFSET_COMMIT: commit,
+        api_keys.OFFSET_FETCH: fetch,
+        api_keys.OFFSET_DELETE: offsets_delete.delete,
+    },
+    appliers=offsets_store.APPLIERS,
+    timers=offsets_delete.TIMERS,
+    records=offsets_store.records,
+    on_elected=offsets_delete.on_elected,
+)

@@ -1,0 +1,201 @@
+"""OffsetFetch of very many offsets: made in slices, and yet what the groups had committed at one moment.
+
+While a reading is under way, what commits and deletions replace is noted. A position that is in the notes had
+then what was first replaced there, any other one has what it had. Which positions there are is walked through
+too, and taken in one piece only if positions come or go meanwhile: 20 ms for a million of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice, repeat
+from typing import Any, NamedTuple
+
+from actors.coordinator.ground.slices import SLICE_MAX, sliced
+from actors.coordinator.ground.state import Position, ShardState
+from actors.coordinator.offsets.pending import pending_of
+from actors.ground.contract import NOTHING, Reply, Request, Result
+from actors.ground.image import MetadataImage
+from actors.ground.records import OffsetCommitValue
+from actors.protocol.messages import (
+    FetchedGroup,
+    OffsetFetchGroup,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from actors.protocol.requests import TOPIC_IDS_SINCE
+
+FETCHED_AT_ONCE_MAX = 5_000
+"""Offsets of an answer that is made in one piece."""
+SORTED_MAX = 50_000
+"""Partitions of a slice that sorts them, which is soon done."""
+_PRESENT = OffsetCommitValue(0, 0, "", 0, 0, b"")
+_NONE: Mapping[Position, OffsetCommitValue] = {}
+_Topic = tuple[str, bytes, Sequence[int]]
+"""Its name or "", its id or b"", partitions."""
+
+
+class Reading:
+    """What each position of a group had when the reading was made, for as long as it is in `state.readings`.
+    Stands for the mapping that it is of."""
+
+    __slots__ = ("_before", "_group_id", "_has_new", "_offsets")
+
+    def __init__(self, state: ShardState, group_id: str) -> None:
+        self._group_id = group_id
+        self._offsets = state.offsets.get(group_id, _NONE)
+        self._before: dict[Position, OffsetCommitValue | None] = {}
+        self._has_new = False
+        """A walk through the positions is not what it was: they may be stored anew."""
+        state.readings.append(self)
+
+    def note(self, group_id: str, position: Position, replaced: OffsetCommitValue | None) -> None:
+        """To be told of every change."""
+        if group_id == self._group_id:
+            self._before.setdefault(position, replaced)
+            self._has_new = self._has_new or replaced is None
+
+    def slices(self) -> Iterator[list[Position] | None]:
+        """The positions that had an offset; None: all those so far come again."""
+        walk = iter(self._offsets)
+        while not self._has_new:
+            try:
+                some = list(islice(walk, SLICE_MAX))
+            except RuntimeError:  # some have gone
+                break
+            if not some:
+                return
+            yield some
+        yield None
+        gone = [each for each, value in self._before.items() if value and each not in self._offsets]
+        for some in sliced([*self._offsets, *gone]):
+            yield [each for each in some if self._before.get(each, _PRESENT)]
+
+    def get(self, position: Position) -> OffsetCommitValue | None:
+        if position in self._before:
+            return self._before[position]
+        return self._offsets.get(position)
+
+
+Refuse = Callable[[ShardState, OffsetFetchGroup, int], FetchedGroup | None]
+"""(state, group, API version): the group's answer if its member may not fetch."""
+Committed = Mapping[Position, OffsetCommitValue] | Reading
+Fetch = Callable[[MetadataImage, OffsetFetchGroup, Committed, Collection[Position]], FetchedGroup]
+"""(image, group with its topics named, offsets, unstable ones): the group's answer."""
+
+
+def offsets_asked(state: ShardState, body: OffsetFetchRequest) -> int:
+    """How many offsets the answer will have, about."""
+    return sum(
+        len(state.offsets.get(group.group_id, ()))
+        if group.topics is None
+        else sum(len(partitions) for _, partitions in group.topics)
+        for group in body.groups
+    )
+
+
+def in_slices(state: ShardState, request: Request, refuse: Refuse, fetch: Fetch) -> Iterator[Result]:
+    """The whole of an OffsetFetch."""
+    body: OffsetFetchRequest = request.body
+    groups = [_begun(state, group, request, refuse) for group in body.groups]
+    try:
+        answered = []
+        for group in groups:
+            answered.append(group.refused or (yield from _fetched(state.image, group, request, fetch)))
+        group_id = body.groups[0].group_id if len(body.groups) == 1 else None
+        yield Result((), (Reply(request.token, OffsetFetchResponse(tuple(answered)), group_id),))
+    finally:
+        for group in groups:
+            state.readings.remove(group.reading)
+
+
+class _Group(NamedTuple):
+    """One group of the request, as it is when the work begins."""
+
+    asked: OffsetFetchGroup
+    refused: FetchedGroup | None
+    reading: Reading
+    unstable: Collection[Position]
+
+
+def _begun(state: ShardState, asked: OffsetFetchGroup, request: Request, refuse: Refuse) -> _Group:
+    reading = Reading(state, asked.group_id)
+    unstable = frozenset(pending_of(state, asked.group_id)) if request.body.require_stable else frozenset()
+    return _Group(asked, refuse(state, asked, request.api_version), reading, unstable)
+
+
+def _fetched(
+    image: MetadataImage, group: _Group, request: Request, fetch: Fetch
+) -> Generator[Result, None, FetchedGroup]:
+    asked = group.asked
+    if asked.topics is None:
+        by_id = request.api_version >= TOPIC_IDS_SINCE
+        topics = yield from _all_topics(group.reading, image if by_id else None)
+    else:
+        by_id = asked.topic_ids is not None
+        ids = asked.topic_ids or repeat(b"")
+        topics = [(name, topic_id, each) for (name, each), topic_id in zip(asked.topics, ids, strict=False)]
+    found: list[tuple[str, Any]] = []
+    for batch in _batches(topics):
+        part = OffsetFetchGroup(
+            asked.group_id,
+            tuple((name, tuple(partitions)) for name, _, partitions, _ in batch),
+            topic_ids=tuple(topic_id for _, topic_id, _, _ in batch) if by_id else None,
+        )
+        rows_of_each = fetch(image, part, group.reading, group.unstable).topics
+        for (name, rows), (_, _, _, goes_on) in zip(rows_of_each, batch, strict=True):
+            if goes_on:
+                found[-1][1].extend(rows)
+            else:
+                found.append((name, list(rows)))
+        yield NOTHING
+    topic_ids = tuple(topic_id for _, topic_id, _ in topics) if by_id else None
+    return FetchedGroup(asked.group_id, tuple(found), topic_ids=topic_ids)
+
+
+def _all_topics(reading: Reading, image: MetadataImage | None) -> Generator[Result, None, list[_Topic]]:
+    """Of all that had an offset, sorted by name; by id if there is an image, which has no id for a topic that
+    is gone."""
+    # Arrays, for the garbage collector looks at every element of a list.
+    partitions: defaultdict[str, array[int]] = defaultdict(partial(array, "i"))
+    for some in reading.slices():
+        if some is None:
+            partitions.clear()
+        else:
+            for topic, partition in some:
+                partitions[topic].append(partition)
+            yield NOTHING
+    topics: list[_Topic] = []
+    done = 0
+    for name in sorted(partitions):
+        numbers = array("i", sorted(partitions.pop(name)))
+        if image is None:
+            topics.append((name, b"", numbers))
+        elif name in image.topics:
+            topics.append(("", image.topics[name].topic_id, numbers))
+        done += len(numbers)
+        if done >= SORTED_MAX:
+            done = 0
+            yield NOTHING
+    return topics
+
+
+def _batches(topics: Iterable[_Topic]) -> Iterator[list[tuple[str, bytes, Sequence[int], bool]]]:
+    """All partitions, SLICE_MAX at a time: (name, id, partitions, whether more of the topic came before)."""
+    batch: list[tuple[str, bytes, Sequence[int], bool]] = []
+    room = SLICE_MAX
+    for name, topic_id, partitions in topics:
+        done = 0
+        while not done or done < len(partitions):
+            some = partitions[done : done + room]
+            batch.append((name, topic_id, some, done > 0))
+            room -= len(some) + 1
+            if room <= 0:
+                yield batch
+                batch, room = [], SLICE_MAX
+            done += len(some) or 1
+    if batch:
+        yield batch

@@ -1,0 +1,104 @@
+"""What a consumer group tells about itself: why an epoch rose, who was removed, what was assigned.
+
+As `events`, which has what both types of group report; never made on the path of a steady heartbeat.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from actors.coordinator.told.events import CommitRegressed, MemberJoined, StateChanged
+from storage.history.schema import Move
+
+CAUSE_MEMBER_JOINED = "member joined"
+CAUSE_SUBSCRIPTION_CHANGED = "subscription changed"
+CAUSE_METADATA_CHANGED = "topic metadata changed"
+CAUSE_REGEX_RESOLVED = "regular expression resolved"
+CAUSE_MEMBER_LEFT = "member left"
+CAUSE_SESSION_TIMEOUT = "session timeout"
+CAUSE_REBALANCE_TIMEOUT = "rebalance timeout"
+CAUSE_UNDER_WAY = "under way when this leader took over"
+
+RULES = {
+    CAUSE_MEMBER_JOINED: "M6",
+    CAUSE_SUBSCRIPTION_CHANGED: "M6",
+    CAUSE_METADATA_CHANGED: "M6",
+    CAUSE_REGEX_RESOLVED: "M24",
+    CAUSE_MEMBER_LEFT: "M19",
+    CAUSE_SESSION_TIMEOUT: "M17",
+    CAUSE_REBALANCE_TIMEOUT: "M16",
+    CAUSE_UNDER_WAY: "M26",
+}
+"""The rows that decide so."""
+
+
+class EpochBumped(NamedTuple):
+    """The group epoch rose: a new target assignment is due."""
+
+    at_ms: int
+    group_id: str
+    group_type: str
+    group_epoch: int
+    cause: str
+    rule: str | None
+    member_id: str
+    """The member whose heartbeat, leave or timeout it was."""
+    members: int
+
+    @property
+    def kind(self) -> str:
+        return "group_epoch_bumped"
+
+
+class MemberReconciled(NamedTuple):
+    """A member has what the target gives it."""
+
+    at_ms: int
+    group_id: str
+    group_type: str
+    group_epoch: int
+    member_id: str
+    member_epoch: int
+
+    @property
+    def kind(self) -> str:
+        return "member_reconciled"
+
+
+class AssignmentDelayed(NamedTuple):
+    """The group epoch rose, and members keep the target they have for a while (M8)."""
+
+    group_id: str
+    group_epoch: int
+    interval_ms: int
+    """Between two targets: as configured, or longer in a storm of joins and leaves (`batching`)."""
+    now_ms: int
+
+
+class AssignmentComputed(NamedTuple):
+    """A new target assignment stands."""
+
+    at_ms: int
+    group_id: str
+    group_type: str
+    group_epoch: int
+    assignment_epoch: int
+    assignor: str
+    duration_us: int | None
+    """None: a plug-in's, which worked elsewhere."""
+    members: int
+    partitions: int
+    """Of the topics that are assigned."""
+    moved: int | None = None
+    """None, with the next: too many to compare."""
+    moves: tuple[Move, ...] | None = None
+
+    @property
+    def kind(self) -> str:
+        return "assigned"
+
+
+UNLOGGED: Final = frozenset({MemberJoined, MemberReconciled, CommitRegressed, StateChanged})
+"""What no log line tells: there are many, and others say what they lead to. History has them."""
+QUIET: Final = frozenset({MemberJoined, MemberReconciled, CommitRegressed})
+"""What is no news to other members: records or other events tell of what it changes for them."""

@@ -1,0 +1,119 @@
+"""Rebalances under way, for history alone: how each began, who was late, what it has moved so far.
+
+Volatile: a group has an entry from its first change until it is stable again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.coordinator.told.events import CONSUMER, RebalanceBegan, RebalanceDelayed, RebalanceEnded
+from storage.history.schema import WAITED_FOR_MAX, Move
+
+if TYPE_CHECKING:
+    from actors.coordinator.ground.state import ShardState
+    from actors.coordinator.told.consumer_events import AssignmentComputed
+    from actors.coordinator.told.moves import Moves
+
+
+class Rebalance:
+    """One of one group."""
+
+    __slots__ = (
+        "assigned_ms",
+        "assignor",
+        "before",
+        "began",
+        "delayed",
+        "gone",
+        "group_type",
+        "last_joined",
+        "late",
+        "moved",
+        "moves",
+        "partitions",
+        "revoked_ms",
+    )
+
+    def __init__(self, group_type: str) -> None:
+        self.group_type = group_type
+        self.began: RebalanceBegan | None = None
+        """None: somebody left whose partitions the next rebalance will move."""
+        self.delayed: RebalanceDelayed | None = None
+        """The first of the joins and leaves that it waited for."""
+        self.gone: tuple[str, str, str] | None = None
+        """Member id, client id and host of who left a classic group last."""
+        self.before: dict[str, Any] = {}
+        """What members had that are gone or are about to get something else, by member id: as the type of the
+        group keeps it."""
+        self.late: dict[str, None] = {}
+        """Members that were waited for in vain, and removed."""
+        self.last_joined: str | None = None
+        """Whose join completed a classic group's join phase."""
+        self.assigned_ms: int | None = None
+        """When a classic group's join phase was complete, or a consumer group's target stood."""
+        self.revoked_ms: int | None = None
+        """When a member last gave up what it had to."""
+        self.assignor: str | None = None
+        self.partitions: int | None = None
+        self.moved: int | None = None
+        self.moves: tuple[Move, ...] | None = None
+
+    def take_moves(self, found: tuple[int, Moves] | None) -> None:
+        """How many partitions are assigned, and which of them moved; None: nobody knows."""
+        self.partitions, (self.moved, self.moves) = (None, (None, None)) if found is None else found
+
+    def ended(
+        self, now_ms: int, group_epoch: int, state: str, members: int, last_ids: tuple[str, ...] = ()
+    ) -> RebalanceEnded:
+        """The event of its end. `last_ids`: those whose coming ended its phases."""
+        began, assigned_ms = self.began, self.assigned_ms
+        assert began is not None
+        syncing_ms = None if assigned_ms is None else now_ms - assigned_ms
+        revoked_ms = None if assigned_ms is None or self.revoked_ms is None else self.revoked_ms - assigned_ms
+        late = tuple({**self.late, **dict.fromkeys(last_ids)})
+        return RebalanceEnded(
+            now_ms,
+            began.group_id,
+            self.group_type,
+            group_epoch,
+            state,
+            began.cause,
+            began.rule,
+            began.member_id,
+            began.reason,
+            now_ms - began.at_ms,
+            (now_ms if assigned_ms is None else assigned_ms) - began.at_ms,
+            syncing_ms,
+            revoked_ms,
+            members,
+            self.partitions,
+            self.moved,
+            self.moves,
+            late[:WAITED_FOR_MAX],
+            self.assignor,
+        )
+
+
+def of(state: ShardState, group_id: str, group_type: str) -> Rebalance:
+    """The group's, a new one if it has none: what it had as a group of the other type is over."""
+    found = state.rebalances.get(group_id)
+    if found is None or found.group_type != group_type:
+        found = state.rebalances[group_id] = Rebalance(group_type)
+    return found
+
+
+def drop(state: ShardState, group_id: str, group_type: str) -> None:
+    """The group is gone, or has become one of the other type."""
+    found = state.rebalances.get(group_id)
+    if found is not None and found.group_type == group_type:
+        del state.rebalances[group_id]
+
+
+def target_stands(state: ShardState, event: AssignmentComputed) -> None:
+    """A consumer group has a new target."""
+    found = of(state, event.group_id, CONSUMER)
+    found.before.clear()
+    found.assigned_ms = event.at_ms
+    found.assignor, found.partitions = event.assignor, event.partitions
+    found.moved, found.moves = event.moved, event.moves

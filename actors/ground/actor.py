@@ -1,0 +1,69 @@
+"""What the tier's actors have in common: they start themselves, say why they could not, and keep their tasks.
+
+Ray restarts an actor by constructing it again and calls nothing else, and an exception in a constructor is
+final: so the constructor only begins the start, and what goes wrong in it is state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable
+from types import MethodType
+from typing import Any
+
+from actors.ground.logs import log_to_file
+from actors.ground.tasks import Tasks
+
+log = logging.getLogger("groupd.actor")
+
+
+class Actor(ABC):
+    """Base of a plain class that `actors.runtime` makes an actor. Constructed on the actor's running loop.
+
+    A subclass fills itself and calls `super().__init__` last: that begins `_open`.
+    """
+
+    def __init__(self, data_dir: str, name: str) -> None:
+        self._data_dir = data_dir
+        self._name = name
+        self._problem: str | None = None
+        """Why the start failed; for `status`."""
+        self._problem_kind: str | None = None
+        """The error's class."""
+        self._tasks = Tasks(f"work of {name}")
+        self._started = asyncio.ensure_future(self._begin())
+
+    async def start(self) -> None:
+        """Wait until the actor is up; raises what went wrong, in words. May be called again."""
+        await asyncio.shield(self._started)
+
+    @abstractmethod
+    async def _open(self) -> None:
+        """Open files, sockets and links."""
+
+    async def _begin(self) -> None:
+        try:
+            log_to_file(self._data_dir, self._name)
+            await self._open()
+        except Exception as error:
+            self._problem_kind = type(error).__name__
+            self._problem = f"{self._problem_kind}: {error}"
+            log.error("cannot start: %s", self._problem)
+            raise RuntimeError(self._problem) from error
+        gc.collect()
+        gc.freeze()  # what the start loaded never dies: keep collections short
+
+    def _unwrap(self, *names: str) -> None:
+        """Have these methods called directly. Ray wraps every method of the class that it makes of ours,
+        to trace remote calls: a quarter of a microsecond for each call within the process, too."""
+        for name in names:
+            of_classes = (vars(each)[name] for each in type(self).__mro__ if name in vars(each))
+            own = next(method for method in of_classes if not method.__module__.startswith("ray."))
+            setattr(self, name, MethodType(own, self))
+
+    def _spawn(self, work: Awaitable[Any]) -> None:
+        """Run `work` beside."""
+        self._tasks.spawn(work)

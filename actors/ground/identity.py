@@ -1,0 +1,58 @@
+"""Who is at the other end of a client connection. Travels with the connection when it is handed over."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Final, NamedTuple
+
+from actors.ground.spec import PLAINTEXT
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""Whoever comes through a listener that asks nobody who he is."""
+
+
+class ClientIdentity(NamedTuple):
+    """What the tier knows of a client, apart from its requests. Only str and int: msgpack carries it."""
+
+    client_host: str
+    """As Kafka shows it in describe: "/1.2.3.4" (Java's `InetAddress.toString`)."""
+    peer: str
+    """Address and port, for log lines: "1.2.3.4:5678"."""
+    software_name: str = ""
+    """From ApiVersions v3 and later (KIP-511); the service sets it."""
+    software_version: str = ""
+    principal: str = ANONYMOUS
+    """ "": not authenticated yet, on a listener that wants it."""
+    listener: str = PLAINTEXT
+    session_expires_ms: int = 0
+    """By the machine's monotonic clock: until when the authentication holds (KIP-368); 0: for ever."""
+
+    @property
+    def address(self) -> str:
+        """The client's address without port: what the limit per address counts."""
+        return self.client_host[1:]
+
+
+def identity_of(address: tuple[Any, ...], listener: str = PLAINTEXT) -> ClientIdentity:
+    """The identity of a client just accepted from `address`, as `socket.accept` gave it."""
+    host, peer = _in_java(str(address[0]), int(address[1]))
+    principal = ANONYMOUS if listener == PLAINTEXT else ""
+    return ClientIdentity(f"/{host}", peer, principal=principal, listener=listener)
+
+
+def _in_java(host: str, port: int) -> tuple[str, str]:
+    """(the address as Java writes it, the same with the port)."""
+    if ":" not in host:
+        return host, f"{host}:{port}"
+    parsed = ipaddress.IPv6Address(host.partition("%")[0])
+    if parsed.ipv4_mapped is not None:
+        # Java shows an IPv4 client of a dual-stack listener by its IPv4 address.
+        return str(parsed.ipv4_mapped), f"{parsed.ipv4_mapped}:{port}"
+    # Java writes all eight groups, without leading zeros and without "::".
+    groups = ":".join(f"{int(group, 16):x}" for group in parsed.exploded.split(":"))
+    return groups, f"[{groups}]:{port}"
+
+
+TIER = ClientIdentity("/", "the tier", software_name="groupd", principal="Tier:groupd", listener="TIER")
+"""Who asks when a replica or a broker of the tier does. Clients are given their identity by the broker that
+accepts them: none can have this one."""

@@ -1,0 +1,108 @@
+"""The metadata image: an immutable, versioned snapshot of what the controller knows, held by every actor.
+
+Nobody changes an image; the controller's shard makes the next one. `version` rises by one with every
+change, so a receiver keeps the newest and drops the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from actors.ground.acl import Acl
+
+TopicId = bytes
+"""16 bytes, a topic's UUID as it stands on the wire."""
+NO_NODE = -1
+
+
+class NodeImage(NamedTuple):
+    """One node as clients see it: a broker id with one advertised address."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    alive: bool = True
+    """False while the controller has not heard of the node's broker for too long: it leads no partition."""
+
+
+class TopicImage(NamedTuple):
+    """One topic. Partition p of it is led by `partition_leaders[p]` (a node id)."""
+
+    topic_id: TopicId
+    name: str
+    partition_leaders: tuple[int, ...]
+    configs: tuple[tuple[str, str], ...] = ()
+    internal: bool = False
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.partition_leaders)
+
+
+class ScramCredential(NamedTuple):
+    """What recognizes a user's password (RFC 5802); the password cannot be had from it."""
+
+    user: str
+    mechanism: str
+    """"SCRAM-SHA-256" or "SCRAM-SHA-512"."""
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class MetadataImage:
+    """Everything that Metadata, FindCoordinator and the coordinators need to know, at one version."""
+
+    __slots__ = (
+        "acls",
+        "cluster_id",
+        "controller_node_id",
+        "controllers",
+        "credentials",
+        "group_configs",
+        "nodes",
+        "offsets_leaders",
+        "topics",
+        "topics_by_id",
+        "version",
+    )
+
+    def __init__(
+        self,
+        *,
+        version: int = 0,
+        cluster_id: str = "",
+        controller_node_id: int = NO_NODE,
+        nodes: tuple[NodeImage, ...] = (),
+        topics: tuple[TopicImage, ...] = (),
+        offsets_leaders: tuple[int, ...] = (),
+        controllers: tuple[int, ...] = (),
+        group_configs: Mapping[str, Mapping[str, str]] | None = None,
+        acls: tuple[Acl, ...] = (),
+        credentials: tuple[ScramCredential, ...] = (),
+    ) -> None:
+        self.version = version
+        self.cluster_id = cluster_id
+        self.controller_node_id = controller_node_id
+        self.nodes = {node.node_id: node for node in nodes}
+        self.topics = {topic.name: topic for topic in topics}
+        self.topics_by_id = {topic.topic_id: topic for topic in topics}
+        self.offsets_leaders = offsets_leaders
+        """Node id of the leader of each offsets partition as the controller last heard, or NO_NODE. Its
+        length is the number of offsets partitions. Brokers overlay fresher news from their own replicas."""
+        self.controllers = controllers
+        """Numbers of the controller's replicas, the leaving ones too; () before they are known."""
+        self.group_configs: Mapping[str, Mapping[str, str]] = group_configs or {}
+        """Group id -> its own configs, as they were set (A19)."""
+        self.acls = acls
+        self.credentials = {(each.user, each.mechanism): each for each in credentials}
+
+    def leader_of(self, topic: str, partition: int) -> int | None:
+        """Node id of the leader of a topic's partition, or NO_NODE; None: there is no such partition."""
+        known = self.topics.get(topic)
+        if known is None or not 0 <= partition < known.partition_count:
+            return None
+        return known.partition_leaders[partition]

@@ -1,0 +1,60 @@
+"""What the coordinators are told to do: Kafka's settings with Kafka's defaults (features.md section 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CLASSIC_ONLY = ":classic"
+"""Ends a pattern of `group_heartbeat_hold_clients` whose ConsumerGroupHeartbeat is not held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """Units are in the names. Each field `a_b_ms` is Kafka's setting `a.b.ms`."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2**31 - 1
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_assignor_timeout_ms: int = 5_000
+    """Ours: of a plug-in (`assignment_jobs`)."""
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_migration_policy: str = "bidirectional"
+    """See `actors.coordinator.consumer.migration.policy`."""
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_heartbeat_hold_enable: bool = True
+    group_heartbeat_hold_clients: tuple[str, ...] = (
+        "apache-kafka-java",
+        "librdkafka",
+        "confluent-kafka-*",
+        "*/*rdkafka-*",
+    )
+    """Ours: see `actors.leader.held_heartbeats`."""
+    group_heartbeat_budget_per_second: int = 10_000
+    """Ours: see `group_settings.interval_floor_ms`."""
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    classic_new_member_join_timeout_ms: int = 300_000
+    """A constant in Kafka (C12)."""
+    group_rebalance_batch_max_ms: int = 25_000
+    """Ours: longest wait for more joins and leaves while a storm of them goes on (`batching`); 0: never, as
+    Kafka. Below the 30 s after which some clients give up a JoinGroup (sarama's Net.ReadTimeout)."""
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    producer_id_expiration_ms: int = 86_400_000
+
+    @property
+    def held_clients(self) -> tuple[str, ...]:
+        """Whose heartbeats may be held."""
+        return self.group_heartbeat_hold_clients if self.group_heartbeat_hold_enable else ()

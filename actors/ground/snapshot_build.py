@@ -1,0 +1,95 @@
+"""A snapshot made in slices, so that heartbeats are answered in between (Raft paper, section 7).
+
+The live records are walked while requests go on changing them. What a write replaces is noted, so that the
+walk and the notes together give the state exactly as it was when the build began: a record that was never
+written since is met as it was; one that was written is taken from the notes, met or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
+from typing import TypeVar
+
+import msgpack
+
+from actors.ground.contract import Key, Record, Value
+from actors.ground.limits import MIB
+
+RECORDS_PER_STEP_MAX = 2_000
+BYTES_PER_STEP_MAX = 4 * MIB
+"""Either bound ends a step: together about 5 ms, whether records are small or large."""
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class SnapshotBuild:
+    """Implements storage.raft.core.SnapshotBuild. The data is a packed `header`, then packed records: each
+    key that had a value at the beginning, with that value; a key that is written after the walk met it may
+    come twice. Which order they come in is not defined, as `Shard.apply` does not care."""
+
+    __slots__ = ("_before", "_data", "_packer", "_records", "is_walking")
+
+    def __init__(
+        self, header: tuple[int, ...], records: Iterator[Record], before: dict[Key, Value | None]
+    ) -> None:
+        """`records` is `Shard.records()`, not yet begun. `before`: the committed values of the keys whose
+        live value is not committed; the build owns it from now on."""
+        self._packer = msgpack.Packer()
+        self._data: BytesIO | None = BytesIO()
+        """Grows in place and gives its bytes away uncopied: a copy of 100 MB would be a pause by itself."""
+        self._data.write(self._packer.pack(header))
+        self._before = before
+        self.is_walking = True
+        """Writes are to be noted."""
+        self._records = self._as_begun(records)
+
+    def note(self, key: Key, replaced: Value | None) -> None:
+        """A write of `key` replaced this value. To be called for every write while `is_walking`."""
+        if self.is_walking:
+            self._before.setdefault(key, replaced)
+
+    def step(self, records_max: int = RECORDS_PER_STEP_MAX) -> bytes | None:
+        """Go on for a bounded number of records and bytes; the whole snapshot once it is complete."""
+        data, pack = self._data, self._packer.pack
+        assert data is not None, "this build is complete, or another one or a restore abandoned it"
+        records_left, bytes_left = records_max, BYTES_PER_STEP_MAX
+        for key, value in self._records:
+            if value is not None:
+                bytes_left -= data.write(pack((key, value)))
+            records_left -= 1
+            if records_left <= 0 or bytes_left <= 0:
+                return None
+        self.close()
+        return data.getvalue()
+
+    def close(self) -> None:
+        """End here, complete or not, and keep nothing."""
+        self.is_walking = False
+        self._data = None
+        self._before = {}
+        self._records = iter(())
+
+    def _as_begun(self, records: Iterable[Record]) -> Iterator[tuple[Key, Value | None]]:
+        """Every record with its value as of the beginning; None if it had none, or was given already."""
+        before = self._before
+        for key, value in records:
+            if key in before:
+                value_then, before[key] = before[key], None
+                yield key, value_then
+            else:
+                yield key, value
+        # Whatever is written from now on was met or is new.
+        self.is_walking = False
+        yield from before.items()
+
+
+def live_items(values: Mapping[_K, _V], keys: Iterable[_K]) -> Iterator[tuple[_K, _V]]:
+    """The items of `keys`, a copy of the mapping's keys, that are still there when their turn comes: for a
+    walk that pauses while the mapping changes. Keys are copied and not items, for 100,000 pairs made at once
+    would set off the garbage collector."""
+    for key in keys:
+        value = values.get(key)
+        if value is not None:
+            yield key, value

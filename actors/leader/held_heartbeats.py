@@ -1,0 +1,429 @@
+"""Held heartbeats: the answer of a heartbeat that has nothing to say waits until it has.
+
+A member of a settled group then hears of a rebalance at once instead of at its next heartbeat. Not every
+client bears that, so only those are held whose software (the name and version of ApiVersions, KIP-511) is on
+a list. The rules:
+
+* only an answer that says nothing is held, to a settled member (`actors.coordinator.settled`) that has said
+  that it has what it was given; one answer a member, the newest;
+* for HOLD_SHARE of the interval that the member was last told (KIP-848; a newcomer counts as told what those
+  are told who wait), or of the time that its last two
+  heartbeats are apart (classic), and there never longer than CLASSIC_HOLD_MS_MAX: a client counts from its
+  own sending, and takes a longer silence for a failure or spins; nor longer than half of the session
+  (KIP-848) or a quarter of it (classic);
+* it ends by news, by any further bytes on the connection, by time, or when the replica leads no longer.
+
+To hold is to decide the heartbeat, to drop the answer, and to decide the same request again at the end: what
+the member hears is as of then. Both decisions start its session anew, so that no holding ends one.
+
+A pure machine beside the replica, which tells it what happens; time comes as an argument.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from actors.coordinator.consumer.area import WAITING_HEARTBEAT_INTERVAL_MS
+from actors.coordinator.ground.timers import Timers
+from actors.coordinator.settled import Settled, Stamp
+from actors.coordinator.shard import CoordinatorShard
+from actors.coordinator.told.consumer_events import QUIET
+from actors.ground.contract import Request, Result, Token
+from actors.ground.limits import HELD_LOOKS_PER_TURN_MAX
+from actors.ground.records import (
+    CLASSIC_MEMBER,
+    CONSUMER_GROUP_METADATA,
+    CONSUMER_MEMBER_METADATA,
+    CURRENT_MEMBER_ASSIGNMENT,
+    GROUP_METADATA,
+    REGULAR_EXPRESSION,
+    TARGET_ASSIGNMENT_MEMBER,
+    TARGET_ASSIGNMENT_METADATA,
+    TopicPartitions,
+)
+from actors.ground.settings import CLASSIC_ONLY
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
+from actors.replica.replica import Replica
+
+HOLD_SHARE: Final = 0.8
+CLASSIC_HOLD_MS_MAX: Final = 2_400
+CLASSIC_SPACING_MS_MIN: Final = 1_000
+"""A classic member whose heartbeats are closer together is not held: it would have to be let go at once."""
+SESSION_PART: Final = 4
+LOOK_AGAIN_MS: Final = 20
+"""How often something is looked at of which only time will tell."""
+
+_OF_MEMBER: Final = frozenset(
+    {CONSUMER_MEMBER_METADATA, TARGET_ASSIGNMENT_MEMBER, CURRENT_MEMBER_ASSIGNMENT, CLASSIC_MEMBER}
+)
+_OF_GROUP: Final = frozenset(
+    {GROUP_METADATA, CONSUMER_GROUP_METADATA, TARGET_ASSIGNMENT_METADATA, REGULAR_EXPRESSION}
+)
+
+
+class Cause(Enum):
+    """Why a hold ended; the values are the metric's labels."""
+
+    NEWS = "news"
+    REQUEST = "request"
+    TIMEOUT = "timeout"
+    MOVED = "moved"
+    CLOSED = "closed"
+
+
+class HoldCounts:
+    """For metrics; since this process began."""
+
+    __slots__ = ("began", "ended", "saved_ms")
+
+    def __init__(self) -> None:
+        self.began = 0
+        self.ended = dict.fromkeys(Cause, 0)
+        self.saved_ms = 0
+        """Between news and the next heartbeat that would have fetched them, over all members."""
+
+
+class Holding:
+    """What is known of one connection whose heartbeats may be held."""
+
+    __slots__ = (
+        "_held",
+        "apis",
+        "beat_at_ms",
+        "is_hurried",
+        "is_listed",
+        "member",
+        "owned",
+        "request",
+        "spacing_ms",
+        "told_ms",
+        "until_ms",
+    )
+
+    def __init__(self, held: HeldHeartbeats, apis: frozenset[int]) -> None:
+        self.apis = apis
+        """API keys of the heartbeats that may be held."""
+        self.member = ("", "")
+        """(group id, member id) of the last heartbeat; all else is known of that one."""
+        self.request: Request | None = None
+        """The heartbeat that is held."""
+        self.until_ms = 0
+        self.beat_at_ms: int | None = None
+        """When the last heartbeat came."""
+        self.spacing_ms = 0
+        """Between the last two heartbeats; 0: not known."""
+        self.told_ms = 0
+        """KIP-848: the interval that the member was last told; 0: not known."""
+        self.owned: TopicPartitions | None = None
+        """KIP-848: what the member last said that it owns; None: nothing said on this connection."""
+        self.is_hurried = False
+        """More has come on the connection, or it is gone, since the last heartbeat: not to be held."""
+        self.is_listed = False
+        """To be looked at."""
+        self._held = held
+
+    def submit(self, request: Request, now_ms: int) -> Any | None:
+        """As `Replica.submit`, of a heartbeat: the answer, or None if it comes later."""
+        body = request.body
+        member = body.group_id, body.member_id
+        if member != self.member:
+            self.member, self.beat_at_ms, self.told_ms, self.owned = member, None, 0, None
+        before_ms, self.beat_at_ms = self.beat_at_ms, now_ms
+        self.spacing_ms = 0 if before_ms is None else now_ms - before_ms
+        if request.api_key == CONSUMER_GROUP_HEARTBEAT and body.topic_partitions is not None:
+            self.owned = body.topic_partitions
+        self.is_hurried = False
+        return self._held.submit(self, request, now_ms)
+
+    def note(self, response: Any) -> Any:
+        """`response` is on its way to the client. Gives it back."""
+        self.told_ms = getattr(response, "heartbeat_interval_ms", 0)
+        return response
+
+
+class HeldHeartbeats:
+    """Of one replica. `release(token, response)` gives an answer that was held."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        release: Callable[[Token, Any], None],
+        clock_ms: Callable[[], int],
+        clients: Iterable[str],
+        *,
+        spacing_ms_min: int = CLASSIC_SPACING_MS_MIN,
+    ) -> None:
+        """`clients`: patterns of `name/version`, or of the name alone (`*` is anything), each perhaps with
+        CLASSIC_ONLY behind it. `spacing_ms_min`: see there."""
+        self.counts = HoldCounts()
+        self.parked: dict[Token, tuple[Holding, Request]] = {}
+        """Heartbeats whose answer waits for a commit, and may be held then: see `keeps`."""
+        self._replica = replica
+        self._release = release
+        self._clock_ms = clock_ms
+        self._clients = tuple(clients)
+        self._spacing_ms_min = spacing_ms_min
+        self._groups: dict[str, dict[str, Holding]] = {}
+        """Group id -> member id -> where its answer is held."""
+        self._stamps: dict[str, Stamp | None] = {}
+        """As of the last look at all of a group's members."""
+        self._size = 0
+        self._timers = Timers()
+        """Keys: a `Holding`, or a group id."""
+        self._changed: OrderedDict[str, None] = OrderedDict()
+        """Groups to be looked at, all members."""
+        self._listed: deque[Holding] = deque()
+        """Members to be looked at."""
+
+    def __len__(self) -> int:
+        """Answers held now."""
+        return self._size
+
+    def of_client(self, name: str, version: str) -> Holding | None:
+        """For a new connection of this software; None if it is answered at once, always."""
+        for client in self._clients:
+            pattern, is_classic_only = client.removesuffix(CLASSIC_ONLY), client.endswith(CLASSIC_ONLY)
+            if name and fnmatchcase(f"{name}/{version}" if "/" in pattern else name, pattern):
+                apis = {HEARTBEAT} if is_classic_only else {HEARTBEAT, CONSUMER_GROUP_HEARTBEAT}
+                return Holding(self, frozenset(apis))
+        return None
+
+    # Requests.
+
+    def submit(self, holding: Holding, request: Request, now_ms: int) -> Any | None:
+        """Decide the heartbeat that came on `holding`'s connection."""
+        older = self._groups.get(request.body.group_id, {}).get(request.body.member_id)
+        if older is not None:
+            self._end(older, Cause.REQUEST, now_ms)
+        self.parked[request.token] = (holding, request)
+        response = self._replica.submit(request, now_ms)
+        if response is None:
+            return None
+        del self.parked[request.token]
+        return None if self._hold(holding, request, response, now_ms) else holding.note(response)
+
+    def keeps(self, token: Token, response: Any) -> bool:
+        """The replica releases the answer to a request that had to wait. True: it has to wait on, held."""
+        parked = self.parked.pop(token, None)
+        return (
+            parked is not None
+            and not parked[0].is_hurried
+            and self._hold(*parked, response, self._clock_ms())
+        )
+
+    def _hold(self, holding: Holding, request: Request, response: Any, now_ms: int) -> bool:
+        """Hold the answer if it may be held."""
+        if not _says_nothing(holding, request, response):
+            return False
+        settled = self._shard.settled(request, holding.owned, now_ms)
+        hold_ms = 0 if settled is None else self._hold_ms(holding, request, settled)
+        if settled is None or hold_ms <= 0:
+            return False
+        assert holding.beat_at_ms is not None
+        group_id = request.body.group_id
+        members = self._groups.get(group_id)
+        if members is not None and request.body.member_id in members:
+            return False  # a newer one, of another connection, while this one waited for its commit
+        if members is None:
+            members = self._groups[group_id] = {}
+            self._stamps[group_id] = self._stamp(group_id, now_ms)
+        members[request.body.member_id] = holding
+        holding.request = request
+        holding.until_ms = holding.beat_at_ms + hold_ms
+        self._size += 1
+        self.counts.began += 1
+        self._look_later(holding, settled, now_ms)
+        return True
+
+    def _hold_ms(self, holding: Holding, request: Request, settled: Settled) -> int:
+        """For how long the answer may be held; 0: not at all."""
+        by_session_ms = settled.session_timeout_ms // SESSION_PART
+        if request.api_key == CONSUMER_GROUP_HEARTBEAT:
+            interval_ms = holding.told_ms if request.body.member_epoch else WAITING_HEARTBEAT_INTERVAL_MS
+            return min(int(interval_ms * HOLD_SHARE), 2 * by_session_ms)
+        if holding.spacing_ms < self._spacing_ms_min:
+            return 0
+        return min(int(holding.spacing_ms * HOLD_SHARE), CLASSIC_HOLD_MS_MAX, by_session_ms)
+
+    def end(self, holding: Holding, cause: Cause) -> None:
+        """Answer now, if an answer is held; if it is still to come, it will not be held."""
+        holding.is_hurried = True
+        if holding.request is not None:
+            self._end(holding, cause, self._clock_ms())
+
+    def forget(self, holding: Holding) -> Token | None:
+        """The connection is gone: nobody takes the answer to the request with this token."""
+        holding.is_hurried = True
+        request = holding.request
+        if request is None:
+            return None
+        self._drop(holding, Cause.CLOSED)
+        return request.token
+
+    def end_all(self, cause: Cause) -> None:
+        """Answer everybody now."""
+        for holding in self._all():
+            self.end(holding, cause)
+
+    def refuse_all(self) -> None:
+        """This replica leads no longer, or ends: clients are to look for the coordinator at once."""
+        for holding in self._all():
+            request = holding.request
+            if request is not None:
+                self._drop(holding, Cause.MOVED)
+                self._release(request.token, self._shard.refusal(request, ErrorCode.not_coordinator))
+
+    def _all(self) -> list[Holding]:
+        return [holding for members in self._groups.values() for holding in members.values()]
+
+    # actors.replica.replica.Watcher.
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return 0 if self._listed or self._changed else self._timers.next_deadline_ms
+
+    def happened(self, result: Result) -> None:
+        """Records were applied, events took place: see later whose answers they change."""
+        groups = self._groups
+        if not groups:
+            return
+        for key, _ in result.records:
+            members = groups.get(key[1])
+            if members is None:
+                continue
+            if key[0] in _OF_MEMBER:
+                self._list(members.get(key[2]))
+            elif key[0] in _OF_GROUP:
+                self._changed[key[1]] = None
+        for event in result.events:
+            if type(event) in QUIET:
+                continue
+            group_id = getattr(event, "group_id", None)
+            if group_id in groups:
+                self._changed[group_id] = None
+                self._list(groups[group_id].get(getattr(event, "member_id", None) or ""))
+
+    def image_changed(self) -> None:
+        self._changed.update(dict.fromkeys(self._groups))
+
+    def run(self, now_ms: int) -> None:
+        """A bounded part of what is due, so that no group waits for the answers of a big one."""
+        for _ in range(HELD_LOOKS_PER_TURN_MAX):
+            if self._listed:
+                holding = self._listed.popleft()
+                holding.is_listed = False
+                self._look(holding, now_ms)
+            elif self._changed:
+                self._look_at_group(self._changed.popitem(last=False)[0], now_ms)
+            else:
+                key = self._timers.pop_due(now_ms)
+                if key is None:
+                    return
+                if isinstance(key, Holding):
+                    self._look(key, now_ms)
+                else:
+                    self._look_at_group(str(key), now_ms)
+
+    # Inside.
+
+    @property
+    def _shard(self) -> CoordinatorShard:
+        shard = self._replica.shard
+        assert isinstance(shard, CoordinatorShard)
+        return shard
+
+    def _list(self, holding: Holding | None) -> None:
+        if holding is not None and not holding.is_listed:
+            holding.is_listed = True
+            self._listed.append(holding)
+
+    def _look_at_group(self, group_id: str, now_ms: int) -> None:
+        members = self._groups.get(group_id)
+        if members is None:
+            return
+        stamp = self._stamp(group_id, now_ms)
+        before, self._stamps[group_id] = self._stamps[group_id], stamp
+        if stamp is None or before is None or stamp.position != before.position:
+            for holding in members.values():
+                self._list(holding)
+
+    def _stamp(self, group_id: str, now_ms: int) -> Stamp | None:
+        """Of the group now; one that only time unsettles is looked at again."""
+        stamp = self._shard.stamp(group_id, now_ms)
+        if stamp is not None and stamp.is_assigning:
+            self._timers.schedule(group_id, now_ms + LOOK_AGAIN_MS)
+        return stamp
+
+    def _look(self, holding: Holding, now_ms: int) -> None:
+        """Answer if there is something to say, or if it is time."""
+        request = holding.request
+        if request is None:
+            return
+        if now_ms >= holding.until_ms:
+            self._end(holding, Cause.TIMEOUT, now_ms)
+            return
+        settled = self._shard.settled(request, holding.owned, now_ms)
+        if settled is None:
+            # What unsettled it may be no news for the member: a new image that has nothing for its group.
+            response = self._replica.submit(request, now_ms)
+            if response is not None and _says_nothing(holding, request, response):
+                settled = self._shard.settled(request, holding.owned, now_ms)
+            if settled is None:
+                self._drop(holding, Cause.NEWS)
+                self._count_saved(holding, now_ms)
+                if response is not None:
+                    self._release(request.token, response)
+                return
+        self._look_later(holding, settled, now_ms)
+
+    def _look_later(self, holding: Holding, settled: Settled, now_ms: int) -> None:
+        at_ms = holding.until_ms
+        if settled.waits:
+            at_ms = min(now_ms + LOOK_AGAIN_MS, at_ms)
+        self._timers.schedule(holding, at_ms)
+
+    def _end(self, holding: Holding, cause: Cause, now_ms: int) -> None:
+        request = holding.request
+        assert request is not None
+        self._drop(holding, cause)
+        response = self._replica.submit(request, now_ms)
+        if response is not None:
+            self._release(request.token, response)
+
+    def _drop(self, holding: Holding, cause: Cause) -> None:
+        request, holding.request = holding.request, None
+        assert request is not None
+        self._timers.cancel(holding)
+        self._size -= 1
+        self.counts.ended[cause] += 1
+        group_id = request.body.group_id
+        members = self._groups[group_id]
+        del members[request.body.member_id]
+        if not members:
+            del self._groups[group_id]
+            del self._stamps[group_id]
+            self._timers.cancel(group_id)
+
+    def _count_saved(self, holding: Holding, now_ms: int) -> None:
+        assert holding.beat_at_ms is not None
+        next_ms = holding.beat_at_ms + (holding.told_ms or holding.spacing_ms)
+        self.counts.saved_ms += max(next_ms - now_ms, 0)
+
+
+def _says_nothing(holding: Holding, request: Request, response: Any) -> bool:
+    if request.api_key == HEARTBEAT:
+        return bool(response.error_code == ErrorCode.none)
+    if not request.body.member_epoch:
+        return bool(response.error_code == ErrorCode.none and not response.assignment)
+    return bool(
+        response.error_code == ErrorCode.none
+        and response.assignment is None
+        and response.member_epoch == request.body.member_epoch
+        and response.heartbeat_interval_ms == holding.told_ms
+    )

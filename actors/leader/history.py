@@ -1,0 +1,274 @@
+"""The history of one offsets partition, as its leader sees it: every event gets its place, is remembered for
+a while, and goes on to whoever keeps it for good.
+
+What groups do comes from the shard (`Result.events`); what the leader sees beside (commits in sum, requests
+refused, followers that lag, its own coming and going) is looked at every few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import nlargest
+from itertools import islice
+from typing import Any, NamedTuple
+
+from actors.coordinator import explain
+from actors.coordinator.ground.slices import SLICE_MAX
+from actors.coordinator.offsets import tallies as commit_tallies
+from actors.coordinator.shard import CoordinatorShard
+from actors.coordinator.told.events import CONSUMER, MemberJoined
+from actors.ground.identity import ClientIdentity
+from actors.leader.history_ring import GroupPast, HistoryRing, Kept
+from actors.leader.serving import serving_shard
+from actors.metrics.counts import RequestCounts
+from actors.metrics.numbers import api_name
+from actors.replica.host import ReplicaHost
+from storage.history.schema import Recorded, Stretch, row
+
+INTERVAL_S = 10.0
+"""Between two looks at what is told in sum."""
+SLICE_PAUSE_S = 0.02
+LAG_ENTRIES_MIN = 1_000
+"""A follower that is further behind is worth an event."""
+OFFSETS_SEARCHED_MAX = 10_000
+"""For the last commit of a group that has not committed since this leader began."""
+
+
+class CoordinatorElected(NamedTuple):
+    """This leader serves."""
+
+    at_ms: int
+    replica_id: int
+
+    @property
+    def kind(self) -> str:
+        return "coordinator_elected"
+
+
+class CoordinatorLost(NamedTuple):
+    """This leader serves no longer."""
+
+    at_ms: int
+    replica_id: int
+    cause: str
+
+    @property
+    def kind(self) -> str:
+        return "coordinator_lost"
+
+
+class CoordinatorMoved(NamedTuple):
+    """This leader has handed over, as it was asked to."""
+
+    at_ms: int
+    replica_id: int
+    cause: str
+
+    @property
+    def kind(self) -> str:
+        return "coordinator_moved"
+
+
+class ReplicaLagging(NamedTuple):
+    """A follower is far behind."""
+
+    at_ms: int
+    replica_id: int
+    lag: int
+
+    @property
+    def kind(self) -> str:
+        return "replica_lagging"
+
+
+class RequestsRefused(NamedTuple):
+    """Requests were answered with an error code since the last of these."""
+
+    at_ms: int
+    api: str
+    error_code: int
+    count: int  # type: ignore[assignment]  # the column's name, and a tuple's method
+
+    @property
+    def kind(self) -> str:
+        return "requests_refused"
+
+
+class History:
+    """Belongs to the actor of `partition`. `keep` is told of all events; it must return at once.
+    `newly_dropped` says what it was told and could not keep."""
+
+    def __init__(
+        self,
+        partition: int,
+        host: ReplicaHost,
+        requests: RequestCounts,
+        keep: Callable[[Stretch], None] = lambda _: None,
+        newly_dropped: Callable[[int], Iterable[Any]] = lambda _: (),
+    ) -> None:
+        self.identity: ClientIdentity | None = None
+        """Whose request is being served."""
+        self.hands_over = False
+        """Leadership is being moved, as asked."""
+        self.ring = HistoryRing()
+        self._partition = partition
+        self._host = host
+        self._requests = requests
+        self._keep = keep
+        self._newly_dropped = newly_dropped
+        self._term = -1
+        self._sequence = 0
+        self._refused: Counter[tuple[int, int]] = Counter()
+        """(API key, error code) -> as told so far."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._slices: Iterator[Any] = iter(())
+        """Of what is told in sum, what is left."""
+
+    def start(self) -> None:
+        self._arm(INTERVAL_S)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def record(self, events: Iterable[Any]) -> None:
+        """Take what has a kind."""
+        raft = self._host.raft
+        if raft is None:
+            return
+        if raft.term != self._term:
+            self._term, self._sequence = raft.term, 0
+            self.ring.begin(self._host.now_ms())
+        told = [event for event in events if hasattr(event.__class__, "kind")]
+        if not told:
+            return
+        if self.identity is not None:
+            told = [self._completed(event) for event in told]
+        stretch = self._next(told)
+        for sequence, event in enumerate(told, stretch.first_sequence):
+            self.ring.add(sequence, event)
+        self._keep(stretch)
+
+    def _next(self, told: Sequence[Any]) -> Stretch:
+        """These events with their places."""
+        stretch = Stretch(self._term, self._sequence + 1, told)
+        self._sequence += len(told)
+        return stretch
+
+    def _completed(self, event: Any) -> Any:
+        """With what the connection tells of a member's client."""
+        if event.__class__ is not MemberJoined or self.identity is None:
+            return event
+        software = f"{self.identity.software_name} {self.identity.software_version}".strip()
+        return event._replace(client_software=software or None)
+
+    def elected(self) -> None:
+        """This replica serves from now on."""
+        self.hands_over = False
+        self.record([CoordinatorElected(self._host.now_ms(), self._host.replica_id)])
+
+    def lost(self, cause: str = "leads no longer") -> None:
+        """It does so no longer. What it knows is not to be told as a leader's."""
+        kind = CoordinatorMoved if self.hands_over else CoordinatorLost
+        event = kind(self._host.now_ms(), self._host.replica_id, cause)
+        self._keep(self._next([event]))
+        self.ring = HistoryRing()
+
+    # What is told in sum.
+
+    def _look(self) -> None:
+        shard = serving_shard(self._host)
+        if shard is not None:
+            now_ms = self._host.now_ms()
+            self.record([*self._newly_refused(now_ms), *self._lagging(now_ms), *self._newly_dropped(now_ms)])
+            self._slices = commit_tallies.taken(shard.state, now_ms)
+        self._tell_commits()
+
+    def _tell_commits(self) -> None:
+        """Some of them; clients have their turn before the rest."""
+        some = list(islice(self._slices, SLICE_MAX)) if self._host.replica.serving else []
+        self.record(some)
+        if len(some) < SLICE_MAX:
+            self._arm(INTERVAL_S)
+        else:
+            self._timer = asyncio.get_running_loop().call_later(SLICE_PAUSE_S, self._tell_commits)
+
+    def _arm(self, delay_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._look)
+
+    def _newly_refused(self, now_ms: int) -> Iterator[RequestsRefused]:
+        for api_key, counts in self._requests.by_api.items():
+            for code, total in counts.errors.items():
+                told = self._refused[api_key, code]
+                if total > told:
+                    self._refused[api_key, code] = total
+                    yield RequestsRefused(now_ms, api_name(api_key), code, total - told)
+
+    def _lagging(self, now_ms: int) -> Iterator[ReplicaLagging]:
+        raft = self._host.raft
+        peers = {} if raft is None else raft.status().get("peers", {})
+        for replica_id, peer in peers.items():
+            if (peer["lag"] or 0) >= LAG_ENTRIES_MIN:
+                yield ReplicaLagging(now_ms, int(replica_id), peer["lag"])
+
+    # What the command line asks.
+
+    def explain(self, group_id: str, after: int) -> dict[str, Any]:
+        """What is known of a group, as plain values, of its events those after the one of that sequence; {}
+        if this replica does not serve."""
+        shard = serving_shard(self._host)
+        if shard is None:
+            return {}
+        now_ms = self._host.now_ms()
+        found = explain.explain(shard.state, group_id, now_ms)
+        past = self.ring.past(group_id) or GroupPast()
+        if found is not None and found.group_type == CONSUMER:
+            found = found._replace(since_ms=past.since_ms(found.state) or found.since_ms)
+        return {
+            "group_id": group_id,
+            "now_ms": now_ms,
+            "offsets_partition": self._partition,
+            "node_id": self._host.node_id,
+            "term": self._term,
+            "leads_since_ms": self.ring.since_ms,
+            "now": None if found is None else _plain(found),
+            "last_commit_ms": past.last_commit_ms or _last_commit_ms(shard, group_id),
+            "rebalances": [self._shown(each) for each in past.rebalances if each.sequence > after],
+            "events": [self._shown(each) for each in past.events if each.sequence > after],
+        }
+
+    def _shown(self, kept: Kept) -> dict[str, Any]:
+        """The row as JSON has it."""
+        told = row(Recorded(self._partition, self._host.node_id, self._term, *kept))
+        if "moves" in told:
+            told["moves"] = [move._asdict() for move in told["moves"]]
+        return told
+
+    def top(self, by: str, limit: int) -> dict[str, Any]:
+        """The groups of this leader that have most of `by`, a key of the rows, as plain values; {} if this
+        replica does not serve."""
+        shard = serving_shard(self._host)
+        if shard is None:
+            return {}
+        now_ms = self._host.now_ms()
+        rows = [{"group_id": group_id, **past.counts(now_ms)} for group_id, past in self.ring.groups()]
+        rows = nlargest(limit, rows, key=lambda each: each[by])
+        states = explain.states(shard.state, (each["group_id"] for each in rows))
+        for each in rows:
+            each["state"], each["members"] = states.get(each["group_id"], ("-", 0))
+        since_ms = self.ring.since_ms
+        return {"now_ms": now_ms, "leads_since_ms": since_ms, "known": len(self.ring), "groups": rows}
+
+
+def _plain(found: explain.Explanation) -> dict[str, Any]:
+    return found._asdict() | {"waited_for": [each._asdict() for each in found.waited_for]}
+
+
+def _last_commit_ms(shard: CoordinatorShard, group_id: str) -> int | None:
+    """As far as the replicated offsets tell, of a group that has not too many of them."""
+    offsets = shard.state.offsets.get(group_id, {})
+    if len(offsets) > OFFSETS_SEARCHED_MAX:
+        return None
+    return max((each.commit_timestamp_ms for each in offsets.values()), default=None)

@@ -1,0 +1,429 @@
+"""The actor of one node's port: every client arrives here.
+
+Requests about the tier and its topics are answered here. A connection whose first group request is for a
+partition led on this node is handed over to the leader's actor by file descriptor; on any other
+connection group requests are relayed to it. A group led elsewhere is refused with NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+from socket import socket
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from actors.api import groups as spanning
+from actors.api.broker_apis import BrokerApis
+from actors.api.gather import gather
+from actors.api.in_place import answer_in_place
+from actors.api.transaction_relay import PEERS, TransactionRelay
+from actors.ground.actor import Actor
+from actors.ground.clock import steady_clock_ms
+from actors.ground.identity import TIER, ClientIdentity
+from actors.ground.image import NO_NODE
+from actors.ground.spec import TierSpec, broker_name, replica_of_slot
+from actors.metadata.wire import unpack_image
+from actors.metrics.numbers import Row
+from actors.network.authentication import Sasl
+from actors.network.connection import LATER, Connection
+from actors.network.early import Decision, EarlyConnection, HandOver, Keep
+from actors.network.hub import Hub, Leading
+from actors.network.listener import Listener, raise_file_limit
+from actors.network.peers import Peers, is_signed
+from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
+from actors.node.controller_client import RayControllerClient
+from actors.node.fallen_leaders import FallenLeaders
+from actors.node.log_ends import LogEnds
+from actors.node.metrics import NodeMetrics
+from actors.protocol import codec
+from actors.protocol.api_keys import (
+    API_VERSIONS,
+    COORDINATOR_APIS,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    MEMBER_APIS,
+    WRITE_TXN_MARKERS,
+)
+from actors.protocol.errors import MalformedRequest, UnsupportedRequest
+from actors.protocol.headers import Header, parse_header
+from actors.protocol.java_hash import partition_for
+from actors.security.broker_checks import screen
+from actors.security.gate import Gate
+from actors.topics.logs import TopicLogs
+
+log = logging.getLogger("groupd.broker")
+
+FIRST_IMAGE_TIMEOUT_S = 30.0
+RELAY_TIMEOUT_S = 1_900.0
+"""Longer than any join may be parked (group.max.session.timeout.ms is 30 minutes by default)."""
+
+
+class Broker(Actor):
+    """The broker of node `node_id`. A plain class: `actors.runtime` makes the actor.
+
+    What reaches beyond the process is made by arguments: `new_hub` the way to this node's replicas,
+    `new_controller` the way to the controllers.
+    """
+
+    def __init__(
+        self,
+        spec: TierSpec,
+        node_id: int,
+        *,
+        clock_ms: Callable[[], int] | None = None,
+        new_hub: Callable[..., Hub] = Hub,
+        new_controller: Callable[..., RayControllerClient] = RayControllerClient,
+    ) -> None:
+        self._spec = spec
+        self._node = spec.node(node_id)
+        self._serving: dict[int, int] = {}
+        """Offsets partition -> link of the replica of this node that leads it."""
+        self._leaders: dict[int, tuple[int, int]] = {}
+        """Offsets partition -> (term, node id of its leader), the freshest news."""
+        self._controller = new_controller(spec)
+        self._logs = TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics")
+        self._apis = BrokerApis(
+            node_id=node_id,
+            settings=spec.broker,
+            group_settings=spec.groups,
+            controller=self._controller,
+            logs=self._logs,
+            clock_ms=clock_ms or steady_clock_ms(),
+        )
+        limits = ConnectionLimits.of(spec.broker)
+        self._gate = Gate(spec.broker)
+        self._quota = ConnectionQuota(limits)
+        self._table = ConnectionTable(asyncio.get_running_loop(), limits, self._quota.gone)
+        self._metrics = NodeMetrics(spec, node_id, self._quota)
+        self._hub = new_hub(spec.hub_path(node_id), spec.raft_secret("hub"), self, self._quota)
+        self._listener = Listener(
+            (self._node.host, self._node.port),
+            self._decide,
+            self._table,
+            self._quota,
+            spec.broker.listener_security_protocol,
+        )
+        self._peer_secret = spec.raft_secret(PEERS)
+        self._sasl = Sasl(spec.broker, partial(is_signed, self._peer_secret))
+        self._peers = Peers(self._peer_secret, self._address_of)
+        self._transactions = TransactionRelay(
+            spec, node_id, self._hub, self, self._peers, self._apis.write_markers
+        )
+        self._fallen = FallenLeaders(node_id, self._hub, self, self._peers)
+        self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
+        self._apis.verify_with(self._transactions.add_partitions)
+        super().__init__(spec.data_dir, broker_name(node_id))
+
+    async def _open(self) -> None:
+        raise_file_limit()
+        self._hub.start()
+        await self._first_image()
+        await self._metrics.start()
+        await self._listener.start()
+
+    async def _first_image(self) -> None:
+        """Ask the controllers for the image rather than wait for the next change."""
+        deadline = asyncio.get_running_loop().time() + FIRST_IMAGE_TIMEOUT_S
+        while not self._apis.image.nodes:
+            payload = await self._controller.image()
+            if payload is not None:
+                await self.on_image(payload)
+            elif asyncio.get_running_loop().time() > deadline:
+                raise TimeoutError(f"no controller gave a metadata image in {FIRST_IMAGE_TIMEOUT_S:.0f} s")
+            else:
+                await asyncio.sleep(0.05)
+
+    async def stop(self) -> None:
+        """Close the port, then every connection."""
+        self._listener.close()
+        self._metrics.close()
+        self._table.close()
+        self._peers.close()
+        self._hub.close()
+        self._apis.close()
+        try:
+            self._logs.close()
+        except OSError as error:
+            log.warning("the topics' offsets will skip ahead at the next start: %s", error)
+
+    async def status(self) -> dict[str, Any]:
+        """What `groupd status` shows of this broker."""
+        return {
+            "node_id": self._node.node_id,
+            "host": self._node.host,
+            "port": self._node.port,
+            "pid": os.getpid(),
+            "connections": self._quota.total,
+            "topics": len(self._apis.image.topics),
+            "image_version": self._apis.image.version,
+            "leaders": {p: node for p, (_, node) in self._leaders.items()},
+            "metrics_port": self._metrics.port,
+            "problem": self._problem,
+        }
+
+    async def metrics(self) -> list[Row]:
+        """The broker's own part of the tier's metrics."""
+        return self._metrics.rows()
+
+    # News from the tier.
+
+    async def image_version(self) -> int:
+        return self._apis.image.version
+
+    async def on_image(self, payload: bytes) -> int:
+        """A metadata image from the controller; passed on to this node's replicas at once."""
+        image = unpack_image(payload)
+        if image.version >= self._apis.image.version:
+            self._apis.set_image(image)
+            self._sasl.take(image)
+            self._gate.take(image)
+            self._hub.push("image", payload)
+            for partition_, node_id in enumerate(image.offsets_leaders):
+                if partition_ not in self._leaders and node_id >= 0:
+                    self._leaders[partition_] = (-1, node_id)
+            self._apis.offsets_leaders = {p: node for p, (_, node) in self._leaders.items()}
+        return self._apis.image.version
+
+    async def begin_logs_at(self, offsets: list[tuple[bytes, int, int]]) -> None:
+        """Restored topics are empty, but their offsets must not start over below what is committed: groups
+        would take new records for old ones. `offsets`: (topic id, partition, offset)."""
+        for topic_id, partition_, offset in offsets:
+            self._logs.begin_at(topic_id, partition_, offset)
+
+    async def on_leader(self, partition_: int, node_id: int, term: int) -> None:
+        """A leader of an offsets partition tells that it serves."""
+        self._learn_leader(partition_, node_id, term)
+
+    def on_leading(self, slot: int, leading: Leading | None) -> None:
+        """A replica of this node says who leads its partition (network.hub.HubHandlers)."""
+        partition_ = replica_of_slot(slot)[0]
+        if leading is not None and leading.serving_here:
+            self._serving[partition_] = slot
+        elif self._serving.get(partition_) == slot:
+            del self._serving[partition_]
+            if leading is None:
+                self._fallen.fell(partition_)
+        if leading is not None and leading.leader_node_id != NO_NODE:
+            self._learn_leader(partition_, leading.leader_node_id, leading.term)
+
+    def on_link(self, slot: int, connected: bool) -> None:
+        self._metrics.on_link(slot, connected)
+        partition_, replica_id = replica_of_slot(slot)
+        state = "is linked" if connected else "is gone"
+        log.info("replica %d of partition %d %s", replica_id, partition_, state)
+
+    def _serving_slot(self, partition_: int) -> int | None:
+        """The link of the replica on this node that leads the partition, if there is one."""
+        slot = self._serving.get(partition_)
+        return slot if slot is not None and self._hub.connected(slot) else None
+
+    def slot_of(self, partition_: int) -> int | None:
+        """transaction_relay.Leaders."""
+        return self._serving_slot(partition_)
+
+    def node_of(self, partition_: int) -> int | None:
+        """transaction_relay.Leaders."""
+        leader = self._leaders.get(partition_)
+        return None if leader is None else leader[1]
+
+    def _learn_leader(self, partition_: int, node_id: int, term: int) -> None:
+        if term >= self._leaders.get(partition_, (-1, -1))[0]:
+            self._leaders[partition_] = (term, node_id)
+            self._apis.offsets_leaders = {p: node for p, (_, node) in self._leaders.items()}
+
+    # Connections that have not shown yet what they are (network.early).
+
+    def _decide(self, early: EarlyConnection, frame: bytes) -> Decision:
+        """Answer, hand the connection over to the leader it asks for, or keep it."""
+        try:
+            if not early.identity.principal:
+                return self._sasl.on_stranger(early, frame, self)
+            header, body_offset = parse_header(frame)
+            if header.api_key == API_VERSIONS:
+                early.identity = _with_software(early.identity, header, frame, body_offset)
+            if header.api_key not in MEMBER_APIS:
+                if early.identity.session_expires_ms:
+                    return Keep(self)
+                answer = self._answer_in_place(early.identity, header, frame, body_offset)
+                return Keep(self) if answer is None else answer
+            body = codec.decode(header, frame, body_offset)
+        except (MalformedRequest, UnsupportedRequest) as error:
+            early.close(str(error))
+            return b""
+        partitions = self._partitions_of(header, body)
+        if len(partitions) != 1:
+            return Keep(self)
+        slot = self._serving_slot(*partitions)
+        if slot is None:
+            if self._fallen.waits_for(header, partitions):
+                return Keep(self)
+            return self._refused(early.identity, header, body)
+        return HandOver(partial(self._hub.hand_over, slot), self)
+
+    def on_hand_back(self, client: socket, identity: ClientIdentity, buffered: bytes) -> None:
+        """A leader fell and another replica of this node took over: the next frame finds it."""
+        self._listener.take_back(client, identity, buffered)
+
+    # Connections that stay: everything on them comes through here.
+
+    def on_frame(self, connection: Connection, frame: bytes) -> Any:
+        if self._sasl.is_wanted:
+            try:
+                header, body_offset = parse_header(frame)
+                answer = self._sasl.on_request(connection, header, frame, body_offset)
+            except (MalformedRequest, UnsupportedRequest) as error:
+                connection.close(str(error))
+                return LATER
+            if answer is not None:
+                return answer
+        self._spawn(self._answer(connection, frame))
+        return LATER
+
+    def on_more(self, connection: Connection) -> None:
+        """Nothing is held back here that more bytes could release."""
+
+    def on_closed(self, connection: Connection) -> None:
+        """Requests under way finish into nothing."""
+
+    async def _answer(self, connection: Connection, frame: bytes) -> None:
+        try:
+            answer = await self.serve(connection.identity, frame)
+        except (MalformedRequest, UnsupportedRequest) as error:
+            connection.close(str(error))
+            return
+        except Exception:
+            log.exception("a request of %s failed", connection.identity.peer)
+            connection.close("internal error")
+            return
+        if answer is None:
+            connection.close("no answer could be had")
+        else:
+            connection.answer(answer)
+
+    async def serve(self, identity: ClientIdentity, frame: bytes) -> bytes | None:
+        """The answer frame of any request; b"" where none is sent; None: close the connection."""
+        header, body_offset = parse_header(frame)
+        if is_signed(self._peer_secret, header, frame, body_offset):
+            identity = TIER
+        in_place = self._answer_in_place(identity, header, frame, body_offset)
+        if in_place is not None:
+            return in_place
+        if header.api_key in COORDINATOR_APIS:
+            return await self._serve_group(header, frame, body_offset, identity)
+        entity = codec.decode_entity(header, frame, body_offset)
+        if header.api_key == INIT_PRODUCER_ID and entity.transactional_id is not None:
+            return await self._serve_group(header, frame, body_offset, identity)
+        allowed, finish = screen(self._gate, identity, header, entity)
+        if allowed is None:
+            answer = None
+        elif header.api_key == WRITE_TXN_MARKERS:
+            answer = await self._transactions.answer(self._apis.image, header, allowed, pass_on=False)
+        else:
+            answer = await self._apis.handle(header, allowed)
+        if finish is not None:
+            answer = finish(answer)
+        self._metrics.requests.count(header.api_key, answer)
+        if answer is None:
+            return b""
+        return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
+
+    def _answer_in_place(
+        self, identity: ClientIdentity, header: Header, frame: bytes, body_offset: int
+    ) -> bytes | None:
+        apis = self._apis
+        answered = answer_in_place(
+            apis.image,
+            apis.offsets_leaders,
+            self._node.node_id,
+            partial(screen, self._gate, identity),
+            header,
+            frame,
+            body_offset,
+        )
+        if answered is not None:
+            self._metrics.requests.count(header.api_key, None)
+        return answered
+
+    async def _serve_group(
+        self, header: Header, frame: bytes, body_offset: int, identity: ClientIdentity
+    ) -> bytes | None:
+        body = codec.decode(header, frame, body_offset)
+        slots = {p: self._serving_slot(p) for p in self._partitions_of(header, body)}
+        local = {p: slot for p, slot in slots.items() if slot is not None}
+        if not local and self._fallen.waits_for(header, set(slots)):
+            [partition_] = slots
+            return await self._fallen.fetch(
+                partition_, identity, header, frame, elsewhere=not self._gate.checks
+            )
+        if not local:
+            return self._refused(identity, header, body)
+        answers = await asyncio.gather(
+            *(self._hub.relay(slot, identity, frame, RELAY_TIMEOUT_S) for slot in local.values())
+        )
+        by_partition = {p: answer for p, answer in zip(local, answers, strict=True) if answer is not None}
+        if not by_partition:
+            return None
+        if len(slots) == 1:
+            return next(iter(by_partition.values()))
+        return gather(header, by_partition, self._partition_for)
+
+    def _refused(self, identity: ClientIdentity, header: Header, body: Any) -> bytes:
+        """No replica of this node leads any of the groups asked for (W17; W9 for lists); and those that the
+        client may not ask for are refused for that (W10)."""
+        allowed, finish = self._gate.screen(identity.principal, identity.client_host, header, body)
+        answer = None
+        if allowed is not None:
+            code = ErrorCode.not_coordinator
+            refused = spanning.refused_part(header.api_key, allowed, code, header.api_version)
+            answer = spanning.merge(header.api_key, [refused], allowed)
+        if finish is not None:
+            answer = finish(answer)
+        return codec.encode(header.api_key, header.api_version, header.correlation_id, answer)
+
+    def _partitions_of(self, header: Header, body: Any) -> set[int]:
+        return set(spanning.split(header.api_key, body, self._partition_for, self._spec.offsets_partitions))
+
+    def _address_of(self, node_id: int) -> tuple[str, int]:
+        node = self._spec.node(node_id)
+        return node.host, node.port
+
+    def _partition_for(self, group_id: str) -> int:
+        return partition_for(group_id, self._spec.offsets_partitions)
+
+    # What this node's replicas send here.
+
+    def on_relay(self, slot: int, identity: ClientIdentity, frame: bytes, answer: Any) -> None:
+        self._spawn(self._serve_relayed(identity, frame, answer))
+
+    async def _serve_relayed(self, identity: ClientIdentity, frame: bytes, answer: Any) -> None:
+        try:
+            serve = self._serve_tier if identity == TIER else partial(self.serve, identity)
+            answer(await serve(frame))
+        except (MalformedRequest, UnsupportedRequest):
+            answer(None)
+        except Exception:
+            log.exception("a relayed request of %s failed", identity.peer)
+            answer(None)
+
+    async def _serve_tier(self, frame: bytes) -> bytes:
+        """What a leader of this node needs of others: where logs end, or in a transaction."""
+        header, body_offset = parse_header(frame)
+        entity = codec.decode_entity(header, frame, body_offset)
+        if header.api_key == LIST_OFFSETS:
+            answer = await self._log_ends.answer(self._apis.image, header, entity)
+        else:
+            answer = await self._transactions.answer(self._apis.image, header, entity, pass_on=True)
+        return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
+
+
+def _with_software(
+    identity: ClientIdentity, header: Header, frame: bytes, body_offset: int
+) -> ClientIdentity:
+    """The identity with the client software that ApiVersions v3 and later name (KIP-511)."""
+    name, version = codec.client_software(header, frame, body_offset)
+    return identity._replace(software_name=name, software_version=version) if name else identity

@@ -1,0 +1,93 @@
+"""How a broker speaks to the controller: by Ray call to the replica that leads, found by asking."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from actors import runtime
+from actors.ground.spec import TierSpec, controller_name, controller_of
+from actors.metadata.commands import pack, unpack
+
+log = logging.getLogger("groupd.broker")
+
+CALL_TIMEOUT_S = 1.5
+SUBMIT_TIMEOUT_S = 10.0
+RETRY_INTERVAL_S = 0.05
+LIST_INTERVAL_S = 1.0
+"""All actors' names come from one place: no broker asks for them more often."""
+
+
+class RayControllerClient:
+    """Submits commands, following the leader; implements actors.api.context.ControllerClient."""
+
+    def __init__(self, spec: TierSpec) -> None:
+        self._spec = spec
+        self._replicas = [replica for replica, _ in spec.controllers]
+        """Numbers of the controller's replicas, first the one that answered last."""
+        self._handles: dict[int, Any] = {}
+        self._listed_at = float("-inf")
+
+    async def submit(self, command: Any) -> Any:
+        """The committed result of `command`. Raises TimeoutError if no controller leads in time.
+
+        A retry after a lost answer may decide the command twice: commands are written so that the second
+        finds its work done (a topic exists, a block of producer ids is skipped).
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SUBMIT_TIMEOUT_S
+        packed = pack(command)
+        while loop.time() < deadline:
+            for replica in tuple(self._replicas):
+                answer = await self._call(replica, "submit", packed)
+                if answer is not None:
+                    self._prefer(replica)
+                    return unpack(answer)
+            await asyncio.sleep(RETRY_INTERVAL_S)
+            await self._find_replicas()
+        raise TimeoutError(f"no controller answered in {SUBMIT_TIMEOUT_S:.0f} s")
+
+    async def image(self) -> bytes | None:
+        """The committed metadata image, from whichever controller can say."""
+        for replica in tuple(self._replicas):
+            payload: bytes | None = await self._call(replica, "image")
+            if payload is not None:
+                self._prefer(replica)
+                return payload
+        await self._find_replicas()
+        return None
+
+    def _prefer(self, replica: int) -> None:
+        self._replicas = [replica, *(other for other in self._replicas if other != replica)]
+
+    async def _find_replicas(self) -> None:
+        """Those that there are now: they may all have been replaced since this actor was made."""
+        now = asyncio.get_running_loop().time()
+        if now - self._listed_at < LIST_INTERVAL_S:
+            return
+        self._listed_at = now
+        try:
+            names = await asyncio.wait_for(
+                asyncio.to_thread(runtime.list_actors, self._spec.namespace), CALL_TIMEOUT_S
+            )
+        except Exception as error:
+            log.info("the controllers cannot be listed: %r", error)
+            return
+        found = {replica for name in names if (replica := controller_of(name)) is not None}
+        known = [replica for replica in self._replicas if replica in found]
+        self._replicas = (known + sorted(found.difference(known))) or self._replicas
+
+    async def _call(self, replica: int, method: str, *args: Any) -> Any:
+        try:
+            if replica not in self._handles:
+                name = controller_name(replica)
+                handle = await asyncio.to_thread(runtime.find, name, self._spec.namespace)
+                if handle is None:
+                    return None
+                self._handles[replica] = handle
+            return await runtime.call(self._handles[replica], method, *args, timeout_s=CALL_TIMEOUT_S)
+        except Exception as error:
+            self._handles.pop(replica, None)
+            log.info("controller %d does not answer %s: %r", replica, method, error)
+            return None

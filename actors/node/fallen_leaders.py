@@ -1,0 +1,69 @@
+"""OffsetFetch for a group whose leader on this node was lost a moment ago.
+
+When a Kafka broker dies nobody answers on its port, and clients ask again until they have found the new
+coordinator. Here the port lives on when a leader dies: a client that is quicker with its retry than the
+election would be told NOT_COORDINATOR, after which librdkafka never repeats an OffsetFetch: its member then
+owns partitions that it does not consume. So for a moment such a request waits for the new leader and is
+passed on to it; where that cannot be, the connection is closed as a dead broker's would be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from actors.api.transaction_relay import ANSWER_TIMEOUT_S, Leaders, Relay
+from actors.ground.identity import ClientIdentity
+from actors.network.peers import Peers
+from actors.protocol import codec
+from actors.protocol.api_keys import OFFSET_FETCH
+from actors.protocol.headers import Header, parse_header
+
+PASSED_ON_FOR_S: Final = 2.0
+"""After the loss; two election timeouts. Later clients have long found the new coordinator."""
+_LOOK_EVERY_S: Final = 0.005
+
+
+class FallenLeaders:
+    """Of the broker of node `node_id`."""
+
+    def __init__(self, node_id: int, hub: Relay, leaders: Leaders, peers: Peers) -> None:
+        self._node_id = node_id
+        self._hub = hub
+        self._leaders = leaders
+        self._peers = peers
+        self._until: dict[int, float] = {}
+        """Offsets partition -> the loop's time until which its requests are passed on."""
+
+    def fell(self, partition: int) -> None:
+        """The replica that led the partition on this node is gone."""
+        self._until[partition] = asyncio.get_running_loop().time() + PASSED_ON_FOR_S
+
+    def waits_for(self, header: Header, partitions: set[int]) -> bool:
+        """Whether `fetch` is for this request, of groups of `partitions`."""
+        if header.api_key != OFFSET_FETCH or len(partitions) != 1:
+            return False
+        return asyncio.get_running_loop().time() < self._until.get(next(iter(partitions)), 0.0)
+
+    async def fetch(
+        self, partition: int, identity: ClientIdentity, header: Header, frame: bytes, *, elsewhere: bool
+    ) -> bytes | None:
+        """The new leader's answer frame; None: close the connection. `elsewhere`: another node may be asked,
+        which takes this node's word for what the client may see."""
+        loop = asyncio.get_running_loop()
+        while loop.time() < self._until[partition]:
+            slot = self._leaders.slot_of(partition)
+            if slot is not None:
+                return await self._hub.relay(slot, identity, frame, ANSWER_TIMEOUT_S)
+            node_id = self._leaders.node_of(partition)
+            if node_id is not None and node_id != self._node_id:
+                return await self._from(node_id, header, frame) if elsewhere else None
+            await asyncio.sleep(_LOOK_EVERY_S)
+        return None
+
+    async def _from(self, node_id: int, header: Header, frame: bytes) -> bytes | None:
+        asked = codec.decode_entity(header, frame, parse_header(frame)[1])
+        answer = await self._peers.ask(node_id, header.api_key, header.api_version, asked, ANSWER_TIMEOUT_S)
+        if answer is None:
+            return None
+        return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)

@@ -1,0 +1,53 @@
+"""Where logs of the tier's topics end: what a leader asks its node's broker, whichever broker leads the log.
+
+ListOffsets as clients send it, which only the leader of a log answers; here the parts go where they belong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from actors.api.transaction_relay import ANSWER_TIMEOUT_S
+from actors.ground.image import NO_NODE, MetadataImage
+from actors.network.peers import Peers
+from actors.protocol import codec
+from actors.protocol.headers import Header
+
+
+class LogEnds:
+    """Of the broker of node `node_id`. `list_here` answers for the logs that this broker leads."""
+
+    def __init__(
+        self, node_id: int, peers: Peers, list_here: Callable[[Header, Any], Awaitable[Any]]
+    ) -> None:
+        self._node_id = node_id
+        self._peers = peers
+        self._list_here = list_here
+
+    async def answer(self, image: MetadataImage, header: Header, entity: Any) -> Any:
+        """kio's answer; without what does not exist, has no leader, or whose leader does not answer in time.
+        A topic comes once for each node that leads some of it."""
+        parts: defaultdict[int | None, list[Any]] = defaultdict(list)
+        for topic in entity.topics:
+            of_node: defaultdict[int | None, list[Any]] = defaultdict(list)
+            for partition in topic.partitions:
+                of_node[image.leader_of(topic.name, partition.partition_index)].append(partition)
+            for node_id, partitions in of_node.items():
+                parts[node_id].append(replace(topic, partitions=tuple(partitions)))
+        asked = (
+            self._ask(node_id, header, replace(entity, topics=tuple(topics)))
+            for node_id, topics in parts.items()
+            if node_id is not None and node_id != NO_NODE
+        )
+        answers = [each for each in await asyncio.gather(*asked) if each is not None]
+        topics = tuple(topic for answer in answers for topic in answer.topics)
+        return codec.build(codec.response_class(header.api_key, header.api_version), topics=topics)
+
+    async def _ask(self, node_id: int, header: Header, entity: Any) -> Any:
+        if node_id == self._node_id:
+            return await self._list_here(header, entity)
+        return await self._peers.ask(node_id, header.api_key, header.api_version, entity, ANSWER_TIMEOUT_S)

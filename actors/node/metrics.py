@@ -1,0 +1,86 @@
+"""The numbers of one node: its broker's own and those of the replicas that live on it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from actors import runtime
+from actors.ground.spec import TierSpec, partition_name, replica_of_slot
+from actors.metrics.counts import RequestCounts
+from actors.metrics.endpoint import MetricsEndpoint
+from actors.metrics.loop_lag import LoopLag
+from actors.metrics.numbers import Row, merged, process_rows, request_rows
+from actors.network.table import ConnectionQuota
+
+log = logging.getLogger("groupd.metrics")
+
+CALL_TIMEOUT_S = 2.0
+OFF = -1
+
+
+class NodeMetrics:
+    """Belongs to the broker of `node_id`, which tells it which replicas are linked to it."""
+
+    def __init__(self, spec: TierSpec, node_id: int, quota: ConnectionQuota) -> None:
+        self.requests = RequestCounts()
+        """Answered by the broker itself."""
+        self._namespace = spec.namespace
+        self._quota = quota
+        self._slots: set[int] = set()
+        self._lag = LoopLag()
+        self._endpoint: MetricsEndpoint | None = None
+        port = spec.broker.metrics_port
+        if port != OFF:
+            place = [node.node_id for node in spec.nodes].index(node_id)
+            own_port = port + place if port else 0
+            self._endpoint = MetricsEndpoint(spec.broker.metrics_host, own_port, self.text)
+
+    async def start(self) -> None:
+        """Raises OSError naming the setting if the port cannot be had."""
+        self._lag.start()
+        if self._endpoint is not None:
+            await self._endpoint.start()
+
+    def close(self) -> None:
+        self._lag.close()
+        if self._endpoint is not None:
+            self._endpoint.close()
+
+    @property
+    def port(self) -> int | None:
+        """Of the HTTP endpoint; None: there is none."""
+        return None if self._endpoint is None else self._endpoint.port
+
+    def on_link(self, slot: int, connected: bool) -> None:
+        (self._slots.add if connected else self._slots.discard)(slot)
+
+    def rows(self) -> list[Row]:
+        """The broker's own part."""
+        return [
+            *process_rows("broker"),
+            *request_rows(self.requests),
+            ("connections", (), self._quota.total),
+            ("connections_refused", (), self._quota.refused_total),
+            ("event_queue_time_seconds", (), self._lag.late.packed()),
+        ]
+
+    async def text(self) -> tuple[bytes, str]:
+        """What a scrape gets, and its content type. A replica that does not answer in time is a failed one
+        in `num_partitions`."""
+        from actors.metrics.exposition import CONTENT_TYPE, exposition  # only a node that is scraped pays
+
+        answers = await asyncio.gather(*(self._ask(slot) for slot in sorted(self._slots)))
+        return exposition(merged((*self.rows(), *(row for rows in answers for row in rows)))), CONTENT_TYPE
+
+    async def _ask(self, slot: int) -> list[Any]:
+        name = partition_name(*replica_of_slot(slot))
+        try:
+            handle = await asyncio.to_thread(runtime.find, name, self._namespace)
+            if handle is not None:
+                rows: list[Any] = await runtime.call(handle, "metrics", timeout_s=CALL_TIMEOUT_S)
+                return rows
+        except (runtime.ActorCallError, TimeoutError) as error:
+            log.info("%s tells no metrics: %s", name, error)
+        return [("num_partitions", ("failed",), 1)]

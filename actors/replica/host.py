@@ -1,0 +1,362 @@
+"""The event loop around one replica: disk, links to peers, Raft and shard, turned once per loop iteration.
+
+The offsets partition's actor and the controller are the same machine with another shard. Whatever happens
+(a request, a peer's message, a finished sync, a timer) calls `wake`; the next `turn` fires timers, makes
+one Raft entry of what was decided, and lets Raft send and commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from actors.ground.clock import steady_clock_ms
+from actors.ground.contract import Shard, Token
+from actors.ground.limits import MIB
+from actors.ground.spec import TierSpec
+from actors.metrics.histogram import Histogram
+from actors.replica.replica import RecordType, Replica
+from storage.raft.disk import Disk, Worker
+from storage.raft.injected import InjectedFaults
+from storage.raft.journal import SEGMENT_SUFFIX, Genesis, Identity, Journal
+from storage.raft.members import FOUNDING_INCARNATION, Member, founders, member_id, pack, replica_of
+from storage.raft.raft import Raft, RaftConfig
+from storage.raft.skeleton import MEMBERS
+from storage.raft.snapshot import SnapshotStore
+from storage.raft.transport import LinkIdentity, LinkTls, PeerTransport
+
+log = logging.getLogger("groupd.replica")
+
+TURN_LATE_MS = 1
+NOT_AT_ALL = float("inf")
+DISK_LOOK_INTERVAL_S = 3.0
+DISK_RETRY_S = 30.0
+"""A disk that fails for good costs a start of the actor this often."""
+FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+EXIT_RESTART = 70
+"""Any exit but that of a stop makes Ray start the actor again."""
+
+
+class ReplicaHost:
+    """Replica `replica_id` of `group` ("controller" or "partition-<p>").
+
+    `on_turn` is called at the end of every turn: the place to look for changes of leadership.
+    """
+
+    def __init__(
+        self,
+        spec: TierSpec,
+        group: str,
+        replica_id: int,
+        *,
+        new_shard: Callable[[], Shard],
+        record_types: dict[int, RecordType],
+        release: Callable[[Token, Any], None],
+        on_events: Callable[[Sequence[Any]], None],
+        on_turn: Callable[[], None],
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.group = group
+        self.replica_id = replica_id
+        self.node_id = spec.node_of(group, replica_id)
+        self._faults: InjectedFaults | None = None
+        self._disk = Disk()
+        self.now_ms = now_ms or steady_clock_ms()
+        if spec.raft.faults_file:
+            self._faults = InjectedFaults(Path(spec.raft.faults_file), group, replica_id)
+            self._disk = self._faults.disk()
+            self.now_ms = self._faults.clock(self.now_ms)
+        self.replica = Replica(
+            new_shard=new_shard,
+            record_types=record_types,
+            release=release,
+            clock_ms=self.now_ms,
+            on_events=on_events,
+        )
+        self.raft: Raft | None = None
+        self.member_id = ""
+        """"<replica>.<incarnation>", once the directory is open."""
+        self.turn_times = Histogram()
+        self._on_turn = on_turn
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._transport: PeerTransport | None = None
+        self._turn_is_due = self._in_turn = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = NOT_AT_ALL
+        self._disk_timer: asyncio.TimerHandle | None = None
+        self._failed_at: float | None = None
+        self._stopped = False
+
+    async def start(self) -> None:
+        """Open the disk, replay, join the peers. Raises what is wrong, in words."""
+        loop = self._loop = asyncio.get_running_loop()
+        spec, settings = self.spec, self.spec.raft
+        directory = self.directory
+        genesis = self._genesis()
+        identity = Identity(tier_id=spec.tier_id, replica_id=f"{self.group}-{self.replica_id}")
+        journal = Journal(
+            self._disk,
+            str(directory / "journal"),
+            identity,
+            executor=Worker("journal-sync") if settings.journal_sync else None,
+            notify=self._wake_from_thread,
+            segment_bytes=settings.journal_segment_bytes,
+            genesis=genesis,
+            on_progress=self._tell_progress,
+        )
+        self.member_id = member_id(self.replica_id, journal.incarnation)
+        self._go_on_alone(journal)
+        self._began.touch()
+        snapshots = SnapshotStore(
+            self._disk,
+            str(directory / "snapshot"),
+            identity,
+            executor=Worker("snapshot-save"),
+            notify=self._wake_from_thread,
+        )
+        self._transport = PeerTransport(
+            loop,
+            LinkIdentity(spec.tier_id, self.group, self.member_id),
+            spec.raft_address(self.group, self.replica_id, self.node_id),
+            self._address_of,
+            spec.raft_secret(self.group),
+            self._heard,
+            tls=self._link_tls(),
+            faults=self._faults,
+        )
+        self.raft = Raft(
+            self_id=self.member_id,
+            transport=self._transport,
+            journal=journal,
+            snapshots=snapshots,
+            machine=self.replica,
+            clock=loop.time,
+            random=random.Random(os.urandom(16)),
+            settings=RaftConfig(
+                heartbeat_s=settings.heartbeat_ms / 1000,
+                election_min_s=settings.election_timeout_min_ms / 1000,
+                election_max_s=settings.election_timeout_max_ms / 1000,
+                snapshot_journal_bytes_min=settings.snapshot_journal_bytes_min,
+            ),
+        )
+        self.replica.log = self.raft
+        await self._transport.start()
+        self.wake()
+        self._disk_timer = loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
+
+    @property
+    def _began(self) -> Path:
+        return Path(self.spec.began(self.group, self.replica_id))
+
+    @property
+    def directory(self) -> Path:
+        """Of the replica's journal and snapshot."""
+        return Path(self.spec.directory(self.group, self.replica_id, self.node_id))
+
+    def _genesis(self) -> Genesis:
+        """What a directory without a journal is to be: one of the founders of a new tier; or, if this replica
+        took part before (or was added later), a newcomer: under the old name it would vote for a leader that
+        lacks what it had acknowledged. An existing journal knows, but one of format version 1, which only
+        founders have."""
+        has_journal = any((self.directory / "journal").glob(f"*{SEGMENT_SUFFIX}"))
+        if has_journal or not (self.spec.formed or self._began.exists()):
+            return Genesis(FOUNDING_INCARNATION, founders(dict(self.spec.copies(self.group))))
+        incarnation = secrets.randbits(62) | 1 << 62
+        return Genesis(incarnation, ())
+
+    def _tell_progress(self, bytes_done: int, bytes_total: int) -> None:
+        """A journal of some size is being read."""
+        log.info(
+            "%s-%d: %d of %d MiB of the journal read",
+            self.group,
+            self.replica_id,
+            bytes_done // MIB,
+            bytes_total // MIB,
+        )
+
+    def _go_on_alone(self, journal: Journal) -> None:
+        """Write the membership of an emergency into the log: this replica and nobody else. Only once, since
+        others are taken in afterwards.
+
+        It is an entry of a term of its own, for which this replica has voted: no other log has another one
+        in its place. Whoever was a member before and comes back is a learner first, as anybody.
+        """
+        marker = self._began.with_suffix(".alone")
+        if self.spec.alone != (self.group, self.replica_id) or marker.exists():
+            return
+        log.critical("%s-%s goes on alone: its group's majority is given up", self.group, self.replica_id)
+        term = max(journal.term, journal.last_term) + 1
+        journal.set_hard_state(term, self.member_id)
+        members = (Member(self.member_id, self.node_id, True),)
+        journal.append((MEMBERS + pack(members), journal.last_index + 1, term))
+        marker.touch()
+
+    def _address_of(self, member: Member) -> str:
+        return self.spec.raft_address(self.group, replica_of(member.member_id), member.node_id)
+
+    def _link_tls(self) -> LinkTls | None:
+        raft = self.spec.raft
+        if self.spec.raft_port_base is None or not raft.tls_certificate:
+            return None
+        return LinkTls(raft.tls_certificate, raft.tls_key, raft.tls_ca)
+
+    def set_members(self, target: Mapping[str, int]) -> None:
+        """Work towards these members (id -> node id) if this replica leads."""
+        if self.raft is not None:
+            self.raft.set_target(target)
+            self.wake()
+
+    async def stop(self) -> None:
+        """Hand leadership on if there is somebody to take it, then close links and disk."""
+        if self._stopped or self._loop is None:
+            return
+        raft = self.raft
+        if raft is not None and raft.is_leader and len(raft.members) > 1:
+            raft.transfer()
+            deadline = self._loop.time() + 0.5
+            while raft.is_leader and self._loop.time() < deadline:
+                await asyncio.sleep(0.005)
+        self._stopped = True
+        for timer in (self._timer, self._disk_timer):
+            if timer is not None:
+                timer.cancel()
+        if raft is not None:
+            raft.close()
+        if self._transport is not None:
+            await self._transport.close()
+        if self._faults is not None:
+            self._faults.close()
+
+    def health(self) -> dict[str, Any]:
+        """What the statuses of partition replicas and controllers have in common, once Raft is up."""
+        raft = self.raft
+        assert raft is not None
+        peers = raft.status()
+        # A replica may be there twice for a while: as the voter it was, and under its new name, which counts.
+        votes = {member.member_id: member.votes for member in raft.members}
+        by_vote = sorted(peers.get("peers", {}).items(), key=lambda item: not votes[item[0]])
+        lags = {peer: each["lag"] for peer, each in by_vote}
+        return {
+            "role": peers["role"],
+            "problem": peers["failure"],
+            "member_id": self.member_id,
+            "members": [{**member, "lag": lags.get(member["id"])} for member in peers["members"]],
+            "members_committed": peers["members_committed"],
+            "term": raft.term,
+            "last_index": raft.last_index,
+            "last_term": raft.last_term,
+            "commit_index": raft.commit_index,
+            "applied_index": raft.applied_index,
+            "lag": {replica_of(peer): lag for peer, lag in lags.items()},
+        }
+
+    @property
+    def leader_replica(self) -> int | None:
+        leader_id = None if self.raft is None else self.raft.leader_id
+        return None if leader_id is None else replica_of(leader_id)
+
+    @property
+    def leader_node(self) -> int | None:
+        if self.raft is None:
+            return None
+        leader_id = self.raft.leader_id
+        return next((each.node_id for each in self.raft.members if each.member_id == leader_id), None)
+
+    def wake(self) -> None:
+        """Ask for a turn at the end of this loop iteration."""
+        if not self._turn_is_due and not self._stopped and self._loop is not None:
+            self._turn_is_due = True
+            self._loop.call_soon(self._turn)
+
+    def _heard(self) -> None:
+        """From a peer. A follower has its turn at once, which is cheaper and sooner; a leader, or whoever is
+        in the middle of a turn, waits for what else this loop iteration brings."""
+        if self._turn_is_due or self._in_turn or self.raft is None or self.raft.is_leader:
+            self.wake()
+        else:
+            self._turn()
+
+    def _wake_from_thread(self) -> None:
+        """A sync has ended, in its thread."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self.wake)
+
+    def _look_at_disk(self) -> None:
+        """After a failed write or sync, leave when it is time to be started anew by Ray.
+
+        A full disk is waited for until it has room for a segment. Any other failure is tried again after a
+        while: never by another sync (one that succeeds proves nothing), but by reading what is there and
+        writing again all that is not known to be on the disk.
+        """
+        assert self._loop is not None
+        assert self.raft is not None
+        failure = self.raft.status()["failure"]
+        if failure is not None:
+            self._failed_at = self._failed_at or self._loop.time()
+            was_full = any(f"[Errno {number}]" in failure for number in FULL_DISK_ERRNOS)
+            if was_full:
+                free_bytes = self._disk.free_bytes(self.spec.data_dir)
+                is_time = free_bytes > self.spec.raft.journal_segment_bytes
+            else:
+                is_time = self._loop.time() - self._failed_at > DISK_RETRY_S
+            if is_time:
+                log.critical("%s-%d: starting anew after: %s", self.group, self.replica_id, failure)
+                os._exit(EXIT_RESTART)
+        self._disk_timer = self._loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
+
+    def _turn(self) -> None:
+        self._turn_is_due = False
+        raft, replica = self.raft, self.replica
+        if self._stopped or raft is None:
+            return
+        self._in_turn = True
+        began_ns = time.perf_counter_ns()
+        try:
+            replica.run_timers(self.now_ms())
+            replica.flush()
+            raft.tick()
+            replica.flush()
+            self._on_turn()
+        except Exception:
+            # A replica that failed to apply must not go on answering: Ray starts a new one, which replays.
+            log.critical("%s-%s: fatal, leaving", self.group, self.replica_id, exc_info=True)
+            os._exit(EXIT_RESTART)
+        self._in_turn = False
+        self.turn_times.observe(time.perf_counter_ns() - began_ns)
+        self.arm()
+
+    def arm(self) -> None:
+        """See that a turn comes when the next timer is due, of Raft's or of the shard's."""
+        assert self._loop is not None
+        assert self.raft is not None
+        at = self.raft.next_tick_at
+        deadline_ms = self.replica.next_deadline_ms
+        if deadline_ms is not None:
+            in_ms = max(deadline_ms - self.now_ms() + TURN_LATE_MS, TURN_LATE_MS)
+            at = min(at, self._loop.time() + in_ms / 1000)
+        if at <= self._loop.time():
+            self.wake()
+            return
+        if at == NOT_AT_ALL or (self._timer is not None and self._timer_at <= at):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._fire)
+
+    def _fire(self) -> None:
+        """The loop reads its sockets before the turn: whoever was held up is late with everything, and must
+        not campaign against a leader whose heartbeats wait to be read."""
+        assert self._loop is not None
+        self._timer = None
+        self._loop.call_soon(self.wake)

@@ -1,0 +1,481 @@
+"""A shard behind a log: propose, park replies, release on commit, roll back on a fall.
+
+`Replica` is synchronous and does no I/O: the log (storage.raft.raft.Raft) calls it with committed entries and
+changes of role, the actor calls it with requests and the time. What keeps the promises:
+
+* a reply leaves only when every record before it that concerns its group is committed;
+* records are applied when they are decided (speculation) and undone, newest first, if leadership is lost;
+* a reply that needs no commit leaves only while the leader holds its lease, so nobody reads what another
+  leader has already overwritten;
+* an entry carries the term it was decided in; one that surfaces in any other term is ignored;
+* the records of one Result are in one entry: all of them survive a crash, or none does (megabytes beyond
+  what an entry holds are cut, see `actors.ground.limits`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+import msgpack
+from kio.schema.errors import ErrorCode
+
+from actors.ground.contract import Key, Record, Reply, Request, Result, Shard, Token, Value
+from actors.ground.image import MetadataImage
+from actors.ground.limits import RAFT_BATCH_BYTES_MAX, RAFT_ENTRY_BYTES_MAX, RAFT_PENDING_BYTES_MAX
+from actors.ground.snapshot_build import SnapshotBuild
+from actors.replica.long_works import LongWorks
+from storage.raft.errors import Busy, NotLeader
+
+FORMAT_VERSION = 2
+"""Of entries and snapshots. Version 1 had no batches of offsets, and whoever reads it would skip them."""
+READABLE_VERSIONS = frozenset({1, 2})
+ENTRIES_IN_FLIGHT_MAX = 2
+"""With so many entries under way the batch grows until one of them is committed: an entry costs the same
+whether it carries one commit or fifty, and what comes while disks sync could not be synced sooner anyway."""
+PACKED_AT_ONCE_MAX = 1_000
+"""Records of one Result that are packed in one call."""
+TIMERS_PER_TURN_MAX = 256
+"""Timers fired before requests get their turn again."""
+
+
+class Log(Protocol):
+    """What a replica needs of Raft."""
+
+    @property
+    def is_leader(self) -> bool: ...
+    @property
+    def term(self) -> int: ...
+    @property
+    def pending_bytes(self) -> int: ...
+    def propose(self, command: bytes) -> int: ...
+    def has_lease(self) -> bool: ...
+
+
+class Watcher(Protocol):
+    """Whoever wants to know what happens to a serving replica's shard, and has its part of each turn."""
+
+    @property
+    def next_deadline_ms(self) -> int | None: ...
+    def happened(self, result: Result) -> None: ...
+    def image_changed(self) -> None: ...
+    def run(self, now_ms: int) -> None: ...
+    def refuse_all(self) -> None: ...
+
+
+class RecordType(NamedTuple):
+    """How a record that came as plain tuples becomes NamedTuples again."""
+
+    key: Any
+    value: Any
+    """NamedTuple classes."""
+
+
+class _Entry:
+    """What is or will be one uncommitted entry: its bytes, what to undo, whom to answer."""
+
+    __slots__ = ("groups", "index", "packed", "replies", "size_bytes", "undo")
+
+    def __init__(self, header: bytes) -> None:
+        self.index = 0
+        """In the log; 0: not there yet."""
+        self.packed = [header]
+        self.size_bytes = len(header)
+        self.undo: list[tuple[Key, Value | None]] = []
+        self.replies: list[Reply] = []
+        self.groups: set[Any] = set()
+
+
+class Replica:
+    """One copy of a shard. `release(token, body)` sends an answer that was not given at once.
+
+    `new_shard` makes an empty shard (again after a snapshot arrives). `record_types` maps a record's kind
+    to its classes. `on_events` receives what `Result.events` holds. Implements
+    storage.raft.raft.StateMachine.
+    """
+
+    def __init__(
+        self,
+        *,
+        new_shard: Callable[[], Shard],
+        record_types: dict[int, RecordType],
+        release: Callable[[Token, Any], None],
+        clock_ms: Callable[[], int],
+        on_events: Callable[[Sequence[Any]], None],
+    ) -> None:
+        self.shard = new_shard()
+        self.log: Log | None = None
+        """Set once, right after the log has been made (each needs the other)."""
+        self.watcher: Watcher | None = None
+        """Set once, if at all."""
+        self.serving = False
+        self._new_shard = new_shard
+        self._layouts: dict[int, tuple[Any, int, Any, int]] = {
+            kind: (key, len(key._fields), value, len(value._fields))
+            for kind, (key, value) in record_types.items()
+        }
+        """Record kind -> its key's class and number of fields, and its value's."""
+        self._release = release
+        self._clock_ms = clock_ms
+        self._on_events = on_events
+        self._image: MetadataImage | None = None
+        self._packer = msgpack.Packer()
+        self._uncommitted: deque[_Entry] = deque()
+        """Oldest first: those in the log, then those that wait for it. The last one grows."""
+        self._in_flight = 0
+        """How many of them are in the log."""
+        self._dirty: dict[Any, _Entry] = {}
+        """Group id -> the newest uncommitted entry that concerns it."""
+        self._open: dict[Token, Request] = {}
+        """Requests whose answer is still owed: parked by the shard, or waiting for a commit or the lease."""
+        self._leaseless: list[Reply] = []
+        self._is_behind = False
+        """As of the last flush: so much waits for its commit that long work adds nothing to it."""
+        self._is_full = False
+        """As of the last flush: what waits for its commit has reached its bound."""
+        self._works = LongWorks()
+        self._takeover: Iterator[Result] | None = None
+        """The long work that comes before serving."""
+        self._taken_over: list[Result] = []
+        """What it has given so far."""
+        self._build: SnapshotBuild | None = None
+        """The last snapshot begun."""
+        self._copy: SnapshotBuild | None = None
+        """The last copy begun."""
+
+    # Requests.
+
+    def submit(self, request: Request, now_ms: int) -> Any | None:
+        """Decide one request. Returns its response body if it may leave at once, else None.
+
+        None means that `release` will be called for its token later, exactly once.
+        """
+        log = self.log
+        assert log is not None
+        if not self.serving:
+            code = ErrorCode.coordinator_load_in_progress if log.is_leader else ErrorCode.not_coordinator
+            return self.shard.refusal(request, code)
+        if self._is_full:
+            return self.shard.refusal(request, ErrorCode.coordinator_not_available)
+        result = self.shard.handle(request, now_ms)
+        records, replies, events, work = result
+        if not records and not events and len(replies) == 1:
+            token, body, group_id = replies[0]
+            if token == request[0] and self._is_clean(group_id) and log.has_lease():
+                return body
+        elif work is not None and not replies and self._works.is_full:
+            return self.shard.refusal(request, ErrorCode.coordinator_not_available)
+        self._open[request.token] = request
+        self._take(result)
+        return None
+
+    def run_timers(self, now_ms: int) -> None:
+        """Fire due timers, a bounded number a turn, and go on with one long work, for a slice."""
+        if self._takeover is not None:
+            self._take_over()
+        if not self.serving:
+            return
+        self._fire_timers(now_ms)
+        if self._works:
+            self._works.give_more()
+            result = None if self._is_behind else self._works.step()
+            if result is not None:
+                self._take(result)
+        if self.watcher is not None:
+            self.watcher.run(now_ms)
+
+    def _fire_timers(self, now_ms: int) -> None:
+        for _ in range(TIMERS_PER_TURN_MAX):
+            deadline_ms = self.shard.next_deadline_ms
+            if deadline_ms is None or deadline_ms > now_ms:
+                return
+            self._take(self.shard.expire(now_ms))
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        if self._takeover is not None:
+            return 0
+        if not self.serving:
+            return None
+        if self._works:
+            return 0
+        deadline_ms = self.shard.next_deadline_ms
+        watcher_ms = None if self.watcher is None else self.watcher.next_deadline_ms
+        if deadline_ms is None or watcher_ms is None:
+            return watcher_ms if deadline_ms is None else deadline_ms
+        return min(deadline_ms, watcher_ms)
+
+    def flush(self) -> None:
+        """End of a loop iteration: what was decided becomes a Raft entry, unless enough of them are under
+        way; replies that wait for the lease go."""
+        if self._leaseless:
+            self._release_leaseless()
+        while self.can_flush and self._propose(self._uncommitted[self._in_flight]):
+            pass
+        assert self.log is not None
+        waiting_bytes = sum(entry.size_bytes for entry in islice(self._uncommitted, self._in_flight, None))
+        self._is_behind = self.log.pending_bytes + waiting_bytes > RAFT_BATCH_BYTES_MAX
+        self._is_full = (
+            self.log.pending_bytes > RAFT_PENDING_BYTES_MAX // 2 or waiting_bytes > RAFT_BATCH_BYTES_MAX
+        )
+
+    @property
+    def can_flush(self) -> bool:
+        """`flush` would make an entry now."""
+        return self._in_flight < min(len(self._uncommitted), ENTRIES_IN_FLIGHT_MAX)
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing decided here is still uncommitted."""
+        return not self._uncommitted
+
+    @property
+    def owed(self) -> int:
+        """Requests that still wait for their answer."""
+        return len(self._open)
+
+    def on_metadata(self, image: MetadataImage, now_ms: int) -> None:
+        if self._image is not None and image.version < self._image.version:
+            return
+        self._image = image
+        result = self.shard.on_metadata(image, now_ms)
+        if self.serving:
+            self._take(result)
+            if self.watcher is not None:
+                self.watcher.image_changed()
+
+    # storage.raft.raft.StateMachine.
+
+    def apply(self, index: int, term: int, command: bytes) -> None:
+        """A committed entry. Its records are already applied if this leader decided them."""
+        if self._uncommitted and self._uncommitted[0].index == index:
+            self._commit(self._uncommitted.popleft())
+            return
+        decided_in, records = self._unpack(command)
+        if decided_in == term:
+            self._write(records)
+
+    def begin_snapshot(self) -> SnapshotBuild:
+        """Every live record as committed now, without what is only decided. Abandons an unfinished one."""
+        self._build = self._begin(self._build)
+        return self._build
+
+    def begin_copy(self) -> SnapshotBuild:
+        """The same for a backup, beside a snapshot of Raft's. Abandons an unfinished copy."""
+        self._copy = self._begin(self._copy)
+        return self._copy
+
+    def _begin(self, unfinished: SnapshotBuild | None) -> SnapshotBuild:
+        if unfinished is not None:
+            unfinished.close()
+        before: dict[Key, Value | None] = {}
+        for entry in reversed(self._uncommitted):
+            # Newest first: of several values that speculation replaced in turn, the oldest is committed.
+            for key, value in reversed(entry.undo):
+                before.update(self.shard.singles(key, value))
+        return SnapshotBuild((FORMAT_VERSION, 0), self.shard.records(), before)
+
+    def restore(self, data: bytes) -> None:
+        for build in (self._build, self._copy):
+            if build is not None:
+                build.close()
+        shard = self._new_shard()
+        for key, value in self._unpack(data)[1]:
+            shard.apply(key, value)
+        self.shard = shard
+        if self._image is not None:
+            shard.on_metadata(self._image, self._clock_ms())
+
+    def on_leading(self, term: int) -> None:
+        """Elected, and every earlier entry is applied: the state is as the last leader left it. Requests are
+        refused as long as the shard is at work on it (W4)."""
+        assert self.is_settled
+        result = self.shard.on_elected(self._clock_ms())
+        self._takeover, self._taken_over = result.work, [result._replace(work=None)]
+        if self._takeover is None:
+            self._serve()
+
+    def _take_over(self) -> None:
+        """A slice of what the shard does before it serves."""
+        assert self._takeover is not None
+        result = next(self._takeover, None)
+        if result is None:
+            self._serve()
+        else:
+            self._taken_over.append(result)
+
+    def _serve(self) -> None:
+        self.serving, self._takeover = True, None
+        results, self._taken_over = self._taken_over, []
+        for result in results:
+            self._take(result)
+
+    def on_fallen(self) -> None:
+        """Undo what was not committed, refuse whoever waits, forget what only a leader knows."""
+        self.serving, self._takeover, self._taken_over = False, None, []
+        self._works.clear()
+        for entry in reversed(self._uncommitted):
+            self._write(reversed(entry.undo))
+        self._uncommitted.clear()
+        self._in_flight = 0
+        self._dirty.clear()
+        self._leaseless.clear()
+        owed, self._open = self._open, {}
+        self.shard.on_resigned()
+        for token, request in owed.items():
+            self._release(token, self.shard.refusal(request, ErrorCode.not_coordinator))
+        if self.watcher is not None:
+            self.watcher.refuse_all()
+
+    # Inside.
+
+    def _write(self, records: Iterable[tuple[Key, Value | None]]) -> list[tuple[Key, Value | None]]:
+        """Every change of the shard's records comes through here, for a snapshot under way must know of it.
+        Returns the values replaced, each with its key."""
+        apply = self.shard.apply
+        replaced = [(key, apply(key, value)) for key, value in records]
+        for build in (self._build, self._copy):
+            if build is not None and build.is_walking:
+                for key, value in replaced:
+                    for single in self.shard.singles(key, value):
+                        build.note(*single)
+        return replaced
+
+    def _take(self, result: Result) -> None:
+        """Carry out a Result: apply and batch its records, park or release its replies, begin its work."""
+        if result.records:
+            self._decide(result.records)
+        self._works.give(result.replies, self._park)
+        if result.events:
+            self._on_events(result.events)
+        if result.work is not None:
+            self._works.add(result.work)
+        if self.watcher is not None:
+            self.watcher.happened(result)
+
+    def _decide(self, records: Sequence[Record]) -> None:
+        """Apply the records of one Result, and add all of them to one entry."""
+        pack = self._packer.pack
+        entry = self._open_entry()
+        if len(records) <= PACKED_AT_ONCE_MAX:
+            # An array of records is a header and the records one behind the other.
+            command = pack(records)[_array_header_bytes(len(records)) :]
+            if entry.size_bytes + len(command) <= RAFT_ENTRY_BYTES_MAX:
+                self._add(entry, command, records)
+                return
+        for record in records:
+            command = pack(record)
+            if entry.size_bytes + len(command) > RAFT_ENTRY_BYTES_MAX:
+                # Only a Result too big for any entry (a group of a million offsets deleted) is ever cut; its
+                # replies wait for the last piece.
+                entry = self._new_entry()
+            self._add(entry, command, (record,))
+
+    def _add(self, entry: _Entry, command: bytes, records: Sequence[Record]) -> None:
+        entry.packed.append(command)
+        entry.size_bytes += len(command)
+        entry.undo += self._write(records)
+        group_id = None
+        for key, _ in records:
+            if key[1] != group_id:
+                group_id = key[1]
+                entry.groups.add(group_id)
+                self._dirty[group_id] = entry
+
+    def _open_entry(self) -> _Entry:
+        """The entry that takes what is decided next."""
+        if len(self._uncommitted) > self._in_flight:
+            entry = self._uncommitted[-1]
+            if entry.size_bytes <= RAFT_BATCH_BYTES_MAX:
+                return entry
+        return self._new_entry()
+
+    def _new_entry(self) -> _Entry:
+        assert self.log is not None
+        entry = _Entry(self._packer.pack((FORMAT_VERSION, self.log.term)))
+        self._uncommitted.append(entry)
+        return entry
+
+    def _park(self, reply: Reply) -> None:
+        group_id = reply.group_id
+        if group_id is None:
+            waits_for = self._uncommitted[-1] if self._uncommitted else None
+        else:
+            waits_for = self._dirty.get(group_id)
+        if waits_for is not None:
+            waits_for.replies.append(reply)
+            return
+        self._leaseless.append(reply)
+        self._release_leaseless()
+
+    def _is_clean(self, group_id: Any) -> bool:
+        return self.is_settled if group_id is None else group_id not in self._dirty
+
+    def _propose(self, entry: _Entry) -> bool:
+        """Give the entry to the log; False if it does not take it."""
+        assert self.log is not None
+        command = b"".join(entry.packed)
+        entry.packed = [command]
+        try:
+            entry.index = self.log.propose(command)
+        except NotLeader:
+            self.on_fallen()
+            return False
+        except Busy:
+            return False  # leadership is being handed over, or the bound is reached: tried again next turn
+        entry.packed = []
+        self._in_flight += 1
+        return True
+
+    def _commit(self, entry: _Entry) -> None:
+        self._in_flight -= 1
+        for group_id in entry.groups:
+            if self._dirty.get(group_id) is entry:
+                del self._dirty[group_id]
+        self._works.give(entry.replies, self._send)
+
+    def _release_leaseless(self) -> None:
+        assert self.log is not None
+        if not self.log.has_lease():
+            return
+        replies, self._leaseless = self._leaseless, []
+        for reply in replies:
+            self._send(reply)
+
+    def _send(self, reply: Reply) -> None:
+        if self._open.pop(reply.token, None) is not None:
+            self._release(reply.token, reply.body)
+
+    def _unpack(self, command: bytes) -> tuple[int, Iterable[tuple[Key, Value | None]]]:
+        unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)
+        unpacker.feed(command)
+        version, term = unpacker.unpack()
+        if version not in READABLE_VERSIONS:
+            raise ValueError(
+                f"entry of format version {version}; this release reads {sorted(READABLE_VERSIONS)}"
+            )
+        return term, self._typed(unpacker)
+
+    def _typed(self, unpacker: Iterable[Any]) -> Iterable[tuple[Key, Value | None]]:
+        # Every record of every follower comes through here: tuple.__new__ costs half of what a class does.
+        new: Any = tuple.__new__
+        layouts = self._layouts
+        for key, value in unpacker:
+            layout = layouts.get(key[0])
+            if layout is None:
+                continue  # a record type of a newer release: skipped, as Kafka's loader does (R6)
+            key_class, key_fields, value_class, value_fields = layout
+            typed_key = new(key_class, key) if len(key) == key_fields else key_class(*key)
+            if value is None:
+                yield typed_key, None
+            elif len(value) == value_fields:
+                yield typed_key, new(value_class, value)
+            else:  # fields that an older release did not write get their defaults
+                yield typed_key, value_class(*value)
+
+
+def _array_header_bytes(length: int) -> int:
+    """Of a msgpack array."""
+    return 1 if length < 16 else 3 if length < 65_536 else 5

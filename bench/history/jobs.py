@@ -1,0 +1,222 @@
+"""A made-up history to all tables: Spark beside DuckDB, from the same SQL and the same Parquet.
+
+Every run is a process of its own (`python -m bench.history.jobs ENGINE ...`), so that each pays for its own
+start, and the tables of both are compared row by row: a fast wrong answer is none.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import psutil
+from rich.console import Console
+
+from cluster.cli.tables import Table
+from storage.history.generator.plan import plan
+from storage.history.generator.spec import DAY_MS, Spec
+from storage.history.generator.write import write
+from storage.history.jobs import choice
+from storage.history.jobs.run import run
+from storage.history.jobs.store import tables_url
+from storage.history.jobs.table import Table as Made
+from storage.history.jobs.tables import MADE
+from storage.history.period import Period, of_days
+from storage.history.segments.folder import Folder
+
+ENGINES: Final = ("duckdb", "spark")
+RUN_TIMEOUT_S: Final = 3_600
+WATCH_S: Final = 0.2
+PERIOD_DAYS: Final = 7
+
+
+class CannotRun(Exception):
+    """What is needed is not installed, or an engine failed; says which."""
+
+
+class Plan(NamedTuple):
+    """What is measured."""
+
+    events: int = 10_000_000
+    memory: str = "2g"
+    """Of each engine."""
+    cores: tuple[int, ...] = (1, 2)
+    skewed: bool = False
+    """One group has most of all events, and half of the rebalances."""
+
+
+class Run(NamedTuple):
+    """One engine over the whole history."""
+
+    engine: str
+    cores: int
+    seconds: float
+    """From the start of its process to its end."""
+    working_s: float
+    """Of that, after the engine had started."""
+    cpu_s: float
+    """Of the process and its children: on a machine that has other work, the fairer figure."""
+    memory_mib: int
+    """The most that the process and its children had in memory."""
+
+
+def require() -> None:
+    """Raises CannotRun unless both engines are here."""
+    from storage.history.jobs.session import SparkMissing, require_spark
+
+    if importlib.util.find_spec("duckdb") is None:
+        raise CannotRun("duckdb is not installed: pip install duckdb")
+    try:
+        require_spark()
+    except SparkMissing as error:
+        raise CannotRun(str(error)) from None
+
+
+def measure(asked: Plan, folder: Path | None, say: Callable[[str], None]) -> list[Run]:
+    """Make the history unless it is in `folder`, which is kept, then run everybody. Raises CannotRun."""
+    require()
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="groupd-history-") as temporary:
+            return _measure(asked, Path(temporary), say)
+    folder.mkdir(parents=True, exist_ok=True)
+    return _measure(asked, folder.resolve(), say)
+
+
+def _measure(asked: Plan, folder: Path, say: Callable[[str], None]) -> list[Run]:
+    history = folder / "history"
+    if not history.exists():
+        started = time.perf_counter()
+        spec = _spec(asked)
+        count = write(plan(spec), Folder(str(history)))
+        say(f"{count:,} events of {spec.groups} groups written in {time.perf_counter() - started:.1f} s")
+    tables = Path(tables_url(str(history)))
+    runs = []
+    for engine in ENGINES:
+        for number in asked.cores:
+            say(f"{engine} on {number} {'core' if number == 1 else 'cores'}")
+            runs.append(_run(engine, history, number, asked.memory))
+        kept = folder / f"tables-{engine}"
+        shutil.rmtree(kept, ignore_errors=True)
+        tables.rename(kept)
+    _compare(*(folder / f"tables-{engine}" for engine in ENGINES))
+    say(f"{len(MADE)} tables are the same")
+    return runs
+
+
+def _spec(asked: Plan) -> Spec:
+    if asked.skewed:
+        return Spec(1, asked.events, PERIOD_DAYS, groups=20, hot_share=0.95, hot_restarts=20)
+    return Spec(1, asked.events, PERIOD_DAYS, groups=max(40, min(2_000, asked.events // 25_000)))
+
+
+def _run(engine: str, history: Path, cores: int, memory: str) -> Run:
+    command = [sys.executable, "-m", "bench.history.jobs", engine, str(history), str(cores), memory]
+    started = time.perf_counter()
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment(cores))
+    most, cpu_s = 0, 0.0
+    try:
+        _hold_to(running.pid, cores)
+        while running.poll() is None and time.perf_counter() - started < RUN_TIMEOUT_S:
+            memory_bytes, used_s = _usage(running.pid)
+            most, cpu_s = max(most, memory_bytes), max(cpu_s, used_s)
+            time.sleep(WATCH_S)
+    finally:
+        running.kill()  # interrupted, or out of time; one that has ended takes no notice
+    seconds = time.perf_counter() - started
+    said, _ = running.communicate()
+    if running.returncode != 0:
+        raise CannotRun(f"{engine} on {cores} cores failed")
+    return Run(engine, cores, seconds, json.loads(said.splitlines()[-1])["working_s"], cpu_s, most >> 20)
+
+
+def _hold_to(pid: int, cores: int) -> None:
+    """So many processors and no others, where the system can: a JVM compiles beside its work."""
+    process = psutil.Process(pid)
+    if hasattr(process, "cpu_affinity"):
+        process.cpu_affinity(process.cpu_affinity()[:cores])
+
+
+def _environment(cores: int) -> dict[str, str]:
+    """The JVM takes as many threads for its own work as there are processors, unless told."""
+    return {**os.environ, "JDK_JAVA_OPTIONS": f"-XX:ActiveProcessorCount={cores}"}
+
+
+def _usage(pid: int) -> tuple[int, float]:
+    """Memory in bytes and CPU in seconds of a process and its children; nothing if one just ended."""
+    try:
+        process = psutil.Process(pid)
+        every = (process, *process.children(recursive=True))
+        times = [each.cpu_times() for each in every]
+        return sum(each.memory_info().rss for each in every), sum(each.user + each.system for each in times)
+    except psutil.NoSuchProcess:
+        return 0, 0.0
+
+
+def one(engine: str, history: Path, cores: int, memory: str) -> float:
+    """What `_run` starts: seconds of work."""
+    folder = Folder(str(history))
+    size_bytes = sum(each.size_bytes for each in folder.segments().found)
+    asked = choice.Asked(choice.Kind(engine), f"local[{cores}]", memory, threads=cores)
+    with choice.engine(asked, folder, 0, size_bytes) as found:
+        started = time.perf_counter()
+        run(found, folder, whole(), say=lambda _: None)
+        return time.perf_counter() - started
+
+
+def whole() -> Period:
+    """All days of the history."""
+    spec = Spec(seed=1, events=0, days=PERIOD_DAYS)
+    return of_days(spec.first_date, spec.date(spec.first_ms + PERIOD_DAYS * DAY_MS - 1))
+
+
+def _compare(ours: Path, theirs: Path) -> None:
+    """Row by row; floating point numbers to nine places."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        different = [
+            f"{table.name}: {count:,} rows"
+            for table in MADE
+            if (count := _differences(connection, ours / table.name, theirs / table.name, table))
+        ]
+    if different:
+        raise CannotRun("tables differ: " + "; ".join(different))
+
+
+def _differences(connection: Any, ours: Path, theirs: Path, table: Made) -> int:
+    """How many rows only one of them has."""
+    columns = ", ".join(
+        f'round("{each.name}", 9)' if each.type == "double" else f'"{each.name}"' for each in table.whole
+    )
+    one, other = (
+        f"SELECT {columns} FROM read_parquet('{each}/*/*.parquet', hive_partitioning=true)"  # noqa: S608
+        for each in (ours, theirs)
+    )
+    parts = f"(({one}) EXCEPT ALL ({other})) UNION ALL (({other}) EXCEPT ALL ({one}))"
+    return int(connection.execute(f"SELECT count(*) FROM ({parts})").fetchone()[0])  # noqa: S608
+
+
+def show(console: Console, runs: Sequence[Run], machine: str) -> None:
+    """Print them as a table."""
+    table = Table(title=machine)
+    for column in ("engine", "cores", "seconds", "working", "CPU seconds", "MiB"):
+        table.add_column(column, justify="left" if column == "engine" else "right")
+    for each in runs:
+        seconds = f"{each.seconds:.1f}", f"{each.working_s:.1f}", f"{each.cpu_s:.1f}"
+        table.add_row(each.engine, str(each.cores), *seconds, f"{each.memory_mib:,}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    name, read_from, core_count, memory_each = sys.argv[1:]
+    working_s = one(name, Path(read_from), int(core_count), memory_each)
+    print(json.dumps({"working_s": working_s}))

@@ -1,0 +1,242 @@
+"""What an idle member of either protocol costs in memory, on a follower and on the leader, in process.
+
+The members come to the replica as they come to a follower, in log entries; then it leads, and every member
+is heard of once. A process of its own for each figure, so that nothing freed before counts as free now.
+What is not in here: the member's connection, and the journal.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import tracemalloc
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgpack
+
+from actors.coordinator.consumer.metadata import metadata_hash
+from actors.coordinator.shard import CoordinatorShard
+from actors.ground import records
+from actors.ground.contract import Record, Request
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.settings import GroupSettings
+from actors.protocol import api_keys
+from actors.protocol.consumer_protocol import Assignment, write_assignment
+from actors.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
+from actors.replica.replica import FORMAT_VERSION, RecordType, Replica
+from cluster.cli.common import console
+from cluster.cli.tables import Table
+
+PROTOCOLS = ("classic", "consumer")
+MEMBERS = 100_000
+GROUP_SIZES = (5, 1_000)
+GOAL_BYTES = 1_024
+NOW_MS = 1_700_000_000_000
+TOPIC, TOPIC_ID = "orders", b"orders".rjust(16, b"-")
+EPOCH = 7
+RECORDS_PER_ENTRY = 1_000
+UUID_BASE64 = 22
+"""Characters."""
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Memory(NamedTuple):
+    """Bytes for each member: what Python allocated, and what the process grew by."""
+
+    protocol: str
+    members: int
+    group_size: int
+    follower_bytes: float
+    leader_bytes: float
+    leader_rss_bytes: float
+
+
+def measure(protocol: str, members: int = MEMBERS, group_size: int = 5) -> Memory:
+    """In two processes: tracing the allocations makes the process itself larger."""
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(1, maxtasksperchild=1) as pool:
+        follower, leader, _ = pool.apply(_grow, (protocol, members, group_size, True))
+        _, _, rss = pool.apply(_grow, (protocol, members, group_size, False))
+    sizes = (size / members for size in (follower, leader, rss))
+    return Memory(protocol, members, group_size, *sizes)
+
+
+def _grow(protocol: str, members: int, group_size: int, traced: bool) -> tuple[int, int, int]:
+    replica, served = replica_of(group_size)
+    gc.collect()
+    before = _rss_bytes()
+    if traced:
+        tracemalloc.start()
+    load(replica, protocol, members, group_size)
+    gc.collect()
+    follower = tracemalloc.get_traced_memory()[0] if traced else 0
+    lead(replica)
+    for group_id, member_id in ids(protocol, members, group_size):
+        beat(replica, served, protocol, group_id, member_id)
+    gc.collect()
+    leader = tracemalloc.get_traced_memory()[0] if traced else 0
+    return follower, leader, _rss_bytes() - before
+
+
+class _Log:
+    """Of a leader that has its lease and is given nothing to commit."""
+
+    is_leader = True
+    term = 1
+    pending_bytes = 0
+
+    def propose(self, command: bytes) -> int:
+        raise AssertionError("a steady heartbeat writes nothing")
+
+    def has_lease(self) -> bool:
+        return True
+
+
+def replica_of(group_size: int) -> tuple[Replica, Iterator[int]]:
+    ids, image = count(1), _image(group_size)
+    replica = Replica(
+        new_shard=lambda: CoordinatorShard(GroupSettings(), lambda: f"id-{next(ids)}", image),
+        record_types={kind: RecordType(*types) for kind, types in records.RECORD_TYPES.items()},
+        release=lambda _token, _body: None,
+        clock_ms=lambda: NOW_MS,
+        on_events=lambda _events: None,
+    )
+    replica.log = _Log()
+    return replica, ids
+
+
+def _image(group_size: int) -> MetadataImage:
+    return MetadataImage(version=1, topics=(TopicImage(TOPIC_ID, TOPIC, (0,) * group_size),))
+
+
+def lead(replica: Replica) -> None:
+    """With all that an elected leader does by and by, a slice a turn."""
+    replica.on_leading(1)
+    while replica.next_deadline_ms == 0:
+        replica.run_timers(NOW_MS)
+        replica.flush()
+
+
+def beat(replica: Replica, tokens: Iterator[int], protocol: str, group_id: str, member_id: str) -> None:
+    if protocol == "classic":
+        api_key, version = api_keys.HEARTBEAT, 4
+        body: Any = HeartbeatRequest(group_id, EPOCH, member_id)
+    else:
+        api_key, version = api_keys.CONSUMER_GROUP_HEARTBEAT, 1
+        body = ConsumerGroupHeartbeatRequest(group_id, member_id, EPOCH)
+    answer = replica.submit(
+        Request(next(tokens), api_key, version, _client(member_id), "/10.1.2.3", body), NOW_MS
+    )
+    assert answer is not None
+    assert answer.error_code.value == 0, answer
+
+
+def ids(protocol: str, members: int, group_size: int) -> Iterator[tuple[str, str]]:
+    """As they are made: for classic members by the coordinator, of the client id and a UUID, for the others
+    by the client, a UUID in base64."""
+    for number in range(members):
+        group = number // group_size
+        client = f"consumer-{group}-{number % group_size}"
+        member_id = f"{client}-{number:036d}" if protocol == "classic" else f"{number:022d}"
+        yield f"orders-service-{group}", member_id
+
+
+def _client(member_id: str) -> str:
+    """Every member has one of its own."""
+    return member_id[:-37] if len(member_id) > UUID_BASE64 else f"consumer-{int(member_id)}"
+
+
+def load(replica: Replica, protocol: str, members: int, group_size: int) -> None:
+    entry, index = [msgpack.packb((FORMAT_VERSION, 1))], 0
+    of_member = _classic_member if protocol == "classic" else _consumer_member
+    of_group = _classic_group if protocol == "classic" else _consumer_group(_image(group_size))
+    seen = ""
+    for number, (group_id, member_id) in enumerate(ids(protocol, members, group_size)):
+        made = of_member(group_id, member_id, number % group_size)
+        if group_id != seen:
+            seen = group_id
+            made += of_group(group_id, member_id)
+        entry += map(msgpack.packb, made)
+        if len(entry) > RECORDS_PER_ENTRY or number == members - 1:
+            index += 1
+            replica.apply(index, 1, b"".join(entry))
+            del entry[1:]
+
+
+def _classic_member(group_id: str, member_id: str, partition: int) -> list[Record]:
+    """As the Java consumer joins: two assignors, the same topics for each."""
+    subscription = b"\0\3\0\0\0\1\0\6orders\xff\xff\xff\xff\0\0\0\0\0\0\0\7\xff\xff"
+    value = records.ClassicMemberValue(
+        None,
+        _client(member_id),
+        "/10.1.2.3",
+        300_000,
+        45_000,
+        (("range", subscription), ("cooperative-sticky", subscription + b"\0\0\0\7")),
+        write_assignment(Assignment(((TOPIC, (partition,)),)), 3),
+    )
+    return [Record(records.ClassicMemberKey(records.CLASSIC_MEMBER, group_id, member_id), value)]
+
+
+def _classic_group(group_id: str, leader: str) -> list[Record]:
+    value = records.GroupMetadataValue("consumer", EPOCH, "range", leader, NOW_MS)
+    return [Record(records.GroupMetadataKey(records.GROUP_METADATA, group_id), value)]
+
+
+def _consumer_member(group_id: str, member_id: str, partition: int) -> list[Record]:
+    assigned = ((TOPIC_ID, partition.to_bytes(4, "big")),)
+    value = records.ConsumerMemberValue(
+        None, None, _client(member_id), "/10.1.2.3", (TOPIC,), "", 300_000, None
+    )
+    keys = (
+        records.ConsumerMemberKey(kind, group_id, member_id)
+        for kind in (
+            records.CONSUMER_MEMBER_METADATA,
+            records.TARGET_ASSIGNMENT_MEMBER,
+            records.CURRENT_MEMBER_ASSIGNMENT,
+        )
+    )
+    values = (
+        value,
+        records.TargetMemberValue(assigned),
+        records.CurrentAssignmentValue(EPOCH, EPOCH - 1, 0, assigned, ()),
+    )
+    return [Record(key, value) for key, value in zip(keys, values, strict=True)]
+
+
+def _consumer_group(image: MetadataImage) -> Callable[[str, str], list[Record]]:
+    known = records.ConsumerGroupValue(EPOCH, metadata_hash((TOPIC,), image))
+
+    def of_group(group_id: str, _: str) -> list[Record]:
+        target = records.ConsumerGroupKey(records.TARGET_ASSIGNMENT_METADATA, group_id)
+        metadata = records.ConsumerGroupKey(records.CONSUMER_GROUP_METADATA, group_id)
+        return [Record(target, records.TargetMetadataValue(EPOCH, NOW_MS)), Record(metadata, known)]
+
+    return of_group
+
+
+def _rss_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+
+
+def figures() -> list[Memory]:
+    return [measure(protocol, group_size=size) for protocol in PROTOCOLS for size in GROUP_SIZES]
+
+
+def main() -> None:
+    """Print the figures as a table."""
+    title = f"Bytes for each of {MEMBERS:,} idle members, goal {GOAL_BYTES:,}"
+    table = Table(title=title)
+    for column in ("protocol", "group of", "follower", "leader", "leader, by RSS"):
+        table.add_column(column, justify="right")
+    for memory in figures():
+        table.add_row(memory.protocol, f"{memory.group_size:,}", *(f"{each:,.0f}" for each in memory[3:]))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Runs a plan: as many processes of fake consumers as asked, under locust, into one directory.
+
+Locust runs in a process of its own: it replaces the standard library's sockets and threads, which nobody who
+calls this expects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from bench.ground.interrupts import deaf
+from bench.swarm.load.clean_up import clean_up_after
+from bench.swarm.load.probe import NoConsumerProtocol as NoConsumerProtocol
+from bench.swarm.load.probe import Unreachable as Unreachable
+from bench.swarm.load.probe import probe
+from bench.swarm.planning import plan_file
+from bench.swarm.planning.plan import Plan
+from bench.swarm.rows.recorder import LOGGER
+from bench.swarm.rows.second import Second as Second
+from cluster import child_process
+from cluster.groups.properties import ClientProperties, properties
+from cluster.ports import free_ports
+
+LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
+LOG_FILE: Final = "locust.log"
+POLL_S: Final = 0.2
+END_TIMEOUT_S: Final = 60.0
+"""From Ctrl-C until locust has ended: members leave first."""
+WORDS_MAX: Final = 2_000
+
+
+def run_swarm(
+    plan: Plan,
+    bootstrap: str,
+    directory: Path,
+    *,
+    processes: int = 1,
+    web_port: int | None = None,
+    on_second: Callable[[Second], None] | None = None,
+    security: ClientProperties | None = None,
+    software: str = "",
+    stop: threading.Event | None = None,
+    cleans_up: bool = False,
+) -> Path:
+    """Run `plan` against a Kafka and write what was asked and answered into `directory`, which is returned.
+
+    Raises Unreachable, NoConsumerProtocol, TierError; Ctrl-C or `stop` end it early, and what
+    was done until then is kept. `cleans_up`: the plan's groups and topics are deleted afterwards.
+    """
+    given = properties(bootstrap, None)
+    if security is not None:
+        given = security.model_copy(update={"bootstrap": bootstrap})
+    probe(plan, given)
+    directory = directory.resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="groupd-swarm-") as private:
+        plan_path, config_path = Path(private, "plan.json"), Path(private, "client.properties")
+        plan_file.save(plan, plan_path)
+        lines = given.librdkafka().items()
+        config_path.write_text("".join(f"{name}={value}\n" for name, value in lines))
+        flags = ["--plan", str(plan_path), "--command-config", str(config_path), "--out", str(directory)]
+        flags += ["--software", software, "--host", bootstrap, "--no-cleanup"]
+        with _locust([*flags, *_mode(processes, web_port)], directory) as (locust, seconds):
+            is_interrupted = _listen(locust, seconds, on_second, stop)
+    if cleans_up:
+        clean_up_after(directory, plan, given)
+    if not (directory / "run.json").exists():
+        if is_interrupted:
+            raise KeyboardInterrupt
+        raise Unreachable(_last_words(directory / LOG_FILE))
+    return directory
+
+
+def _last_words(log: Path) -> str:
+    """Why locust ended without a run."""
+    text = log.read_text(errors="replace")
+    _, marker, reason = text.rpartition(f"/ERROR/{LOGGER}: ")
+    return reason.partition("\n")[0] if marker else f"locust ended without a run:\n{text[-WORDS_MAX:]}"
+
+
+def _mode(processes: int, web_port: int | None) -> list[str]:
+    flags = []
+    if processes > 1:
+        port = str(free_ports(1))  # two swarms may run on one machine
+        flags = ["--processes", str(processes), "--master-bind-host", "127.0.0.1"]
+        flags += ["--master-bind-port", port, "--master-host", "127.0.0.1", "--master-port", port]
+    if web_port is None:
+        return [*flags, "--headless"]
+    return [*flags, "--autostart", "--autoquit", "1", "--web-host", "127.0.0.1", "--web-port", str(web_port)]
+
+
+@contextlib.contextmanager
+def _locust(flags: list[str], directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Locust, and where it tells its seconds; it has ended when this is left."""
+    reading, writing = os.pipe()
+    command = child_process.python("locust", "-f", str(LOCUSTFILE), "--only-summary", *flags)
+    environment = {
+        **child_process.environment(),
+        "GROUPD_SWARM_SECONDS_FD": str(writing),
+        "GROUPD_SWARM_COMMAND": shlex.join(sys.argv),
+    }
+    with (directory / LOG_FILE).open("wb") as log:
+        locust = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            pass_fds=(writing,),
+            start_new_session=True,  # a Ctrl-C is ours to pass on
+        )
+    os.close(writing)
+    try:
+        yield locust, reading
+    finally:
+        os.close(reading)
+        _end(locust)
+
+
+def _listen(
+    locust: subprocess.Popen[bytes],
+    seconds: int,
+    on_second: Callable[[Second], None] | None,
+    stop: threading.Event | None,
+) -> bool:
+    """Until locust has ended; True if somebody wants it to end before that."""
+    buffer = b""
+    with contextlib.suppress(KeyboardInterrupt):
+        while stop is None or not stop.is_set():
+            if not select.select([seconds], [], [], POLL_S)[0]:
+                continue
+            data = os.read(seconds, 65_536)
+            if not data:
+                locust.wait()
+                return False
+            *lines, buffer = (buffer + data).split(b"\n")
+            for line in lines:
+                if on_second is not None:
+                    on_second(Second(*json.loads(line)))
+    return True
+
+
+def _end(locust: subprocess.Popen[bytes]) -> None:
+    if locust.poll() is not None:
+        return
+    with deaf():
+        locust.send_signal(signal.SIGINT)
+        try:
+            locust.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(locust.pid, signal.SIGKILL)
+            locust.wait()

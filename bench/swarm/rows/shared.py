@@ -1,0 +1,23 @@
+"""What the members of one process share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bench.swarm.rows.recorder import Recorder
+from bench.swarm.wire.coordinators import Bootstrap, Catalogue, Coordinators
+
+
+class Shared(NamedTuple):
+    """Of one run."""
+
+    run_id: str
+    seed: int
+    bootstrap: Bootstrap
+    coordinators: Coordinators
+    catalogue: Catalogue
+    recorder: Recorder
+    consumer_session_ms: int
+    """Of KIP-848 members, which neither say nor hear it."""
+    words: list[str]
+    """For the run's record: who gave up, and why."""

@@ -1,0 +1,190 @@
+"""The outside of the journal and the snapshots: files, the directory lock, and the thread that syncs.
+
+Everything storage does to a disk goes through a `Disk` and a `Worker`, so that a simulated world can
+replace both and lose what was not synced. Nothing here interprets bytes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import queue
+import shutil
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from storage.raft.errors import DirectoryInUse
+
+
+class AppendFile(Protocol):
+    """A file open for appending. Methods raise OSError."""
+
+    def append(self, content: bytes) -> None:
+        """Write all of `content` at the end; it is durable only after `sync`."""
+
+    def sync(self) -> None:
+        """Block until everything appended is durable (fdatasync). May be called from another thread."""
+
+    def close(self) -> None: ...
+
+
+class DirectoryLock(Protocol):
+    """Held until released or until the process ends."""
+
+    def release(self) -> None: ...
+
+
+class ReadFiles(Protocol):
+    """File access as an inspection needs it. Methods raise OSError."""
+
+    def list(self, directory: str) -> list[str]: ...
+    def read(self, path: str) -> bytes: ...
+    def size(self, path: str) -> int: ...
+
+
+class Files(ReadFiles, Protocol):
+    """File access as the journal and the snapshot store need it. Methods raise OSError."""
+
+    def make_directory(self, path: str) -> None: ...
+    def lock(self, directory: str) -> DirectoryLock: ...
+    def open_append(self, path: str) -> AppendFile: ...
+    def overwrite(self, path: str, content: bytes, offset: int = 0) -> None:
+        """Put `content` at `offset` of the file, made if need be; it is not synced."""
+
+    def truncate(self, path: str, size: int) -> None: ...
+    def remove(self, path: str) -> None: ...
+    def rename(self, old: str, new: str) -> None: ...
+    def sync_directory(self, directory: str) -> None: ...
+
+
+class Executor(Protocol):
+    """Runs blocking work elsewhere."""
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run `work`, then `done` with what it raised or None; `done` runs in the executor's thread."""
+
+    def close(self) -> None:
+        """Finish what was submitted, then stop."""
+
+
+class _File:
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+
+    def append(self, content: bytes) -> None:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _Lock:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+class Disk:
+    """The real disk."""
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+
+    def lock(self, directory: str) -> DirectoryLock:
+        """Take the directory for this process; DirectoryInUse if another has it."""
+        path = os.path.join(directory, "lock")
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise DirectoryInUse(
+                f"{directory} is in use by another process (its lock file is held)"
+            ) from None
+        return _Lock(descriptor)
+
+    def list(self, directory: str) -> list[str]:
+        return sorted(os.listdir(directory))
+
+    def open_append(self, path: str) -> AppendFile:
+        return _File(path)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def size(self, path: str) -> int:
+        return os.path.getsize(path)
+
+    def overwrite(self, path: str, content: bytes, offset: int = 0) -> None:
+        descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            rest = memoryview(content)
+            while rest:
+                written = os.pwrite(descriptor, rest, offset)
+                rest, offset = rest[written:], offset + written
+        finally:
+            os.close(descriptor)
+
+    def truncate(self, path: str, size: int) -> None:
+        """Cut the file to `size` bytes and make that durable."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.ftruncate(descriptor, size)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+
+    def free_bytes(self, path: str) -> int:
+        """Of the file system that holds `path`."""
+        return shutil.disk_usage(path).free
+
+    def sync_directory(self, directory: str) -> None:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class Worker:
+    """One thread that does one blocking thing after another. Its users bound what they submit: the
+    journal and the snapshot store each have at most one thing under way."""
+
+    def __init__(self, name: str) -> None:
+        self._tasks: queue.SimpleQueue[
+            tuple[Callable[[], None], Callable[[BaseException | None], None]] | None
+        ] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self._tasks.put((work, done))
+
+    def close(self) -> None:
+        self._tasks.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            work, done = task
+            outcome: BaseException | None = None
+            try:
+                work()
+            except Exception as error:  # handed to `done`, which is the one who knows what it means
+                outcome = error
+            done(outcome)

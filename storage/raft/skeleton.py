@@ -1,0 +1,181 @@
+"""What is kept of pysyncobj 0.3.17, under readable names, and nothing of what is replaced.
+
+Kept: the object's life (construction, destruction), role, term, vote, leader, log, commit and applied
+positions, the election deadline, the node and transport interfaces. Replaced by subclasses: every message
+handler, the tick, elections, replication, snapshots. No command, message or snapshot is ever pickled.
+
+pysyncobj keeps its state in private members, so the version is pinned and checked at import.
+"""
+
+from __future__ import annotations
+
+import _socket
+import operator
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from pysyncobj import syncobj
+from pysyncobj.config import SyncObjConf
+from pysyncobj.version import VERSION
+
+from storage.raft.journal import Journal
+from storage.raft.members import Members
+
+# Importing pysyncobj replaces this function, for the whole process, by one that works on Windows only.
+vars(socket)["inet_ntop"] = _socket.inet_ntop
+
+SUPPORTED_VERSION: Final = "0.3.17"
+if VERSION != SUPPORTED_VERSION:
+    raise ImportError(f"pysyncobj {SUPPORTED_VERSION} is needed and {VERSION} is installed")
+
+FOLLOWER: Final = 0
+CANDIDATE: Final = 1
+LEADER: Final = 2
+ROLE_NAMES: Final = ("follower", "candidate", "leader")
+
+REGULAR: Final = b"\x00"
+NO_OP: Final = b"\x01"
+MEMBERS: Final = b"\x02"
+"""First byte of a command, as in pysyncobj's _COMMAND_TYPE: for the state machine, for nobody, or the
+group's membership from this entry on."""
+
+if TYPE_CHECKING:
+
+    class Node:
+        """A replica as a transport knows it."""
+
+        id: str
+
+        def __init__(self, node_id: str, /) -> None: ...
+
+    class Transport:
+        """pysyncobj's interface of a transport; `_arrived`, `_connected` and `_disconnected` tell Raft."""
+
+        def __init__(self, sync_obj: Any, self_node: Any, other_nodes: Any) -> None: ...
+        def _arrived(self, node: Node, message: Any) -> None: ...
+        def _connected(self, node: Node) -> None: ...
+        def _disconnected(self, node: Node) -> None: ...
+        def send(self, node: Node, message: Any) -> bool: ...
+        def destroy(self) -> None: ...
+        def setOnMessageReceivedCallback(  # noqa: N802 (pysyncobj's name)
+            self, callback: Callable[[Node, Any], None], /
+        ) -> None: ...
+
+    class SyncObj:
+        def __init__(self, own: Node, others: list[Node], conf: Any, *, transport: Transport) -> None: ...
+        def destroy(self) -> None: ...
+
+else:
+    from pysyncobj.node import Node
+    from pysyncobj.syncobj import SyncObj
+    from pysyncobj.transport import Transport as _Transport
+
+    class Transport(_Transport):
+        _arrived = _Transport._onMessageReceived
+        _connected = _Transport._onNodeConnected
+        _disconnected = _Transport._onNodeDisconnected
+
+
+class RaftTransport(Transport):
+    """A transport that can also tell a connection closed by the peer's host from one that was cut."""
+
+    on_peer_lost: Callable[[str], None] | None = None
+    """Called with the peer's id after `_disconnected` when its host closed the connection: its process is
+    gone or hung up on us. A cut link must not be reported here (Raft relies on it: see elections)."""
+
+    def set_members(self, members: Members) -> None:
+        """Keep links to these, ourselves excepted; called when Raft is made and whenever its membership
+        changes. Proven senders that are not among them are heard all the same: whoever lags behind may
+        not know its leader yet."""
+        raise TypeError(f"{type(self).__name__} keeps no links")
+
+
+_create_journal = syncobj.createJournal
+
+
+def _given_journal(journal: Any) -> Any:
+    return journal if isinstance(journal, _Log) else _create_journal(journal)
+
+
+syncobj.createJournal = _given_journal  # the one way to hand pysyncobj a journal of our own
+
+
+class _Log:
+    """Our journal as pysyncobj's constructor reads it. The entry at the base stands for what is compacted,
+    so that the log is never empty (pysyncobj would add an entry of its own)."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __len__(self) -> int:
+        return 1 + self._journal.last_index - self._journal.base_index
+
+    def __getitem__(self, position: int) -> tuple[bytes, int, int]:
+        assert position in (0, -1), "pysyncobj only looks at the ends"
+        if position == 0:
+            return b"", self._journal.base_index, self._journal.base_term
+        return b"", self._journal.last_index, self._journal.last_term
+
+    def _destroy(self) -> None:
+        self._journal.close()
+
+
+for _name, _reader in {
+    "getCurrentTerm": lambda log: log._journal.term,
+    "getVotedForNodeId": lambda log: log._journal.vote,
+    # A commit index that outlives the process is never trusted beyond the snapshot.
+    "getRaftCommitIndex": lambda log: log._journal.base_index,
+}.items():
+    setattr(_Log, _name, _reader)
+
+
+def _kept_as(name: str) -> Any:
+    """A private member of pysyncobj that now is our attribute `name`: ours is the plain one, because every
+    message reads it many times."""
+    return property(operator.attrgetter(name), lambda self, value: setattr(self, name, value))
+
+
+def _replaced_by(name: str) -> Any:
+    """A private method of pysyncobj that now is our method `name`."""
+    return lambda self, *arguments: getattr(self, name)(*arguments)
+
+
+class Skeleton(SyncObj):
+    """pysyncobj's SyncObj without its behaviour."""
+
+    _role: int
+    _term: int
+    _voted_for: str | None
+    _leader: Node | None
+    _commit_index: int
+    _applied_index: int
+    _election_deadline: float
+    _message_arrived: Callable[[Node, Any], None]
+
+    _SyncObj__raftState = _kept_as("_role")
+    _SyncObj__raftCurrentTerm = _kept_as("_term")
+    _SyncObj__votedForNodeId = _kept_as("_voted_for")
+    _SyncObj__raftLeader = _kept_as("_leader")
+    _SyncObj__raftCommitIndex = _kept_as("_commit_index")
+    _SyncObj__raftLastApplied = _kept_as("_applied_index")
+    _SyncObj__raftElectionDeadline = _kept_as("_election_deadline")
+
+    _SyncObj__onNodeConnected = _replaced_by("_peer_connected")
+    _SyncObj__onNodeDisconnected = _replaced_by("_peer_disconnected")
+    _SyncObj__generateRaftTimeout = _replaced_by("_election_timeout")
+    _tell_lost = _replaced_by("peer_lost")
+
+    def __init__(self, own: Node, journal: Journal, transport: RaftTransport) -> None:
+        conf = SyncObjConf(
+            autoTick=False,
+            journalFile=_Log(journal),
+            fullDumpFile=None,
+            useFork=False,
+            pollerType="select",  # never polled; the others would hold a descriptor for nothing
+            commandsWaitLeader=False,
+            dynamicMembershipChange=False,
+        )
+        super().__init__(own, [], conf, transport=transport)
+        transport.setOnMessageReceivedCallback(self._message_arrived)  # past pysyncobj, once for each message
+        transport.on_peer_lost = self._tell_lost
