@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +12,7 @@ import typer
 
 from bench.ground import run_names
 from bench.ground.interrupts import terminable
+from bench.ground.machine import machine
 from bench.raft import measure as raft
 from bench.raft import table as raft_table
 from bench.replica import snapshot_pause
@@ -31,7 +30,6 @@ KafkaHome = Annotated[
     Path | None,
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
 ]
-PACKAGES = ("ray", "pysyncobj", "kio", "uvloop", "msgpack")
 
 
 @app.callback()
@@ -203,10 +201,10 @@ def peers_command(
     6 memory, 7 start, 8 idle. Peers that cannot run here are skipped by name.
     """
     # Not at the top: every command of `groupd` imports this module.
-    from bench.peers import command
-    from bench.peers.plan import Options
-    from bench.peers.registry import UnknownName, peers_named, works_numbered
-    from bench.peers.results import Mismatch
+    from bench.peers.compared import command
+    from bench.peers.compared.registry import UnknownName, peers_named, works_numbered
+    from bench.peers.compared.results import Mismatch
+    from bench.peers.options import Options
 
     options = Options(
         runs=1 if quick else runs,
@@ -293,8 +291,8 @@ def rolling_restart_command(
 ) -> None:
     """How many rebalances a rolling restart of a classic group costs, on all servers at the same time."""
     # Not at the top: every command of `groupd` imports this module.
-    from bench.peers.plan import Options
-    from bench.peers.registry import UnknownName, peers_named
+    from bench.peers.compared.registry import UnknownName, peers_named
+    from bench.peers.options import Options
     from bench.tier import rolling_restart
 
     try:
@@ -466,20 +464,3 @@ def history_jobs_command(
 
 def _say(as_json: bool) -> Callable[[str], None]:
     return (lambda _: None) if as_json else (lambda what: console.print(f"[dim]·[/dim] {what}"))
-
-
-def machine() -> str:
-    """What the figures were measured on."""
-    packages = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
-    return (
-        f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}, {packages}"
-    )
-
-
-def _processor() -> str:
-    """The processor's own name where the kernel tells it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())

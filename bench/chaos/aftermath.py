@@ -21,7 +21,7 @@ from cluster.tier_file import TierError
 from storage.history.judge.findings import BROKEN
 
 if TYPE_CHECKING:
-    from bench.chaos.report import Outcome
+    from bench.chaos.outcome import Outcome
     from bench.chaos.state import State
 
 RunArgument = Annotated[

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.chaos import table
+from bench.chaos.availability import Availability
+from bench.chaos.outcome import Outcome, PartReport
 from bench.swarm.counted.figures import Figures
 from bench.swarm.told import charts, sections
 from bench.swarm.told import page as pages
 from bench.swarm.told.charts import Dots, Line
 from bench.swarm.told.page import Headline, Section
-
-if TYPE_CHECKING:
-    from bench.chaos.availability import Availability
-    from bench.chaos.report import Outcome, PartReport
 
 VIOLATIONS_MAX: Final = 20
 

@@ -10,12 +10,12 @@ from random import Random
 from typing import Final, Protocol
 
 from bench.chaos import schedule_file
-from bench.chaos.fault import FaultKind, Injury, NothingToHit
 from bench.chaos.schedule import Played, Step
 from bench.chaos.schedule_file import Schedule
 from bench.chaos.state import State
 from bench.chaos.swarm_process import END_TIMEOUT_S, CouldNotRun, SwarmProcess
-from bench.chaos.target import Target
+from bench.chaos.targets.fault import FaultKind, Injury
+from bench.chaos.targets.target import NothingToHit, Target
 from storage.history.call_files import CallWriter
 from storage.history.calls import Fault
 

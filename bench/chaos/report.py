@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rich.console import Console
 
 from bench.chaos import page, table
 from bench.chaos.availability import Availability, availability
+from bench.chaos.outcome import Outcome, PartReport
 from bench.chaos.state import State, read
 from bench.swarm.counted.figures import Figures
 from bench.swarm.planning import thresholds
-from bench.swarm.planning.thresholds import Checked
-from bench.swarm.runs.reports import show
 from bench.swarm.told.report import PAGE, RESULTS, Addition, NothingToReport
 from bench.swarm.told.report import report as swarm_report
-from cluster.cli.common import columns
 from storage.history.calls import History
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN, Promise
 from storage.history.judge.verdict import Verdict, combined
@@ -28,100 +26,6 @@ COURSES_MAX: Final = 4
 
 
 NOT_BACK: Final = "did not come back"
-TOLD_HERE_MAX: Final = 5
-"""Violations on the terminal; the page has more."""
-
-
-class PartReport(NamedTuple):
-    """Of one part."""
-
-    name: str
-    page: str
-    """Of its swarm, from the report's directory."""
-    verdict: Verdict
-    found: Availability
-    course: list[str]
-    """Plots."""
-    checked: tuple[Checked, ...] = ()
-    """Thresholds, each told with the part's name."""
-
-
-class Outcome(NamedTuple):
-    """What came out of a run."""
-
-    state: State
-    verdict: Verdict
-    rows: list[table.Row]
-    page: Path
-    parts: int
-    """That could be judged."""
-    found: tuple[Availability, ...] = ()
-    """Of these."""
-    checked: tuple[Checked, ...] = ()
-    """Thresholds, of each part by itself."""
-
-    @property
-    def status(self) -> str:
-        """The verdict's, and that of the thresholds."""
-        return thresholds.worst((self.verdict.status, thresholds.status_of(self.checked)))
-
-    @property
-    def summary(self) -> str:
-        """One line."""
-        if not self.parts:
-            return "nothing was seen that could be judged"
-        killed = f"{self.state.killed:,} processes killed, " if self.state.killed else ""
-        return f"{killed}{self.verdict.summary}"
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """Faults that were to come and did not."""
-        state, met = self.state, {row.kind for row in self.rows}
-        never = [kind for kind in state.kinds if kind not in met]
-        return tuple(
-            f"{what}: {', '.join(names)}."
-            for what, names in (
-                (f"Left out, {state.whom} cannot have them", state.left_out),
-                ("Never came, for lack of time or of anybody to hit", never),
-                ("Found nobody to hit", state.missed),
-            )
-            if names
-        )
-
-    @property
-    def faults(self) -> int:
-        """That there were, as the table counts them: the one that a Ctrl-C cut short is among them."""
-        return self.rows[-1].faults if self.rows else self.state.steps
-
-    @property
-    def done(self) -> str:
-        """How far the run came."""
-        state = self.state
-        end = "" if state.is_finished else "; not finished"
-        parts = f" and {state.parts} parts" if state.parts > 1 else ""
-        minutes = f"{state.lasted_s / 60:,.1f} minutes{parts}"
-        return (
-            f"{self.faults:,} faults, {state.killed:,} processes killed, in {minutes}, seed {state.seed}{end}"
-        )
-
-    def tell(self, console: Console) -> None:
-        """To a person."""
-        if self.rows:
-            headings = [name for name, _ in table.HEADINGS]
-            for line in columns([headings, *map(table.cells, self.rows)]):
-                console.print(line, soft_wrap=True, markup=False)
-        console.print(self.done, soft_wrap=True)
-        for words in (*self.state.words, *self.remarks):
-            console.print(words, style="yellow", soft_wrap=True, markup=False)
-        for words in self.state.unmended:
-            told = f"{self.state.whom} did not come back: {words}"
-            console.print(told, style="bold red", soft_wrap=True, markup=False)
-        for violation in self.verdict.violations[:TOLD_HERE_MAX]:
-            console.print(
-                f"{violation.rule}, {violation.group_id}: {violation.text}", soft_wrap=True, markup=False
-            )
-        show(self.verdict, self.checked)
-        console.print(f"Report: {self.page}", soft_wrap=True, markup=False)
 
 
 def report(directory: Path, console: Console | None = None, limited: Sequence[str] = ()) -> Outcome:

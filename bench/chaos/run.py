@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from bench.chaos import kafka_site, sites
-from bench.chaos.fault import FaultKind
 from bench.chaos.faults import KINDS
 from bench.chaos.part import NotMended, Part, Show
 from bench.chaos.schedule import Step, fixed, steps
 from bench.chaos.state import KAFKA, State
 from bench.chaos.swarm_process import CouldNotRun, SwarmProcess
-from bench.chaos.target import Target
+from bench.chaos.targets import kafka_site, sites
+from bench.chaos.targets.fault import FaultKind
+from bench.chaos.targets.target import Target
 from cluster.tier_file import TierError
 
 PART_LEAST_S = 30.0

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bench.chaos.fault import OUTAGE
 from bench.chaos.scenario import Scenario
+from bench.chaos.targets.fault import OUTAGE
 
 LONGER_AFTER_AN_OUTAGE: Final = 1.5
 """Times the breathing time: everybody has to come back."""

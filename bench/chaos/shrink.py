@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from bench.chaos import schedule_file
 from bench.chaos.ddmin import Places, fewest
-from bench.chaos.report import Outcome
+from bench.chaos.outcome import Outcome
 from bench.chaos.schedule import Played, only
 from bench.chaos.schedule_file import Schedule
 from bench.chaos.state import State

@@ -26,7 +26,7 @@ from bench.clients.programs import CannotRunError, command_of
 from bench.ground.throwaway import Tier
 from bench.hold.group import PARTITIONS, SCENES, Group, moves_of
 from bench.peers.kafka import KafkaOne
-from bench.peers.plan import Options
+from bench.peers.options import Options
 from cluster.cli.tables import Table
 
 Say = Callable[[str], None]

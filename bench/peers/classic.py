@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from actors.protocol.wire import legacy_bytes, legacy_string
 from bench.peers.lines import NOT_YET, RETRY_S, Line, coordinators, open_all, request
 from bench.peers.members import Member
+from bench.peers.options import Failed
 from bench.peers.peer import CpuClock, Peer
-from bench.peers.plan import Failed
 
 JOIN_GROUP: Final = 11
 HEARTBEAT: Final = 12

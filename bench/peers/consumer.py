@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from actors.protocol.wire import compact_count, compact_string, read_uvarint, uvarint
 from bench.peers.classic import first_of
 from bench.peers.lines import NOT_YET, RETRY_S, Line, request
+from bench.peers.options import Failed
 from bench.peers.peer import CpuClock, Peer
-from bench.peers.plan import Failed
 
 CONSUMER_GROUP_HEARTBEAT: Final = 68
 REBALANCE_TIMEOUT_MS: Final = 60_000

@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import Any
 
-from bench.peers.plan import Failed
+from bench.peers.options import Failed
 from cluster import child_process
 
 

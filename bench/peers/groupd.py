@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final
 from actors.protocol.java_hash import partition_for
 from bench.ground.throwaway import Tier
 from bench.peers.lines import Address
+from bench.peers.options import Options, Refused
 from bench.peers.peer import POLL_S, Peer
-from bench.peers.plan import Options, Refused
 
 MEND_TIMEOUT_S: Final = 120.0
 LAG_MAX: Final = 100

@@ -13,8 +13,8 @@ from typing import ClassVar, Final
 from bench.peers import kafka_nodes
 from bench.peers.kafka_nodes import WORDS_MAX, KafkaNodes
 from bench.peers.lines import Address, coordinators
+from bench.peers.options import Options, Refused
 from bench.peers.peer import READY_TIMEOUT_S, Peer
-from bench.peers.plan import Options, Refused
 
 HISTOGRAM_TOTAL: Final = re.compile(r"^Total\s+\d+\s+(\d+)\s*$", re.MULTILINE)
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from bench.peers.generators import Generators
+from bench.peers.options import Failed
 from bench.peers.peer import CpuClock, Peer
-from bench.peers.plan import BEHIND, Failed, Sample, saturated
+from bench.peers.plan import BEHIND, Sample, saturated
 
 RAMP_S: Final = 0.3
 """Before anything counts, in every run."""

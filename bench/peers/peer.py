@@ -15,7 +15,7 @@ from actors.protocol.versions import VERSIONS
 from bench.ground.throwaway import pss_mib
 from bench.peers.generators import Generators
 from bench.peers.lines import Address, Line, unready
-from bench.peers.plan import Options, Refused
+from bench.peers.options import Options, Refused
 
 READY_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 30.0

@@ -5,12 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from bench.peers.peer import Peer
+from bench.peers.peer import Peer
 
 UNITS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -39,27 +37,6 @@ KAFKAS: Final[Mapping[str, str]] = MappingProxyType({"groupd-1": "kafka-1", "gro
 
 FAILURES_MAX: Final = 2
 """Of a peer in a scenario; after the first it is started anew and asked again."""
-
-
-class Refused(Exception):
-    """A peer does not do this: there is no figure, and this is why."""
-
-
-class Failed(Exception):
-    """It does, and it went wrong: an error where there should be none, no answer where one is due."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """`seconds` of each load; `quick`: small sizes and JVMs hardly warm, to see that all works."""
-
-    runs: int = 5
-    seconds: float = 1.0
-    quick: bool = False
-    kafka_home: Path | None = None
-
-    def size(self, full: int, quick: int) -> int:
-        return quick if self.quick else full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

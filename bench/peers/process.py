@@ -13,8 +13,8 @@ import confluent_kafka
 
 from bench.peers.jars import cache
 from bench.peers.lines import Address
+from bench.peers.options import Options, Refused
 from bench.peers.peer import Peer, end
-from bench.peers.plan import Options, Refused
 from cluster import child_process
 
 BUILD_TIMEOUT_S: Final = 300

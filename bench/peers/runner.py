@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from bench.ground.interrupts import deaf
+from bench.peers.options import Options, Refused
 from bench.peers.peer import Peer
-from bench.peers.plan import Options, Outcome, Refused, Sample, Scenario
+from bench.peers.plan import Outcome, Sample, Scenario
 
 Say = Callable[[str], None]
 SETTLE_S: Final = 0.2

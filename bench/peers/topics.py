@@ -10,8 +10,8 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from bench.peers.options import Failed
 from bench.peers.peer import POLL_S, Peer
-from bench.peers.plan import Failed
 
 CREATE_TOPICS: Final = 19
 TIMEOUT_S: Final = 120.0

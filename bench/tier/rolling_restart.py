@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from bench.ground.interrupts import deaf
+from bench.peers.options import Options
 from bench.peers.peer import Peer
-from bench.peers.plan import Options
 from cluster.wire import Closed, Wire
 
 INTERVAL_S = 3.0

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 from bench.chaos.availability import availability
 from bench.peers.groupd import GroupdThree
 from bench.peers.kafka import KafkaThree
+from bench.peers.options import Options
 from bench.peers.peer import Peer
-from bench.peers.plan import Options
 from bench.swarm.counted.columns import spread
 from bench.swarm.counted.figures import Figures
 from bench.swarm.load.driver import run_swarm

@@ -14,25 +14,15 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from bench.cli import app
-from bench.peers import load, markdown, plots, results, table
+from bench.peers import load, markdown, table
+from bench.peers.compared import plots, results
+from bench.peers.compared.registry import PEERS
 from bench.peers.generator import error_codes
 from bench.peers.load import Target
+from bench.peers.options import Failed, Options, Refused
 from bench.peers.peer import Peer
-from bench.peers.plan import (
-    BEHIND,
-    SATURATED,
-    Command,
-    Failed,
-    Options,
-    Outcome,
-    Refused,
-    Report,
-    Row,
-    Sample,
-    Scenario,
-)
+from bench.peers.plan import BEHIND, SATURATED, Command, Outcome, Report, Row, Sample, Scenario
 from bench.peers.process import Floor
-from bench.peers.registry import PEERS
 from bench.peers.runner import Runner
 from bench.peers.works import heartbeats, offsets
 from cluster.wire import request_frame

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
-from bench.chaos.fault import SAFE, Injury
 from bench.chaos.faults import KINDS
-from bench.chaos.site import Actor, Site
-from bench.chaos.target import until
+from bench.chaos.targets.actor import Actor
+from bench.chaos.targets.fault import SAFE, Injury
+from bench.chaos.targets.site import Site
+from bench.chaos.targets.target import until
 from tests.chaos.load import Load
 
 EFFECT_TIMEOUT_S = 90.0

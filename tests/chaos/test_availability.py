@@ -7,10 +7,10 @@ from pathlib import Path
 from bench.chaos import scenario as scenarios
 from bench.chaos.availability import Availability, availability
 from bench.chaos.faults import KINDS
+from bench.chaos.outcome import Outcome
 from bench.chaos.page import availability as availability_section
 from bench.chaos.page import dots_of
 from bench.chaos.part import UNDER_WAY
-from bench.chaos.report import Outcome
 from bench.chaos.state import State
 from bench.chaos.table import ALL, cells, rows
 from bench.swarm.counted.counting import figures_of

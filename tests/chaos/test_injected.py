@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.chaos.fault_file import FaultFile
-from bench.chaos.site import until
+from bench.chaos.targets.fault_file import FaultFile
+from bench.chaos.targets.site import until
 from storage.raft.injected import SYNC, WRITE, ClockFault, DiskFault, Faults, InjectedFaults, LinkFault
 
 DEADLINE_S = 10.0

@@ -10,14 +10,15 @@ from random import Random
 import psutil
 import pytest
 
-from bench.chaos import kafka_site, schedule_file
 from bench.chaos import scenario as scenarios
-from bench.chaos.fault import Injury
+from bench.chaos import schedule_file
 from bench.chaos.faults import KINDS
-from bench.chaos.kafka_site import KafkaSite
 from bench.chaos.schedule import Played
 from bench.chaos.schedule_file import Schedule
-from bench.chaos.target import FOLLOWER, LEADER, until
+from bench.chaos.targets import kafka_site
+from bench.chaos.targets.fault import Injury
+from bench.chaos.targets.kafka_site import KafkaSite
+from bench.chaos.targets.target import FOLLOWER, LEADER, until
 from bench.peers.lines import coordinators
 from bench.peers.members import settle_group
 from tests.chaos.test_run import TIMEOUT_S, chaos, ended, results

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from bench.chaos.fault import OUTAGE, SAFE
 from bench.chaos.faults import KINDS
+from bench.chaos.targets.fault import OUTAGE, SAFE
 
 NEEDS = {"replicas", "own", "ray-nodes", "proxy", "injection", "tmpfs"}
 TARGETS = ("leader", "follower", "replica", "majority", "all", "broker", "controller")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.chaos.proxy import FAIR, Proxy, Way, Weather
-from bench.chaos.site import until
+from bench.chaos.targets.proxy import FAIR, Proxy, Way, Weather
+from bench.chaos.targets.site import until
 from cluster.ports import free_ports
 
 HOST = "127.0.0.1"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.chaos import sites
 from bench.chaos.faults import KINDS
+from bench.chaos.targets import sites
 from tests.chaos.load import Load
 from tests.chaos.scene import Scene, suffer
 

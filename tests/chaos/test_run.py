@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench.chaos.target import until
+from bench.chaos.targets.target import until
 from cluster import child_process
 from cluster.child_process import ROOT
 from cluster.cli import app

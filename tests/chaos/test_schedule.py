@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from bench.chaos import scenario as scenarios
-from bench.chaos.fault import OUTAGE, SAFE
 from bench.chaos.faults import KINDS
 from bench.chaos.schedule import LONGER_AFTER_AN_OUTAGE, Step, steps
 from bench.chaos.state import NoRun, State, read
+from bench.chaos.targets.fault import OUTAGE, SAFE
 from bench.swarm.planning import scenario as swarms
 from bench.swarm.planning.scenario_errors import BadScenario
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from bench.chaos import scenario as scenarios
 from bench.chaos import schedule_file
 from bench.chaos.faults import KINDS
-from bench.chaos.report import Outcome, with_faults
+from bench.chaos.outcome import Outcome
+from bench.chaos.report import with_faults
 from bench.chaos.schedule import Played
 from bench.chaos.shrink import Found, Shrinking
 from bench.chaos.state import State

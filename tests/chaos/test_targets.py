@@ -12,13 +12,14 @@ from typer.testing import CliRunner
 from bench.chaos import scenario as scenarios
 from bench.chaos import schedule_file
 from bench.chaos.faults import KINDS
-from bench.chaos.kafka_site import settings_of
-from bench.chaos.report import Outcome, with_faults
+from bench.chaos.outcome import Outcome
+from bench.chaos.report import with_faults
 from bench.chaos.run import available
 from bench.chaos.schedule import Played
 from bench.chaos.schedule_file import Schedule
 from bench.chaos.state import State, read
 from bench.chaos.table import Row
+from bench.chaos.targets.kafka_site import settings_of
 from bench.peers import kafka_nodes
 from bench.swarm.counted.columns import spread
 from bench.swarm.planning.scenario_errors import BadScenario

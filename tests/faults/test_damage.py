@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from bench.chaos.damage import DETECTED, HARMLESS, LOST, damage, lose_the_tail
+from bench.chaos.targets.damage import DETECTED, HARMLESS, LOST, damage, lose_the_tail
 from tests.faults.clients import Clients
 from tests.faults.history import Violation
 from tests.faults.shape import REPLICAS, SEGMENT_BYTES

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from rich.console import Console
 
 from bench.ground.throwaway import Tier
-from bench.peers.plan import Options
+from bench.peers.options import Options
 from bench.swarm.load.driver import run_swarm
 from bench.swarm.planning import scenario
 from bench.swarm.planning.plan import Plan

@@ -21,7 +21,7 @@ from storage.history.calls import Call, Fault, Gone, History, Offset, Topic
 from tests.swarm.test_ci_output import WALL_US, run_in
 
 duckdb = pytest.importorskip("duckdb")
-RECORD = Path(record_tables.__file__).with_name("RECORD.md")
+RECORD = Path(record_tables.__file__).parents[1] / "RECORD.md"
 MARK = "<!-- tables -->\n"
 
 

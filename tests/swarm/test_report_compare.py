@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench.swarm.told import server
+from bench.swarm.counted import needs
+from bench.swarm.counted.needs import Need
 from bench.swarm.told.compare import NoReport, compare, html, markdown, show
 from bench.swarm.told.comparison import Comparison, Row
 from bench.swarm.told.report import report
-from bench.swarm.told.server import Need
 from tests.swarm.histories import RUN_ID, Story, World
 
 OURS = World(seed=1, members=3, seconds=60, fault_for_s=1.0)
@@ -27,7 +27,7 @@ def run_of(directory: Path, world: World, **run: Any) -> Path:
     story = Story(world)
     story.write(directory)
     if "cores" in run:
-        (directory / server.FILE).write_text(json.dumps(Need(1.0, run.pop("cores"), 250.0, 3)))
+        (directory / needs.FILE).write_text(json.dumps(Need(1.0, run.pop("cores"), 250.0, 3)))
     run = {"run_id": RUN_ID, "scenario": "steady", "seed": 1, "is_finished": True, **run}
     (directory / "run.json").write_text(json.dumps(run | {"began_us": world.began_us}))
     report(directory)

@@ -9,7 +9,7 @@ import pytest
 
 from bench.swarm.planning import scenario
 from bench.swarm.planning.plan import CRASH, CUT, GROW, LEAVE, SLEEP, START, Action, Plan
-from bench.swarm.planning.scenario import GroupsTable, Protocol, Scenario
+from bench.swarm.planning.scenario import Scenario
 from bench.swarm.planning.shapes import (
     Autoscaler,
     CommitHeavy,
@@ -23,6 +23,7 @@ from bench.swarm.planning.shapes import (
     Steady,
     TopicsGrowing,
 )
+from bench.swarm.planning.tables import GroupsTable, Protocol
 
 SEEDS = range(5)
 

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from bench.ground.throwaway import family
+from bench.swarm.counted import needs as needs_file
+from bench.swarm.counted.needs import Need
 from bench.swarm.load.watch import Watch
 from bench.swarm.rows.second import Second
 from bench.swarm.told import server
 from bench.swarm.told.comparison import Comparison
 from bench.swarm.told.report import report
-from bench.swarm.told.server import Need
 from bench.tier import swarms_table
 from tests.swarm.histories import RUN_ID, Story, World
 
@@ -74,7 +75,7 @@ def test_a_watched_server_is_in_the_report(tmp_path: Path) -> None:
     run = {"run_id": RUN_ID, "is_finished": True, "began_us": story.world.began_us}
     (tmp_path / "run.json").write_text(json.dumps(run))
     lines = [json.dumps([1.0, 0.5, 100.0, 3]), json.dumps([2.0, 1.5, 300.0, 4]), "[3.0, 1"]
-    (tmp_path / server.FILE).write_text("\n".join(lines))
+    (tmp_path / needs_file.FILE).write_text("\n".join(lines))
     outcome = report(tmp_path)
     assert json.loads((tmp_path / "report.json").read_text())["server"] == {
         "seconds": 2,
@@ -92,7 +93,7 @@ def test_watching_a_process_writes_a_line_a_second(tmp_path: Path) -> None:
     with Watch(tmp_path, lambda: [process.pid for process in family(os.getpid())]) as watch:
         for at_s in (1.0, 2.0, 3.5):
             watch(SECOND._replace(at_s=at_s))
-    needs = server.read(tmp_path)
+    needs = needs_file.read(tmp_path)
     assert [need.at_s for need in needs] == [2.0, 3.5]
     assert all(need.memory_mib > 1 and need.processes >= 1 for need in needs)
 
@@ -104,7 +105,7 @@ def test_a_server_that_is_gone_ends_no_run(tmp_path: Path) -> None:
     with Watch(tmp_path, gone) as watch:
         watch(SECOND._replace(at_s=1.0))
         watch(SECOND._replace(at_s=2.0))
-    assert server.read(tmp_path) == []
+    assert needs_file.read(tmp_path) == []
 
 
 @pytest.mark.parametrize("needs", [[], [Need(0.5, 1.0, 10.0, 1)]])

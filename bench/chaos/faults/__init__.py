@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from bench.chaos.fault import FaultKind
 from bench.chaos.faults import bursts, by_ray, disks, network, processes, upkeep
+from bench.chaos.targets.fault import FaultKind
 
 KINDS: Final[Mapping[str, FaultKind]] = MappingProxyType(
     {

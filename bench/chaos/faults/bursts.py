@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from bench.chaos import aims
-from bench.chaos.aims import Aim
-from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury, NothingToHit
 from bench.chaos.faults.processes import Signal
 from bench.chaos.faults.upkeep import Work
-from bench.chaos.site import Site, tier_of
-from bench.chaos.target import EVERYBODY, LOOK_INTERVAL_S, NODE, Target, process, send
+from bench.chaos.targets import aims
+from bench.chaos.targets.aims import Aim
+from bench.chaos.targets.fault import OUTAGE, SAFE, FaultKind, Injury
+from bench.chaos.targets.site import Site, tier_of
+from bench.chaos.targets.target import EVERYBODY, LOOK_INTERVAL_S, NODE, NothingToHit, Target, process, send
 
 KILLS: Final = 8
 """In a row."""

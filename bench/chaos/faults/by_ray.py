@@ -10,12 +10,12 @@ from typing import Final
 
 import psutil
 
-from bench.chaos import aims
-from bench.chaos.aims import Aim
-from bench.chaos.fault import SAFE, FaultKind, Injury
 from bench.chaos.faults.processes import thaw
-from bench.chaos.site import Site, tier_of
-from bench.chaos.target import Target, send
+from bench.chaos.targets import aims
+from bench.chaos.targets.aims import Aim
+from bench.chaos.targets.fault import SAFE, FaultKind, Injury
+from bench.chaos.targets.site import Site, tier_of
+from bench.chaos.targets.target import Target, send
 
 NOTICED_S: Final = 3.0
 """A node that was taken for dead meanwhile ends as soon as it hears of it."""

@@ -13,12 +13,12 @@ from typing import Final
 
 import psutil
 
-from bench.chaos import aims
-from bench.chaos.aims import Aim
-from bench.chaos.damage import damage
-from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury, NothingToHit
-from bench.chaos.site import tier_of
-from bench.chaos.target import Target, process, send, until
+from bench.chaos.targets import aims
+from bench.chaos.targets.aims import Aim
+from bench.chaos.targets.damage import damage
+from bench.chaos.targets.fault import OUTAGE, SAFE, FaultKind, Injury
+from bench.chaos.targets.site import tier_of
+from bench.chaos.targets.target import NothingToHit, Target, process, send, until
 from storage.raft.injected import SYNC, WRITE, DiskFault, Faults
 
 SLOW_SYNC_MS: Final = 150.0

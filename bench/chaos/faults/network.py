@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from bench.chaos import aims
-from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury, NothingToHit
-from bench.chaos.proxy import FAIR, Weather
-from bench.chaos.site import Site, tier_of
-from bench.chaos.target import Target
+from bench.chaos.targets import aims
+from bench.chaos.targets.fault import OUTAGE, SAFE, FaultKind, Injury
+from bench.chaos.targets.proxy import FAIR, Weather
+from bench.chaos.targets.site import Site, tier_of
+from bench.chaos.targets.target import NothingToHit, Target
 from storage.raft.injected import Faults, LinkFault
 
 LOSS: Final = 0.2

@@ -10,9 +10,9 @@ from random import Random
 
 import psutil
 
-from bench.chaos import target as targets
-from bench.chaos.fault import OUTAGE, SAFE, FaultKind, Injury
-from bench.chaos.target import Server, Target, process, send
+from bench.chaos.targets import target as targets
+from bench.chaos.targets.fault import OUTAGE, SAFE, FaultKind, Injury
+from bench.chaos.targets.target import Server, Target, process, send
 
 
 @dataclass(slots=True, kw_only=True)

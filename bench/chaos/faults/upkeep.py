@@ -11,10 +11,11 @@ from random import Random
 from typing import Final
 
 from actors.runtime import ActorCallError
-from bench.chaos import aims
-from bench.chaos.fault import SAFE, FaultKind, Injury, NothingToHit
-from bench.chaos.site import BACK_TIMEOUT_S, CALL_TIMEOUT_S, Actor, Site, tier_of
-from bench.chaos.target import Target, process, send, until
+from bench.chaos.targets import aims
+from bench.chaos.targets.actor import Actor
+from bench.chaos.targets.fault import SAFE, FaultKind, Injury
+from bench.chaos.targets.site import BACK_TIMEOUT_S, CALL_TIMEOUT_S, Site, tier_of
+from bench.chaos.targets.target import NothingToHit, Target, process, send, until
 from storage.raft.injected import ClockFault, Faults
 
 MOVE_INTERVAL_S: Final = 2.0

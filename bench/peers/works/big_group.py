@@ -13,8 +13,9 @@ import uvloop
 from bench.peers import topics
 from bench.peers.consumer import CONSUMER_GROUP_HEARTBEAT, ConsumerGroup, ConsumerMember, Crowd, Step
 from bench.peers.lines import Address, Line, coordinators, open_all
+from bench.peers.options import Failed, Options
 from bench.peers.peer import Peer
-from bench.peers.plan import Failed, Options, Sample, Scenario, kept, saturated
+from bench.peers.plan import Sample, Scenario, kept, saturated
 
 GROUP_RESOURCE: Final = 32
 PARTITIONS_EACH: Final = 100

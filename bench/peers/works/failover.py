@@ -15,8 +15,9 @@ from actors.protocol.wire import legacy_string
 from bench.peers.classic import HEARTBEAT, storm
 from bench.peers.lines import Address, Line, find_frame, found_at, open_all, request
 from bench.peers.members import Member
+from bench.peers.options import Failed, Options, Refused
 from bench.peers.peer import Peer
-from bench.peers.plan import Failed, Options, Refused, Sample, Scenario, kept, percentiles, saturated
+from bench.peers.plan import Sample, Scenario, kept, percentiles, saturated
 from cluster.wire import Closed
 
 BACKOFF_S: Final = 0.05

@@ -9,8 +9,9 @@ from typing import Final
 from bench.peers import load
 from bench.peers.crowds import classic_members, consumer_members, target
 from bench.peers.load import Target
+from bench.peers.options import Options
 from bench.peers.peer import Peer
-from bench.peers.plan import Options, Sample, Scenario
+from bench.peers.plan import Sample, Scenario
 
 CLOSED: Final = (50, 500, 5_000)
 """Connections."""

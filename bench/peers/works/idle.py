@@ -6,8 +6,9 @@ import time
 from functools import partial
 from typing import Final
 
+from bench.peers.options import Options
 from bench.peers.peer import CpuClock, Peer
-from bench.peers.plan import Options, Sample, Scenario, kept
+from bench.peers.plan import Sample, Scenario, kept
 
 SETTLED_S: Final = 15.0
 SECONDS: Final = 10.0

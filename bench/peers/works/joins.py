@@ -8,8 +8,9 @@ from typing import Final
 import uvloop
 
 from bench.peers.classic import storm
+from bench.peers.options import Options, Refused
 from bench.peers.peer import Peer
-from bench.peers.plan import Options, Refused, Sample, Scenario, kept, saturated
+from bench.peers.plan import Sample, Scenario, kept, saturated
 
 SESSION_TIMEOUT_MS: Final = 60_000
 SHOWN: Final = ("seconds", "cpu_s")

@@ -18,8 +18,9 @@ from bench.peers import topics
 from bench.peers.consumer import CONSUMER_GROUP_HEARTBEAT, error_of, join_frame
 from bench.peers.generator import error_codes
 from bench.peers.lines import ANSWER_TIMEOUT_S, NOT_YET, RETRY_S, Line, coordinators
+from bench.peers.options import Failed, Options
 from bench.peers.peer import Peer
-from bench.peers.plan import Failed, Options, Sample, Scenario
+from bench.peers.plan import Sample, Scenario
 from bench.peers.runner import on_its_own
 from cluster.wire import parse_answer, request_frame
 

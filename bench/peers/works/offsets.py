@@ -9,8 +9,9 @@ from bench.peers import load
 from bench.peers.crowds import bench_topic, classic_members, target
 from bench.peers.load import Target
 from bench.peers.members import Member
+from bench.peers.options import Options
 from bench.peers.peer import Peer
-from bench.peers.plan import Options, Sample, Scenario
+from bench.peers.plan import Sample, Scenario
 
 CONNECTIONS: Final = 200
 COMMITTED: Final = (1, 10, 100)

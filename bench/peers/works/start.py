@@ -9,8 +9,9 @@ from typing import Final
 import uvloop
 
 from bench.peers.classic import storm
+from bench.peers.options import Options
 from bench.peers.peer import POLL_S, Peer
-from bench.peers.plan import Options, Sample, Scenario
+from bench.peers.plan import Sample, Scenario
 from bench.peers.runner import on_its_own
 
 TIMEOUT_S: Final = 120.0

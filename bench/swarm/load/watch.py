@@ -13,8 +13,8 @@ import psutil
 
 from bench.ground.throwaway import pss_mib
 from bench.peers.peer import CpuClock
+from bench.swarm.counted.needs import FILE, Need
 from bench.swarm.rows.second import Second
-from bench.swarm.told.server import FILE, Need
 
 LOOK_EVERY: Final = 5
 """Seconds: processes that were started meanwhile are found then."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from bench.swarm.planning.clients import CLIENTS
 from bench.swarm.planning.plan import CUT, GROW, SLEEP, START, Action, MemberPlan, ProducerPlan, TopicPlan
 from bench.swarm.planning.shape import Groups, Shape, Stage
 from bench.swarm.planning.shapes import Steady
-
-if TYPE_CHECKING:
-    from bench.swarm.planning.scenario import GroupsTable
+from bench.swarm.planning.tables import GroupsTable
 
 Name = TypeVar("Name", bound=str)
 AT_DIGITS: Final = 3

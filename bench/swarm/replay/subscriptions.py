@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from bench.swarm.planning.plan import TopicPlan
-from bench.swarm.planning.scenario import PARTITIONS_MAX, BadScenario
+from bench.swarm.planning.scenario import BadScenario
+from bench.swarm.planning.tables import PARTITIONS_MAX
 from bench.swarm.replay.past import GroupPast, Width
 from storage.history.period import Period
 

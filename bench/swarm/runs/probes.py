@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from bench.swarm.load.busy import FULL
 from bench.swarm.planning import thresholds
-from bench.swarm.planning.scenario import GroupsTable, Scenario
+from bench.swarm.planning.scenario import Scenario
 from bench.swarm.planning.scenario_errors import BadScenario
+from bench.swarm.planning.tables import GroupsTable
 from bench.swarm.planning.thresholds import Checked, Threshold
 from bench.swarm.runs.bisection import Tried
 from bench.swarm.told.comparison import Report, at

@@ -16,10 +16,13 @@ from typing import Any, Final, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bench.ground.machine import machine as described
 from bench.swarm.counted import marks_file, second_rows
 from bench.swarm.counted.counting import figures_of
 from bench.swarm.counted.figures import Figures
 from bench.swarm.counted.marked import marked
+from bench.swarm.counted.needs import plain as plain_needs
+from bench.swarm.counted.needs import read as needs_of
 from bench.swarm.counted.results import plain
 from bench.swarm.counted.seconds import NO_STEPS_MAX
 from bench.swarm.counted.wall import Wall
@@ -109,10 +112,10 @@ def report(
         if marks and not found:
             words += ("The record does not say what time it was: marks cannot be placed in it.",)
         about = sections.about(run, machine())
-        needs = server.read(directory)
+        needs = needs_of(directory)
         lags = lags_of(history, figures.began_us, figures.ended_us)
         results = _as_json(run, figures, verdict, words, about)
-        results |= {"server": server.plain(needs), "is_whole": history.is_whole}
+        results |= {"server": plain_needs(needs), "is_whole": history.is_whole}
         results |= {"records": records.plain(lags)}
         checked = thresholds.check(limited, results)
         results |= _with_thresholds(verdict, checked) | {"marks": moments.plain(found, figures)}
@@ -205,8 +208,6 @@ def _require_all(directory: Path, run: Mapping[str, Any]) -> None:
 
 def machine() -> str:
     """Where the report is made, and with what."""
-    from bench.cli import machine as described  # it builds the whole command line of `groupd bench`
-
     return f"{described()}, groupd {version('groupd')}"
 
 

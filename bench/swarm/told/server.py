@@ -1,60 +1,18 @@
-"""What the server of a run needed: CPU and memory of its processes, which `watch` wrote down every second.
+"""What the server of a run needed: CPU and memory of its processes, drawn and told.
 
 The rows of a history are the clients' word alone: what is read here says nothing to the judge.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final, NamedTuple
 
+from bench.swarm.counted.needs import Need, plain
 from bench.swarm.counted.wall import Wall
 from bench.swarm.told import charts
 from bench.swarm.told.charts import Band, Line
 from bench.swarm.told.page import Section, number, plots, table
-
-FILE: Final = "server.jsonl"
-
-
-class Need(NamedTuple):
-    """In one second."""
-
-    at_s: float
-    """After the swarm's start."""
-    cores: float
-    """Busy since the line before."""
-    memory_mib: float
-    """Proportional set sizes: what processes share counts once."""
-    processes: int
-
-
-def read(directory: Path) -> list[Need]:
-    """What a run's directory says; nothing if nobody watched. A line that was cut short is passed over."""
-    path = directory / FILE
-    needs = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        with contextlib.suppress(ValueError, TypeError):
-            needs.append(Need(*json.loads(line)))
-    return needs
-
-
-def plain(needs: Sequence[Need]) -> dict[str, Any]:
-    """For report.json: means and maxima; empty without any."""
-    if not needs:
-        return {}
-    cores, memory_mib = [need.cores for need in needs], [need.memory_mib for need in needs]
-    return {
-        "seconds": len(needs),
-        "cores_mean": round(sum(cores) / len(needs), 3),
-        "cores_max": max(cores),
-        "memory_mib_mean": round(sum(memory_mib) / len(needs), 1),
-        "memory_mib_max": max(memory_mib),
-        "processes_max": max(need.processes for need in needs),
-    }
 
 
 def lines(needs: Sequence[Need]) -> Iterator[str]:

@@ -22,10 +22,10 @@ SESSION_OVER = {
 OF_GROUPS = {"members did not sync in time"}
 """Why a group rebalances, not why a member expires."""
 EMITTERS = {
-    ("classic_rebalance.py", "_remove_late"),
-    ("classic_rebalance.py", "on_session_timer"),
-    ("consumer_history.py", "removed"),
-    ("consumer_history.py", "_gone"),
+    ("rebalance.py", "_remove_late"),
+    ("rebalance.py", "on_session_timer"),
+    ("history.py", "removed"),
+    ("history.py", "_gone"),
 }
 """What names `MemberExpired`."""
 

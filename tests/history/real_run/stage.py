@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 
 from actors.ground.spec import partition_group
 from actors.protocol.java_hash import partition_for
-from bench.chaos import sites
-from bench.chaos.site import Site
-from bench.chaos.target import process, send
+from bench.chaos.targets import sites
+from bench.chaos.targets.site import Site
+from bench.chaos.targets.target import process, send
 from bench.ground.throwaway import Tier
 from bench.swarm.load.driver import Second, run_swarm
 from bench.swarm.planning import scenario as scenarios

@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 import psutil
 
-from bench.chaos.fault import NothingToHit
-from bench.chaos.proxy import Proxy
+from bench.chaos.targets.proxy import Proxy
 
 LOOK_INTERVAL_S: Final = 0.1
 WHOLE_TIMEOUT_S: Final = 120.0
@@ -33,6 +32,10 @@ MAJORITY: Final = "majority"
 COPIES: Final = "copies"
 CONTROLLER: Final = "controller"
 """Whom a fault hits; from REPLICA on only a target that has "replicas" can say who that is."""
+
+
+class NothingToHit(Exception):
+    """There is nobody of that name right now; another fault is tried."""
 
 
 class Server(Protocol):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from bench.chaos.target import Target
+from bench.chaos.targets.target import Target
 
 SAFE: Final = "minority"
 """Leaves every Raft group a majority: service must go on."""
@@ -28,10 +27,6 @@ class Injury(NamedTuple):
     detail: str = ""
     killed: int = 0
     """Processes that it ended when it began: these, and what `undo` returns, are what `--kills` counts."""
-
-
-class NothingToHit(Exception):
-    """There is nobody of that name right now; another fault is tried."""
 
 
 class FaultKind(Protocol):

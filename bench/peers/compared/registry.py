@@ -8,8 +8,9 @@ from typing import Final
 
 from bench.peers.groupd import GroupdOne, GroupdThree
 from bench.peers.kafka import KafkaOne, KafkaThree
+from bench.peers.options import Options
 from bench.peers.peer import Peer
-from bench.peers.plan import Options, Scenario
+from bench.peers.plan import Scenario
 from bench.peers.process import Floor, Kfake, Mock
 from bench.peers.works import big_group, failover, heartbeats, idle, joins, memory, offsets, start
 

@@ -14,19 +14,19 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import psutil
 
 from actors import runtime
 from actors.ground.spec import CONTROLLER_GROUP, TierSpec
 from actors.runtime import ActorCallError
-from bench.chaos import aims
-from bench.chaos.fault import NothingToHit
-from bench.chaos.fault_file import FaultFile
-from bench.chaos.proxy import Proxy
-from bench.chaos.ray_nodes import RayNodes
-from bench.chaos.target import Server, Target, until
+from bench.chaos.targets import aims
+from bench.chaos.targets.actor import Actor
+from bench.chaos.targets.fault_file import FaultFile
+from bench.chaos.targets.proxy import Proxy
+from bench.chaos.targets.ray_nodes import RayNodes
+from bench.chaos.targets.target import NothingToHit, Server, Target, until
 from bench.ground.interrupts import stay_terminable
 from cluster import lifecycle, tier_file
 from cluster.actor_plan import ActorPlan, actors_of
@@ -40,28 +40,8 @@ BACK_TIMEOUT_S: Final = 60.0
 NODE_TIMEOUT_S: Final = 120.0
 
 
-class Actor(NamedTuple):
-    """One actor that answered."""
-
-    name: str
-    group: str | None
-    """Its Raft group; None: a broker."""
-    replica_id: int
-    """A broker's is its node's."""
-    node_id: int
-    pid: int
-    leads: bool
-    is_up: bool
-    """It takes part in its group; of a broker: it complains of nothing."""
-
-    @property
-    def label(self) -> str:
-        """As reports name it."""
-        return f"{self.name} (leader)" if self.leads else self.name
-
-
 class Site(Target):
-    """Made by `bench.chaos.sites`."""
+    """Made by `bench.chaos.targets.sites`."""
 
     term_grace_s = 5.0  # an actor of Ray that is asked to end while it is called may linger for ever
 

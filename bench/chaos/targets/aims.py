@@ -8,17 +8,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from actors.ground.spec import CONTROLLER_GROUP
-from bench.chaos import target
-from bench.chaos.fault import NothingToHit
-
-if TYPE_CHECKING:
-    from bench.chaos.site import Actor, Site
+from bench.chaos.targets import target
+from bench.chaos.targets.actor import Actor
+from bench.chaos.targets.target import NothingToHit
 
 T = TypeVar("T")
-Aim = Callable[["Site", Random], "list[Actor]"]
+
+
+class Site(Protocol):
+    """Whoever knows the actors of a tier (`bench.chaos.targets.site`)."""
+
+    def actors(self) -> list[Actor]: ...
+
+    def replicas(self) -> list[Actor]: ...
+
+    def copies(self, group: str) -> list[Actor]: ...
+
+
+Aim = Callable[[Site, Random], list[Actor]]
 """Raises NothingToHit."""
 
 

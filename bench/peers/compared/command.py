@@ -12,10 +12,12 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from bench.peers import markdown, plots, results, table
+from bench.peers import markdown, table
+from bench.peers.compared import plots, results
+from bench.peers.compared.registry import WORKS
+from bench.peers.options import Options
 from bench.peers.peer import Peer
-from bench.peers.plan import Command, Options, Report
-from bench.peers.registry import WORKS
+from bench.peers.plan import Command, Report
 from bench.peers.runner import Runner, Say
 
 MARKDOWN: Final = "peers.md"

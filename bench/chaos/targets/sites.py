@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.chaos.fault_file import FaultFile
-from bench.chaos.proxy import Proxy, Way
-from bench.chaos.ray_nodes import RayNodes
-from bench.chaos.site import Site
+from bench.chaos.targets.fault_file import FaultFile
+from bench.chaos.targets.proxy import Proxy, Way
+from bench.chaos.targets.ray_nodes import RayNodes
+from bench.chaos.targets.site import Site
 from bench.ground.throwaway import Tier
 from cluster.ports import free_ports
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from bench.peers.compared.registry import PEERS
 from bench.peers.plan import (
     HIGHER_IS_BETTER,
     Command,
@@ -20,7 +21,6 @@ from bench.peers.plan import (
     ours_beside,
     unit_of,
 )
-from bench.peers.registry import PEERS
 
 NAME: Final = "peers.json"
 

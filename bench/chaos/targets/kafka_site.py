@@ -14,9 +14,20 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from bench.chaos.fault import NothingToHit
-from bench.chaos.proxy import Proxy, Way
-from bench.chaos.target import BROKER, EVERYBODY, FOLLOWER, LEADER, NODE, Server, Target, process, send, until
+from bench.chaos.targets.proxy import Proxy, Way
+from bench.chaos.targets.target import (
+    BROKER,
+    EVERYBODY,
+    FOLLOWER,
+    LEADER,
+    NODE,
+    NothingToHit,
+    Server,
+    Target,
+    process,
+    send,
+    until,
+)
 from bench.peers import kafka_nodes
 from bench.peers.kafka_nodes import HOST, KafkaNodes
 from bench.peers.lines import Address, Line, unready

@@ -1,0 +1,25 @@
+"""One actor of a tier, as a fault sees it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Actor(NamedTuple):
+    """One actor that answered."""
+
+    name: str
+    group: str | None
+    """Its Raft group; None: a broker."""
+    replica_id: int
+    """A broker's is its node's."""
+    node_id: int
+    pid: int
+    leads: bool
+    is_up: bool
+    """It takes part in its group; of a broker: it complains of nothing."""
+
+    @property
+    def label(self) -> str:
+        """As reports name it."""
+        return f"{self.name} (leader)" if self.leads else self.name

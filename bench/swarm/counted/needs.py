@@ -1,0 +1,48 @@
+"""The CPU and memory that the server of a run needed, as `watch` wrote them down every second."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+FILE: Final = "server.jsonl"
+
+
+class Need(NamedTuple):
+    """In one second."""
+
+    at_s: float
+    """After the swarm's start."""
+    cores: float
+    """Busy since the line before."""
+    memory_mib: float
+    """Proportional set sizes: what processes share counts once."""
+    processes: int
+
+
+def read(directory: Path) -> list[Need]:
+    """What a run's directory says; nothing if nobody watched. A line that was cut short is passed over."""
+    path = directory / FILE
+    needs = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError, TypeError):
+            needs.append(Need(*json.loads(line)))
+    return needs
+
+
+def plain(needs: Sequence[Need]) -> dict[str, Any]:
+    """For report.json: means and maxima; empty without any."""
+    if not needs:
+        return {}
+    cores, memory_mib = [need.cores for need in needs], [need.memory_mib for need in needs]
+    return {
+        "seconds": len(needs),
+        "cores_mean": round(sum(cores) / len(needs), 3),
+        "cores_max": max(cores),
+        "memory_mib_mean": round(sum(memory_mib) / len(needs), 1),
+        "memory_mib_max": max(memory_mib),
+        "processes_max": max(need.processes for need in needs),
+    }
