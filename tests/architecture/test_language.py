@@ -1,0 +1,117 @@
+"""Docstrings are sentences or noun phrases that need no other text, and functions take few parameters.
+
+What is looked at: the beginning of every docstring, those of fields and constants included. Whether a
+sentence is a good one only a reader can say.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.architecture.tracked import tracked
+
+ROOT = Path(__file__).resolve().parents[2]
+PATHS = [path for path in tracked(ROOT) if path.suffix == ".py" and path.is_file()]
+PRODUCT = ("actors", "bench", "cluster", "storage")
+FRAGMENT = re.compile(
+    r"(?:Of|As|At|In|On|For|From|By|To|With|Without|Than|Theirs|Its|Their|All of it)\b(?!:)"
+)
+"""How a text begins that only says something beside the name below which it stands."""
+PARAMETERS_MAX = 5
+STILL_MANY = (
+    "actors/api/",
+    "actors/coordinator/",
+    "actors/leader/",
+    "actors/topics/",
+    "bench/",
+    "cluster/",
+    "storage/history/",
+)
+"""Paths with functions of too many parameters. To become empty."""
+STILL_IN_FRAGMENTS = ("actors", "bench", "cluster", "storage", "tests")
+"""Paths whose docstrings are not yet rid of fragments. To become empty."""
+MANY_PARAMETERS = {
+    "actors/assignors/kernels.py": "numba passes arrays one by one; a record of them is packed at every call",
+    "actors/ground/image.py": "the image is made in one place, by name, from all parts of the metadata",
+    "storage/raft/core.py": "the one place that puts a replica of Raft together",
+    "storage/raft/journal.py": "the one place that opens a journal, with what a test may put in its place",
+    "storage/raft/transport.py": "the one place that opens a replica's links",
+    "actors/replica/host.py": "the one place that puts a replica's host together",
+    "actors/api/context.py": "the one place that gathers what broker APIs need",
+}
+"""Files whose functions may take more parameters, and why."""
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every docstring of a file with its line: of modules, classes, functions, fields and constants."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                text = statement.value.value
+                if isinstance(text, str):
+                    yield statement.lineno, text.strip()
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    given = function.args
+    named = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    return [each.arg for each in named if each.arg not in ("self", "cls")]
+
+
+def is_command(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the function is a command of the CLI, which has a parameter for each of its flags."""
+    return any(
+        re.search(r"\.(command|callback)\b", ast.unparse(decorator)) for decorator in function.decorator_list
+    ) or "typer." in ast.unparse(function.args)
+
+
+def test_docstrings_are_no_fragments() -> None:
+    wrong = [
+        f"{name}:{line}: {text.splitlines()[0]}"
+        for path in PATHS
+        if not (name := str(path.relative_to(ROOT))).startswith(STILL_IN_FRAGMENTS or "-")
+        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        if FRAGMENT.match(text)
+    ]
+    assert wrong == []
+
+
+def test_a_fragment_is_seen_wherever_a_docstring_may_stand() -> None:
+    text = '"""As above."""\nA = 1\n"""Of each."""\n'
+    text += 'class B:\n    """In short."""\n    c: int\n    """By name."""\n'
+    found = [FRAGMENT.match(each) is not None for _, each in docstrings(ast.parse(text))]
+    assert found == [True] * 4
+
+
+def test_functions_take_few_parameters() -> None:
+    wrong = [
+        f"{name}:{node.lineno} {node.name}: {', '.join(parameters(node))}"
+        for path in PATHS
+        if (name := str(path.relative_to(ROOT))).startswith(PRODUCT)
+        and name not in MANY_PARAMETERS
+        and not name.startswith(STILL_MANY or "-")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not is_command(node)
+        and len(parameters(node)) > PARAMETERS_MAX
+    ]
+    assert wrong == []
+
+
+def test_every_exception_is_needed() -> None:
+    """A file on the list has such a function: a list that outlives its reasons hides new ones."""
+    idle = [
+        name
+        for name in MANY_PARAMETERS
+        if not (ROOT / name).exists()
+        or not any(
+            len(parameters(node)) > PARAMETERS_MAX
+            for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+    ]
+    assert idle == []
