@@ -48,7 +48,15 @@ class Request(NamedTuple):
     body: Any
     """A request of `actors.protocol.messages` (coordinator) or `actors.metadata.commands` (controller)."""
     principal: str = "User:ANONYMOUS"
-    """As whom the client has authenticated."""
+    """The user as whom the client has authenticated."""
+    software_name: str = ""
+    software_version: str = ""
+    """What the client's library calls itself (KIP-511); empty: it has not said."""
+
+    @property
+    def client_software(self) -> str | None:
+        """Name and version of the client's library as history shows them; None: it has not said."""
+        return f"{self.software_name} {self.software_version}".strip() or None
 
 
 class Reply(NamedTuple):

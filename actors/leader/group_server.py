@@ -109,7 +109,7 @@ class LastHeartbeat:
 
     def owed(self, frame: bytes, answer: Answer) -> _Owed:
         """Where the answer to `frame` goes that comes later."""
-        _, api_key, api_version, client_id, _, body, _ = self.request
+        _, api_key, api_version, client_id, _, body = self.request[:6]
         header = Header(api_key, api_version, _correlation_id(frame), client_id)
         return answer, header, [], body, self.finish
 
@@ -240,7 +240,10 @@ class GroupServer:
 
     def _request(self, header: Header, identity: ClientIdentity, body: Any) -> Request:
         token = self._last_token = self._last_token + 1
-        return Request(token, header[0], header[1], header[3], identity[0], body, identity[4])
+        host, _, software_name, software_version, principal = identity[:5]
+        return Request(
+            token, header[0], header[1], header[3], host, body, principal, software_name, software_version
+        )
 
     def _submit(self, request: Request, owed: _Owed, *, submit: Submit) -> bytes | None:
         response = submit(request, self._now_ms())

@@ -18,8 +18,7 @@ from actors.coordinator import explain
 from actors.coordinator.ground.slices import SLICE_MAX
 from actors.coordinator.offsets import tallies as commit_tallies
 from actors.coordinator.shard import CoordinatorShard
-from actors.coordinator.told.events import CONSUMER, MemberJoined
-from actors.ground.identity import ClientIdentity
+from actors.coordinator.told.events import CONSUMER
 from actors.leader.history_ring import GroupPast, HistoryRing, Kept
 from actors.leader.serving import serving_shard
 from actors.metrics.counts import RequestCounts
@@ -108,8 +107,6 @@ class History:
         keep: Callable[[Stretch], None] = lambda _: None,
         newly_dropped: Callable[[int], Iterable[Any]] = lambda _: (),
     ) -> None:
-        self.identity: ClientIdentity | None = None
-        """Whose request is being served."""
         self.hands_over = False
         """Leadership is being moved, as asked."""
         self.ring = HistoryRing()
@@ -144,8 +141,6 @@ class History:
         told = [event for event in events if hasattr(event.__class__, "kind")]
         if not told:
             return
-        if self.identity is not None:
-            told = [self._completed(event) for event in told]
         stretch = self._next(told)
         for sequence, event in enumerate(told, stretch.first_sequence):
             self.ring.add(sequence, event)
@@ -156,13 +151,6 @@ class History:
         stretch = Stretch(self._term, self._sequence + 1, told)
         self._sequence += len(told)
         return stretch
-
-    def _completed(self, event: Any) -> Any:
-        """With what the connection tells of a member's client."""
-        if event.__class__ is not MemberJoined or self.identity is None:
-            return event
-        software = f"{self.identity.software_name} {self.identity.software_version}".strip()
-        return event._replace(client_software=software or None)
 
     def elected(self) -> None:
         """This replica serves from now on."""

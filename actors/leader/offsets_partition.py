@@ -300,7 +300,6 @@ class OffsetsPartition(StateSource):
                         return kept
                 if header.api_key not in COORDINATOR_APIS:
                     return self._serve_other(connection, header, frame, body_offset)
-                self._history.identity = connection.identity
                 answered, connection.session = self._server.serve(
                     header,
                     frame,
@@ -383,7 +382,6 @@ class OffsetsPartition(StateSource):
     def on_relay(self, identity: ClientIdentity, frame: bytes, answer: Answer) -> None:
         try:
             header, body_offset = parse_header(frame)
-            self._history.identity = identity
             answered = self._server.serve_relayed(header, frame, body_offset, identity, answer)
         except (MalformedRequest, UnsupportedRequest):
             answer(None)

@@ -26,7 +26,7 @@ from actors.node.broker import Broker
 from actors.replica.host import ReplicaHost
 from tests.fuzz.leaping import LeapingLoop
 from tests.metadata.driver import Host, new_shard, tier
-from tests.replica.alone import commit, lead
+from tests.replica.alone import commit, lead, log_of
 
 EPOCH_MS = 1_700_000_000_000
 PARTITIONS = 3
@@ -180,6 +180,7 @@ class Stack:
             slot = spec.link_slot(number, 0)
             self._ways.partitions[slot] = partition
             lead(partition._host.replica)
+            partition._host.raft = log_of(partition._host.replica)  # type: ignore[assignment]
             self.broker.on_leading(slot, Leading(NODES[0], 1, True))
 
     async def start(self) -> None:
@@ -197,7 +198,7 @@ class Stack:
         service: Service = self.broker if place < 0 else self.partitions[place]
         table: ConnectionTable = service._table  # type: ignore[attr-defined]
         socket = Socket()
-        identity = ClientIdentity("/127.0.0.1", f"127.0.0.1:{next(self._peers)}")
+        identity = ClientIdentity("/127.0.0.1", f"127.0.0.1:{next(self._peers)}", *software)
         connection = Connection(table, service, identity, b"", proven=True)
         if place >= 0:
             connection.holding = self.partitions[place]._held.of_client(*software)

@@ -174,11 +174,11 @@ def _add_member(turn: Turn, group: ClassicGroup, request: Request, member_id: st
     # noticed by this timer.
     timeout_ms = turn.state.settings.classic_new_member_join_timeout_ms
     turn.state.timers.schedule(member.session_key, turn.now_ms + timeout_ms)
-    _tell_joined(turn, group, member, body.reason)
+    _tell_joined(turn, group, member, request)
     members_changed(turn, group, Cause("new member", member_id, body.reason, "C8"))
 
 
-def _tell_joined(turn: Turn, group: ClassicGroup, member: ClassicMember, reason: str | None) -> None:
+def _tell_joined(turn: Turn, group: ClassicGroup, member: ClassicMember, request: Request) -> None:
     turn.events.append(
         MemberJoined(
             turn.now_ms,
@@ -189,8 +189,9 @@ def _tell_joined(turn: Turn, group: ClassicGroup, member: ClassicMember, reason:
             member.group_instance_id,
             member.client_id,
             member.client_host,
-            cut(reason),
+            cut(request.body.reason),
             len(group.members),
+            request.client_software,
         )
     )
 
@@ -245,7 +246,7 @@ def _replace_static_member(turn: Turn, group: ClassicGroup, request: Request, ne
     arm_session(turn, new)
     cause = Cause("static member restarted", new.member_id, request.body.reason, "C21")
     tell_gone(turn, group, MemberFenced, cause._replace(member_id=old.member_id), old)
-    _tell_joined(turn, group, new, request.body.reason)
+    _tell_joined(turn, group, new, request)
     if group.state is STABLE and not old.is_new and group.select_protocol() == group.protocol_name:
         turn.records += generation_records(turn.state, group)
         answer = _restarted(group, new, leader_before, request.api_version)

@@ -145,7 +145,7 @@ def settle(turn: Turn) -> None:
 def _steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: int) -> Result | None:
     """The answer if nothing has changed on either side, else None. Writes nothing. The hottest path of a
     consumer group: tuples are taken apart at once, which is cheaper than field by field."""
-    token, _, _, client_id, client_host, body, _ = request
+    token, _, _, client_id, client_host, body = request[:6]
     group_id, member_id, epoch, instance_id = body[:4]
     member = group.members.get(member_id)
     if member is None or body[4:] != _NOTHING_NEW:

@@ -75,6 +75,7 @@ def _arrival(turn: Turn) -> list[Any]:
             metadata.client_id,
             metadata.client_host,
             members=_size(turn),
+            client_software=turn.request.client_software,
         )
     )
     return events

@@ -31,7 +31,7 @@ class MemberJoined(NamedTuple):
     members: int | None = None
     """With it."""
     client_software: str | None = None
-    """Whoever knows the connection fills it in."""
+    """Name and version of the client's library (KIP-511); None: it has not said."""
 
     @property
     def kind(self) -> str:
