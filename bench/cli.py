@@ -47,7 +47,7 @@ def basics_command(
     kills: Annotated[int, typer.Option(help="Leaders killed.", min=1)] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """CPU per heartbeat and commit, failover, start time and memory: the README's first table.
+    """CPU per heartbeat and commit, failover, start time and memory.
 
     Starts throw-away tiers on free ports of this machine and stops them.
     """

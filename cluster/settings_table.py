@@ -1,7 +1,8 @@
 """Every setting of a tier: its Kafka name where Kafka has it, its default, what is allowed, what it means.
 
 Defaults of what the actors are told stand in `actors.ground.spec` and `actors.ground.settings`; a setting
-`a.b` is the field `a_b` there (Raft's are `raft.a.b`).
+`a.b` is the field `a_b` there (Raft's are `raft.a.b`). `python -m cluster.settings_table` prints the page
+SETTINGS.md; a test fails when that is stale.
 """
 
 from __future__ import annotations
@@ -185,9 +186,52 @@ _HISTORY = (
          " 0: never."),
 )  # fmt: skip
 
-_ALL = (*_TIER, *_GROUPS, *_BROKERS, *_SECURITY, *_RAFT, *_HISTORY)
-SETTINGS: Mapping[str, Setting] = MappingProxyType({setting.name: setting for setting in _ALL})
+SECTIONS: Mapping[str, tuple[Setting, ...]] = MappingProxyType(
+    {
+        "The tier": _TIER,
+        "Groups, offsets and transactions": _GROUPS,
+        "Nodes: connections, requests and topics": _BROKERS,
+        "Users and rights": _SECURITY,
+        "Raft": _RAFT,
+        "History": _HISTORY,
+    }
+)
+"""All settings by the heading that they have in SETTINGS.md."""
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {setting.name: setting for section in SECTIONS.values() for setting in section}
+)
 """By name."""
 CONSTANTS = frozenset({"classic.new.member.join.timeout.ms", "raft.journal.sync"})
 """Fields of the actors' settings that are no setting of their own: a constant of Kafka's (C12), and what
 `journal.sync` decides."""
+_HEADING = """\
+# Settings
+
+Made by `python -m cluster.settings_table > cluster/SETTINGS.md`; a test compares them.
+
+`groupd config` lists the same with the value that each setting has and where the value comes from. Settings
+that Kafka knows have Kafka's names. Later sources win: defaults, `--config FILE` (TOML), the environment
+(`GROUPD_GROUP_INITIAL_REBALANCE_DELAY_MS=0`), flags (`--set group.initial.rebalance.delay.ms=0`).
+"""
+
+
+def as_text(value: Any) -> str:
+    """A value as a user writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def markdown() -> str:
+    """The page SETTINGS.md: a table for each section."""
+    lines = [_HEADING.rstrip("\n")]
+    for title, settings in SECTIONS.items():
+        lines += ["", f"## {title}", "", "| setting | default | allowed | meaning |", "|---|---|---|---|"]
+        for each in settings:
+            default = f"`{as_text(each.default)}`" if as_text(each.default) else ""
+            lines.append(f"| `{each.name}` | {default} | {each.allowed} | {each.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

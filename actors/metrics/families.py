@@ -1,4 +1,7 @@
-"""Every metric of the tier: its name, kind, meaning, and the metric of Kafka's broker that it answers to."""
+"""Every metric of the tier: its name, kind, meaning, and the metric of Kafka's broker that it answers to.
+
+`python -m actors.metrics.families` prints the page METRICS.md; a test fails when that is stale.
+"""
 
 from __future__ import annotations
 
@@ -70,3 +73,31 @@ _ROWS = (
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType({row.name: row for row in _ROWS})
 assert len(FAMILIES) == len(_ROWS), "a name stands twice"
 QUANTILES: Final = (0.5, 0.95, 0.99, 0.999, 1.0)
+_HEADING = """\
+# Metrics
+
+Made by `python -m actors.metrics.families > actors/metrics/METRICS.md`; a test compares them.
+
+`groupd metrics` shows them for the whole tier. With `metrics.port` set, each node serves those of its own
+actors to Prometheus. Values of several actors are added up; of a gauge marked *max* the largest stands for
+all. A summary has the quantiles {quantiles}, `_count` and `_sum`, in seconds. Kafka's metrics are those of
+`kafka.server:type=group-coordinator-metrics` unless another type is named.
+
+| metric | kind | labels | meaning | Kafka's metric |
+|---|---|---|---|---|
+"""
+
+
+def markdown() -> str:
+    """The page METRICS.md: one table of all metrics."""
+    rows = [
+        f"| `{PREFIX}{each.name}{'_total' if each.kind == 'counter' else ''}` |"
+        f" {'gauge (max)' if each.kind == 'max' else each.kind} | {', '.join(each.labels)} | {each.meaning} |"
+        f" {f'`{each.kafka}`' if each.kafka else ''} |\n"
+        for each in _ROWS
+    ]
+    return _HEADING.format(quantiles=", ".join(f"{each:g}" for each in QUANTILES)) + "".join(rows)
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

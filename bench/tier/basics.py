@@ -1,4 +1,4 @@
-"""The figures the README states, measured on this machine: CPU per request, failover, start, memory.
+"""The figures of bench/README.md, measured on this machine: CPU per request, failover, start, memory.
 
 CPU is user + system time of the tier's actors, from their own accounting, divided by the requests that
 were answered; the load generator's CPU is not in it. Every figure comes with what it was divided by.
@@ -45,7 +45,7 @@ class Figure(NamedTuple):
 
 
 def measure(say: Callable[[str], None], seconds: float, kills: int) -> list[Figure]:
-    """All figures, in the order of the README's table."""
+    """All figures, in the order of the table in bench/README.md."""
     figures = []
     say("one node, one copy: start")
     with Tier("--nodes", "1", "--replicas", "1") as tier:

@@ -10,7 +10,7 @@ import typer
 from cluster.cli.common import JsonOption, console, errors, examples, print_json
 from cluster.cli.tables import Table
 from cluster.settings import load, parse_assignments
-from cluster.settings_table import SETTINGS
+from cluster.settings_table import SETTINGS, as_text
 
 
 def register(app: typer.Typer) -> None:
@@ -47,12 +47,6 @@ def config(
     table = Table("name", "default", "value", "from", "meaning")
     for row in rows:
         style = None if row["from"] == "default" else "bold"
-        cells = (row["name"], _text(row["default"]), _text(row["value"]), row["from"], row["meaning"])
+        cells = (row["name"], as_text(row["default"]), as_text(row["value"]), row["from"], row["meaning"])
         table.add_row(*cells, style=style)
     console.print(table)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(value) if isinstance(value, tuple) else str(value)

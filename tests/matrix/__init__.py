@@ -1,6 +1,6 @@
 """Real clients against a real tier: client x protocol x story, each client a process of its own.
 
-`python -m tests.matrix --markdown` runs it all and writes the table that stands in the README.
+`python -m tests.matrix --markdown` runs it all and writes CLIENTS.md.
 
 A client's program takes TOPIC[,TOPIC...] or pattern:REGEX and then settings as name=value: the Java
 consumer's names, which each program translates, and `commit.each.poll=true` (every poll that brought records

@@ -1,4 +1,4 @@
-"""`python -m tests.matrix --markdown` runs every cell and writes the README's table."""
+"""`python -m tests.matrix` runs every cell; with `--markdown` it writes the page CLIENTS.md."""
 
 from __future__ import annotations
 
@@ -7,33 +7,18 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from bench.ground.throwaway import Tier
-from cluster.child_process import ROOT
 from tests.matrix.cell import OFFSETS_PARTITIONS, TIER_FLAGS, Cell, Elsewhere
 from tests.matrix.clients import CLIENTS, Client
+from tests.matrix.page import Outcome, record, table, write
 from tests.matrix.stories import STORIES, Story, live
 
-BEGIN = "<!-- matrix -->"
-END = "<!-- /matrix -->"
-README = ROOT / "README.md"
 _printing = threading.Lock()
-
-
-class Outcome(NamedTuple):
-    """Of one cell, undisturbed or with a failover in the middle."""
-
-    client: Client
-    story: Story
-    fails_over: bool
-    broken: str
-    """"" if everything held."""
-    seconds: float
 
 
 def main() -> int:
@@ -61,10 +46,10 @@ def main() -> int:
         print(f"\n{_title(outcome)}\n{outcome.broken}")
     print(f"{len(outcomes) - len(broken)} of {len(outcomes)} cells are green")
     if asked.markdown:
-        text = table(clients, stories, outcomes)
-        print(text)
-        if not (asked.client or asked.story or asked.bootstrap):
-            write(text)
+        recorded = record(datetime.now(UTC).date().isoformat(), clients, outcomes)
+        print(table(recorded))
+        if not (asked.client or asked.story or asked.bootstrap or asked.calm or asked.unexcused):
+            write(recorded)
     return 1 if broken else 0
 
 
@@ -98,54 +83,6 @@ def outcome_of(
     return outcome
 
 
-def table(clients: Iterable[Client], stories: Iterable[Story], outcomes: Iterable[Outcome]) -> str:
-    """Markdown: a row a client, a column a story."""
-    by_cell: dict[tuple[str, str], list[Outcome]] = {}
-    for outcome in outcomes:
-        by_cell.setdefault((outcome.client.title, outcome.story.name), []).append(outcome)
-    stories = list(stories)
-    lines = [
-        "| client | version | protocol | " + " | ".join(story.name for story in stories) + " |",
-        "|---" * (3 + len(stories)) + "|",
-    ]
-    notes: dict[str, str] = {}
-    for client in clients:
-        cells = [_shown(client, story, by_cell, notes) for story in stories]
-        lines.append(f"| {client.name} | {client.version()} | {client.protocol} | {' | '.join(cells)} |")
-    lines += [f"\n{number} {why}" for why, number in notes.items()]
-    return "\n".join(lines)
-
-
-def write(text: str) -> None:
-    """Put the table between the README's markers."""
-    readme = README.read_text(encoding="utf-8")
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"README.md has no {BEGIN} ... {END} to write between")
-    day = datetime.now(UTC).date().isoformat()
-    marks = "✓ undisturbed, ⚡ with the leader killed midway, ✗ broken"
-    said = f"`python -m tests.matrix --markdown`, {day}: {marks}."
-    README.write_text(f"{before}{BEGIN}\n{text}\n\n{said}\n{END}{after}", encoding="utf-8")
-
-
-def _shown(
-    client: Client, story: Story, by_cell: dict[tuple[str, str], list[Outcome]], notes: dict[str, str]
-) -> str:
-    why_not, eased = story.why_not(client), story.eased(client)
-    note = notes.setdefault(why_not or eased, _raised(len(notes) + 1)) if why_not or eased else ""
-    if why_not:
-        return "-" + note
-    marks = {False: "✓", True: "⚡"}
-    found = by_cell.get((client.title, story.name), [])
-    shown = " ".join("✗" if each.broken else marks[each.fails_over] for each in found) or "?"
-    return shown + note
-
-
-def _raised(number: int) -> str:
-    return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
 def _title(outcome: Outcome) -> str:
     return f"{outcome.client.title}: {outcome.story.name}{', failover' if outcome.fails_over else ''}"
 
@@ -170,7 +107,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=3, choices=range(1, OFFSETS_PARTITIONS + 1), help="cells at a time"
     )
-    parser.add_argument("--markdown", action="store_true", help="print the table; if whole, into the README")
+    parser.add_argument("--markdown", action="store_true", help="print the table; if whole, write CLIENTS.md")
     return parser.parse_args()
 
 

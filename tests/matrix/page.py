@@ -1,0 +1,103 @@
+"""The page of the matrix, CLIENTS.md: made from what the last whole run found, CLIENTS.json.
+
+`python -m tests.matrix --markdown` runs every cell and writes both files; `python -m tests.matrix.page`
+prints the page from the recorded run again. A test fails when the page is stale.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.matrix.clients import CLIENTS, Client
+from tests.matrix.stories import STORIES, Story
+
+PAGE = Path(__file__).with_name("CLIENTS.md")
+RECORD = Path(__file__).with_name("CLIENTS.json")
+MARKS = {False: "✓", True: "⚡"}
+BROKEN = "✗"
+HEADING = """\
+# Clients
+
+Made from `tests/matrix/CLIENTS.json` by `python -m tests.matrix.page > tests/matrix/CLIENTS.md`; a test
+compares them. `python -m tests.matrix --markdown` runs every cell and writes both files.
+
+Real clients, each a process of its own, live through every story against a real tier. A cell holds if every
+record is seen, no partition has two owners at a time, and what is committed in the end is right. Last whole
+run: {day}. ✓ undisturbed, ⚡ with the group's leader killed midway, ✗ broken.
+"""
+
+
+class Outcome(NamedTuple):
+    """What became of one cell, undisturbed or with a failover in the middle."""
+
+    client: Client
+    story: Story
+    fails_over: bool
+    broken: str
+    """"" if everything held."""
+    seconds: float
+
+
+def record(day: str, clients: Iterable[Client], outcomes: Iterable[Outcome]) -> dict[str, Any]:
+    """What a run found, as JSON has it: versions and marks by client and story."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for each in outcomes:
+        marks = found.setdefault(each.client.title, {}).setdefault(each.story.name, [])
+        marks.append(BROKEN if each.broken else MARKS[each.fails_over])
+    rows = {
+        client.title: {"version": client.version(), "stories": found.get(client.title, {})}
+        for client in clients
+    }
+    return {"day": day, "clients": rows}
+
+
+def markdown(recorded: Mapping[str, Any]) -> str:
+    """The page: a row for each client, a column for each story, footnotes below."""
+    return f"{HEADING.format(day=recorded['day'])}\n{table(recorded)}\n"
+
+
+def table(recorded: Mapping[str, Any]) -> str:
+    """The table of a recorded run, with its footnotes."""
+    lines = [
+        "| client | version | protocol | " + " | ".join(story.name for story in STORIES) + " |",
+        "|---" * (3 + len(STORIES)) + "|",
+    ]
+    notes: dict[str, str] = {}
+    for client in CLIENTS:
+        row = recorded["clients"].get(client.title)
+        if row is not None:
+            cells = [_shown(client, story, row["stories"], notes) for story in STORIES]
+            lines.append(f"| {client.name} | {row['version']} | {client.protocol} | {' | '.join(cells)} |")
+    lines += [f"\n{number} {why}" for why, number in notes.items()]
+    return "\n".join(lines)
+
+
+def load() -> dict[str, Any]:
+    """The last whole run."""
+    found: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
+    return found
+
+
+def write(recorded: Mapping[str, Any]) -> None:
+    """Keep a whole run, and make the page from it."""
+    RECORD.write_text(json.dumps(recorded, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(markdown(recorded), encoding="utf-8")
+
+
+def _shown(client: Client, story: Story, marks: Mapping[str, list[str]], notes: dict[str, str]) -> str:
+    why_not, eased = story.why_not(client), story.eased(client)
+    note = notes.setdefault(why_not or eased, _raised(len(notes) + 1)) if why_not or eased else ""
+    if why_not:
+        return "-" + note
+    return (" ".join(marks.get(story.name, [])) or "?") + note
+
+
+def _raised(number: int) -> str:
+    return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+if __name__ == "__main__":
+    print(markdown(load()), end="")
