@@ -15,6 +15,7 @@ import os
 import secrets
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kio.schema.errors import ErrorCode
 from actors import runtime
 from actors.controller import placement_file
 from actors.ground.contract import Request, Token
+from actors.ground.nodes import nodes_of
 from actors.ground.spec import CONTROLLER_GROUP, TierSpec, broker_name, controller_name
 from actors.metadata.commands import (
     AlterCredentials,
@@ -214,13 +216,15 @@ class Controller(StateSource):
         if image.version != self._pushed_version:
             self._pushed_version = image.version
             payload = pack_image(image)
-            for node in self._spec.nodes:
+            for node in nodes_of(self._spec, image):
                 self._spawn(self._push(node.node_id, payload))
 
     # Where the replicas are.
 
     def _present_spec(self) -> TierSpec:
-        return present_spec(self._spec, self._shard.state.placements)
+        """The spec with the nodes and replicas that the tier has now."""
+        present = present_spec(self._spec, self._shard.state.placements)
+        return replace(present, nodes=nodes_of(present, self._shard.image()))
 
     def _note_placement(self) -> None:
         """Keep a copy for the next start of the tier, on this replica's machine."""
@@ -253,7 +257,8 @@ class Controller(StateSource):
                 continue
             try:
                 await self._register_nodes()
-                await asyncio.gather(*(self._look_at(node.node_id) for node in self._spec.nodes))
+                nodes = nodes_of(self._spec, self._shard.image())
+                await asyncio.gather(*(self._look_at(node.node_id) for node in nodes))
                 await self._reconcile()
             except (NotController, TimeoutError) as error:
                 log.info("the tier's care is interrupted: %r", error)
@@ -261,6 +266,8 @@ class Controller(StateSource):
                 log.exception("looking after the tier failed; next try in %s s", CARE_INTERVAL_S)
 
     async def _register_nodes(self) -> None:
+        """Enter into the metadata what the spec says and they do not: the nodes and replicas that a new tier
+        begins with, or a node's new address. What was added later stands in the metadata alone."""
         known = self._shard.image().nodes
         for node in self._spec.nodes:
             image = known.get(node.node_id)

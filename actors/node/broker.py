@@ -26,6 +26,7 @@ from actors.ground.actor import Actor
 from actors.ground.clock import steady_clock_ms
 from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import NO_NODE
+from actors.ground.nodes import node_address
 from actors.ground.spec import TierSpec, broker_name, replica_of_slot
 from actors.metadata.wire import unpack_image
 from actors.metrics.numbers import Row
@@ -389,8 +390,7 @@ class Broker(Actor):
         return set(spanning.split(header.api_key, body, self._partition_for, self._spec.offsets_partitions))
 
     def _address_of(self, node_id: int) -> tuple[str, int]:
-        node = self._spec.node(node_id)
-        return node.host, node.port
+        return node_address(self._spec, self._apis.image, node_id)
 
     def _partition_for(self, group_id: str) -> int:
         return partition_for(group_id, self._spec.offsets_partitions)

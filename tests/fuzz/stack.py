@@ -15,13 +15,13 @@ from uuid import UUID
 from actors.ground.identity import ClientIdentity
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings, NodeSpec, TierSpec, copies
-from actors.leader.offsets_partition import OffsetsPartition
+from actors.leader.client_service import ClientService
+from actors.leader.offsets_partition import OffsetsPartition, Outside
 from actors.metadata.commands import Command, RegisterNode, ReportLeader
 from actors.metadata.wire import pack_image
 from actors.network.channel import Answer
 from actors.network.connection import Connection, Service
 from actors.network.hub import Leading
-from actors.network.table import ConnectionTable
 from actors.node.broker import Broker
 from actors.replica.host import ReplicaHost
 from tests.fuzz.leaping import LeapingLoop
@@ -58,7 +58,7 @@ class Ways:
 
     def __init__(self) -> None:
         self.broker: Any = None
-        self.partitions: dict[int, OffsetsPartition] = {}
+        self.partitions: dict[int, ClientService] = {}
 
 
 class _Hub:
@@ -161,9 +161,11 @@ class Stack:
                 spec,
                 partition,
                 0,
-                new_host=partial(_Host, now_ms=self.now_ms),
-                new_link=lambda *_: _Link(self._ways),  # type: ignore[arg-type]
-                new_id=lambda: str(UUID(int=next(ids))),
+                Outside(
+                    new_host=partial(_Host, now_ms=self.now_ms),
+                    new_link=lambda *_: _Link(self._ways),  # type: ignore[arg-type,return-value]
+                    new_id=lambda: str(UUID(int=next(ids))),
+                ),
             )
             for partition in LED_HERE
         ]
@@ -178,7 +180,7 @@ class Stack:
         self._ways.broker = self.broker
         for number, partition in enumerate(self.partitions):
             slot = spec.link_slot(number, 0)
-            self._ways.partitions[slot] = partition
+            self._ways.partitions[slot] = partition._clients
             lead(partition._host.replica)
             partition._host.raft = log_of(partition._host.replica)  # type: ignore[assignment]
             self.broker.on_leading(slot, Leading(NODES[0], 1, True))
@@ -195,13 +197,13 @@ class Stack:
     def connect(self, place: int, software: tuple[str, str] = ("", "")) -> tuple[Connection, Socket]:
         """A connection served by the leader of partition `place`, or by the broker if that is -1.
         `software`: name and version, as the client told the broker."""
-        service: Service = self.broker if place < 0 else self.partitions[place]
-        table: ConnectionTable = service._table  # type: ignore[attr-defined]
+        service: Service = self.broker if place < 0 else self.partitions[place]._clients
+        table = self.broker._table if place < 0 else self.partitions[place]._clients.table
         socket = Socket()
         identity = ClientIdentity("/127.0.0.1", f"127.0.0.1:{next(self._peers)}", *software)
         connection = Connection(table, service, identity, b"", proven=True)
         if place >= 0:
-            connection.holding = self.partitions[place]._held.of_client(*software)
+            connection.holding = self.partitions[place]._clients.held.of_client(*software)
         connection.connection_made(socket)  # type: ignore[arg-type]
         return connection, socket
 

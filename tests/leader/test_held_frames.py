@@ -137,7 +137,7 @@ def test_a_heartbeat_with_more_behind_it_is_not_held(tell: Callable[[Story], Non
         member.client.send(member.beat_frame() + member.frame("api_versions", 0))
         await stack.settle()
         assert len(member.taken) == 2
-        assert len(stack.partitions[0]._held) == 0
+        assert len(stack.partitions[0]._clients.held) == 0
 
     tell(story)
 
@@ -148,6 +148,6 @@ def test_nothing_is_kept_of_a_heartbeat_whose_connection_closed(tell: Callable[[
         member.beat()
         member.client.hang_up()
         leader = stack.partitions[0]
-        assert (len(leader._held), leader._server._owed) == (0, {})
+        assert (len(leader._clients.held), leader._server._owed) == (0, {})
 
     tell(story)

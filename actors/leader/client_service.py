@@ -1,0 +1,229 @@
+"""The clients of one replica: frames of their own connections, and frames that the node's broker relays.
+
+A connection arrives from the broker by file descriptor and is served here, with no hop on any later request.
+What only a broker can answer is relayed to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from socket import socket
+from typing import Any
+
+from actors.api.in_place import answer_in_place
+from actors.ground.contract import Token
+from actors.ground.identity import ClientIdentity
+from actors.leader.group_server import ElsewhereError, GroupServer
+from actors.leader.held_heartbeats import Cause, HeldHeartbeats
+from actors.leader.known_tier import KnownTier
+from actors.leader.warm_kernels import WarmKernels
+from actors.network.channel import Answer
+from actors.network.connection import LATER, Connection
+from actors.network.link import Link, LinkHandlers
+from actors.network.table import ConnectionLimits, ConnectionTable
+from actors.protocol.api_keys import COORDINATOR_APIS
+from actors.protocol.errors import MalformedRequest, UnsupportedRequest
+from actors.protocol.headers import Header, parse_header
+from actors.replica.host import ReplicaHost
+from actors.security.broker_checks import screen
+
+log = logging.getLogger("groupd.partition")
+
+RELAY_TIMEOUT_S = 1_900.0
+"""The broker's own limit: what is relayed may be a JoinGroup of another partition's group, parked for as long
+as group.max.session.timeout.ms, which is 30 minutes by default."""
+
+NewLink = Callable[[LinkHandlers], Link]
+
+
+class ClientService:
+    """Serves the clients of one replica of offsets partition `partition`, through `server`.
+
+    Implements `network.connection.Service` for their connections and `network.link.LinkHandlers` for what the
+    node's broker sends: connections handed over, relayed frames, metadata images.
+    """
+
+    def __init__(
+        self, partition: int, host: ReplicaHost, known: KnownTier, server: GroupServer, new_link: NewLink
+    ) -> None:
+        self._partition = partition
+        self._host = host
+        self._known = known
+        self._server = server
+        spec = known.spec
+        self.held = HeldHeartbeats(host.replica, server.release, host.now_ms, spec.groups.held_clients)
+        """Heartbeats whose answers wait for something to say."""
+        host.replica.watcher = self.held
+        self._kernels = WarmKernels(host.replica, known)
+        self.link = new_link(self)
+        """The way to the node's broker."""
+        self.table = ConnectionTable(
+            asyncio.get_running_loop(), ConnectionLimits.of(spec.broker), self.link.gone
+        )
+        """The connections of clients that live here."""
+
+    def start(self) -> None:
+        """Connect to the node's broker, which hands clients over."""
+        self.link.start()
+
+    def refuse_held(self) -> None:
+        """Answer every held heartbeat with NOT_COORDINATOR."""
+        self.held.refuse_all()
+
+    def close(self) -> None:
+        """Close every connection, then the link."""
+        self.table.close()
+        self.link.close()
+
+    def began_to_lead(self) -> None:
+        """Prepare what clients of a leader need."""
+        self._kernels.look()
+
+    def hand_all_back(self) -> None:
+        """Give every connection back to the broker, which finds the new leader on this node: clients must not
+        need to reconnect."""
+        for connection in self.table.connections():
+            connection.release(partial(self._hand_back, connection.identity))
+
+    def _hand_back(self, identity: ClientIdentity, client: socket, buffered: bytes) -> None:
+        if not self.link.hand_back(client, identity, buffered):
+            client.close()
+
+    def release(self, token: Token, response: Any) -> None:
+        """Take the replica's answer to a client's request that had to wait."""
+        if self.held.parked and self.held.keeps(token, response):
+            return
+        self._server.release(token, response)
+
+    # Requests of clients whose connections live here (network.connection.Service).
+
+    def on_frame(self, connection: Connection, frame: bytes) -> bytes | None:
+        last = connection.session
+        if last is not None and last.is_same(frame):
+            answered = self._server.serve_again(last, frame, connection.answer)
+            if answered is not None and connection.holding is None:
+                return answered  # nothing was decided
+        else:
+            try:
+                header, body_offset = parse_header(frame)
+                if self._known.sasl.is_wanted:
+                    kept = self._known.sasl.on_request(connection, header, frame, body_offset)
+                    if kept is not None:
+                        return kept
+                if header.api_key not in COORDINATOR_APIS:
+                    return self._serve_other(connection, header, frame, body_offset)
+                answered, connection.session = self._server.serve(
+                    header,
+                    frame,
+                    body_offset,
+                    connection.identity,
+                    connection.answer,
+                    holding=connection.holding,
+                )
+                if answered is not None:
+                    self._host.arm()  # it may have set a timer that is due before any other
+            except ElsewhereError:
+                return self._relay(connection, frame)
+            except (MalformedRequest, UnsupportedRequest) as error:
+                connection.close(str(error))
+                return LATER
+        if answered is None or self._host.replica.can_flush:
+            holding = connection.holding
+            if holding is not None and connection.has_more:
+                self.on_more(connection)
+            elif holding is not None and holding.request is not None:
+                self._host.arm()  # for the end of the hold
+                return answered
+            self._host.wake()  # to commit what was decided
+        return answered
+
+    def on_more(self, connection: Connection) -> None:
+        """A client that asks something else must not wait for its heartbeat's answer."""
+        if connection.holding is not None:
+            self.held.end(connection.holding, Cause.REQUEST)
+            self._host.wake()  # to commit what was decided
+
+    def on_closed(self, connection: Connection) -> None:
+        """A member whose connection closes stays in its group until its session ends (W13)."""
+        token = None if connection.holding is None else self.held.forget(connection.holding)
+        if token is not None:
+            self._server.forget(token)
+
+    def _serve_other(
+        self, connection: Connection, header: Header, frame: bytes, body_offset: int
+    ) -> bytes | None:
+        """Answer here what any actor can answer from the image; the node's broker answers the rest."""
+        known = self._known
+        if known.image.nodes:
+            answered = answer_in_place(
+                known.image,
+                self._offsets_leaders(),
+                self._host.node_id,
+                partial(screen, known.gate, connection.identity),
+                header,
+                frame,
+                body_offset,
+            )
+            if answered is not None:
+                self._server.counts.count(header.api_key, None)
+                return answered
+        return self._relay(connection, frame)
+
+    def _offsets_leaders(self) -> dict[int, int]:
+        """Leaders that this replica knows better than the image: its own partition's."""
+        return {self._partition: self._host.node_id} if self._host.replica.serving else {}
+
+    def _relay(self, connection: Connection, frame: bytes) -> bytes | None:
+        self.link.ask(connection.identity, frame, partial(_answer, connection), RELAY_TIMEOUT_S)
+        return LATER
+
+    # What the node's broker sends (network.link.LinkHandlers).
+
+    def on_connected(self) -> None:
+        log.info("linked to the broker of node %d", self._host.node_id)
+
+    def on_disconnected(self) -> None:
+        log.info("the broker of node %d is gone; its clients here are served on", self._host.node_id)
+
+    def addresses(self) -> dict[str, int]:
+        return self.table.addresses()
+
+    def on_handover(self, client: socket, identity: ClientIdentity, buffered: bytes) -> None:
+        connection = self.table.adopt(client, buffered, identity, self)
+        connection.holding = self.held.of_client(identity.software_name, identity.software_version)
+
+    def on_relay(self, identity: ClientIdentity, frame: bytes, answer: Answer) -> None:
+        try:
+            header, body_offset = parse_header(frame)
+            answered = self._server.serve_relayed(header, frame, body_offset, identity, answer)
+        except (MalformedRequest, UnsupportedRequest):
+            answer(None)
+            return
+        self._host.wake()
+        if answered is not None:
+            answer(answered)
+
+    def on_push(self, kind: str, payload: bytes) -> None:
+        if kind != "image" or not self._known.take(payload):
+            return
+        if self._known.access_changed:
+            self.held.end_all(Cause.NEWS)
+            self._forget_heartbeats()
+        self._host.replica.on_metadata(self._known.image, self._host.now_ms())
+        self._host.wake()
+        self._kernels.look()
+
+    def _forget_heartbeats(self) -> None:
+        """Have every connection's next heartbeat decoded again: other ACLs allowed the last one."""
+        for connection in self.table.connections():
+            connection.session = None
+
+
+def _answer(connection: Connection, answer: bytes | None) -> None:
+    if answer is None:
+        connection.close("no answer could be had")
+    else:
+        connection.answer(answer)

@@ -1,0 +1,47 @@
+"""What a replica of an offsets partition knows of its tier: the newest metadata image and its ACLs."""
+
+from __future__ import annotations
+
+from actors.ground.image import MetadataImage
+from actors.ground.nodes import nodes_of
+from actors.ground.spec import NodeSpec, TierSpec
+from actors.metadata.wire import unpack_image
+from actors.network.authentication import Sasl
+from actors.security.gate import Gate
+
+
+class KnownTier:
+    """The newest metadata image, shared by a replica's coordinators, client service and leadership.
+
+    Before the first image comes, the tier is as the spec says with which the replica was made.
+    """
+
+    def __init__(self, spec: TierSpec) -> None:
+        self.spec = spec
+        self.image = MetadataImage(cluster_id=spec.tier_id, offsets_leaders=(-1,) * spec.offsets_partitions)
+        self.gate = Gate(spec.broker)
+        """Decides who may do what."""
+        self.sasl = Sasl(spec.broker)
+        """Finds out who a client is."""
+        self.access_changed = False
+        """The newest image allows or forbids something that the one before it did not."""
+
+    def take(self, payload: bytes) -> bool:
+        """Take an image as the broker pushes it; False: a newer one is known."""
+        image = unpack_image(payload)
+        if image.version < self.image.version:
+            return False
+        self.image = image
+        self.sasl.take(image)
+        self.access_changed = self.gate.take(image)
+        return True
+
+    @property
+    def nodes(self) -> tuple[NodeSpec, ...]:
+        """The tier's nodes, also those that were added after this replica was made."""
+        return nodes_of(self.spec, self.image)
+
+    @property
+    def controllers(self) -> tuple[int, ...]:
+        """Numbers of the controller's replicas, also of those that were added after this replica was made."""
+        return self.image.controllers or tuple(replica_id for replica_id, _ in self.spec.controllers)
