@@ -138,7 +138,8 @@ def _trial(state: State, directory: Path) -> Outcome:
 
 
 def _results(directory: Path) -> dict[str, Any]:
-    """Of a run that was reported, or is now. Ends the command if there is none."""
+    """The results of a run that was reported already, or is reported now. Ends the command if there is
+    none."""
     from bench.chaos.report import report as judge
 
     path = directory / "report.json"

@@ -27,7 +27,7 @@ class Harm(NamedTuple):
 
     kind: str
     fault: int
-    """Its number in its history."""
+    """The fault's number in its history."""
     group_id: str
     without_us: int = 0
     """Time in which its requests failed or stalled, and none was served."""
@@ -43,27 +43,27 @@ class Harm(NamedTuple):
 
 
 class Availability(NamedTuple):
-    """Of one history."""
+    """What the groups of one history felt of its faults."""
 
     faults: tuple[Fault, ...]
-    """By time; not what the swarm's own plan did to its members."""
+    """Faults in the order of time, without what the swarm's own plan did to its members."""
     groups: int
     harms: tuple[Harm, ...]
-    """Of the groups that felt a fault."""
+    """What each fault did to each group that felt it."""
 
     def first(self, count: int) -> Availability:
-        """Of its first faults only."""
+        """Return what is known of the first `count` faults only."""
         harms = tuple(harm for harm in self.harms if harm.fault < count)
         return self._replace(faults=self.faults[:count], harms=harms)
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return it as plain values for JSON."""
         kinds = [fault.kind for fault in self.faults]
         return {"groups": self.groups, "faults": kinds, "harms": [harm._asdict() for harm in self.harms]}
 
 
 def read(plain: Mapping[str, Any]) -> Availability:
-    """As `plain` gave it; of the faults only their kinds are known."""
+    """Read what `plain` gave; only the kinds of faults are known of it."""
     faults = tuple(Fault(kind, "", 0, 0) for kind in plain["faults"])
     return Availability(faults, plain["groups"], tuple(Harm(**harm) for harm in plain["harms"]))
 
@@ -110,7 +110,8 @@ class _Windows:
         return bisect_right(self._starts, at_us) - 1
 
     def most_of(self, since_us: int, until_us: int) -> int | None:
-        """In whose time most of a span lies: a request that a fault loses may have been sent before it."""
+        """Return the fault in whose time most of a span lies: a request that a fault loses may have been
+        sent before it."""
         edges = [since_us, *self._starts[self.at(since_us) + 1 : self.at(until_us) + 1], until_us]
         lengths = [end - start for start, end in pairwise(edges)]
         number = self.at(since_us) + lengths.index(max(lengths))

@@ -42,23 +42,23 @@ class Row(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """In words, as HEADINGS."""
+        """The row in words, a cell for each of HEADINGS."""
         kind, *figures = table.cells(self.figures)
         return (kind, self.on, *(figures[place] for place in (0, 1, 2, 4, 5, 6, 7)))
 
 
 class Comparison(NamedTuple):
-    """Of two runs."""
+    """Two runs side by side."""
 
     names: tuple[str, str]
     """What was attacked."""
     verdicts: tuple[str, str]
     rows: tuple[Row, ...]
-    """By kind, as the first run has them: the first run's row, then the second's."""
+    """Rows in the first run's order of kinds: the first run's row, then the second's."""
     remarks: tuple[str, ...]
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return it as plain values for JSON."""
         rows = [{"on": row.on, **row.figures.plain()} for row in self.rows]
         return {
             "names": list(self.names),
@@ -69,7 +69,7 @@ class Comparison(NamedTuple):
 
 
 def compared(a: Report, b: Report) -> Comparison:
-    """Of the same kinds, and of the same faults as far as both came. Raises NotTheSame."""
+    """Compare the kinds that both runs had, each over as many faults as came in both. Raises NotTheSame."""
     reports = (a, b)
     runs = (a["run"], b["run"])
     _require_the_same(runs)
@@ -134,7 +134,7 @@ def _of_others(names: Sequence[str], found: Sequence[Mapping[str, table.Row]]) -
 
 
 def markdown(comparison: Comparison) -> str:
-    """As a README takes it."""
+    """Write it as Markdown, for a README."""
     lines = [HEADINGS, ("---", "---", *["---:"] * (len(HEADINGS) - 2))]
     lines += [row.cells for row in comparison.rows]
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -24,8 +24,8 @@ class Shrunk(NamedTuple):
 def fewest(
     count: int, fails: Callable[[Places], bool], may_go_on: Callable[[], bool] = lambda: True
 ) -> Shrunk:
-    """Of `count` things that fail together. `fails` is asked with rising places of some of them, never of
-    none and never twice of the same; `may_go_on` before each time."""
+    """Find the fewest of `count` things that still fail together. `fails` is asked with rising places of
+    some of them, never of none and never twice of the same; `may_go_on` is asked before each time."""
     kept, parts = tuple(range(count)), 2
     asked: set[Places] = {kept}
     while len(kept) > 1:

@@ -21,11 +21,11 @@ TOLD_HERE_MAX: Final = 5
 
 
 class PartReport(NamedTuple):
-    """Of one part."""
+    """What came of one part of a run."""
 
     name: str
     page: str
-    """Of its swarm, from the report's directory."""
+    """Where the page of the part's swarm is, relative to the report's directory."""
     verdict: Verdict
     found: Availability
     course: list[str]
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     parts: int
     """That could be judged."""
     found: tuple[Availability, ...] = ()
-    """Of these."""
+    """What the groups of each judged part felt."""
     checked: tuple[Checked, ...] = ()
     """Thresholds, of each part by itself."""
 
@@ -93,7 +93,7 @@ class Outcome(NamedTuple):
         )
 
     def tell(self, console: Console) -> None:
-        """To a person."""
+        """Tell a person what came of it."""
         if self.rows:
             headings = [name for name, _ in table.HEADINGS]
             for line in columns([headings, *map(table.cells, self.rows)]):

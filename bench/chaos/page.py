@@ -22,7 +22,7 @@ VIOLATIONS_MAX: Final = 20
 
 
 def availability(found: Sequence[Availability]) -> Section:
-    """By kind of fault, of one part or of all."""
+    """A section with availability by kind of fault, of one part or of all."""
     rows = table.rows(found)
     notes = "; ".join(f"{name}: {what}" for name, what in table.HEADINGS if what)
     html = pages.table([name for name, _ in table.HEADINGS], [table.cells(row) for row in rows])
@@ -64,7 +64,7 @@ def course(part: str, figures: Figures) -> list[str]:
 
 
 def page(outcome: Outcome, parts: Sequence[PartReport]) -> str:
-    """Of the whole run."""
+    """The page of the whole run."""
     state = outcome.state
     headline = Headline(
         title=f"Chaos: {state.scenario.name}",

@@ -45,11 +45,11 @@ class Scenario(BaseModel):
     about: str
     swarm: str
     minutes: float | None = Field(default=None, gt=0)
-    """Of the whole run, the calm before and after the faults included."""
+    """How long the whole run lasts, the calm before and after the faults included."""
     kills: int | None = Field(default=None, gt=0)
     """Processes that are to be killed, however long that takes; with `minutes`, at least so many."""
     settle_s: float = Field(default=15, ge=0)
-    """From the swarm's start to the first fault."""
+    """How long after the swarm's start the first fault comes."""
     fault_s: Span = (1, 4)
     """How long a fault lasts that can be undone."""
     breath_s: Span = (4, 7)
@@ -80,7 +80,7 @@ class Scenario(BaseModel):
 
 
 def names() -> list[str]:
-    """Of the ready ones."""
+    """The names of the scenarios that come with groupd."""
     return sorted(path.stem for path in SCENARIOS.glob(f"*{SUFFIX}"))
 
 

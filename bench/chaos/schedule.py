@@ -30,7 +30,7 @@ class Played(BaseModel):
     """After the run's begin, or as soon after it as all is whole again."""
     for_s: float = Field(ge=0)
     seed: int
-    """Of the fault's own choices."""
+    """Seed of the fault's own choices."""
     target: str = ""
     """Whom it hit, for whoever reads; a replay hits who is in that place."""
 
@@ -39,14 +39,14 @@ class Step(NamedTuple):
     """One fault."""
 
     number: int
-    """From 0 on, of the whole schedule."""
+    """Place in the whole schedule, from 0 on."""
     kinds: tuple[str, ...]
     """What is to happen, then what happens instead if there is nothing to hit."""
     for_s: float
     breath_s: float
     """Afterwards."""
     seed: int
-    """Of the fault's own choices."""
+    """Seed of the fault's own choices."""
     at_s: float | None = None
     """After the run's begin, when the list of faults is a fixed one; None: when its turn comes."""
 

@@ -22,14 +22,15 @@ class Schedule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     scenario: Scenario
-    """Its swarm, its tier, its times to settle and to recover; the faults are those of this file."""
+    """Says which swarm and which tier, and how long they settle and recover; the faults are those of this
+    file."""
     seed: int
-    """Of the swarm."""
+    """Seed of the swarm."""
     faults: tuple[Played, ...]
 
 
 def write(path: Path, schedule: Schedule) -> None:
-    """For `read`, and for whoever wants to change it by hand."""
+    """Write a file for `read`, and for whoever wants to change it by hand."""
     path.write_text(schedule.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 

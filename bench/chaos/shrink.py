@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 class Shrinking:
-    """Of one failed run."""
+    """The search for the fewest faults of a failed run that fail again."""
 
     def __init__(self, state: State, directory: Path, carry: Carry, say: Say) -> None:
         self._state = state

@@ -28,21 +28,21 @@ class State(BaseModel):
     scenario: Scenario
     seed: int
     data_dir: Path | None = None
-    """Of a running tier; None: each part has a throw-away tier of its own."""
+    """Data directory of a running tier; None: each part has a throw-away tier of its own."""
     target: Literal["tier", "kafka"] = TIER
     """What is attacked."""
     brokers: int = 3
-    """Of Kafka."""
+    """How many brokers Kafka has."""
     kafka_home: Path | None = None
     """None: its jars are fetched."""
     fixed: list[Played] | None = None
     """The faults to play; None: the scenario's, by chance."""
     version: str = ""
-    """Of groupd."""
+    """Version of groupd."""
     software: str = ""
     """What was attacked, as it calls itself."""
     kinds: list[str] = []
-    """Of faults that are to come, as far as the target can have them."""
+    """Kinds of faults that are to come, as far as the target can suffer them."""
     left_out: list[str] = []
     """Kinds that it cannot have."""
     played: list[Played] = []
@@ -50,13 +50,13 @@ class State(BaseModel):
     missed: list[str] = []
     """Faults of a fixed list that found nobody whom they could hit."""
     steps: int = 0
-    """Of the schedule that were met."""
+    """How many steps of the schedule were met."""
     killed: int = 0
     """Processes."""
     killed_by: dict[str, int] = {}
     """The same by kind of fault."""
     lasted_s: float = 0.0
-    """Of all parts, as far as their swarms ran."""
+    """How long the swarms of all parts ran."""
     parts: int = 0
     """Begun so far, each in a directory of its own."""
     words: list[str] = []
@@ -107,14 +107,14 @@ class State(BaseModel):
         return min(of_kills, of_time, 1.0)
 
     def write(self, directory: Path) -> None:
-        """In one step: whoever reads meets the state before or after."""
+        """Write the file in one step: whoever reads meets the state before or after."""
         fresh = directory / f"{FILE_NAME}.new"
         fresh.write_text(self.model_dump_json(indent=2), encoding="utf-8")
         os.replace(fresh, directory / FILE_NAME)
 
 
 def read(directory: Path) -> State:
-    """Of a run that was begun in `directory`. Raises NoRun."""
+    """Read the state of a run that was begun in `directory`. Raises NoRun."""
     try:
         return State.model_validate_json((directory / FILE_NAME).read_bytes())
     except (OSError, ValidationError) as error:

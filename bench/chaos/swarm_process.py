@@ -54,7 +54,7 @@ class SwarmProcess:
         return self._process.poll() is None
 
     def wait_until_begun(self) -> str:
-        """Its run id. Raises CouldNotRun."""
+        """Wait for the swarm's beginning and return its run id. Raises CouldNotRun."""
         deadline = time.monotonic() + BEGIN_TIMEOUT_S
         while time.monotonic() < deadline and self.is_running:
             with contextlib.suppress(OSError, ValueError, KeyError):
@@ -70,7 +70,7 @@ class SwarmProcess:
         return not self.is_running
 
     def stop(self) -> None:
-        """As Ctrl-C does: what it has seen is kept."""
+        """Stop the swarm as Ctrl-C does: what it has seen is kept."""
         if not self.is_running:
             return
         with deaf():

@@ -21,9 +21,9 @@ class Row(NamedTuple):
     groups: int
     """That there were, summed over the faults."""
     groups_hit: int
-    """Of those, the ones that were without service for a time, or ever after."""
+    """How many of those groups were without service for a time, or ever after."""
     never: int
-    """Of these, the ones that no request of was ever served again."""
+    """How many of those groups had no request served ever again."""
     each_ms: tuple[float, ...]
     """Time without service that one fault meant for one group, of the others of these; rising."""
     without: Spread
@@ -33,14 +33,14 @@ class Row(NamedTuple):
     rebalances: int
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return it as plain values for JSON."""
         told = self._asdict()
         del told["each_ms"]
         return {**told, "without": self.without._asdict()}
 
 
 def rows(found: Iterable[Availability]) -> list[Row]:
-    """By kind, the longest time without service first; then one of all."""
+    """Rows by kind, the longest time without service first; then one row for all."""
     times: Counter[str] = Counter()
     groups: Counter[str] = Counter()
     harms: dict[str, list[Harm]] = defaultdict(list)
@@ -76,7 +76,7 @@ def _row(kind: str, times: int, groups: int, harms: list[Harm]) -> Row:
 
 
 def _spread(each_us: Sequence[int], never: int) -> Spread:
-    """Of rising durations and of some that did not end, which are longer than all of them."""
+    """The spread of rising durations, with some that did not end and count as longer than all of them."""
     if not never:
         return spread(each_us)
     count = len(each_us) + never
@@ -99,7 +99,7 @@ HEADINGS: Final = (
     ("members lost", "memberships that the coordinator knew no more"),
     ("rebalances", "of groups whose members did not change by themselves"),
 )
-"""Of `cells`, with what they mean."""
+"""The headings of `cells`, with what they mean."""
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def _seconds(ms: float | None, never: int) -> str:
-    """Of a row of which so many groups were never served again."""
+    """Write the seconds of a row in which `never` groups were never served again."""
     if ms is None:
         return "never" if never else "-"
     return f"{ms / 1000:,.2f}"

@@ -30,7 +30,7 @@ from storage.history.calls import (
 SUFFIX: Final = ".calls"
 MAGIC: Final = "groupd calls"
 ROW_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of a row when it is read: more is damage."""
+"""Largest row that is read: more is damage."""
 _CALL: Final = "call"
 _KINDS: Final[dict[str, type[Any]]] = {
     _CALL: Call,
@@ -65,7 +65,7 @@ class CallFile(NamedTuple):
     run_id: str
     rows: list[Row]
     cut_bytes: int
-    """At its end, of a row that was not written whole."""
+    """Bytes at the file's end that belong to a row which was not written whole."""
 
 
 class CallWriter:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 VERSION: Final = 2
-"""Of the rows' fields. Raised when one is added, which goes to the end: in rows of older files the last ones
-have their defaults."""
+"""Version of the rows' fields. It is raised when one is added, which goes to the end: in rows of older
+files the last ones have their defaults."""
 
 ANSWERED: Final = "answered"
 CLOSED: Final = "closed"
@@ -25,9 +25,9 @@ CONNECT: Final = "Connect"
 """The API of a call that is no request: a connection was opened, with ApiVersions and SASL, or was not."""
 FIND_COORDINATOR: Final = "FindCoordinator"
 PRODUCE: Final = "Produce"
-"""Its offsets are those behind the records that it wrote; -1: it is not known."""
+"""A request whose offsets are those behind the records that it wrote; -1: it is not known."""
 FETCH: Final = "Fetch"
-"""Its offsets are those behind the records that came."""
+"""A request whose offsets are those behind the records that came."""
 
 READER: Final = "final reader"
 """The client that reads what was committed when the members' record has ended: no part of the load."""
@@ -78,7 +78,7 @@ class Call(NamedTuple):
     group_id: str = ""
     protocol: str = CLASSIC
     member_id: str = ""
-    """As sent: empty in the first join of a classic member."""
+    """The member id that was sent: empty in the first join of a classic member."""
     group_instance_id: str | None = None
     epoch: int = NEVER
     """Generation or member epoch, as sent."""
@@ -89,13 +89,13 @@ class Call(NamedTuple):
     subscribed: tuple[str, ...] = ()
     """Topics."""
     owned: Partitions | None = None
-    """As a ConsumerGroupHeartbeat says it (TopicPartitions), or the subscription of a cooperative member's
-    JoinGroup; None if it says nothing, as an eager member's."""
+    """What a ConsumerGroupHeartbeat says it owns (TopicPartitions), or the subscription of a cooperative
+    member's JoinGroup; None if the request says nothing, as an eager member's."""
     assigned: Partitions | None = None
-    """As a ConsumerGroupHeartbeat or a SyncGroup is answered; None if the answer says nothing."""
+    """What the answer of a ConsumerGroupHeartbeat or SyncGroup assigns; None if it says nothing."""
     offsets: tuple[Offset, ...] = ()
     detail: str = ""
-    """Of a connection that failed, and of a request without one: why."""
+    """Why a connection failed, or a request that had none."""
 
     @property
     def was_sent(self) -> bool:
@@ -157,11 +157,11 @@ class History(NamedTuple):
     """Everything that is known of a run."""
 
     calls: tuple[Call, ...]
-    """By the time of their sending."""
+    """Calls in the order of their sending."""
     gone: tuple[Gone, ...]
     faults: tuple[Fault, ...]
     topics: tuple[Topic, ...]
-    """By time."""
+    """Topics in the order of time."""
     ended_us: int
     is_whole: bool
     """False if a writer died: then calls may have been sent that nobody wrote down."""

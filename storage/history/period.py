@@ -22,7 +22,7 @@ class PeriodError(ValueError):
 
 
 class Period(NamedTuple):
-    """From a moment to another, the last one excluded."""
+    """A span of time from one moment to another, the last one excluded."""
 
     since_ms: int
     until_ms: int
@@ -46,7 +46,8 @@ class Period(NamedTuple):
         return of_days(self.first, self.last)
 
     def wider(self) -> Period:
-        """Its days, the day before and the day after: what began before or ends after is seen whole."""
+        """The period's days, the day before and the day after: what began before or ends after is seen
+        whole."""
         day = dt.timedelta(days=1)
         return of_days(self.first - day, self.last + day)
 

@@ -16,4 +16,4 @@ KINDS: Final[Mapping[str, FaultKind]] = MappingProxyType(
         for kind in module.KINDS
     }
 )
-"""By name, in the order in which they are listed."""
+"""Every kind of fault by its name, in the order in which they are listed."""

@@ -19,9 +19,9 @@ from bench.chaos.targets.site import Site, tier_of
 from bench.chaos.targets.target import EVERYBODY, LOOK_INTERVAL_S, NODE, NothingToHit, Target, process, send
 
 KILLS: Final = 8
-"""In a row."""
+"""How many processes are killed in a row."""
 NOBODY_TIMEOUT_S: Final = 60.0
-"""As long as a replica may take to come back."""
+"""How long the burst waits for somebody to hit: as long as a replica may take to come back."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class InTurn:
     about: str
     aim: Aim
     hit: str
-    """In words."""
+    """Whom the burst hit, in words."""
     reach: str = SAFE
     needs: frozenset[str] = frozenset({"replicas"})
 

@@ -22,7 +22,7 @@ class Signal:
     name: str
     about: str
     whom: str
-    """As `Target.find` takes it."""
+    """Whom the fault hits, by a name that `Target.find` knows."""
     number: signal.Signals
     reach: str = SAFE
     needs: frozenset[str] = frozenset()

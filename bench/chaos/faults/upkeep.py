@@ -50,7 +50,7 @@ class Work:
 
 @dataclass(slots=True, kw_only=True)
 class MoveLeaders:
-    """As `groupd leaders move`, again and again."""
+    """Moves leaderships again and again, as `groupd leaders move` does."""
 
     name: str = "leaders-move"
     about: str = f"Every {MOVE_INTERVAL_S:.0f} s the leadership of a partition is handed to another replica."

@@ -10,7 +10,7 @@ class Actor(NamedTuple):
 
     name: str
     group: str | None
-    """Its Raft group; None: a broker."""
+    """The Raft group that the actor belongs to; None: it is a broker."""
     replica_id: int
     """A broker's is its node's."""
     node_id: int
@@ -21,5 +21,5 @@ class Actor(NamedTuple):
 
     @property
     def label(self) -> str:
-        """As reports name it."""
+        """The name that reports use."""
         return f"{self.name} (leader)" if self.leads else self.name

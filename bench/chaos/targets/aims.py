@@ -33,7 +33,7 @@ Aim = Callable[[Site, Random], list[Actor]]
 
 
 def leader(site: Site, chance: Random) -> list[Actor]:
-    """Of an offsets partition."""
+    """The leader of an offsets partition."""
     return [_one([actor for actor in _spare(site) if actor.leads], chance, "leader")]
 
 
@@ -47,7 +47,7 @@ def replica(site: Site, chance: Random) -> list[Actor]:
 
 
 def majority(site: Site, chance: Random) -> list[Actor]:
-    """Of the copies of one partition: its leader and as many more as it takes."""
+    """A majority of one partition's copies: its leader and as many more as it takes."""
     found = copies(site, chance)
     return found[: len(found) // 2 + 1]
 
@@ -65,7 +65,7 @@ def whole_leader(site: Site, chance: Random) -> list[Actor]:
 
 
 def whole_majority(site: Site, chance: Random) -> list[Actor]:
-    """As `majority`, of a partition that misses nobody."""
+    """A majority of a partition that misses nobody."""
     found = _one(_whole(site), chance, "whole partition")
     return found[: len(found) // 2 + 1]
 
@@ -141,4 +141,4 @@ AIMS: Final[dict[str, Aim]] = {
     target.COPIES: copies,
     target.CONTROLLER: controller,
 }
-"""By what faults call whom they hit."""
+"""Who chooses whom to hit, by the name that faults use."""

@@ -18,7 +18,7 @@ class Injury(NamedTuple):
     """A fault that has begun."""
 
     target: str
-    """As "partition-3-1 (leader)"."""
+    """Who was hit, such as "partition-3-1 (leader)"."""
     undo: Callable[[], int | None]
     """Ends it: thaws, heals, starts anew. May take long; raises if the tier cannot be mended. Returns how
     many processes were ended after the beginning, if any."""

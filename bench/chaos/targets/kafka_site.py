@@ -48,7 +48,7 @@ SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
 }
-"""As a tier of ours has it; of the rest both have Kafka's defaults."""
+"""Settings that a tier of ours has, too; for the rest both keep Kafka's defaults."""
 SET: Final = "--set"
 SHARED: Final = ("group.", "offsets.")
 """Settings that a tier of ours and Kafka both have begin so."""
@@ -64,7 +64,7 @@ class Broker(NamedTuple):
 
     @property
     def label(self) -> str:
-        """As reports name it."""
+        """The name that reports use."""
         return f"broker {self.number} ({self.groups} groups)" if self.groups > 0 else f"broker {self.number}"
 
 

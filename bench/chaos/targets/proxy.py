@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 CALL_TIMEOUT_S: Final = 5.0
 CONNECT_TIMEOUT_S: Final = 5.0
 DELAYED_CHUNKS_MAX: Final = 64
-"""On their way in one direction of a connection: beyond that it is not read."""
+"""How many chunks may be on their way in one direction of a connection: beyond that it is not read."""
 RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """SO_LINGER with no time: closing sends a reset."""
 
@@ -27,7 +27,7 @@ class Weather(NamedTuple):
     """How it is on the way between clients and one node."""
 
     delay_s: float = 0.0
-    """In each direction."""
+    """Delay in each direction."""
     requests_pass: bool = True
     answers_pass: bool = True
     """What does not pass waits: it is not lost, as TCP sends again what nobody acknowledged."""
@@ -76,7 +76,8 @@ class Proxy:
         self._loop.close()
 
     def set(self, weather: Weather, nodes: Sequence[int] | None = None) -> None:
-        """For connections that there are and those to come; of all nodes if none is named."""
+        """Change the weather for connections that exist and for those to come; on all nodes if none is
+        named."""
         for node in self.nodes if nodes is None else nodes:
             self._await(self._roads[node].set, weather)
 
@@ -103,7 +104,7 @@ class Proxy:
 
 
 class _Road:
-    """To one node."""
+    """The way to one node."""
 
     def __init__(self, way: Way) -> None:
         self._way = way
@@ -287,7 +288,7 @@ class _Side(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """With a reset, and without what was still to be sent."""
+        """Close the connection with a reset, and without what was still to be sent."""
         if self._transport is None:
             self.is_gone = True
         elif not self.is_gone:

@@ -65,7 +65,7 @@ class Site(Target):
         self.software = f"groupd {version('groupd')}"
         self.namespace = tier.namespace
         self.driver_pid = running.pid
-        """Of the process that keeps the tier; None: it lives in a Ray cluster of its own."""
+        """Process that keeps the tier; None: it lives in a Ray cluster of its own."""
         self.small_disk = small_disk
         """A file system of which the data directory is the only user."""
         self._fault_file = fault_file
@@ -139,7 +139,7 @@ class Site(Target):
         ]
 
     def replicas(self) -> list[Actor]:
-        """Of the offsets partitions."""
+        """The replicas of the offsets partitions."""
         return [actor for actor in self.actors() if actor.group not in (None, CONTROLLER_GROUP)]
 
     def copies(self, group: str) -> list[Actor]:
@@ -151,8 +151,8 @@ class Site(Target):
         return next((actor for actor in self.copies(group) if actor.leads), None)
 
     def is_whole(self) -> bool:
-        """As `groupd status` has it: each group has its leader and all its members, nobody complains. And
-        no actor is frozen."""
+        """Whether each group has its leader and all its members, nobody complains (as `groupd status`
+        asks), and no actor is frozen."""
         return bool(self.summary()["healthy"])
 
     def summary(self) -> dict[str, Any]:
@@ -266,6 +266,6 @@ def _actor(plan: ActorPlan, status: Status, leader: Status | None) -> Actor:
 
 
 def tier_of(target: Target) -> Site:
-    """For faults that only a tier of ours can have."""
+    """Narrow a target to a tier of ours, for faults that only a tier can have."""
     assert isinstance(target, Site), "the fault needs replicas"
     return target

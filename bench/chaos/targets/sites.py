@@ -19,7 +19,7 @@ from cluster.ports import free_ports
 
 HOST: Final = "127.0.0.1"
 RAFT_PORTS: Final = 90
-"""Of three copies of any number of partitions up to 29, where links are TCP."""
+"""Ports for three copies of up to 29 partitions, where Raft's links are TCP."""
 SMALL_DISK_MIB: Final = 512
 """Room for fifteen replicas with segments of 1 MiB, and for what `groupd up` wants to be free."""
 SMALL_FILES: Final = (

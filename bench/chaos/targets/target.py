@@ -46,7 +46,7 @@ class Server(Protocol):
 
     @property
     def label(self) -> str:
-        """As reports name it."""
+        """The name that reports use."""
 
 
 class Target(ABC):
@@ -67,12 +67,12 @@ class Target(ABC):
     @property
     @abstractmethod
     def proxy(self) -> Proxy:
-        """Of a target that has one."""
+        """The proxy, if the target has one."""
 
     @property
     @abstractmethod
     def nodes(self) -> list[int]:
-        """Their numbers."""
+        """The numbers of its nodes."""
 
     @abstractmethod
     def find(self, whom: str, chance: Random) -> Sequence[Server]:

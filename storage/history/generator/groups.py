@@ -22,7 +22,7 @@ class World(NamedTuple):
     spec: Spec
     restarts: Restarts
     first_member: Int64s
-    """By consumer (group * members + slot): the number of its first life; the later ones follow."""
+    """Number of a consumer's first life, by consumer (group * members + slot); the later ones follow."""
 
     @property
     def members(self) -> int:

@@ -23,7 +23,7 @@ KEY_BITS: Final = 40
 
 
 class Restarts(NamedTuple):
-    """In order of group and time; times in ms since the history's beginning."""
+    """Restarts in the order of group and time; times in ms since the history's beginning."""
 
     group: Int64s
     slot: Int64s
@@ -32,11 +32,11 @@ class Restarts(NamedTuple):
     first_ms: Int64s
     """How long the rebalance took that it caused by going."""
     away_ms: Int64s
-    """From that one's end."""
+    """How long the member stays away, from its end on."""
     second_ms: Int64s
     """How long the one took that it caused by coming back."""
     number: Int64s
-    """Of the restart in its group."""
+    """Number of the restart within its group."""
     life: Int64s
     """How many lives the consumer had before."""
     planted: Int64s

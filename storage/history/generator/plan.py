@@ -83,7 +83,7 @@ def host(consumer: int) -> str:
 
 
 def member_id(consumer: int, life: int) -> str:
-    """As a client library makes one; here without chance."""
+    """A member id such as a client library makes, here without chance."""
     return f"consumer-{consumer % 1_000_003:06}-{consumer * 2_654_435_761 % 2**32:08x}-{life:06}"
 
 
@@ -114,8 +114,8 @@ def _storms(of: World, events: Rows, start: int) -> tuple[Storm, ...]:
 def _plant_double_owners(
     of: World, events: Rows, first_ended: int, second_ended: int
 ) -> tuple[Rows, tuple[DoubleOwnership, ...]]:
-    """In one restart of each of some groups a partition of a third member is given to a fourth as well, until
-    the restart's second rebalance."""
+    """Plant partitions with two owners: in one restart each of some groups a partition of a third member
+    is given to a fourth as well, until the restart's second rebalance."""
     spec, all_ = of.spec, of.restarts
     planted, extra = [], []
     for group in range(spec.groups - 1 - spec.double_owned, spec.groups - 1):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Column = NDArray[Any]
 NULL: Final = -1
-"""In columns of texts, and in numbers, which all are 0 or more."""
+"""Null in columns of texts, and in numbers, which all are 0 or more."""
 
 KINDS: Final = (
     "member_joined",
@@ -36,9 +36,9 @@ CAUSES: Final = (
     *("member left", "session timeout", "member joined", "rebalance timeout", "another leads"),
     *("session timed out", "did not rejoin in time"),
 )
-"""As the coordinator says them; the last two are those of classic groups."""
+"""Causes in the coordinator's words; the last two are those of classic groups."""
 RULES: Final = ("M19", "M17", "M6", "M16", "", "C12", "C13")
-"""Of the causes, each the row that decided."""
+"""The rule that decided each of the causes."""
 REASONS: Final = ("the consumer is being closed", "rebalance failed: timeout")
 STATES: Final = ("Stable", "PreparingRebalance", "Empty")
 TYPES: Final = ("classic", "consumer")

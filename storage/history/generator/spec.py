@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 DAY_MS: Final = 86_400_000
 FIRST_DATE: Final = dt.date(2026, 3, 2)
-"""Of histories unless told otherwise: some Monday."""
+"""First day of histories unless told otherwise: some Monday."""
 
 
 class Spec(NamedTuple):
@@ -20,15 +20,15 @@ class Spec(NamedTuple):
     days: int = 7
     groups: int = 40
     members: int = 8
-    """Of each group."""
+    """Members of each group."""
     partitions_each: int = 3
-    """Of the group's topic, that each member owns."""
+    """Partitions of the group's topic that each member owns."""
     restarts_per_day: int = 24
-    """Of each group: a member goes, and comes back some seconds later. Divides a day."""
+    """Restarts in each group: a member goes, and comes back some seconds later. Divides a day."""
     offsets_partitions: int = 8
     nodes: int = 3
     failovers_per_day: int = 1
-    """Of each offsets partition."""
+    """Failovers of each offsets partition."""
     storms: int = 2
     flapping: int = 2
     slow: int = 2
@@ -38,9 +38,9 @@ class Spec(NamedTuple):
     expiring: int = 2
     """Groups of which an offset is about to expire, and a day later does."""
     hot_share: float = 0.3
-    """Of all commits and lag samples, by the hot group alone."""
+    """The hot group's share of all commits and lag samples."""
     hot_restarts: int = 1
-    """Of the hot group: so many times the others'; at most 20, or one would follow on another."""
+    """How many times the others' restarts the hot group has; at most 20, or one would follow on another."""
     first_date: dt.date = FIRST_DATE
 
     @property
@@ -116,7 +116,7 @@ class Answers(NamedTuple):
     """What jobs must find, no more and no less."""
 
     rebalances: dict[str, int]
-    """By group."""
+    """Number of rebalances by group."""
     storms: tuple[Storm, ...]
     flapping: tuple[Client, ...]
     slow: tuple[Client, ...]

@@ -7,7 +7,7 @@ from typing import Final
 from storage.history.jobs.table import Column, Table
 
 TIER: Final = -1
-"""In place of an offsets partition: all of them."""
+"""Stands for all offsets partitions where one is named."""
 COMMITS_PER_S: Final = 10_000
 """What one leader should be asked for: a third of a core (bench/README.md, OffsetCommit of one, groupd-3)."""
 AHEAD_DAYS: Final = 30

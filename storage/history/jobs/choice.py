@@ -31,11 +31,11 @@ class Asked(NamedTuple):
     master: str = MASTER
     """Spark's."""
     memory: str = MEMORY
-    """Of Spark's driver, or of DuckDB."""
+    """Memory of Spark's driver, or of DuckDB."""
     progress: bool = False
     """A bar on standard error for what takes Spark long."""
     threads: int | None = None
-    """Of DuckDB; None: as many as there are processors."""
+    """Threads of DuckDB; None: as many as there are processors."""
 
 
 @contextmanager

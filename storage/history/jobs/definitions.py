@@ -39,7 +39,7 @@ PARTS: Final = (
     Definition("doubtful", False),
     Definition("intervals", False),
 )
-"""In this order, after `changes`."""
+"""The parts in the order in which they are made, after `changes`."""
 KEPT: Final = frozenset({"members", "capacity"})
 """Tables that others are made of."""
 

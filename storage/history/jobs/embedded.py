@@ -39,7 +39,7 @@ TYPES: Final = {
     TEXTS: "VARCHAR[]",
 }
 GROUPS_AT_ONCE: Final = 1_000
-"""Of those that are replayed."""
+"""How many groups are replayed at once."""
 
 
 class DuckDbMissing(Exception):

@@ -46,7 +46,7 @@ class Engine(Protocol):
         """Let a table be the rows that a function makes of each row of a query."""
 
     def write(self, query: str, url: str) -> None:
-        """As Parquet by `date`, into a folder that is not there yet."""
+        """Write the rows as Parquet by `date`, into a folder that is not there yet."""
 
     def open(self, table: Table, url: str | None) -> None:
         """Let a table's name mean what is in its folder; nothing if there is none."""
@@ -81,7 +81,7 @@ def paths(folder: Folder, found: Sequence[Found]) -> list[str]:
 
 
 def literal(text: str) -> str:
-    """As SQL writes it."""
+    """Write a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -13,7 +13,7 @@ SLOW_MS: Final = 5_000
 SLOW_REBALANCES_MIN: Final = 3
 """That took longer than SLOW_MS, and waited for it."""
 SLOW_SHARE: Final = 0.5
-"""Of the group's long rebalances on that day."""
+"""A member is slow if it held up this share of the group's long rebalances on that day."""
 
 MEMBERS = Table(
     "members",
@@ -69,5 +69,5 @@ MISSED_CAUSES: Final = (
     *("rebalance timeout", "did not rejoin in time"),
     *("did not join in time", "did not sync in time"),
 )
-"""Of expiries of members whose session had not ended: a KIP-848 member did not revoke (M16), a classic one
-did not join or sync (C13, C16). In the coordinator's words, to which a test holds them."""
+"""Causes of expiries of members whose session had not ended: a KIP-848 member did not revoke (M16), a
+classic one did not join or sync (C13, C16). The words are the coordinator's: a test holds them to it."""

@@ -114,7 +114,8 @@ class OnSpark:
 
 
 def translated(query: str) -> str:
-    """As Spark writes it; what is not DuckDB's, and commands such as SHOW TABLES, stay as they are."""
+    """Translate DuckDB's SQL to Spark's; what is not DuckDB's, and commands such as SHOW TABLES, stay as
+    they are."""
     import sqlglot
 
     try:

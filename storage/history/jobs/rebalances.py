@@ -44,4 +44,4 @@ REBALANCES = Table(
     ),
 )
 COOPERATIVE: Final = "cooperative"
-"""In the name of a protocol: its members work on what they keep (KIP-429)."""
+"""A protocol with this in its name is cooperative: its members work on what they keep (KIP-429)."""

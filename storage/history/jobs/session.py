@@ -22,14 +22,16 @@ JAVA_MIN: Final = 17
 """That Spark 4 runs on."""
 MASTER: Final = "local[*]"
 MEMORY: Final = "2g"
-"""Of the driver, which in local mode does all the work."""
+"""Memory of the driver, which in local mode does all the work."""
 PARTITIONS: Final = 8
-"""Of a shuffle, at most: adaptive execution joins small ones and splits what is skewed."""
+"""Partitions of a shuffle, at most: adaptive execution joins small ones and splits what is skewed."""
 LITTLE_BYTES: Final = 256 * 1024 * 1024
-"""Of segments: some 20 million events, read and done before the JVM's second compiler has earned its keep."""
+"""A history of fewer bytes is little: some 20 million events, read and done before the JVM's second
+compiler has earned its keep."""
 FAST_START: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-"""With one compiler the JVM takes 48 MB for what it compiles: Spark fills them before the last table, and the
-rest would be interpreted. 240 MB is what it takes with two."""
+"""Options of the JVM for a little history. With one compiler the JVM takes 48 MB for what it compiles:
+Spark fills them before the last table, and the rest would be interpreted. 240 MB is what it takes with
+two."""
 HOT_ONLY: Final = " ".join(
     f"-XX:Tier4{name}={value}"
     for name, value in {
@@ -44,7 +46,7 @@ for long still gets it. Spark makes one method of a stage, and one over many col
 would only interpret it, unless told (-DontCompileHugeMethods)."""
 JAVA_TIMEOUT_S: Final = 30
 CONNECTORS: Final = {"s3": "hadoop-aws", "s3a": "hadoop-aws", "abfs": "hadoop-azure"}
-"""Of Hadoop, by what a URL begins with."""
+"""Hadoop's connector for a URL, by what the URL begins with."""
 
 
 class SparkMissing(Exception):

@@ -19,7 +19,7 @@ INSIDE: Final = "_tables"
 """Where tables were kept once: below the history itself. Still so for a history that is a whole bucket, which
 has nothing beside it."""
 CHECKPOINT: Final = ".checkpoint"
-"""Of who follows a history."""
+"""Where a follower of a history notes how far it came."""
 
 
 class Store:
@@ -36,7 +36,7 @@ class Store:
             say(self._take_over(inside))
 
     def put(self, engine: Engine, table: Table, period: Period) -> None:
-        """In place of all that the table has of these days."""
+        """Replace all that the table has of these days."""
         staging = f".{table.name}-{uuid4().hex}"
         self._fs.makedirs(self._root, exist_ok=True)
         try:
@@ -96,7 +96,7 @@ class Store:
 
 
 def tables_url(history_url: str) -> str:
-    """Of the folder of tables: beside the history, its name with SUFFIX."""
+    """The URL of the folder of tables: it lies beside the history and has its name with SUFFIX."""
     history_url = history_url.rstrip("/")
     below = history_url.partition("://")[2] or history_url
     return f"{history_url}{SUFFIX}" if "/" in below or "://" not in history_url else f"{history_url}/{INSIDE}"

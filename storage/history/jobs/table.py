@@ -15,7 +15,7 @@ DUCKDB_TYPES: Final = {
     "array<string>": "VARCHAR[]",
     "map<string, bigint>": "MAP(VARCHAR, BIGINT)",
 }
-"""By what Spark's SQL calls them."""
+"""DuckDB's types by the names that Spark's SQL has for them."""
 
 
 class Column(NamedTuple):
@@ -35,16 +35,16 @@ class Table(NamedTuple):
 
     @property
     def ddl(self) -> str:
-        """As `spark.read.schema` takes it; `date` comes from the path."""
+        """The columns as `spark.read.schema` takes them; `date` comes from the path."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.whole)
 
     @property
     def whole(self) -> tuple[Column, ...]:
-        """With the day."""
+        """The columns with the day."""
         return *self.columns, DATE
 
     def arrow_fields(self) -> list[tuple[str, Any]]:
-        """Of a table of plain columns."""
+        """Name and arrow type of each column of a table whose columns are plain."""
         import pyarrow as pa
 
         types = {"string": pa.string(), "bigint": pa.int64(), "date": pa.date32()}

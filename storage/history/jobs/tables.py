@@ -17,7 +17,7 @@ from storage.history.jobs.table import Table, markdown
 from storage.history.jobs.what_if import WHAT_IF
 
 MADE: Final = (REBALANCES, STORMS, GROUPS, MEMBERS, BY_CLIENT, CAPACITY, FORECAST, INVARIANTS)
-"""By SQL alone."""
+"""The tables that are made by SQL alone."""
 TABLES: Final = (*MADE, WHAT_IF)
 """`what_if` is made on request: it takes the assignors from its caller."""
 

@@ -48,7 +48,7 @@ Replay = Callable[[str, Mapping[str, int]], Step]
 
 
 def replayed_with(assignors: Sequence[str], replay: Replay) -> Replayed:
-    """For an engine's `replay`: the days of groups, from columns of `memberships`."""
+    """Replay the days of groups, given as columns of `memberships`; an engine's `replay` calls it."""
     names = tuple(assignors)
 
     def replayed(groups: Any, turns: Any, topics: Any) -> list[list[Row]]:

@@ -10,7 +10,7 @@ from storage.history.judge.findings import Findings, Limits, Violation, story
 
 
 def judge_answers(history: History, limits: Limits) -> Findings:
-    """Of every request that was sent: nobody promises that a connection opens."""
+    """Judge whether every request that was sent was answered: nobody promises that a connection opens."""
     silences = [fault for fault in history.faults if fault.silences]
     violations = [*_overdue(history, silences, limits), *_confused(history.calls)]
     sent = sum(call.was_sent for call in history.calls)

@@ -37,7 +37,7 @@ _SHOWN_BY: Final = frozenset({"JoinGroup", "SyncGroup", "Heartbeat"})
 
 
 Generation = tuple[str, int]
-"""Of a group."""
+"""A group and a member's generation in it."""
 
 
 class _Held(NamedTuple):

@@ -40,7 +40,7 @@ _INITIAL: Final = _Write(NOTHING, -ALWAYS, -ALWAYS, None)
 
 
 def judge_commits(history: History, limits: Limits) -> Findings:
-    """Of every offset that was read. Of the commits only those count as judged that a later read covers: the
+    """Judge every offset that was read. Only those commits count as judged that a later read covers: the
     others may have been thrown away."""
     writes, reads = _registers(history.calls)
     violations = [
@@ -59,17 +59,17 @@ def judge_commits(history: History, limits: Limits) -> Findings:
 
 
 class _Covered(NamedTuple):
-    """Of the acknowledged commits, partition by partition, those that a later read covers."""
+    """The acknowledged commits, partition by partition, and which of them a later read covers."""
 
     commits: int
     acknowledged: int
-    """Without those on topics that are gone."""
+    """How many were acknowledged, without those on topics that are gone."""
     gone: int
-    """On topics that were deleted, and their offsets with them."""
+    """How many were on topics that were deleted, and their offsets with them."""
     unread: tuple[str, ...]
     """Groups of which the final reader, if there was one, has not read all."""
     why: str
-    """Its last failure."""
+    """Why the last reading failed."""
 
     @property
     def told(self) -> str:
@@ -142,7 +142,7 @@ def _registers(calls: Sequence[Call]) -> tuple[dict[Key, list[_Write]], dict[Key
 
 
 def _in_force(call: Call, error_code: int) -> float | None:
-    """By when it has been carried out, at the latest; None: it was refused."""
+    """The moment by which a commit has been carried out, at the latest; None: it was refused."""
     if not call.is_answered or error_code in ERRORS_OF_MOVING:
         return ALWAYS
     return call.ended_us if error_code == 0 else None
@@ -185,7 +185,7 @@ class _Register:
                 yield self._violation("commit invented", read, "nobody had committed that")
 
     def _seen(self, read: _Read, possible: list[_Write]) -> None:
-        """From here on it is known that one of these was in force when the read ended."""
+        """Note that one of these writes was in force when the read ended."""
         since = min(write.sent_us for write in possible)
         if since > -ALWAYS:
             heapq.heappush(self._evidence, (read.ended_us, since, -1))

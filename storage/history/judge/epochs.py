@@ -22,12 +22,13 @@ class _Look(NamedTuple):
     is_confirmed: bool
     """It only says that the epoch is the present one; it does not tell a new one."""
     is_promise: bool
-    """From now on nothing less may be shown. A classic generation is none before a SyncGroup was answered:
-    a coordinator may be lost with a rebalance that nobody has seen the end of, and begin it anew."""
+    """Whether nothing less may be shown from now on. A classic generation promises nothing before a
+    SyncGroup was answered: a coordinator may be lost with a rebalance that nobody has seen the end of, and
+    begin it anew."""
 
 
 def judge_epochs(history: History, limits: Limits) -> Findings:
-    """Of every call that tells or confirms a generation or an epoch."""
+    """Judge every call that tells or confirms a generation or an epoch."""
     loading = Loading(history.faults, limits.loading_grace_ms * 1_000)
     looks = _looks(history.calls, loading)
     violations = [violation for of_key in looks.values() for violation in _going_back(of_key)]
@@ -48,7 +49,7 @@ def judge_epochs(history: History, limits: Limits) -> Findings:
 def _looks(calls: Sequence[Call], loading: Loading) -> dict[Hashable, list[_Look]]:
     looks: dict[Hashable, list[_Look]] = defaultdict(list)
     lives: dict[str, int] = defaultdict(int)
-    """By group: how often it was deleted, after which its generations begin anew."""
+    """How often each group was deleted, after which its generations begin anew."""
     for call in calls:
         group_id = call.group_id
         if call.api == "DeleteGroups" and (not call.is_answered or call.is_fine):

@@ -23,7 +23,7 @@ class Violation(NamedTuple):
     """A promise that was broken."""
 
     rule: str
-    """As "commit lost"."""
+    """The rule that was broken, such as "commit lost"."""
     group_id: str
     text: str
     """Who, what and when: enough to find the calls."""
@@ -33,7 +33,7 @@ class Limits(NamedTuple):
     """What the judge allows for."""
 
     clock_skew_us: int = 0
-    """By how much the clocks of two of the history's machines may differ."""
+    """How far the clocks of two of the history's machines may differ."""
     answer_ms: int = 30_000
     """request.timeout.ms of Kafka's clients. Some give a heartbeat up sooner: then nobody may say that it
     would never have been answered."""
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
     recovery_ms: int = 15_000
     """After the last fault, join or leave: when every group has to be stable."""
     outage_ms: int = 20_000
-    """Without service for longer when the history ends, a group is out of service."""
+    """A group that was without service for longer when the history ends is out of service."""
     held_ms: int = 6_000
     """An answer may be held so long, as a heartbeat's is: until then a request without one is no outage."""
     least_answered: float = LEAST_ANSWERED
@@ -61,7 +61,7 @@ class Promise(NamedTuple):
     """One promise of a coordinator, and what became of it."""
 
     name: str
-    """As "commits"."""
+    """The promise's name, such as "commits"."""
     says: str
     """The promise, as a sentence."""
     status: str
@@ -73,11 +73,11 @@ class Promise(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """Of one rule."""
+    """What was found by one rule."""
 
     violations: list[Violation]
     judged: dict[str, int]
-    """By what was looked at ("reads"): how many."""
+    """How many were judged, by what was looked at ("reads")."""
     seen: str = ""
     """The same in words; for the reader of a promise that was kept."""
     unseen: str = ""

@@ -16,7 +16,7 @@ class Hold(NamedTuple):
     since_us: int
     until_us: int
     owner: str
-    """Its instance id, which outlives a member id; else its member id."""
+    """The owner's instance id, which outlives a member id; else its member id."""
     told: Call
     """What was answered so."""
 
@@ -39,8 +39,8 @@ IS_SENT: Final = True
 
 
 def turns(calls: Sequence[Call]) -> Iterator[tuple[int, bool, Call]]:
-    """Of one member, in the order of time: when, whether a call was sent (or answered), which. What a client
-    sends in the microsecond of an answer it sends because of it."""
+    """The moments of one member in the order of time: when, whether a call was sent (or answered), which.
+    What a client sends in the microsecond of an answer it sends because of it."""
     events = [(call.sent_us, _SENT, number) for number, call in enumerate(calls)]
     for number, call in enumerate(calls):
         if call.is_answered:

@@ -45,7 +45,7 @@ class Outage(NamedTuple):
     last: Call
     """The last asking in vain."""
     asked: int
-    """In vain, since it began."""
+    """How many requests were made in vain since it began."""
 
 
 def is_served(call: Call) -> bool:
@@ -54,9 +54,9 @@ def is_served(call: Call) -> bool:
 
 
 def outages(history: History, limits: Limits) -> dict[str, Outage]:
-    """By group."""
+    """The outage of each group that was without service."""
     served_us: dict[tuple[str, bool], int] = {}
-    """By group, and by whether it was about offsets: the end of the last answer."""
+    """End of the last answer by group, and by whether it was about offsets."""
     in_vain: list[Call] = []
     parted: set[str] = set()
     """Clients that have left by their last word."""

@@ -18,7 +18,7 @@ from storage.history.judge.loading import Loading
 
 
 def judge_ownership(history: History, limits: Limits) -> Findings:
-    """Of every assignment that a member was told."""
+    """Judge every assignment that a member was told."""
     told = list(_told(history.calls))
     holds = consumer_holds(history)
     loading = Loading(history.faults, limits.loading_grace_ms * 1_000)

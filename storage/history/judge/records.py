@@ -22,7 +22,7 @@ _POSITIONS: Final = frozenset({"OffsetCommit", "OffsetFetch"})
 
 
 def judge_records(history: History) -> Findings:
-    """Of every committed offset of a partition that records were written to."""
+    """Judge every committed offset of a partition that records were written to."""
     ends = _ends(call for call in history.calls if call.api == PRODUCE)
     violations, count = [], 0
     for call in history.calls:
@@ -51,14 +51,14 @@ def judge_records(history: History) -> Findings:
 
 
 class _Ends:
-    """Of one partition: how far it could go, by time."""
+    """How far the offsets of one partition could go, by time."""
 
     def __init__(self) -> None:
         self._sent_us: list[int] = []
         self._ends: list[int] = []
 
     def add(self, sent_us: int, end: int) -> None:
-        """By the time of sending."""
+        """Note an end; calls come in the order of their sending."""
         self._sent_us.append(sent_us)
         self._ends.append(max(end, self._ends[-1] if self._ends else 0))
 

@@ -33,7 +33,7 @@ class Standing(NamedTuple):
 
     client: str
     last: Call
-    """Its last answered call as a member."""
+    """The last call that was answered to it as a member."""
     epoch: int
     held: frozenset[Partition] | None
     """None: it was never told; a classic protocol that the history cannot read."""
@@ -41,8 +41,9 @@ class Standing(NamedTuple):
 
 
 def judge_recovery(history: History, limits: Limits, without: Container[str] = ()) -> Findings:
-    """Of every group that has members at the end and was quiet for long enough; not of groups that were
-    `without` service by then, which showed nothing. How a history ended that is not whole is not known."""
+    """Judge every group that has members at the end and was quiet for long enough, but not groups that
+    were `without` service by then: they showed nothing. How a history ended that is not whole is not
+    known."""
     is_required = any(fault.kind not in OF_CLIENTS for fault in history.faults)
     if not history.is_whole:
         unseen = "how the history ended is not known: a part of it is missing"
@@ -130,8 +131,8 @@ def _last_change_us(calls: Sequence[Call], gone: Mapping[str, int], faults: Sequ
 
 
 def _session_end_us(silent_us: int, session_ms: int, faults: Sequence[Fault]) -> int:
-    """Of a member that is silent from then on. A new leader, which faults (by their beginning) bring, begins
-    all sessions anew."""
+    """When the session of a member ends that is silent from then on. A new leader, which faults (by their
+    beginning) bring, begins all sessions anew."""
     session_us = session_ms * 1_000
     end_us = silent_us + session_us
     for fault in faults:

@@ -27,8 +27,8 @@ class Planned(NamedTuple):
 def judge_service(
     history: History, limits: Limits, planned: Planned | None, without: Sequence[Outage]
 ) -> Findings:
-    """Of every group that anybody asked for; `without`: those that were out of service at the end. Without
-    `planned` it is not known what share was answered."""
+    """Judge every group that anybody asked for; `without` are those that were out of service at the end.
+    Without `planned` it is not known what share was answered."""
     ended_us = history.ended_us
     faults = [fault for fault in history.faults if fault.kind not in OF_CLIENTS]
     mended_us = max((min(fault.ended_us, ended_us) for fault in faults), default=NEVER)
@@ -67,8 +67,8 @@ def _shorter(outages: Sequence[Outage], ended_us: int) -> str:
 
 
 class _Share:
-    """Of the planned requests that were answered. While a join waits for other members nothing else of that
-    member is due: that time counts as if it had been."""
+    """Counts which of the planned requests were answered. While a join waits for other members nothing
+    else of that member is due: that time counts as if it had been."""
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self._answered = 0

@@ -47,7 +47,7 @@ class Verdict(NamedTuple):
     by_rule: dict[str, int]
     """All violations, by their name."""
     judged: dict[str, int]
-    """By what was looked at: how many."""
+    """How many were judged, by what was looked at."""
     promises: tuple[Promise, ...]
     """One of each, in the order of SAYS."""
 
@@ -84,7 +84,7 @@ class Verdict(NamedTuple):
         return self.summary
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return it as plain values for JSON."""
         return {
             "status": self.status,
             "summary": self.summary,
@@ -143,8 +143,9 @@ def _promise(name: str, found: Findings) -> Promise:
 
 
 def combined(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of several histories, as the parts of one run: a promise is broken if any of them broke it, else not
-    shown if any of them had to show it and did not, else kept if any has shown it."""
+    """Combine the verdicts of several histories, such as the parts of one run: a promise is broken if any
+    of them broke it, else not shown if any of them had to show it and did not, else kept if any has shown
+    it."""
     by_rule: Counter[str] = Counter()
     judged: Counter[str] = Counter()
     for verdict in verdicts:

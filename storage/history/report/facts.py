@@ -14,7 +14,7 @@ TOP: Final = 12
 """Rows of each list."""
 LANES_MAX: Final = 40
 COMINGS_MAX: Final = 20_000
-"""Of one group's members, looked at for the lanes."""
+"""How many comings of one group's members the lanes look at."""
 WINDOW_MS: Final = 3_600_000
 """That the lanes show: the costliest hour, without what is quiet before and after."""
 WINDOW_MS_MIN: Final = 60_000
@@ -46,7 +46,7 @@ class Timeline(NamedTuple):
     lanes: tuple[Lane, ...]
     lanes_left_out: int
     bands: tuple[Row, ...]
-    """Its rebalances."""
+    """The group's rebalances."""
 
 
 class Facts(NamedTuple):
@@ -71,7 +71,7 @@ class Facts(NamedTuple):
 
 
 def gather(engine: Engine, period: Period, group_id: str | None, skipped: list[tuple[str, str]]) -> Facts:
-    """To be asked while the engine has the tables of the period (`made`)."""
+    """Ask the engine for all facts, while it has the tables of the period (`made`)."""
     ask = _Asking(engine, period, group_id)
     groups, rebalances = ask.of("groups"), ask.of("rebalances")
     bills = ask.top(f"SELECT {BILLS} FROM {groups} GROUP BY group_id ORDER BY idle_member_ms DESC, group_id")
@@ -105,7 +105,7 @@ BILLS: Final = (
     " sum(availability * served_ms) / nullif(sum(served_ms), 0) AS availability,"
     " arg_max(worst_client, coalesce(worst_idle_member_ms, -1)) AS worst_client"
 )
-"""By group, over the period."""
+"""Figures by group, over the period."""
 SUSPECTS: Final = (
     "group_id, client, bool_or(is_flapping) AS is_flapping, bool_or(is_slow) AS is_slow,"
     " bool_or(is_stuck) AS is_stuck, count(*) AS days, sum(short_lives) AS short_lives,"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def duration(ms: float | None) -> str:
-    """As "340 ms", "12.5 s", "3 min 20 s", "2 h 05 min", "3 d 4 h"."""
+    """A duration such as "340 ms", "12.5 s", "3 min 20 s", "2 h 05 min", "3 d 4 h"."""
     if ms is None:
         return "not ended"
     if ms < 1_000:
@@ -22,7 +22,7 @@ def duration(ms: float | None) -> str:
 
 
 def moment(at_ms: int) -> str:
-    """In UTC, to the second."""
+    """A moment in UTC, to the second."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
@@ -31,10 +31,10 @@ def clock(at_ms: int) -> str:
 
 
 def plural(number: int, what: str) -> str:
-    """As "1 group", "1,200 groups"."""
+    """A number with its noun, such as "1 group", "1,200 groups"."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def share(part: float | None) -> str | None:
-    """As "97.71 %"; None where there is no whole."""
+    """A share such as "97.71 %"; None where there is no whole."""
     return None if part is None else f"{100 * part:.2f} %"

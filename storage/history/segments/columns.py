@@ -20,7 +20,7 @@ import pyarrow as pa
 from storage.history.schema import BULK, COLUMNS, MOVES, SCHEMA_VERSION, TEXTS, Stretch, arrow_schema
 
 ROWS_AT_ONCE: Final = 1_000
-"""Of one class; a moved partition counts like a row."""
+"""Rows of one class that are turned into arrays at once; a moved partition counts like a row."""
 WITH_MOVES_AT_ONCE: Final = 200
 _TYPES: Final = {column.name: column.type for column in COLUMNS}
 _UNFIT: Final = (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError)
@@ -43,7 +43,7 @@ class Columns:
         self.origin = origin
         self.rows = 0
         self.size_bytes = 0
-        """Of the arrays; of what is in lists yet nothing."""
+        """Bytes of the arrays; what is still in lists does not count."""
         self._rest = rest
         self._of_class: dict[Any, _OfClass] = {}
         self._parts: dict[bool, list[pa.Table]] = {False: [], True: []}
@@ -65,7 +65,7 @@ class Columns:
         return sum([self._settle(each) for each in of_class.values() if len(each.sequences) >= each.at_once])
 
     def take(self) -> tuple[list[pa.Table], int]:
-        """All of it, with nothing left here, what is BULK in a table of its own; and how many could not be
+        """Take everything, with what is BULK in a table of its own, and how many rows could not be
         written."""
         unfit = sum([self._settle(each) for each in self._of_class.values()])
         tables = [_whole(parts, self.origin) for parts in self._parts.values() if parts]
@@ -119,7 +119,8 @@ class _OfClass:
             yield begin, rows
 
     def table(self, begin: int, end: int) -> pa.Table:
-        """Without the columns that are null, and without those that all of an origin's events share."""
+        """A table without the columns that are null, and without those that all of an origin's events
+        share."""
         found = {
             "kind": pa.repeat(self.kind, end - begin),
             "sequence": _ARRAYS["int64"](self.sequences[begin:end]),
@@ -168,7 +169,8 @@ def _whole(parts: Iterable[pa.Table], origin: Origin) -> pa.Table:
 
 
 def _integers(kind: Any) -> Callable[[Sequence[Any]], pa.Array]:
-    """Without nulls numpy takes half of pyarrow's time; with one it gives up at once."""
+    """Choose how to pack integers: without nulls numpy takes half of pyarrow's time; with one it gives up
+    at once."""
     numpy_kind = kind.to_pandas_dtype()
 
     def array(values: Sequence[Any]) -> pa.Array:
@@ -181,7 +183,7 @@ def _integers(kind: Any) -> Callable[[Sequence[Any]], pa.Array]:
 
 
 def _moves(values: Sequence[Any]) -> pa.Array:
-    """By hand: pyarrow takes a tuple for pairs of name and value."""
+    """Pack moves by hand: pyarrow takes a tuple for pairs of name and value."""
     kind = arrow_schema().field(MOVES).type
     offsets: list[int | None] = []
     flat: list[Any] = []

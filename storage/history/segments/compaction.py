@@ -20,7 +20,8 @@ from storage.history.segments.folder import Folder
 from storage.history.segments.names import Found, Segment
 
 PARTS_MIN: Final = 60
-"""Of a day that is not over; half an hour with a segment every thirty seconds."""
+"""Parts that a day must have before it is compacted while it is not over: half an hour with a segment
+every thirty seconds."""
 COMPACTED_BYTES_MAX: Final = 64 * 1024 * 1024
 DAY_OVER_MS: Final = 600_000
 """After midnight: the last segment of a day is published in the next."""

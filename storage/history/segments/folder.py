@@ -105,7 +105,8 @@ class Folder:
         return f"{self._root.rstrip('/')}/{below}"
 
     def _directories(self, offsets_partition: int | None) -> list[str]:
-        """To look into. One partition's are asked for by name: another's files may be many."""
+        """The directories to look into. One partition's are asked for by name: another's files may be
+        many."""
         if offsets_partition is None:
             return [self._root] if self._fs.exists(self._root) else []
         try:

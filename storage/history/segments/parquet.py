@@ -72,7 +72,7 @@ def write(sink: Any, tables: Iterable[pa.Table], about: About) -> None:
 
 
 def apart(table: pa.Table) -> dict[bool, pa.Table]:
-    """By whether they are BULK: the rows that are, and the others, each if there are any."""
+    """Part a table by whether its rows are BULK; each part is there if it has rows."""
     is_bulk = pc.is_in(table["kind"], pa.array(BULK))
     parts = {False: table.filter(pc.invert(is_bulk)), True: table.filter(is_bulk)}
     return {bulk: part for bulk, part in parts.items() if part.num_rows}

@@ -61,7 +61,8 @@ def survey(
 def read(
     folder: Folder, found: list[Found], skipped: list[Skipped], columns: list[str] | None = None
 ) -> Iterator[pa.Table]:
-    """Their rows, in pieces of bounded size. What turns out to be damaged is added to `skipped`."""
+    """Read the rows of segments, in pieces of bounded size. What turns out to be damaged is added to
+    `skipped`."""
     for each in found:
         try:
             with parquet.opened(folder, each.segment) as (file, _):

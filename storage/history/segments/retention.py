@@ -10,8 +10,8 @@ NO_LIMIT = -1
 
 
 def expired(found: Iterable[Found], now_ms: int, *, retention_ms: int, retention_bytes: int) -> list[Segment]:
-    """Of one offsets partition's segments those to remove. A segment goes when its whole day is past
-    `retention_ms`; then the oldest, until the rest has at most `retention_bytes`."""
+    """The segments of one offsets partition that are to be removed. A segment goes when its whole day is
+    past `retention_ms`; then the oldest go, until the rest has at most `retention_bytes`."""
     oldest_first = sorted(found, key=lambda each: (each.segment.first_at_ms, each.segment))
     held_bytes = sum(each.size_bytes for each in oldest_first)
     gone = []

@@ -48,12 +48,12 @@ class SegmentWriter:
 
     @property
     def size_bytes(self) -> int:
-        """In memory, about."""
+        """Bytes in memory, about."""
         return 0 if self._columns is None else self._columns.size_bytes
 
     @property
     def term(self) -> int | None:
-        """Of the segment in the making: events of another must wait until it is published."""
+        """Term of the segment in the making: events of another must wait until it is published."""
         return None if self._columns is None else self._columns.origin.term
 
     def add(self, stretches: Sequence[Stretch]) -> int:
