@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings

@@ -14,7 +14,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
 from actors.protocol import api_keys
 from actors.protocol.messages import (

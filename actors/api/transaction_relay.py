@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.refusals import refusal
 from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.ground.contract import Request
 from actors.ground.identity import TIER, ClientIdentity

@@ -11,28 +11,19 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic import store as classic_store
 from actors.coordinator.ground.area import Area
-from actors.coordinator.ground.state import ShardState, StoredClassicGroup
+from actors.coordinator.ground.kind import Backup, kind_of, kinds_of
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.kinds import KINDS
 from actors.ground.contract import Key, Record, Reply, Request, Result, Value
-from actors.ground.records import (
-    CONSUMER_GROUP_METADATA,
-    GROUP_METADATA,
-    OFFSET_COMMIT,
-    RECORD_TYPES,
-    TARGET_ASSIGNMENT_METADATA,
-    GroupMetadataValue,
-)
+from actors.ground.records import OFFSET_COMMIT, RECORD_TYPES, OffsetCommitKey, OffsetCommitValue
 from actors.protocol.errors import GroupError
 
 RESTORE = -1
 """In place of an API key: no client can ask for it, only the tier's own command."""
-OF_MEMBERS = frozenset(RECORD_TYPES) - {
-    OFFSET_COMMIT,
-    GROUP_METADATA,
-    CONSUMER_GROUP_METADATA,
-    TARGET_ASSIGNMENT_METADATA,
-}
+_BACKUPS: dict[int, Backup] = {record: kind.backup for kind in KINDS for record in kind.backup.record_types}
+"""By kind of record."""
+OF_MEMBERS = frozenset(RECORD_TYPES) - {OFFSET_COMMIT, *_BACKUPS}
 """Kinds of records that go with the members, were of a moment, or are in logs alone."""
 
 
@@ -47,21 +38,18 @@ class RestoreResponse(NamedTuple):
 
 
 def emptied(key: Key, value: Value, now_ms: int) -> Record | None:
-    """A record, perhaps of plain tuples, as it is once its group's members are gone; None if it was theirs.
+    """A record, perhaps of plain tuples, without its group's members; None if it was theirs."""
+    if key[0] == OFFSET_COMMIT:
+        return Record(OffsetCommitKey(*key), OffsetCommitValue(*value))
+    backup = _BACKUPS.get(key[0])
+    if backup is None:
+        return None  # of members, or a kind of a newer release, as `apply` skips it (R6)
+    return backup.emptied(_typed(backup, key, value), now_ms)
 
-    A classic group became Empty when it was restored, not when the backup was made: offsets of empty groups
-    are kept for a time that begins there (O14).
-    """
-    if key[0] in OF_MEMBERS:
-        return None
-    types = RECORD_TYPES.get(key[0])
-    if types is None:
-        return None  # a kind of a newer release, as `apply` skips it (R6)
-    record = Record(types[0](*key), types[1](*value))
-    if isinstance(record.value, GroupMetadataValue):
-        empty = record.value._replace(protocol_name=None, leader=None, current_state_timestamp_ms=now_ms)
-        return Record(record.key, empty)
-    return record
+
+def _typed(backup: Backup, key: Key, value: Value) -> Record:
+    key_class, value_class = backup.record_types[key[0]]
+    return Record(key_class(*key), value_class(*value))
 
 
 def restore(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -72,49 +60,50 @@ def restore(state: ShardState, request: Request, now_ms: int) -> Result:
     """
     body: RestoreRequest = request.body
     records = []
+    revived: list[tuple[Backup, Record]] = []
     for key, value in body.records:
-        types = RECORD_TYPES[key[0]]
-        record = Record(types[0](*key), types[1](*value))
-        present = _present(state, record.key)
+        backup = _backup(state, key[0])
+        if backup is None:
+            record = Record(OffsetCommitKey(*key), OffsetCommitValue(*value))
+            present: Value | None = state.offsets.get(key[1], {}).get((key[2], key[3]))
+        else:
+            record = _typed(backup, key, value)
+            present = backup.present(state, record.key)
         if present is None:
             records.append(record)
+            if backup is not None:
+                revived.append((backup, record))
         if _is_in_use(state, record.key) or present not in (None, record.value):
             raise GroupError(
                 ErrorCode.non_empty_group, f"group {key[1]} is used by a client of this tier already"
             )
-    for record in records:
-        if isinstance(record.value, GroupMetadataValue):
-            # A leader makes live groups when it is elected; this one leads already.
-            stored = StoredClassicGroup()
-            stored.metadata = record.value
-            group_id = record.key[1]
-            state.classic[group_id] = classic_store.rebuild(group_id, stored, now_ms)
+    for backup, record in revived:
+        backup.revive(state, record, now_ms)
     return Result(records, (Reply(request.token, RestoreResponse()),))
 
 
-def _present(state: ShardState, key: Key) -> Value | None:
-    """The value that a record would replace."""
-    kind, group_id = key[0], key[1]
-    if kind == OFFSET_COMMIT:
-        return state.offsets.get(group_id, {}).get((key[2], key[3]))
-    if kind == GROUP_METADATA:
-        stored = state.stored_classic.get(group_id)
-        return None if stored is None else stored.metadata
-    group = state.consumer.get(group_id)
-    if group is None:
-        return None
-    return group.metadata if kind == CONSUMER_GROUP_METADATA else group.target_metadata
+def _backup(state: ShardState, record_kind: int) -> Backup | None:
+    """How the kind of group that keeps such records comes back; None: they are offsets."""
+    for kind in kinds_of(state):
+        if record_kind in kind.backup.record_types:
+            return kind.backup
+    return None
 
 
 def _is_in_use(state: ShardState, key: Key) -> bool:
     """Somebody has joined the group, or is about to; or it is there as another kind."""
-    kind, group_id = key[0], key[1]
-    live, group = state.classic.get(group_id), state.consumer.get(group_id)
-    if live is not None and (live.members or live.pending_joins or group_id not in state.stored_classic):
+    record_kind, group_id = key[0], key[1]
+    if group_id in state.dying:
         return True
-    if (group is not None and group.members) or group_id in state.dying:
-        return True
-    return kind != OFFSET_COMMIT and (group if kind == GROUP_METADATA else live) is not None
+    kind = kind_of(state, group_id)
+    if kind is None:
+        return False
+    is_other = record_kind != OFFSET_COMMIT and record_kind not in kind.backup.record_types
+    return is_other or kind.backup.is_in_use(state, group_id)
 
 
-AREA = Area(handlers={RESTORE: restore})
+def _refused(request: Request, error: ErrorCode, message: str | None) -> RestoreResponse:
+    return RestoreResponse(error, message)
+
+
+AREA = Area(handlers={RESTORE: restore}, refusals={RESTORE: _refused})

@@ -41,6 +41,8 @@ TopicPartitions = tuple[tuple[bytes, bytes], ...]
 """An assignment: pairs (topic id, partitions), sorted by topic id, no topic twice and none empty.
 `topic id` is 16 bytes. `partitions` is an ascending int32 array, big-endian, as it stands on the wire
 (`numpy.frombuffer(partitions, '>i4')`; 4 bytes a partition), without a length prefix."""
+Position = tuple[str, int]
+"""A topic's name and a partition of it: what a group has one committed offset of."""
 
 
 class OffsetCommitKey(NamedTuple):

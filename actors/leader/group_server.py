@@ -17,7 +17,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from actors.api import groups as spanning
-from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request, Token
 from actors.ground.identity import ClientIdentity
 from actors.ground.limits import MEMBER_FRAME_BYTES_MAX, REMEMBERED_HEARTBEAT_BYTES_MAX

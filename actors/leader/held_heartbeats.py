@@ -4,13 +4,10 @@ A member of a settled group then hears of a rebalance at once instead of at its 
 client bears that, so only those are held whose software (the name and version of ApiVersions, KIP-511) is on
 a list. The rules:
 
-* only an answer that says nothing is held, to a settled member (`actors.coordinator.settled`) that has said
-  that it has what it was given; one answer a member, the newest;
-* for HOLD_SHARE of the interval that the member was last told (KIP-848; a newcomer counts as told what those
-  are told who wait), or of the time that its last two
-  heartbeats are apart (classic), and there never longer than CLASSIC_HOLD_MS_MAX: a client counts from its
-  own sending, and takes a longer silence for a failure or spins; nor longer than half of the session
-  (KIP-848) or a quarter of it (classic);
+* only an answer that says nothing is held, to a settled member (`actors.coordinator.ground.held`) that has
+  said that it has what it was given; one answer a member, the newest;
+* for as long as the kind of its group says (`HeldApi.hold_ms`): a share of the time until the client's next
+  heartbeat, and never so long that the client or its session might take the silence for a failure;
 * it ends by news, by any further bytes on the connection, by time, or when the replica leads no longer.
 
 To hold is to decide the heartbeat, to drop the answer, and to decide the same request again at the end: what
@@ -29,42 +26,22 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.consumer.area import WAITING_HEARTBEAT_INTERVAL_MS
+from actors.coordinator.ground.held import Beats, HeldApi, Settled, Stamp
+from actors.coordinator.ground.kind import kinds_of
 from actors.coordinator.ground.timers import Timers
-from actors.coordinator.settled import Settled, Stamp
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.told.consumer_events import QUIET
 from actors.ground.contract import Request, Result, Token
 from actors.ground.limits import HELD_LOOKS_PER_TURN_MAX
-from actors.ground.records import (
-    CLASSIC_MEMBER,
-    CONSUMER_GROUP_METADATA,
-    CONSUMER_MEMBER_METADATA,
-    CURRENT_MEMBER_ASSIGNMENT,
-    GROUP_METADATA,
-    REGULAR_EXPRESSION,
-    TARGET_ASSIGNMENT_MEMBER,
-    TARGET_ASSIGNMENT_METADATA,
-    TopicPartitions,
-)
+from actors.ground.records import TopicPartitions
 from actors.ground.settings import CLASSIC_ONLY
-from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
+from actors.protocol.api_keys import HEARTBEAT
 from actors.replica.replica import Replica
 
-HOLD_SHARE: Final = 0.8
-CLASSIC_HOLD_MS_MAX: Final = 2_400
 CLASSIC_SPACING_MS_MIN: Final = 1_000
 """A classic member whose heartbeats are closer together is not held: it would have to be let go at once."""
-SESSION_PART: Final = 4
 LOOK_AGAIN_MS: Final = 20
 """How often something is looked at of which only time will tell."""
-
-_OF_MEMBER: Final = frozenset(
-    {CONSUMER_MEMBER_METADATA, TARGET_ASSIGNMENT_MEMBER, CURRENT_MEMBER_ASSIGNMENT, CLASSIC_MEMBER}
-)
-_OF_GROUP: Final = frozenset(
-    {GROUP_METADATA, CONSUMER_GROUP_METADATA, TARGET_ASSIGNMENT_METADATA, REGULAR_EXPRESSION}
-)
 
 
 class Cause(Enum):
@@ -119,9 +96,9 @@ class Holding:
         self.spacing_ms = 0
         """Between the last two heartbeats; 0: not known."""
         self.told_ms = 0
-        """KIP-848: the interval that the member was last told; 0: not known."""
+        """The interval that the member was last told, where it is told one; 0: not known."""
         self.owned: TopicPartitions | None = None
-        """KIP-848: what the member last said that it owns; None: nothing said on this connection."""
+        """What the member last said that it owns; None: nothing said on this connection."""
         self.is_hurried = False
         """More has come on the connection, or it is gone, since the last heartbeat: not to be held."""
         self.is_listed = False
@@ -136,8 +113,9 @@ class Holding:
             self.member, self.beat_at_ms, self.told_ms, self.owned = member, None, 0, None
         before_ms, self.beat_at_ms = self.beat_at_ms, now_ms
         self.spacing_ms = 0 if before_ms is None else now_ms - before_ms
-        if request.api_key == CONSUMER_GROUP_HEARTBEAT and body.topic_partitions is not None:
-            self.owned = body.topic_partitions
+        owned = self._held.api(request).owned(request)
+        if owned is not None:
+            self.owned = owned
         self.is_hurried = False
         return self._held.submit(self, request, now_ms)
 
@@ -180,6 +158,14 @@ class HeldHeartbeats:
         """Groups to be looked at, all members."""
         self._listed: deque[Holding] = deque()
         """Members to be looked at."""
+        kinds = kinds_of(self._shard.state)
+        self._apis: dict[int, HeldApi] = {key: api for kind in kinds for key, api in kind.held.items()}
+        self._of_member = frozenset().union(*(kind.of_member for kind in kinds))
+        self._of_group = frozenset().union(*(kind.of_group for kind in kinds))
+
+    def api(self, request: Request) -> HeldApi:
+        """How the answers of the heartbeat's API are held."""
+        return self._apis[request.api_key]
 
     def __len__(self) -> int:
         """Answers held now."""
@@ -190,8 +176,7 @@ class HeldHeartbeats:
         for client in self._clients:
             pattern, is_classic_only = client.removesuffix(CLASSIC_ONLY), client.endswith(CLASSIC_ONLY)
             if name and fnmatchcase(f"{name}/{version}" if "/" in pattern else name, pattern):
-                apis = {HEARTBEAT} if is_classic_only else {HEARTBEAT, CONSUMER_GROUP_HEARTBEAT}
-                return Holding(self, frozenset(apis))
+                return Holding(self, frozenset({HEARTBEAT}) if is_classic_only else frozenset(self._apis))
         return None
 
     # Requests.
@@ -219,10 +204,11 @@ class HeldHeartbeats:
 
     def _hold(self, holding: Holding, request: Request, response: Any, now_ms: int) -> bool:
         """Hold the answer if it may be held."""
-        if not _says_nothing(holding, request, response):
+        api, beats = self.api(request), self._beats(holding)
+        if not api.says_nothing(request, response, beats):
             return False
-        settled = self._shard.settled(request, holding.owned, now_ms)
-        hold_ms = 0 if settled is None else self._hold_ms(holding, request, settled)
+        settled = api.settled(self._shard.state, request, holding.owned, now_ms)
+        hold_ms = 0 if settled is None else api.hold_ms(request, settled, beats)
         if settled is None or hold_ms <= 0:
             return False
         assert holding.beat_at_ms is not None
@@ -241,15 +227,8 @@ class HeldHeartbeats:
         self._look_later(holding, settled, now_ms)
         return True
 
-    def _hold_ms(self, holding: Holding, request: Request, settled: Settled) -> int:
-        """For how long the answer may be held; 0: not at all."""
-        by_session_ms = settled.session_timeout_ms // SESSION_PART
-        if request.api_key == CONSUMER_GROUP_HEARTBEAT:
-            interval_ms = holding.told_ms if request.body.member_epoch else WAITING_HEARTBEAT_INTERVAL_MS
-            return min(int(interval_ms * HOLD_SHARE), 2 * by_session_ms)
-        if holding.spacing_ms < self._spacing_ms_min:
-            return 0
-        return min(int(holding.spacing_ms * HOLD_SHARE), CLASSIC_HOLD_MS_MAX, by_session_ms)
+    def _beats(self, holding: Holding) -> Beats:
+        return Beats(holding.told_ms, holding.spacing_ms, self._spacing_ms_min)
 
     def end(self, holding: Holding, cause: Cause) -> None:
         """Answer now, if an answer is held; if it is still to come, it will not be held."""
@@ -297,9 +276,9 @@ class HeldHeartbeats:
             members = groups.get(key[1])
             if members is None:
                 continue
-            if key[0] in _OF_MEMBER:
+            if key[0] in self._of_member:
                 self._list(members.get(key[2]))
-            elif key[0] in _OF_GROUP:
+            elif key[0] in self._of_group:
                 self._changed[key[1]] = None
         for event in result.events:
             if type(event) in QUIET:
@@ -372,7 +351,9 @@ class HeldHeartbeats:
         if settled is None:
             # What unsettled it may be no news for the member: a new image that has nothing for its group.
             response = self._replica.submit(request, now_ms)
-            if response is not None and _says_nothing(holding, request, response):
+            if response is not None and self.api(request).says_nothing(
+                request, response, self._beats(holding)
+            ):
                 settled = self._shard.settled(request, holding.owned, now_ms)
             if settled is None:
                 self._drop(holding, Cause.NEWS)
@@ -414,16 +395,3 @@ class HeldHeartbeats:
         assert holding.beat_at_ms is not None
         next_ms = holding.beat_at_ms + (holding.told_ms or holding.spacing_ms)
         self.counts.saved_ms += max(next_ms - now_ms, 0)
-
-
-def _says_nothing(holding: Holding, request: Request, response: Any) -> bool:
-    if request.api_key == HEARTBEAT:
-        return bool(response.error_code == ErrorCode.none)
-    if not request.body.member_epoch:
-        return bool(response.error_code == ErrorCode.none and not response.assignment)
-    return bool(
-        response.error_code == ErrorCode.none
-        and response.assignment is None
-        and response.member_epoch == request.body.member_epoch
-        and response.heartbeat_interval_ms == holding.told_ms
-    )

@@ -14,8 +14,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from actors.coordinator.ground.slices import SLICE_MAX
-from actors.coordinator.ground.state import Position
-from actors.ground.records import OffsetCommitValue
+from actors.ground.records import OffsetCommitValue, Position
 from actors.ground.spec import HistorySettings
 from actors.ground.tasks import Tasks
 from actors.leader.serving import serving_shard

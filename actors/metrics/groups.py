@@ -3,51 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 
-from actors.coordinator.ground.state import ShardState
+from actors.coordinator.ground import simple_groups
+from actors.coordinator.ground.kind import kinds_of
+from actors.coordinator.ground.state import Group, ShardState
 from actors.coordinator.shard import CoordinatorShard
 from actors.metrics.numbers import Row, gauge_rows
 
 GROUPS_PER_STEP = 2_000
 """About a millisecond of the loop's time."""
-CLASSIC_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
-CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
-"""All of them are reported, so that a state nobody is in is 0 and not unknown."""
 
 
 def group_rows(shard: CoordinatorShard) -> Generator[None, None, list[Row]]:
     """The rows of a serving leader. Yields between two steps of bounded work; requests may be served in
     between: the numbers are then of no single moment."""
     state = shard.state
-    classic_states, classic_members = yield from _classic(state)
-    consumer_states, consumer_members = yield from _consumer(state)
+    states: dict[str, Counter[str]] = {}
+    members: dict[str, int] = {}
+    for groups, kind in state.groups_by_kind:
+        states[kind.name], members[kind.name] = yield from _counted(list(groups.values()))
     offsets, only_offsets = yield from _offsets(state)
-    classic_states["Empty"] += only_offsets
-    return [
-        ("group_count", ("classic",), classic_states.total()),
-        ("group_count", ("consumer",), consumer_states.total()),
-        *gauge_rows("classic_group_count", {name: classic_states[name] for name in CLASSIC_STATES}),
-        *gauge_rows("consumer_group_count", {name: consumer_states[name] for name in CONSUMER_STATES}),
-        ("group_member_count", ("classic",), classic_members),
-        ("group_member_count", ("consumer",), consumer_members),
-        ("offset_count", (), offsets),
-    ]
+    states[simple_groups.SHOWN_AS]["Empty"] += only_offsets
+    rows: list[Row] = [("group_count", (name,), counts.total()) for name, counts in states.items()]
+    for kind in kinds_of(state):
+        # All states are reported, so that one that nobody is in is 0 and not unknown.
+        counts = states[kind.name]
+        rows += gauge_rows(f"{kind.name}_group_count", {name: counts[name] for name in kind.states})
+    rows += [("group_member_count", (name,), count) for name, count in members.items()]
+    return [*rows, ("offset_count", (), offsets)]
 
 
-def _classic(state: ShardState) -> Generator[None, None, tuple[Counter[str], int]]:
+def _counted(groups: Iterable[Group]) -> Generator[None, None, tuple[Counter[str], int]]:
+    """How many groups are in each state, and how many members they have."""
     states, members = Counter[str](), 0
-    for number, group in enumerate(list(state.classic.values()), 1):
-        states[group.state.value] += 1
-        members += len(group.members)
-        if number % GROUPS_PER_STEP == 0:
-            yield
-    return states, members
-
-
-def _consumer(state: ShardState) -> Generator[None, None, tuple[Counter[str], int]]:
-    states, members = Counter[str](), 0
-    for number, group in enumerate(list(state.consumer.values()), 1):
+    for number, group in enumerate(groups, 1):
         states[group.state_name] += 1
         members += group.size
         if number % GROUPS_PER_STEP == 0:
@@ -60,7 +50,7 @@ def _offsets(state: ShardState) -> Generator[None, None, tuple[int, int]]:
     offsets, only_offsets = 0, 0
     for number, (group_id, kept) in enumerate(list(state.offsets.items()), 1):
         offsets += len(kept)
-        only_offsets += group_id not in state.classic and group_id not in state.consumer
+        only_offsets += not simple_groups.is_managed(state, group_id)
         if number % GROUPS_PER_STEP == 0:
             yield
     return offsets, only_offsets

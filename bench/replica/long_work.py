@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground import records
 from actors.ground.collector import keep_collections_short
@@ -227,7 +228,7 @@ def rebalance() -> Work:
     for group_id, member_id in ids:
         served.ask(api_keys.JOIN_GROUP, 9, _join(group_id, member_id, "again"))
     group_id, leader = ids[0]
-    generation = served.replica.shard.state.classic[group_id].generation  # type: ignore[attr-defined]
+    generation = classic_groups(served.replica.shard.state)[group_id].generation  # type: ignore[attr-defined]
     for member in [*(each for _, each in ids[1:]), leader]:
         assignments = tuple((each, bytes(30)) for _, each in ids) if member == leader else ()
         body = m.SyncGroupRequest(group_id, generation, member, None, "consumer", "range", assignments)

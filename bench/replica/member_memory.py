@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from actors.coordinator.consumer.metadata import metadata_hash
+from actors.coordinator.consumer.model.metadata import metadata_hash
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground import records
 from actors.ground.contract import Record, Request

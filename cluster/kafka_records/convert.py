@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from actors.coordinator.consumer.assignment_epochs import epochs_of
+from actors.coordinator.consumer.model.assignment_epochs import epochs_of
 from actors.ground import records as ours
 from actors.ground.contract import Record
 from cluster.kafka_records.codec import KafkaRecord, Plain, RecordError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from actors.assignors.arrays import GroupArrays
-from actors.coordinator.consumer.metadata import regex_topics_of
+from actors.coordinator.consumer.model.metadata import regex_topics_of
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.consumer.target_arrays import TargetArrays
 from actors.coordinator.ground.state import ShardState
 
@@ -32,7 +33,7 @@ def view(arrays: GroupArrays) -> dict[str, Any]:
 def check_arrays(state: ShardState) -> int:
     """Bring the arrays of every group up to date: they are as made anew. Returns how many groups had any."""
     checked = 0
-    for group in state.consumer.values():
+    for group in consumer_groups(state).values():
         kept = group.target_arrays
         if kept is None:
             continue

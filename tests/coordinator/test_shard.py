@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from actors.coordinator.shard import _APPLIERS
+from actors.coordinator.areas import areas
+from actors.coordinator.kinds import KINDS
 from actors.ground.contract import Record
 from actors.ground.records import RECORD_TYPES, TopicPartitions
 from actors.protocol import api_keys
@@ -232,7 +233,7 @@ def test_apply_returns_what_it_replaced(tier: Driver) -> None:
 
 
 def test_every_record_type_has_an_applier() -> None:
-    assert set(_APPLIERS) == set(RECORD_TYPES)
+    assert set(areas(KINDS).appliers) == set(RECORD_TYPES)
 
 
 def test_a_record_of_a_newer_release_is_skipped(tier: Driver) -> None:

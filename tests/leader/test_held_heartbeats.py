@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.classic.held import CLASSIC_HOLD_MS_MAX
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.ground.limits import HELD_LOOKS_PER_TURN_MAX
-from actors.leader.held_heartbeats import CLASSIC_HOLD_MS_MAX, LOOK_AGAIN_MS, Cause
+from actors.leader.held_heartbeats import LOOK_AGAIN_MS, Cause
 from actors.protocol.api_keys import JOIN_GROUP, LEAVE_GROUP, OFFSET_FETCH
 from actors.protocol.messages import (
     LeaveGroupRequest,
@@ -160,7 +162,7 @@ def test_a_member_that_speaks_on_after_a_hold_is_never_expired_and_a_silent_one_
         member.beat()
         leader.advance(INTERVAL_MS)
         member.acknowledge()
-    assert leader.replica.shard.state.consumer[GROUP].members.keys() == {member.member_id}  # type: ignore[attr-defined]
+    assert consumer_groups(leader.replica.shard.state)[GROUP].members.keys() == {member.member_id}  # type: ignore[attr-defined]
     assert silent.beat().error_code == ErrorCode.unknown_member_id
 
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from actors.coordinator.consumer.group import STABLE, ConsumerGroup
+from actors.coordinator.consumer.held import settled
+from actors.coordinator.consumer.model.group import STABLE, ConsumerGroup
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.ground import partitions
-from actors.coordinator.settled import Settled, settled
+from actors.coordinator.ground.held import Settled
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.contract import Request
 from actors.ground.records import TopicPartitions
@@ -56,7 +58,7 @@ class Walk:
         leader = self.leader
         shard = leader.replica.shard
         assert isinstance(shard, CoordinatorShard)
-        group = shard.state.consumer[GROUP]
+        group = consumer_groups(shard.state)[GROUP]
         owned: TopicPartitions = member.assigned
         body = ConsumerGroupHeartbeatRequest(GROUP, member.member_id, member.epoch)
         request = Request(-1, CONSUMER_GROUP_HEARTBEAT, 1, "client", "/127.0.0.1", body)

@@ -8,7 +8,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
 from actors.protocol import codec
 from actors.protocol.api_keys import OFFSET_COMMIT

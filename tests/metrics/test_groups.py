@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.model.group import ConsumerGroup
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.records import OffsetCommitValue
 from actors.metrics.families import FAMILIES
@@ -45,7 +46,7 @@ def test_many_groups_are_counted_in_steps() -> None:
     shard = new_shard()
     groups = 3 * GROUPS_PER_STEP
     for number in range(groups):
-        shard.state.consumer[f"g{number}"] = ConsumerGroup(f"g{number}")
+        consumer_groups(shard.state)[f"g{number}"] = ConsumerGroup(f"g{number}")
     rows, steps = counted(shard)
     assert rows["consumer_group_count", ("Empty",)] == rows["group_count", ("consumer",)] == groups
     assert steps > 3

@@ -9,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
 from actors.protocol import api_keys
 from actors.protocol.codec import decode, encode

@@ -14,7 +14,7 @@ import msgpack
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.consumer import target_arrays
-from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.refusals import refusal
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.contract import Request
 from actors.ground.image import MetadataImage, TopicImage

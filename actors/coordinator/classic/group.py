@@ -219,6 +219,16 @@ class ClassicGroup:
         """Joins and leaves of a Stable group that wait for its next rebalance, which `join_key` begins."""
 
     @property
+    def state_name(self) -> str:
+        """Kafka's name of the state."""
+        return self.state.value
+
+    @property
+    def size(self) -> int:
+        """How many members it has, those included that wait for their first generation."""
+        return len(self.members)
+
+    @property
     def storm(self) -> Storm:
         if self._storm is None:
             self._storm = Storm()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from actors.coordinator.classic.cause import Cause
+from actors.coordinator.classic.group import ClassicGroup, ClassicMember, Step
+from actors.coordinator.classic.outcome import Outcome
 from actors.coordinator.classic.protocols import CONSUMER_PROTOCOL_TYPE
 from actors.coordinator.told import rebalances
 from actors.coordinator.told.events import (
@@ -16,10 +17,6 @@ from actors.coordinator.told.events import (
     StateChanged,
 )
 from actors.coordinator.told.moves import classic_moves
-
-if TYPE_CHECKING:
-    from actors.coordinator.classic.group import ClassicGroup, ClassicMember, Step
-    from actors.coordinator.classic.rebalance import Cause, Turn
 
 Gone = MemberLeft | MemberExpired | MemberFenced
 _Text = str | None
@@ -34,35 +31,35 @@ def cut(reason: str | None) -> str | None:
     return reason if reason is None else reason[:REASON_CHARS_MAX]
 
 
-def tell_began(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+def tell_began(outcome: Outcome, group: ClassicGroup, cause: Cause) -> None:
     """Before the group moves. What began first is the rebalance, however often it begins anew."""
-    rebalance = rebalances.of(turn.state, group.group_id, CLASSIC)
-    event = RebalanceBegan(*_because(turn, group, cause), len(group.members))
+    rebalance = rebalances.of(outcome.state, group.group_id, CLASSIC)
+    event = RebalanceBegan(*_because(outcome, group, cause), len(group.members))
     if rebalance.began is None:
         rebalance.began = event
         rebalance.before |= {each.member_id: each.assignment for each in group.members.values()}
-    turn.events.append(event)
+    outcome.events.append(event)
 
 
-def tell_delayed(turn: Turn, group: ClassicGroup, cause: Cause, delay_ms: int) -> None:
+def tell_delayed(outcome: Outcome, group: ClassicGroup, cause: Cause, delay_ms: int) -> None:
     """A rebalance is due, and waits for more reasons."""
-    delayed = RebalanceDelayed(*_because(turn, group, cause), delay_ms, len(group.members))
-    rebalances.of(turn.state, group.group_id, CLASSIC).delayed = delayed
-    turn.events.append(delayed)
+    delayed = RebalanceDelayed(*_because(outcome, group, cause), delay_ms, len(group.members))
+    rebalances.of(outcome.state, group.group_id, CLASSIC).delayed = delayed
+    outcome.events.append(delayed)
 
 
-def _because(turn: Turn, group: ClassicGroup, cause: Cause) -> _Because:
-    named = turn.now_ms, group.group_id, CLASSIC, group.generation
-    client = _client(turn, group, cause.member_id)
+def _because(outcome: Outcome, group: ClassicGroup, cause: Cause) -> _Because:
+    named = outcome.now_ms, group.group_id, CLASSIC, group.generation
+    client = _client(outcome, group, cause.member_id)
     return *named, cause.what, cause.rule, cause.member_id, *client, cut(cause.reason)
 
 
-def _client(turn: Turn, group: ClassicGroup, member_id: str | None) -> tuple[_Text, _Text]:
+def _client(outcome: Outcome, group: ClassicGroup, member_id: str | None) -> tuple[_Text, _Text]:
     """Client id and host of a member, be it gone since."""
     member = group.members.get(member_id or "")
     if member is not None:
         return member.client_id, member.client_host
-    rebalance = rebalances.of(turn.state, group.group_id, CLASSIC)
+    rebalance = rebalances.of(outcome.state, group.group_id, CLASSIC)
     if rebalance.gone is not None and rebalance.gone[0] == member_id:
         return rebalance.gone[1:]
     delayed = rebalance.delayed
@@ -71,12 +68,12 @@ def _client(turn: Turn, group: ClassicGroup, member_id: str | None) -> tuple[_Te
     return None, None
 
 
-def move(turn: Turn, group: ClassicGroup, step: Step) -> None:
+def move(outcome: Outcome, group: ClassicGroup, step: Step) -> None:
     """Move the group, and tell of it."""
-    group.move(step, turn.now_ms)
-    turn.events.append(
+    group.move(step, outcome.now_ms)
+    outcome.events.append(
         StateChanged(
-            turn.now_ms,
+            outcome.now_ms,
             group.group_id,
             CLASSIC,
             group.generation,
@@ -87,37 +84,37 @@ def move(turn: Turn, group: ClassicGroup, step: Step) -> None:
     )
 
 
-def note_joined(turn: Turn, group: ClassicGroup) -> None:
+def note_joined(outcome: Outcome, group: ClassicGroup) -> None:
     """Tokens rise: the highest is of the join that was waited for, unless it was an initial delay (C10)."""
-    rebalance = rebalances.of(turn.state, group.group_id, CLASSIC)
-    rebalance.assigned_ms = turn.now_ms
+    rebalance = rebalances.of(outcome.state, group.group_id, CLASSIC)
+    rebalance.assigned_ms = outcome.now_ms
     if group.initial_delay_ms > 0:
         return
     joins = ((m.join_token, m.member_id) for m in group.members.values() if m.join_token is not None)
     rebalance.last_joined = max(joins)[1]
 
 
-def tell_ended(turn: Turn, group: ClassicGroup) -> None:
+def tell_ended(outcome: Outcome, group: ClassicGroup) -> None:
     """The group is Stable or Empty."""
-    rebalance = rebalances.of(turn.state, group.group_id, CLASSIC)
+    rebalance = rebalances.of(outcome.state, group.group_id, CLASSIC)
     if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
         after = {member.member_id: member.assignment for member in group.members.values()}
         rebalance.take_moves(classic_moves(rebalance.before, after))
     rebalance.assignor = group.protocol_name
     last = () if rebalance.last_joined is None or not group.members else (rebalance.last_joined,)
-    turn.events.append(
-        rebalance.ended(turn.now_ms, group.generation, group.state.value, len(group.members), last)
+    outcome.events.append(
+        rebalance.ended(outcome.now_ms, group.generation, group.state.value, len(group.members), last)
     )
-    rebalances.drop(turn.state, group.group_id, CLASSIC)
+    rebalances.drop(outcome.state, group.group_id, CLASSIC)
 
 
 def tell_gone(
-    turn: Turn, group: ClassicGroup, gone: type[Gone], cause: Cause, member: ClassicMember | None = None
+    outcome: Outcome, group: ClassicGroup, gone: type[Gone], cause: Cause, member: ClassicMember | None = None
 ) -> None:
     """The one that `cause` names is in the group no more; without `member` it never was."""
-    turn.events.append(
+    outcome.events.append(
         gone(
-            turn.now_ms,
+            outcome.now_ms,
             group.group_id,
             CLASSIC,
             group.generation,

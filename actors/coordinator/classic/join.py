@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.classic.cause import Cause
 from actors.coordinator.classic.group import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -19,9 +20,8 @@ from actors.coordinator.classic.group import (
     ClassicMember,
 )
 from actors.coordinator.classic.history import cut, tell_gone
+from actors.coordinator.classic.outcome import Outcome
 from actors.coordinator.classic.rebalance import (
-    Cause,
-    Turn,
     arm_session,
     drop_pending,
     joined,
@@ -32,9 +32,9 @@ from actors.coordinator.classic.rebalance import (
     rebalance_or_complete,
     remove_member,
 )
+from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.classic.store import generation_records
-from actors.coordinator.consumer import views as consumer_views
-from actors.coordinator.consumer.migration import classic_members
+from actors.coordinator.ground.kind import hand_on
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.events import CLASSIC, MemberFenced, MemberJoined
 from actors.ground.contract import Record, Reply, Request, Result
@@ -54,53 +54,53 @@ def join_group(state: ShardState, request: Request, now_ms: int) -> Result:
     FENCED_INSTANCE_ID; in Kafka's order (C2).
     """
     body: JoinGroupRequest = request.body
+    check_join(state, body)
+    group = classic_groups(state).get(body.group_id)
+    outcome = Outcome(state, now_ms)
+    if group is None:
+        hand_on(state, body.group_id, GroupError(ErrorCode.inconsistent_group_protocol))
+        make_group(outcome, request)
+    elif not _accepts(outcome, group, body.member_id):
+        _turn_away(outcome, group, request)
+    elif not group.supports(body.protocol_type, body.protocols):
+        raise GroupError(ErrorCode.inconsistent_group_protocol)
+    elif body.member_id == "":
+        _join_as_new(outcome, group, request)
+    else:
+        _join_as_known(outcome, group, request)
+    return outcome.result()
+
+
+def check_join(state: ShardState, body: JoinGroupRequest) -> None:
+    """What every JoinGroup must have, whichever kind of group it is for. Raises INVALID_GROUP_ID,
+    INVALID_SESSION_TIMEOUT."""
     settings = state.settings
     if body.group_id == "":
         raise GroupError(ErrorCode.invalid_group_id)
     shortest_ms, longest_ms = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not shortest_ms <= body.session_timeout_ms <= longest_ms:
         raise GroupError(ErrorCode.invalid_session_timeout)
-    group = state.classic.get(body.group_id)
-    converts = body.group_id in state.consumer
-    if converts and not consumer_views.is_empty(state, body.group_id):
-        return classic_members.join_group(state, request, now_ms)
-    turn = Turn(state, now_ms)
-    if group is None:
-        _join_absent_group(turn, request, converts)
-    elif not _accepts(turn, group, body.member_id):
-        _turn_away(turn, group, request)
-    elif not group.supports(body.protocol_type, body.protocols):
-        raise GroupError(ErrorCode.inconsistent_group_protocol)
-    elif body.member_id == "":
-        _join_as_new(turn, group, request)
-    else:
-        _join_as_known(turn, group, request)
-    return turn.result()
 
 
-def _join_absent_group(turn: Turn, request: Request, converts: bool) -> None:
-    """C3: only a member without an id makes a group, even if it is then refused for its protocols. C28: an
-    empty consumer group gives way to it."""
+def make_group(outcome: Outcome, request: Request) -> None:
+    """C3: only a member without an id makes a group, even if it is then refused for its protocols."""
     body: JoinGroupRequest = request.body
-    state = turn.state
+    state = outcome.state
     if body.member_id != "":
         raise GroupError(ErrorCode.unknown_member_id)
-    group = ClassicGroup(body.group_id, turn.now_ms)
-    if converts:
-        turn.records += consumer_views.delete_records(state, body.group_id)
-        consumer_views.forget(state, body.group_id)
-    state.classic[body.group_id] = group
-    turn.records.append(Record(GroupMetadataKey(GROUP_METADATA, body.group_id), group.metadata_value()))
+    group = ClassicGroup(body.group_id, outcome.now_ms)
+    classic_groups(state)[body.group_id] = group
+    outcome.records.append(Record(GroupMetadataKey(GROUP_METADATA, body.group_id), group.metadata_value()))
     if group.supports(body.protocol_type, body.protocols):
-        _join_as_new(turn, group, request)
+        _join_as_new(outcome, group, request)
     else:
-        _refuse_without_id(turn, request, ErrorCode.inconsistent_group_protocol)
+        _refuse_without_id(outcome, request, ErrorCode.inconsistent_group_protocol)
 
 
-def _accepts(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
+def _accepts(outcome: Outcome, group: ClassicGroup, member_id: str) -> bool:
     """C5. While members rejoin, places are given in the order of joining, so that a group above a lowered
     limit shrinks; therefore the limit counts parked joins then (and may be passed, section 11)."""
-    size_max = turn.state.settings.group_max_size
+    size_max = outcome.state.settings.group_max_size
     if group.state is EMPTY:
         return True
     member = group.members.get(member_id)
@@ -109,62 +109,62 @@ def _accepts(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
     return member is not None or len(group.members) < size_max
 
 
-def _turn_away(turn: Turn, group: ClassicGroup, request: Request) -> None:
+def _turn_away(outcome: Outcome, group: ClassicGroup, request: Request) -> None:
     """C5: there is no place; who asked is no member and no pending member any longer."""
     body: JoinGroupRequest = request.body
     cause = Cause("the group is full", body.member_id, rule="C5")
     member = group.members.get(body.member_id)
     if member is not None:
-        remove_member(turn, group, member, cause, MemberFenced)
+        remove_member(outcome, group, member, cause, MemberFenced)
     elif body.member_id in group.pending_joins:
-        drop_pending(turn, group, body.member_id, cause, MemberFenced)
-    _refuse_without_id(turn, request, ErrorCode.group_max_size_reached)
-    maybe_complete_join(turn, group)
+        drop_pending(outcome, group, body.member_id, cause, MemberFenced)
+    _refuse_without_id(outcome, request, ErrorCode.group_max_size_reached)
+    maybe_complete_join(outcome, group)
 
 
-def _refuse_without_id(turn: Turn, request: Request, error: ErrorCode) -> None:
-    turn.answer(request.token, JoinGroupResponse(error), request.body.group_id)
+def _refuse_without_id(outcome: Outcome, request: Request, error: ErrorCode) -> None:
+    outcome.answer(request.token, JoinGroupResponse(error), request.body.group_id)
 
 
-def _join_as_new(turn: Turn, group: ClassicGroup, request: Request) -> None:
+def _join_as_new(outcome: Outcome, group: ClassicGroup, request: Request) -> None:
     """A client without member id gets one: `{client id or instance id}-{UUID}` (C7, E3, E4)."""
     body: JoinGroupRequest = request.body
     instance_id = body.group_instance_id
     name = request.client_id if instance_id is None else instance_id
-    member_id = f"{name[:MEMBER_NAME_CHARACTERS_MAX]}-{turn.state.new_id()}"
+    member_id = f"{name[:MEMBER_NAME_CHARACTERS_MAX]}-{outcome.state.new_id()}"
     if instance_id is not None:
         mapped = group.static_members.get(instance_id)
         if mapped is not None:
             new = ClassicMember.joining(request, member_id, group.last_member)
-            _replace_static_member(turn, group, request, new)
+            _replace_static_member(outcome, group, request, new)
             return
     elif request.api_version >= MEMBER_ID_REQUIRED_VERSION:
-        _hand_out_id(turn, group, request, member_id)
+        _hand_out_id(outcome, group, request, member_id)
         return
-    _add_member(turn, group, request, member_id)
+    _add_member(outcome, group, request, member_id)
 
 
-def _hand_out_id(turn: Turn, group: ClassicGroup, request: Request, member_id: str) -> None:
+def _hand_out_id(outcome: Outcome, group: ClassicGroup, request: Request, member_id: str) -> None:
     """C7, KIP-394: only a client that comes back with the id becomes a member, so that one whose answers
     get lost does not fill the group."""
     body: JoinGroupRequest = request.body
     if len(group.pending_joins) >= CLASSIC_PENDING_MEMBERS_MAX:
-        _refuse_without_id(turn, request, ErrorCode.group_max_size_reached)
+        _refuse_without_id(outcome, request, ErrorCode.group_max_size_reached)
         return
     key = (SESSION_TIMER, group.group_id, member_id)
     group.pending_joins[member_id] = key
-    turn.state.timers.schedule(key, turn.now_ms + body.session_timeout_ms)
+    outcome.state.timers.schedule(key, outcome.now_ms + body.session_timeout_ms)
     answer = JoinGroupResponse(ErrorCode.member_id_required, member_id=member_id)
-    turn.answer(request.token, answer, group.group_id)
+    outcome.answer(request.token, answer, group.group_id)
 
 
-def _add_member(turn: Turn, group: ClassicGroup, request: Request, member_id: str) -> None:
+def _add_member(outcome: Outcome, group: ClassicGroup, request: Request, member_id: str) -> None:
     body: JoinGroupRequest = request.body
     member = ClassicMember.joining(request, member_id, group.last_member)
     member.is_new = True
     if group.state is PREPARING_REBALANCE:
         group.newcomers += 1
-        group.last_newcomer_ms = turn.now_ms
+        group.last_newcomer_ms = outcome.now_ms
         group.new_member_added |= group.previous_state is EMPTY
     if not group.members:
         group.protocol_type = body.protocol_type
@@ -172,16 +172,16 @@ def _add_member(turn: Turn, group: ClassicGroup, request: Request, member_id: st
     group.park_join(member, request.token)
     # C12: it cannot send heartbeats while its join is parked, and a client that is gone would only be
     # noticed by this timer.
-    timeout_ms = turn.state.settings.classic_new_member_join_timeout_ms
-    turn.state.timers.schedule(member.session_key, turn.now_ms + timeout_ms)
-    _tell_joined(turn, group, member, request)
-    members_changed(turn, group, Cause("new member", member_id, body.reason, "C8"))
+    timeout_ms = outcome.state.settings.classic_new_member_join_timeout_ms
+    outcome.state.timers.schedule(member.session_key, outcome.now_ms + timeout_ms)
+    _tell_joined(outcome, group, member, request)
+    members_changed(outcome, group, Cause("new member", member_id, body.reason, "C8"))
 
 
-def _tell_joined(turn: Turn, group: ClassicGroup, member: ClassicMember, request: Request) -> None:
-    turn.events.append(
+def _tell_joined(outcome: Outcome, group: ClassicGroup, member: ClassicMember, request: Request) -> None:
+    outcome.events.append(
         MemberJoined(
-            turn.now_ms,
+            outcome.now_ms,
             group.group_id,
             CLASSIC,
             group.generation,
@@ -196,32 +196,32 @@ def _tell_joined(turn: Turn, group: ClassicGroup, member: ClassicMember, request
     )
 
 
-def _join_as_known(turn: Turn, group: ClassicGroup, request: Request) -> None:
+def _join_as_known(outcome: Outcome, group: ClassicGroup, request: Request) -> None:
     """A client that has a member id, pending (C8) or in use (C9)."""
     body: JoinGroupRequest = request.body
     member_id = body.member_id
     if member_id in group.pending_joins:
         if body.group_instance_id is not None:
             # C8, section 11: the id stays usable.
-            _refuse_without_id(turn, request, ErrorCode.unknown_server_error)
+            _refuse_without_id(outcome, request, ErrorCode.unknown_server_error)
             return
-        _add_member(turn, group, request, member_id)
+        _add_member(outcome, group, request, member_id)
         return
     member = group.find(member_id, body.group_instance_id)
     same = member.protocols == body.protocols
     if group.state is PREPARING_REBALANCE or member.is_new:
-        _rejoin(turn, group, request, "member rejoined")
+        _rejoin(outcome, group, request, "member rejoined")
     elif same and (group.state is COMPLETING_REBALANCE or member_id != group.leader):
         # It missed the answer of this generation, or comes without need: nobody else is disturbed.
-        turn.answer(request.token, joined(group, member), group.group_id)
+        outcome.answer(request.token, joined(group, member), group.group_id)
     elif not same:
-        _rejoin(turn, group, request, "member changed its protocols")
+        _rejoin(outcome, group, request, "member changed its protocols")
     else:
         # The leader has no other way to ask for a new assignment, say when partitions were added.
-        _rejoin(turn, group, request, "leader rejoined")
+        _rejoin(outcome, group, request, "leader rejoined")
 
 
-def _rejoin(turn: Turn, group: ClassicGroup, request: Request, what: str) -> None:
+def _rejoin(outcome: Outcome, group: ClassicGroup, request: Request, what: str) -> None:
     body: JoinGroupRequest = request.body
     member = group.members[body.member_id]
     group.update(member, body.protocols)
@@ -229,44 +229,46 @@ def _rejoin(turn: Turn, group: ClassicGroup, request: Request, what: str) -> Non
     member.session_timeout_ms = body.session_timeout_ms
     # Kafka forgets the request that was parked before; its client deserves an answer (section 11, C9).
     superseded = JoinGroupResponse(ErrorCode.rebalance_in_progress, member_id=member.member_id)
-    turn.answer(group.take_join(member), superseded, group.group_id)
+    outcome.answer(group.take_join(member), superseded, group.group_id)
     group.park_join(member, request.token)
     if not (member.is_new and group.is_settled):
-        rebalance_or_complete(turn, group, Cause(what, member.member_id, body.reason, "C9"))
+        rebalance_or_complete(outcome, group, Cause(what, member.member_id, body.reason, "C9"))
 
 
-def _replace_static_member(turn: Turn, group: ClassicGroup, request: Request, new: ClassicMember) -> None:
+def _replace_static_member(
+    outcome: Outcome, group: ClassicGroup, request: Request, new: ClassicMember
+) -> None:
     """C21, E3: the instance restarted. No rebalance if the group is Stable and keeps its protocol, even when
     the subscription changed."""
     instance_id = request.body.group_instance_id
     old = group.members[group.static_members[instance_id]]
     leader_before = group.leader or ""
-    _fence(turn, group, old)
+    _fence(outcome, group, old)
     group.replace(old, new)
-    arm_session(turn, new)
+    arm_session(outcome, new)
     cause = Cause("static member restarted", new.member_id, request.body.reason, "C21")
-    tell_gone(turn, group, MemberFenced, cause._replace(member_id=old.member_id), old)
-    _tell_joined(turn, group, new, request)
+    tell_gone(outcome, group, MemberFenced, cause._replace(member_id=old.member_id), old)
+    _tell_joined(outcome, group, new, request)
     if group.state is STABLE and not old.is_new and group.select_protocol() == group.protocol_name:
-        turn.records += generation_records(turn.state, group)
+        outcome.records += generation_records(outcome.state, group)
         answer = _restarted(group, new, leader_before, request.api_version)
-        turn.replies.append(Reply(request.token, answer, group.group_id))
+        outcome.replies.append(Reply(request.token, answer, group.group_id))
         return
     group.park_join(new, request.token)
     if group.state is PREPARING_REBALANCE:
-        maybe_complete_join(turn, group)
+        maybe_complete_join(outcome, group)
     else:
         # CompletingRebalance: the assignment under way names the old member id.
-        prepare_rebalance(turn, group, cause)
+        prepare_rebalance(outcome, group, cause)
 
 
-def _fence(turn: Turn, group: ClassicGroup, old: ClassicMember) -> None:
+def _fence(outcome: Outcome, group: ClassicGroup, old: ClassicMember) -> None:
     """Whoever still waits under the instance's old member id is a duplicate or a ghost."""
     fenced = ErrorCode.fenced_instance_id
-    turn.answer(group.take_join(old), JoinGroupResponse(fenced, member_id=old.member_id), group.group_id)
-    turn.answer(old.sync_token, SyncGroupResponse(fenced), group.group_id)
+    outcome.answer(group.take_join(old), JoinGroupResponse(fenced, member_id=old.member_id), group.group_id)
+    outcome.answer(old.sync_token, SyncGroupResponse(fenced), group.group_id)
     old.sync_token = None
-    turn.state.timers.cancel(old.session_key)
+    outcome.state.timers.cancel(old.session_key)
 
 
 def _restarted(

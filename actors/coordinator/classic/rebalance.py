@@ -1,14 +1,13 @@
 """A classic group's rebalance: prepare, complete the join phase, and what timers do to it (C10 to C16, C19).
 
-Functions here change the live group at once and collect records, replies and events in a `Turn`.
+Functions here change the live group at once and collect records, replies and events in a `Outcome`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.classic.cause import Cause
 from actors.coordinator.classic.group import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -27,45 +26,15 @@ from actors.coordinator.classic.history import (
     tell_ended,
     tell_gone,
 )
+from actors.coordinator.classic.outcome import Outcome
+from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.classic.store import generation_records
 from actors.coordinator.ground.batching import ALONE_MS, PAUSE_MS_MAX, longest_ms, pause_ms
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told import rebalances
 from actors.coordinator.told.events import CLASSIC, MemberExpired, MemberLeft
-from actors.ground.contract import NOTHING, Record, Reply, Result, Token
+from actors.ground.contract import NOTHING, Result
 from actors.protocol.messages import NO_ERROR, JoinGroupResponse, SyncGroupResponse
-
-
-class Cause(NamedTuple):
-    """Why something happens to a group; for events only."""
-
-    what: str
-    member_id: str | None = None
-    reason: str | None = None
-    """As the client gave it."""
-    rule: str | None = None
-    """The row that decided."""
-
-
-class Turn:
-    """One decision in the making: where it is made, and what it gives so far."""
-
-    __slots__ = ("events", "now_ms", "records", "replies", "state")
-
-    def __init__(self, state: ShardState, now_ms: int) -> None:
-        self.state = state
-        self.now_ms = now_ms
-        self.records: list[Record] = []
-        self.replies: list[Reply] = []
-        self.events: list[Any] = []
-
-    def answer(self, token: Token | None, body: Any, group_id: str) -> None:
-        """Answer a request, if there is one."""
-        if token is not None:
-            self.replies.append(Reply(token, body, group_id))
-
-    def result(self) -> Result:
-        return Result(self.records, self.replies, self.events)
 
 
 def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
@@ -89,138 +58,140 @@ def member_list(group: ClassicGroup) -> tuple[tuple[str, str | None, bytes], ...
     )
 
 
-def arm_session(turn: Turn, member: ClassicMember) -> None:
-    turn.state.timers.schedule(member.session_key, turn.now_ms + member.session_timeout_ms)
+def arm_session(outcome: Outcome, member: ClassicMember) -> None:
+    outcome.state.timers.schedule(member.session_key, outcome.now_ms + member.session_timeout_ms)
 
 
-def rebalance_or_complete(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+def rebalance_or_complete(outcome: Outcome, group: ClassicGroup, cause: Cause) -> None:
     """Begin a rebalance, or see whether the one under way has all it waits for."""
     if group.state is PREPARING_REBALANCE:
-        maybe_complete_join(turn, group)
+        maybe_complete_join(outcome, group)
     else:
-        prepare_rebalance(turn, group, cause)
+        prepare_rebalance(outcome, group, cause)
 
 
-def members_changed(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+def members_changed(outcome: Outcome, group: ClassicGroup, cause: Cause) -> None:
     """Somebody came or went: rebalance, or, in a storm of such changes, let the settled members work on until
     more have come or gone (`batching`). Newcomers have their joins parked meanwhile."""
     if group.state is not STABLE:
-        rebalance_or_complete(turn, group, cause)
+        rebalance_or_complete(outcome, group, cause)
         return
     group.changes += 1
-    delay_ms = _delay_ms(turn, group, cause)
+    delay_ms = _delay_ms(outcome, group, cause)
     if delay_ms <= 0:
-        _rebalance_for_changes(turn, group, cause)
+        _rebalance_for_changes(outcome, group, cause)
         return
-    timers = turn.state.timers
-    timers.schedule(group.join_key, turn.now_ms + delay_ms)
+    timers = outcome.state.timers
+    timers.schedule(group.join_key, outcome.now_ms + delay_ms)
     if not group.pending_syncs:
         timers.cancel(group.sync_key)
 
 
-def _delay_ms(turn: Turn, group: ClassicGroup, cause: Cause) -> int:
+def _delay_ms(outcome: Outcome, group: ClassicGroup, cause: Cause) -> int:
     """How long the Stable group waits for more changes, from now on. The clients of newcomers wait for their
     rebalance timeout; half of it is left to the join phase."""
     last = group.last_member
     if last is None or not group.is_settled:
         return 0
-    due_ms = turn.state.timers.deadline_ms(group.join_key)
+    due_ms = outcome.state.timers.deadline_ms(group.join_key)
     if due_ms is not None:
         # All others were looked at when the wait began; who came since is the last.
-        return min(due_ms - turn.now_ms, last.rebalance_timeout_ms // 2)
+        return min(due_ms - outcome.now_ms, last.rebalance_timeout_ms // 2)
     shortest_ms = min(member.rebalance_timeout_ms for member in group.members.values())
-    bound_ms = min(turn.state.settings.group_rebalance_batch_max_ms, shortest_ms // 2)
+    bound_ms = min(outcome.state.settings.group_rebalance_batch_max_ms, shortest_ms // 2)
     most_ms = longest_ms(bound_ms, len(group.members))
-    delay_ms = group.storm.delay_ms(turn.now_ms, most_ms, calm_ms=most_ms)
+    delay_ms = group.storm.delay_ms(outcome.now_ms, most_ms, calm_ms=most_ms)
     if delay_ms > 0:
-        tell_delayed(turn, group, cause, delay_ms)
+        tell_delayed(outcome, group, cause, delay_ms)
     return delay_ms
 
 
-def _waited_for(turn: Turn, group: ClassicGroup) -> Cause:
+def _waited_for(outcome: Outcome, group: ClassicGroup) -> Cause:
     """The changes that waited: whose doing the first one was."""
-    first = rebalances.of(turn.state, group.group_id, CLASSIC).delayed
+    first = rebalances.of(outcome.state, group.group_id, CLASSIC).delayed
     assert first is not None, group.story(Step.REBALANCE)
     together = f"{group.changes} joins and leaves, taken together"
     what = first.cause if group.changes == 1 else together
     return Cause(what, first.member_id, first.reason, first.rule)
 
 
-def _rebalance_for_changes(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+def _rebalance_for_changes(outcome: Outcome, group: ClassicGroup, cause: Cause) -> None:
     group.storm.rebalances += 1
-    prepare_rebalance(turn, group, cause)
+    prepare_rebalance(outcome, group, cause)
 
 
-def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
-    timers = turn.state.timers
+def prepare_rebalance(outcome: Outcome, group: ClassicGroup, cause: Cause) -> None:
+    timers = outcome.state.timers
     if group.state is COMPLETING_REBALANCE:
-        _send_back_syncs(turn, group)
+        _send_back_syncs(outcome, group)
     group.pending_syncs.clear()
     timers.cancel(group.sync_key)
     initial = group.state is EMPTY
-    tell_began(turn, group, cause)
-    move(turn, group, Step.REBALANCE)
+    tell_began(outcome, group, cause)
+    move(outcome, group, Step.REBALANCE)
     group.changes = group.newcomers = 0
-    delay_ms = turn.state.settings.group_initial_rebalance_delay_ms if initial else 0
+    delay_ms = outcome.state.settings.group_initial_rebalance_delay_ms if initial else 0
     group.initial_delay_ms = delay_ms
     if delay_ms > 0:
         group.new_member_added = False
         group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-        timers.schedule(group.join_key, turn.now_ms + delay_ms)
+        timers.schedule(group.join_key, outcome.now_ms + delay_ms)
         return
-    wait_ms = _first_wait_ms(turn, group) if initial else group.rebalance_timeout_ms
+    wait_ms = _first_wait_ms(outcome, group) if initial else group.rebalance_timeout_ms
     if (initial and wait_ms == 0) or not group.members:
         # Nobody is waited for when only pending members are left: the longest rebalance timeout of no member
         # is 0 (C11).
-        complete_join(turn, group)
+        complete_join(outcome, group)
         return
-    group.join_deadline_ms = turn.now_ms + wait_ms
+    group.join_deadline_ms = outcome.now_ms + wait_ms
     timers.schedule(group.join_key, group.join_deadline_ms)
-    maybe_complete_join(turn, group)
+    maybe_complete_join(outcome, group)
 
 
-def _first_wait_ms(turn: Turn, group: ClassicGroup) -> int:
+def _first_wait_ms(outcome: Outcome, group: ClassicGroup) -> int:
     """How long the first rebalance of a group without an initial delay waits at most for those who join
     together with its first member: who is left behind waits for that member's next heartbeat, seconds later.
     (Kafka waits for nobody: section 11, C8.)"""
-    group.last_newcomer_ms = turn.now_ms
-    return min(PAUSE_MS_MAX, turn.state.settings.group_rebalance_batch_max_ms, group.rebalance_timeout_ms)
+    group.last_newcomer_ms = outcome.now_ms
+    return min(PAUSE_MS_MAX, outcome.state.settings.group_rebalance_batch_max_ms, group.rebalance_timeout_ms)
 
 
-def _send_back_syncs(turn: Turn, group: ClassicGroup) -> None:
+def _send_back_syncs(outcome: Outcome, group: ClassicGroup) -> None:
     """C19: the assignment that was being made is void; whoever waits for it must rejoin."""
     for member in group.members.values():
         member.assignment = b""
         if member.sync_token is not None:
-            turn.answer(member.sync_token, SyncGroupResponse(ErrorCode.rebalance_in_progress), group.group_id)
+            outcome.answer(
+                member.sync_token, SyncGroupResponse(ErrorCode.rebalance_in_progress), group.group_id
+            )
             member.sync_token = None
-            arm_session(turn, member)
+            arm_session(outcome, member)
 
 
-def maybe_complete_join(turn: Turn, group: ClassicGroup) -> None:
+def maybe_complete_join(outcome: Outcome, group: ClassicGroup) -> None:
     """Complete the join phase if nobody is missing. Never during an initial delay: it runs to the end, so
     that a group that starts up needs one rebalance (C10)."""
     if group.state is not PREPARING_REBALANCE or group.initial_delay_ms > 0 or not group.all_joined:
         return
-    over_ms = min(_newcomers_over_ms(turn, group), group.join_deadline_ms)
-    if over_ms > turn.now_ms:
-        turn.state.timers.schedule(group.join_key, over_ms)
+    over_ms = min(_newcomers_over_ms(outcome, group), group.join_deadline_ms)
+    if over_ms > outcome.now_ms:
+        outcome.state.timers.schedule(group.join_key, over_ms)
     else:
-        complete_join(turn, group)
+        complete_join(outcome, group)
 
 
-def _newcomers_over_ms(turn: Turn, group: ClassicGroup) -> int:
+def _newcomers_over_ms(outcome: Outcome, group: ClassicGroup) -> int:
     """When a join phase that misses nobody may be completed: when the flow of newcomers has dried up."""
     during_ms = group.last_newcomer_ms - group.current_state_timestamp_ms
     pause = pause_ms(group.newcomers, during_ms)
     if group.previous_state is EMPTY:
         pause = max(pause, ALONE_MS)
-    return group.last_newcomer_ms + min(pause, turn.state.settings.group_rebalance_batch_max_ms)
+    return group.last_newcomer_ms + min(pause, outcome.state.settings.group_rebalance_batch_max_ms)
 
 
-def complete_join(turn: Turn, group: ClassicGroup) -> None:
+def complete_join(outcome: Outcome, group: ClassicGroup) -> None:
     """C13: go on with those who rejoined, and with static members, who may be restarting."""
-    timers = turn.state.timers
+    timers = outcome.state.timers
     timers.cancel(group.join_key)
     missing = [
         member
@@ -229,51 +200,51 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
     ]
     cause = Cause("did not rejoin in time", rule="C13")
     for member in missing:
-        _remove_late(turn, group, member, cause)
+        _remove_late(outcome, group, member, cause)
     if not group.elect_joined_leader() and group.members:
         # Only absent static members: their session timers decide.
-        group.join_deadline_ms = turn.now_ms + group.rebalance_timeout_ms
+        group.join_deadline_ms = outcome.now_ms + group.rebalance_timeout_ms
         timers.schedule(group.join_key, group.join_deadline_ms)
         return
     group.generation += 1
     group.pending_syncs.clear()
     if group.members:
-        _begin_sync_phase(turn, group)
+        _begin_sync_phase(outcome, group)
         return
     group.protocol_name = None
-    move(turn, group, Step.NOBODY_JOINED)
+    move(outcome, group, Step.NOBODY_JOINED)
     group.learn_subscribed_topics()
-    end_rebalance(turn, group)
+    end_rebalance(outcome, group)
 
 
-def _begin_sync_phase(turn: Turn, group: ClassicGroup) -> None:
+def _begin_sync_phase(outcome: Outcome, group: ClassicGroup) -> None:
     group.protocol_name = group.select_protocol()
-    move(turn, group, Step.MEMBERS_JOINED)
-    note_joined(turn, group)
+    move(outcome, group, Step.MEMBERS_JOINED)
+    note_joined(outcome, group)
     group.learn_subscribed_topics()
     for member in group.members.values():
-        turn.answer(group.take_join(member), joined(group, member), group.group_id)
+        outcome.answer(group.take_join(member), joined(group, member), group.group_id)
         member.is_new = False
-        arm_session(turn, member)
+        arm_session(outcome, member)
         group.pending_syncs[member.member_id] = None
-    turn.state.timers.schedule(group.sync_key, turn.now_ms + group.rebalance_timeout_ms)
+    outcome.state.timers.schedule(group.sync_key, outcome.now_ms + group.rebalance_timeout_ms)
 
 
-def end_rebalance(turn: Turn, group: ClassicGroup) -> None:
+def end_rebalance(outcome: Outcome, group: ClassicGroup) -> None:
     """The group is Stable or Empty: this generation is worth keeping."""
-    group.storm.ended_ms = turn.now_ms
-    turn.records += generation_records(turn.state, group)
-    tell_ended(turn, group)
+    group.storm.ended_ms = outcome.now_ms
+    outcome.records += generation_records(outcome.state, group)
+    tell_ended(outcome, group)
 
 
-def _remove_late(turn: Turn, group: ClassicGroup, member: ClassicMember, cause: Cause) -> None:
+def _remove_late(outcome: Outcome, group: ClassicGroup, member: ClassicMember, cause: Cause) -> None:
     """The member was waited for in vain."""
-    rebalances.of(turn.state, group.group_id, CLASSIC).late[member.member_id] = None
-    remove_member(turn, group, member, cause, MemberExpired)
+    rebalances.of(outcome.state, group.group_id, CLASSIC).late[member.member_id] = None
+    remove_member(outcome, group, member, cause, MemberExpired)
 
 
 def remove_member(
-    turn: Turn, group: ClassicGroup, member: ClassicMember, cause: Cause, gone: type[Gone] = MemberLeft
+    outcome: Outcome, group: ClassicGroup, member: ClassicMember, cause: Cause, gone: type[Gone] = MemberLeft
 ) -> None:
     """Take a member out, without a rebalance: the caller begins one for all it removes.
 
@@ -282,29 +253,29 @@ def remove_member(
     """
     group_id = group.group_id
     unknown = ErrorCode.unknown_member_id
-    turn.answer(group.take_join(member), JoinGroupResponse(unknown), group_id)
-    turn.answer(member.sync_token, SyncGroupResponse(unknown), group_id)
+    outcome.answer(group.take_join(member), JoinGroupResponse(unknown), group_id)
+    outcome.answer(member.sync_token, SyncGroupResponse(unknown), group_id)
     member.sync_token = None
-    turn.state.timers.cancel(member.session_key)
+    outcome.state.timers.cancel(member.session_key)
     group.remove(member)
-    rebalance = rebalances.of(turn.state, group_id, CLASSIC)
+    rebalance = rebalances.of(outcome.state, group_id, CLASSIC)
     rebalance.gone = member.member_id, member.client_id, member.client_host
     if member.assignment:
         rebalance.before.setdefault(member.member_id, member.assignment)
-    tell_gone(turn, group, gone, cause._replace(member_id=member.member_id), member)
+    tell_gone(outcome, group, gone, cause._replace(member_id=member.member_id), member)
 
 
 def drop_pending(
-    turn: Turn, group: ClassicGroup, member_id: str, cause: Cause, gone: type[Gone] = MemberLeft
+    outcome: Outcome, group: ClassicGroup, member_id: str, cause: Cause, gone: type[Gone] = MemberLeft
 ) -> None:
     """Forget a member id that was handed out and not used."""
-    turn.state.timers.cancel(group.pending_joins.pop(member_id))
-    tell_gone(turn, group, gone, cause._replace(member_id=member_id))
+    outcome.state.timers.cancel(group.pending_joins.pop(member_id))
+    tell_gone(outcome, group, gone, cause._replace(member_id=member_id))
 
 
 def forget(state: ShardState, group_id: str) -> None:
     """Drop the live group and its timers, once its tombstones are on their way. Nothing may be parked."""
-    group = state.classic.pop(group_id, None)
+    group = classic_groups(state).pop(group_id, None)
     if group is None:
         return
     rebalances.drop(state, group_id, CLASSIC)
@@ -323,13 +294,13 @@ def forget(state: ShardState, group_id: str) -> None:
 def on_join_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
     """The join phase has lasted long enough; the initial one is extended for newcomers (C10). Or a Stable
     group has waited long enough for more joins and leaves."""
-    group = state.classic.get(str(key[1]))
+    group = classic_groups(state).get(str(key[1]))
     if group is None or group.state not in (PREPARING_REBALANCE, STABLE):
         return NOTHING
-    turn = Turn(state, now_ms)
+    outcome = Outcome(state, now_ms)
     if group.state is STABLE:
-        _rebalance_for_changes(turn, group, _waited_for(turn, group))
-        return turn.result()
+        _rebalance_for_changes(outcome, group, _waited_for(outcome, group))
+        return outcome.result()
     initial = group.initial_delay_ms > 0
     if initial and group.new_member_added and group.initial_remaining_ms > 0:
         elapsed_ms = group.initial_delay_ms
@@ -340,45 +311,45 @@ def on_join_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Re
         group.initial_remaining_ms = max(group.initial_remaining_ms - elapsed_ms, 0)
         state.timers.schedule(group.join_key, now_ms + group.initial_delay_ms)
     elif initial or now_ms >= group.join_deadline_ms:
-        complete_join(turn, group)
+        complete_join(outcome, group)
     else:
         # It waited for newcomers; one of them may still be on its way with the member id it was given.
         state.timers.schedule(group.join_key, group.join_deadline_ms)
-        maybe_complete_join(turn, group)
-    return turn.result()
+        maybe_complete_join(outcome, group)
+    return outcome.result()
 
 
 def on_sync_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
     """C16: who has not synced by now is out, static members included, even if the group is Stable."""
-    group = state.classic.get(str(key[1]))
+    group = classic_groups(state).get(str(key[1]))
     if group is None or group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_syncs:
         return NOTHING
-    turn = Turn(state, now_ms)
+    outcome = Outcome(state, now_ms)
     cause = Cause("did not sync in time", rule="C16")
     late = list(group.pending_syncs)
     for member_id in late:
-        _remove_late(turn, group, group.members[member_id], cause)
+        _remove_late(outcome, group, group.members[member_id], cause)
     only = late[0] if len(late) == 1 else None
-    prepare_rebalance(turn, group, Cause("members did not sync in time", only, rule="C16"))
-    return turn.result()
+    prepare_rebalance(outcome, group, Cause("members did not sync in time", only, rule="C16"))
+    return outcome.result()
 
 
 def on_session_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
     """A member was not heard of, or a pending member did not come back (C8, C12)."""
-    group = state.classic.get(str(key[1]))
+    group = classic_groups(state).get(str(key[1]))
     if group is None:
         return NOTHING
     member_id = str(key[2])
-    turn = Turn(state, now_ms)
+    outcome = Outcome(state, now_ms)
     if member_id in group.pending_joins:
         cause = Cause("did not use its member id in time", rule="C8")
-        drop_pending(turn, group, member_id, cause, MemberExpired)
-        maybe_complete_join(turn, group)
-        return turn.result()
+        drop_pending(outcome, group, member_id, cause, MemberExpired)
+        maybe_complete_join(outcome, group)
+        return outcome.result()
     member = group.members.get(member_id)
     if member is None or member.is_waited_for():
         return NOTHING
     what = "waited too long for its first generation" if member.is_new else "session timed out"
-    remove_member(turn, group, member, Cause(what, rule="C12"), MemberExpired)
-    members_changed(turn, group, Cause("member: " + what, member_id, rule="C12"))
-    return turn.result()
+    remove_member(outcome, group, member, Cause(what, rule="C12"), MemberExpired)
+    members_changed(outcome, group, Cause("member: " + what, member_id, rule="C12"))
+    return outcome.result()

@@ -14,9 +14,12 @@ from actors.coordinator.classic.group import (
     Step,
 )
 from actors.coordinator.classic.history import move
-from actors.coordinator.classic.rebalance import Turn, arm_session, end_rebalance
-from actors.coordinator.consumer.migration import classic_members
+from actors.coordinator.classic.outcome import Outcome
+from actors.coordinator.classic.rebalance import arm_session, end_rebalance
+from actors.coordinator.classic.state import classic_groups
+from actors.coordinator.ground.kind import hand_on
 from actors.coordinator.ground.state import ShardState
+from actors.coordinator.told.events import CLASSIC
 from actors.ground.contract import Request, Result, answered
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
@@ -42,11 +45,9 @@ def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
     """
     body: HeartbeatRequest = request.body
     group_id, generation_id, member_id, group_instance_id = body
-    group = state.classic.get(group_id)
+    group: ClassicGroup | None = state.of[CLASSIC].groups.get(group_id)
     if group is None:
-        if group_id in state.consumer:
-            return classic_members.heartbeat(state, request, now_ms)
-        raise _absent(group_id)
+        raise _absent(state, group_id)
     member = group.members.get(member_id)
     if member is None or group_instance_id is not None:
         member = group.find(member_id, group_instance_id)
@@ -63,14 +64,10 @@ def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
     ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
     """
     body: SyncGroupRequest = request.body
-    if request.api_version >= PROTOCOL_MANDATORY_VERSION and None in (body.protocol_type, body.protocol_name):
-        # Before all other checks (section 11, W2).
-        raise GroupError(ErrorCode.inconsistent_group_protocol)
-    group = state.classic.get(body.group_id)
+    check_sync(request)
+    group = classic_groups(state).get(body.group_id)
     if group is None:
-        if body.group_id in state.consumer:
-            return classic_members.sync_group(state, request, now_ms)
-        raise _absent(body.group_id)
+        raise _absent(state, body.group_id)
     member = group.find(body.member_id, body.group_instance_id)
     if body.generation_id != group.generation:
         raise GroupError(ErrorCode.illegal_generation)
@@ -81,36 +78,44 @@ def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
         raise GroupError(ErrorCode.inconsistent_group_protocol)
     if group.state is PREPARING_REBALANCE:
         raise GroupError(ErrorCode.rebalance_in_progress)
-    turn = Turn(state, now_ms)
+    outcome = Outcome(state, now_ms)
     group.pending_syncs.pop(member.member_id, None)
     if group.state is STABLE:
-        turn.answer(request.token, _synced(group, member), group.group_id)
+        outcome.answer(request.token, _synced(group, member), group.group_id)
     else:
         # A second sync of one member supersedes the first, which Kafka would never answer.
         superseded = SyncGroupResponse(ErrorCode.rebalance_in_progress)
-        turn.answer(member.sync_token, superseded, group.group_id)
+        outcome.answer(member.sync_token, superseded, group.group_id)
         member.sync_token = request.token
         if member.member_id == group.leader:
-            _stabilise(turn, group, body)
+            _stabilise(outcome, group, body)
     if not group.pending_syncs:
         state.timers.cancel(group.sync_key)
-    return turn.result()
+    return outcome.result()
 
 
-def _stabilise(turn: Turn, group: ClassicGroup, body: SyncGroupRequest) -> None:
+def check_sync(request: Request) -> None:
+    """The check that comes before all others, whichever kind of group the SyncGroup is for (section 11, W2).
+    Raises INCONSISTENT_GROUP_PROTOCOL."""
+    body: SyncGroupRequest = request.body
+    if request.api_version >= PROTOCOL_MANDATORY_VERSION and None in (body.protocol_type, body.protocol_name):
+        raise GroupError(ErrorCode.inconsistent_group_protocol)
+
+
+def _stabilise(outcome: Outcome, group: ClassicGroup, body: SyncGroupRequest) -> None:
     """C18: whoever the leader left out gets an empty assignment. The host keeps these answers back until the
     records are committed, so the group may be Stable at once: if they fail, leadership is lost with them."""
     assert group.state is COMPLETING_REBALANCE
     assignments = dict(body.assignments)
-    move(turn, group, Step.LEADER_SYNCED)
+    move(outcome, group, Step.LEADER_SYNCED)
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
         if member.sync_token is not None:
-            turn.answer(member.sync_token, _synced(group, member), group.group_id)
+            outcome.answer(member.sync_token, _synced(group, member), group.group_id)
             member.sync_token = None
             # Its session may have run out unnoticed while it waited (C12).
-            arm_session(turn, member)
-    end_rebalance(turn, group)
+            arm_session(outcome, member)
+    end_rebalance(outcome, group)
 
 
 def _synced(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
@@ -121,10 +126,10 @@ def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
     """Whether the members of the group allow this OffsetCommit (O1, O3); it also counts as a heartbeat.
 
     Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS. To be called
-    only for a group in `state.classic`.
+    only for a live classic group.
     """
     body: OffsetCommitRequest = request.body
-    group = state.classic[body.group_id]
+    group = classic_groups(state)[body.group_id]
     generation = body.generation_id_or_member_epoch
     if group.state is EMPTY and generation < 0:
         # A consumer without group management, or an admin client, whatever member id it gives (section 11).
@@ -139,6 +144,8 @@ def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
     state.timers.schedule(member.session_key, now_ms + member.session_timeout_ms)
 
 
-def _absent(group_id: str) -> GroupError:
-    """C17, C20: no such group; W2: or no group id at all."""
-    return GroupError(ErrorCode.invalid_group_id if group_id == "" else ErrorCode.unknown_member_id)
+def _absent(state: ShardState, group_id: str) -> GroupError:
+    """C17, C20: no such group; W2: or no group id at all. Raises OfOtherKind."""
+    error = GroupError(ErrorCode.invalid_group_id if group_id == "" else ErrorCode.unknown_member_id)
+    hand_on(state, group_id, error)
+    return error

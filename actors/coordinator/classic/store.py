@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import cast
 
 from actors.coordinator.classic.group import EMPTY, STABLE, ClassicGroup, ClassicMember
+from actors.coordinator.classic.state import StoredClassicGroup, stored_groups
 from actors.coordinator.ground.alike import alike
-from actors.coordinator.ground.state import ShardState, StoredClassicGroup
+from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Key, Record, Value
 from actors.ground.records import (
     CLASSIC_MEMBER,
@@ -25,11 +26,11 @@ from actors.ground.snapshot_build import live_items
 
 def apply_metadata(state: ShardState, key: Key, value: Value | None) -> Value | None:
     group_id: str = key[1]
-    stored = state.stored_classic.get(group_id)
+    stored = stored_groups(state).get(group_id)
     if stored is None:
         if value is None:
             return None
-        stored = state.stored_classic[group_id] = StoredClassicGroup()
+        stored = stored_groups(state)[group_id] = StoredClassicGroup()
     replaced = stored.metadata
     stored.metadata = cast("GroupMetadataValue | None", value)
     _drop_if_blank(state, group_id, stored)
@@ -39,7 +40,7 @@ def apply_metadata(state: ShardState, key: Key, value: Value | None) -> Value | 
 def apply_member(state: ShardState, key: Key, value: Value | None) -> Value | None:
     group_id: str = key[1]
     member_id: str = key[2]
-    stored = state.stored_classic.get(group_id)
+    stored = stored_groups(state).get(group_id)
     if value is None:
         if stored is None:
             return None
@@ -47,7 +48,7 @@ def apply_member(state: ShardState, key: Key, value: Value | None) -> Value | No
         _drop_if_blank(state, group_id, stored)
         return replaced
     if stored is None:
-        stored = state.stored_classic[group_id] = StoredClassicGroup()
+        stored = stored_groups(state)[group_id] = StoredClassicGroup()
     replaced = stored.members.get(member_id)
     other = stored.members[next(reversed(stored.members))] if stored.members else None
     stored.members[member_id] = alike(cast(ClassicMemberValue, value), other)
@@ -56,11 +57,11 @@ def apply_member(state: ShardState, key: Key, value: Value | None) -> Value | No
 
 def _drop_if_blank(state: ShardState, group_id: str, stored: StoredClassicGroup) -> None:
     if stored.metadata is None and not stored.members:
-        del state.stored_classic[group_id]
+        del stored_groups(state)[group_id]
 
 
 def all_records(state: ShardState) -> Iterator[Record]:
-    for group_id, stored in live_items(state.stored_classic, list(state.stored_classic)):
+    for group_id, stored in live_items(stored_groups(state), list(stored_groups(state))):
         if stored.metadata is not None:
             yield Record(GroupMetadataKey(GROUP_METADATA, group_id), stored.metadata)
         for member_id, value in live_items(stored.members, list(stored.members)):
@@ -76,7 +77,7 @@ def generation_records(state: ShardState, group: ClassicGroup) -> list[Record]:
     rejoin. The other way round a member would be told an old assignment in the new generation.
     """
     group_id = group.group_id
-    stored = state.stored_classic.get(group_id) or StoredClassicGroup()
+    stored = stored_groups(state).get(group_id) or StoredClassicGroup()
     records = [
         Record(ClassicMemberKey(CLASSIC_MEMBER, group_id, member_id), None)
         for member_id in stored.members
@@ -97,7 +98,7 @@ def generation_records(state: ShardState, group: ClassicGroup) -> list[Record]:
 
 def tombstones(state: ShardState, group_id: str) -> list[Record]:
     """For every record of the group."""
-    stored = state.stored_classic.get(group_id)
+    stored = stored_groups(state).get(group_id)
     if stored is None:
         return []
     records = [

@@ -9,15 +9,20 @@ moved on is dropped, and the next heartbeat asks again; so it does, after a paus
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
 
 from actors.assignors.spec import Assignment, AssignmentSpec
-from actors.coordinator.consumer.group import FIRST_EPOCH
+from actors.coordinator.consumer.decision import Decision
 from actors.coordinator.consumer.history import computed
+from actors.coordinator.consumer.model.group import FIRST_EPOCH, ConsumerGroup
+from actors.coordinator.consumer.model.state import consumer_groups, kept
+from actors.coordinator.consumer.model.volatile import Job
 from actors.coordinator.consumer.target_arrays import group_of
-from actors.coordinator.consumer.turn import Turn
 from actors.coordinator.ground.area import Area
 from actors.coordinator.ground.partitions import count
+from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told import rebalances
 from actors.coordinator.told.consumer_events import AssignmentComputed
 from actors.coordinator.told.events import CONSUMER
@@ -31,10 +36,6 @@ from actors.ground.records import (
     TargetMetadataValue,
     TopicPartitions,
 )
-
-if TYPE_CHECKING:
-    from actors.coordinator.consumer.group import ConsumerGroup
-    from actors.coordinator.ground.state import ShardState
 
 ASSIGNED = -5
 """In place of an API key, as `restore.RESTORE`: what a plug-in gave, or that it failed."""
@@ -78,44 +79,36 @@ class AssignedResponse(NamedTuple):
     """False: the group has moved on, or this replica does not lead it."""
 
 
-class Job(NamedTuple):
-    """What one group has asked for."""
-
-    group_epoch: int
-    until_ms: int
-    """Nothing else is asked for the group before that, unless the answer comes."""
-
-
-def ask(turn: Turn, assignor: str) -> None:
-    """Have the plug-in assign the group as the turn leaves it, unless it is at it already.
+def ask(decision: Decision, assignor: str) -> None:
+    """Have the plug-in assign the group as the decision leaves it, unless it is at it already.
 
     A group that never had a target gets an empty one, for a member's epoch must not be 0: its client would
     take that for a loss of membership.
     """
-    jobs, group_id = turn.state.assignment_jobs, turn.group.group_id
-    if turn.assignment_epoch == 0:
-        turn.assignment_epoch = max(turn.group_epoch - 1, FIRST_EPOCH)
-        turn.records += target_records(group_id, {}, turn.assignment_epoch, turn.now_ms)
-        if turn.assignment_epoch == turn.group_epoch:
+    jobs, group_id = kept(decision.state).assignment_jobs, decision.group.group_id
+    if decision.assignment_epoch == 0:
+        decision.assignment_epoch = max(decision.group_epoch - 1, FIRST_EPOCH)
+        decision.records += target_records(group_id, {}, decision.assignment_epoch, decision.now_ms)
+        if decision.assignment_epoch == decision.group_epoch:
             return
     job = jobs.get(group_id)
-    if job is not None and turn.now_ms < job.until_ms:
+    if job is not None and decision.now_ms < job.until_ms:
         return
-    until_ms = turn.now_ms + turn.state.settings.group_consumer_assignor_timeout_ms + OVERDUE_MS
-    jobs[group_id] = Job(turn.group_epoch, until_ms)
-    turn.events.append(AssignmentAsked(group_id, turn.group_epoch, assignor, _spec(turn)))
+    until_ms = decision.now_ms + decision.state.settings.group_consumer_assignor_timeout_ms + OVERDUE_MS
+    jobs[group_id] = Job(decision.group_epoch, until_ms)
+    decision.events.append(AssignmentAsked(group_id, decision.group_epoch, assignor, _spec(decision)))
 
 
 def _assigned(state: ShardState, request: Request, now_ms: int) -> Result:
     body: AssignedRequest = request.body
-    job = state.assignment_jobs.pop(body.group_id, None)
-    group = state.consumer.get(body.group_id)
+    job = kept(state).assignment_jobs.pop(body.group_id, None)
+    group = consumer_groups(state).get(body.group_id)
     if group is None or job is None or not _is_awaited(group, job, body):
         return Result(replies=(Reply(request.token, AssignedResponse(False), body.group_id),))
     told = (Reply(request.token, AssignedResponse(True), body.group_id),)
     group_id, epoch, assignor, assignment, error = body
     if assignment is None:
-        state.assignment_jobs[group_id] = Job(epoch, now_ms + RETRY_MS)
+        kept(state).assignment_jobs[group_id] = Job(epoch, now_ms + RETRY_MS)
         return Result((), told, (AssignmentFailed(group_id, epoch, assignor, error, now_ms),))
     group.storm.rebalanced(now_ms)
     changes = {
@@ -158,12 +151,16 @@ def target_records(
     return [*records, Record(key, TargetMetadataValue(epoch, now_ms))]
 
 
-def _spec(turn: Turn) -> AssignmentSpec:
-    group, topics = group_of(turn), turn.state.image.topics_by_id
+def _spec(decision: Decision) -> AssignmentSpec:
+    group, topics = group_of(decision), decision.state.image.topics_by_id
     return AssignmentSpec(
         tuple(group.members[slot] for slot in group.slots.values()),
         {topic_id: topics[topic_id].partition_count for topic_id in group.topic_ids},
     )
 
 
-AREA = Area(handlers={ASSIGNED: _assigned})
+def _refused(request: Request, error: ErrorCode, message: str | None) -> AssignedResponse:
+    return AssignedResponse(False)
+
+
+AREA = Area(handlers={ASSIGNED: _assigned}, refusals={ASSIGNED: _refused})

@@ -12,8 +12,11 @@ no batching, is as Kafka. Volatile: a leader that falls sends those back who wai
 
 from __future__ import annotations
 
-from actors.coordinator.consumer import group_settings
-from actors.coordinator.consumer.turn import Turn
+from actors.coordinator.classic.state import classic_groups
+from actors.coordinator.consumer.decision import Decision
+from actors.coordinator.consumer.model import group_settings
+from actors.coordinator.consumer.model.state import kept
+from actors.coordinator.consumer.model.volatile import Forming
 from actors.coordinator.ground.batching import ALONE_MS, pause_ms
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Request
@@ -24,38 +27,29 @@ ANSWERS_PER_TIMER = 100
 """Joins that are decided in one call, less than ten milliseconds of work."""
 
 
-class Forming:
-    """The joins of one group whose answers wait."""
-
-    __slots__ = ("began_ms", "is_over", "joins")
-
-    def __init__(self, now_ms: int) -> None:
-        self.began_ms = now_ms
-        self.joins: list[Request] = []
-        """In order, with the member ids they were given."""
-        self.is_over = False
-        """Nobody is waited for any more: the answers are on their way."""
-
-
-def may_wait(turn: Turn) -> bool:
-    """Whether the turn's join may wait for others, as a group that forms has it."""
-    group_id = turn.group.group_id
-    forming = turn.state.forming.get(group_id)
-    if turn.body.member_epoch != 0 or turn.classic is not None or group_id in turn.state.classic:
+def may_wait(decision: Decision) -> bool:
+    """Whether the decision's join may wait for others, as a group that forms has it."""
+    group_id = decision.group.group_id
+    forming = kept(decision.state).forming.get(group_id)
+    if (
+        decision.body.member_epoch != 0
+        or decision.classic is not None
+        or group_id in classic_groups(decision.state)
+    ):
         return False
     if forming is not None:
         return not forming.is_over
-    return turn.group.size == 0 and _longest_ms(turn.state, group_id) > 0
+    return decision.group.size == 0 and _longest_ms(decision.state, group_id) > 0
 
 
-def wait(turn: Turn) -> None:
-    """Keep the turn's join until the group has formed."""
-    state, group_id, now_ms = turn.state, turn.group.group_id, turn.now_ms
-    forming = state.forming.get(group_id)
+def wait(decision: Decision) -> None:
+    """Keep the decision's join until the group has formed."""
+    state, group_id, now_ms = decision.state, decision.group.group_id, decision.now_ms
+    forming = kept(state).forming.get(group_id)
     if forming is None:
-        forming = state.forming[group_id] = Forming(now_ms)
-    request = turn.request
-    forming.joins.append(request._replace(body=request.body._replace(member_id=turn.member_id)))
+        forming = kept(state).forming[group_id] = Forming(now_ms)
+    request = decision.request
+    forming.joins.append(request._replace(body=request.body._replace(member_id=decision.member_id)))
     pause = max(pause_ms(len(forming.joins), now_ms - forming.began_ms), ALONE_MS)
     over_ms = min(now_ms + pause, forming.began_ms + _longest_ms(state, group_id))
     state.timers.schedule((FORMING_TIMER, group_id), over_ms)
@@ -64,14 +58,14 @@ def wait(turn: Turn) -> None:
 def next_joins(state: ShardState, group_id: str, now_ms: int) -> list[Request]:
     """The joins to be decided now; the timer comes again while there are more. The very first is alone: it
     brings about the target, which the others find."""
-    forming = state.forming[group_id]
+    forming = kept(state).forming[group_id]
     count = ANSWERS_PER_TIMER if forming.is_over else 1
     forming.is_over = True
     joins, forming.joins = forming.joins[:count], forming.joins[count:]
     if forming.joins:
         state.timers.schedule((FORMING_TIMER, group_id), now_ms)
     else:
-        del state.forming[group_id]
+        del kept(state).forming[group_id]
     return joins
 
 

@@ -1,5 +1,5 @@
-"""What a consumer group's decisions are told as: events made of a turn once it is decided, never on the path
-of a steady heartbeat.
+"""The events that tell what a consumer group decided: made once the decision stands, never on the path of a
+steady heartbeat.
 
 A rebalance is what follows a bump of the group epoch until every member has what the target gives it; the
 next bump ends it too, for members go on to the next target from wherever they are.
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.coordinator.consumer.group import NOT_JOINED, STABLE, UNREVOKED_PARTITIONS, ConsumerGroup
-from actors.coordinator.consumer.turn import NEW_MEMBER, Turn
+from actors.coordinator.consumer.decision import NEW_MEMBER, Decision
+from actors.coordinator.consumer.model.group import NOT_JOINED, STABLE, UNREVOKED_PARTITIONS, ConsumerGroup
 from actors.coordinator.ground.partitions import EMPTY
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told import rebalances
@@ -38,44 +38,46 @@ _RETURNED = "its instance came back"
 _NOBODY: tuple[None, None] = (None, None)
 
 
-def tell(turn: Turn) -> None:
-    """Add the events of a turn that is decided."""
+def tell(decision: Decision) -> None:
+    """Add the events of a decision that is decided."""
     events: list[Any] = []
-    if turn.previous is NEW_MEMBER or turn.replaced_id is not None:
-        events += _arrival(turn)
-    if turn.cause is not None:
-        group, metadata = turn.group, turn.metadata
-        rise = bump(turn.now_ms, group, turn.group_epoch, turn.cause, turn.member_id, _size(turn))
-        events += bumped(turn.state, group, rise, (metadata.client_id, metadata.client_host))
-    if turn.computed is not None:
-        rebalances.target_stands(turn.state, turn.computed)
-    turn.events[:0] = events
-    _tell_reconciled(turn)
+    if decision.previous is NEW_MEMBER or decision.replaced_id is not None:
+        events += _arrival(decision)
+    if decision.cause is not None:
+        group, metadata = decision.group, decision.metadata
+        rise = bump(
+            decision.now_ms, group, decision.group_epoch, decision.cause, decision.member_id, _size(decision)
+        )
+        events += bumped(decision.state, group, rise, (metadata.client_id, metadata.client_host))
+    if decision.computed is not None:
+        rebalances.target_stands(decision.state, decision.computed)
+    decision.events[:0] = events
+    _tell_reconciled(decision)
 
 
-def _size(turn: Turn) -> int:
+def _size(decision: Decision) -> int:
     """Of the group, with the member."""
-    return turn.group.size + (turn.stored is None and turn.replaced_id is None)
+    return decision.group.size + (decision.stored is None and decision.replaced_id is None)
 
 
-def _arrival(turn: Turn) -> list[Any]:
+def _arrival(decision: Decision) -> list[Any]:
     """A new member, or one that takes a static member's place (M21)."""
-    group, metadata = turn.group, turn.metadata
+    group, metadata = decision.group, decision.metadata
     events: list[Any] = []
-    if turn.replaced_id is not None:
-        events.append(_gone(MemberFenced, turn.now_ms, group, turn.replaced_id, (_RETURNED, "M21")))
+    if decision.replaced_id is not None:
+        events.append(_gone(MemberFenced, decision.now_ms, group, decision.replaced_id, (_RETURNED, "M21")))
     events.append(
         MemberJoined(
-            turn.now_ms,
+            decision.now_ms,
             group.group_id,
             CONSUMER,
-            turn.group_epoch,
-            turn.member_id,
+            decision.group_epoch,
+            decision.member_id,
             metadata.instance_id,
             metadata.client_id,
             metadata.client_host,
-            members=_size(turn),
-            client_software=turn.request.client_software,
+            members=_size(decision),
+            client_software=decision.request.client_software,
         )
     )
     return events
@@ -169,35 +171,37 @@ def bumped(
     return events
 
 
-def _tell_reconciled(turn: Turn) -> None:
+def _tell_reconciled(decision: Decision) -> None:
     """The member may have what the target gives it now, and be the last one."""
-    group, epoch = turn.group, turn.assignment_epoch
+    group, epoch = decision.group, decision.assignment_epoch
     before = None
-    if turn.stored is not None:
-        before = turn.stored.current
-    elif turn.replaced_id is not None:
-        before = group.members[turn.replaced_id].current
-    if before == turn.current and epoch == group.assignment_epoch:
+    if decision.stored is not None:
+        before = decision.stored.current
+    elif decision.replaced_id is not None:
+        before = group.members[decision.replaced_id].current
+    if before == decision.current and epoch == group.assignment_epoch:
         return
-    rebalance = turn.state.rebalances.get(group.group_id)
+    rebalance = rebalances.under_way(decision.state, group.group_id)
     has_revoked = before is not None and before.state == UNREVOKED_PARTITIONS
-    if has_revoked and turn.current.state != UNREVOKED_PARTITIONS and rebalance is not None:
-        rebalance.revoked_ms = turn.now_ms
-    if not _is_settled(turn.current, epoch):
+    if has_revoked and decision.current.state != UNREVOKED_PARTITIONS and rebalance is not None:
+        rebalance.revoked_ms = decision.now_ms
+    if not _is_settled(decision.current, epoch):
         return
     same_target = epoch == group.assignment_epoch
     was_settled = same_target and _is_settled(before, epoch)
     if not was_settled:
         event = MemberReconciled(
-            turn.now_ms, group.group_id, CONSUMER, turn.group_epoch, turn.member_id, epoch
+            decision.now_ms, group.group_id, CONSUMER, decision.group_epoch, decision.member_id, epoch
         )
-        turn.events.append(event)
+        decision.events.append(event)
     settled = (group.settled_count if same_target else 0) + (not was_settled)
-    is_over = settled == _size(turn) and epoch == turn.group_epoch
+    is_over = settled == _size(decision) and epoch == decision.group_epoch
     if is_over and rebalance is not None and rebalance.began is not None:
-        ended = rebalance.ended(turn.now_ms, turn.group_epoch, "Stable", settled, (turn.member_id,))
-        turn.events.append(ended)
-        rebalances.drop(turn.state, group.group_id, CONSUMER)
+        ended = rebalance.ended(
+            decision.now_ms, decision.group_epoch, "Stable", settled, (decision.member_id,)
+        )
+        decision.events.append(ended)
+        rebalances.drop(decision.state, group.group_id, CONSUMER)
 
 
 def _is_settled(current: CurrentAssignmentValue | None, epoch: int) -> bool:

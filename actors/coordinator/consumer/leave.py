@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from actors.coordinator.classic.rebalance import Cause, prepare_rebalance
-from actors.coordinator.classic.rebalance import Turn as ClassicTurn
-from actors.coordinator.consumer import assignment_epochs
+from actors.coordinator.classic.cause import Cause
+from actors.coordinator.classic.outcome import Outcome
+from actors.coordinator.classic.rebalance import prepare_rebalance
 from actors.coordinator.consumer import history as consumer_history
-from actors.coordinator.consumer.group import (
+from actors.coordinator.consumer.members import find_group, find_static, member_tombstones, unknown_member
+from actors.coordinator.consumer.migration import timers as migration_timers
+from actors.coordinator.consumer.migration.downgrade import classic_twin, is_due, take_over
+from actors.coordinator.consumer.model import assignment_epochs
+from actors.coordinator.consumer.model.group import (
     LEAVE_STATIC_EPOCH,
     NOT_JOINED,
     UNREVOKED_PARTITIONS,
@@ -17,10 +21,8 @@ from actors.coordinator.consumer.group import (
     ConsumerMember,
     Subscription,
 )
-from actors.coordinator.consumer.members import find_group, find_static, member_tombstones, unknown_member
-from actors.coordinator.consumer.metadata import metadata_hash, regex_topics_of
-from actors.coordinator.consumer.migration import timers as migration_timers
-from actors.coordinator.consumer.migration.downgrade import classic_twin, is_due, take_over
+from actors.coordinator.consumer.model.metadata import metadata_hash, regex_topics_of
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import (
     CAUSE_MEMBER_LEFT,
@@ -108,13 +110,13 @@ def remove_members(
 
 
 def _downgrade(state: ShardState, group: ConsumerGroup, gone: Sequence[str], now_ms: int) -> Result:
-    turn = ClassicTurn(state, now_ms)
-    live = classic_twin(turn, group, gone)
+    outcome = Outcome(state, now_ms)
+    live = classic_twin(outcome, group, gone)
     for member_id in list(group.members):
         drop_timers(state, group, member_id)
-    take_over(turn, group, live, rebalances=True)
-    prepare_rebalance(turn, live, Cause("the group became a classic one", gone[0]))
-    return turn.result()
+    take_over(outcome, group, live, rebalances=True)
+    prepare_rebalance(outcome, live, Cause("the group became a classic one", gone[0]))
+    return outcome.result()
 
 
 def _subscriptions_without(group: ConsumerGroup, gone: Sequence[str]) -> list[Subscription]:
@@ -134,7 +136,7 @@ def drop_timers(state: ShardState, group: ConsumerGroup, member_id: str) -> None
 
 def session_over(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
     """M17: no heartbeat for the session timeout. Static members go too, whether at epoch -2 or not."""
-    group, member_id = state.consumer.get(str(key[1])), str(key[2])
+    group, member_id = consumer_groups(state).get(str(key[1])), str(key[2])
     if group is None or group.member(member_id) is None:
         return NOTHING
     return remove_members(state, group, (member_id,), CAUSE_SESSION_TIMEOUT, now_ms)
@@ -142,7 +144,7 @@ def session_over(state: ShardState, key: tuple[object, ...], now_ms: int) -> Res
 
 def rebalance_over(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
     """M16, A14: a member that has not revoked in time is removed, if it still is where it was."""
-    group, member_id = state.consumer.get(str(key[1])), str(key[2])
+    group, member_id = consumer_groups(state).get(str(key[1])), str(key[2])
     member = None if group is None else group.member(member_id)
     if group is None or member is None or member.current is None:
         return NOTHING

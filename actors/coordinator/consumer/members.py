@@ -5,16 +5,19 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.classic import group as classic_group
-from actors.coordinator.consumer import assignment_epochs
-from actors.coordinator.consumer.group import (
+from actors.coordinator.classic.state import classic_groups
+from actors.coordinator.consumer.decision import Decision
+from actors.coordinator.consumer.migration.upgrade import upgraded
+from actors.coordinator.consumer.model import assignment_epochs
+from actors.coordinator.consumer.model.group import (
     LEAVE_STATIC_EPOCH,
     NOT_JOINED,
     ConsumerGroup,
     ConsumerMember,
 )
-from actors.coordinator.consumer.migration.upgrade import upgraded
-from actors.coordinator.consumer.turn import Turn
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.ground import partitions
+from actors.coordinator.ground.kind import hand_on
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Record
 from actors.ground.records import (
@@ -31,7 +34,7 @@ from actors.protocol.messages import ConsumerGroupHeartbeatRequest
 
 def find_group(state: ShardState, group_id: str) -> ConsumerGroup:
     """Raises GroupError(group_id_not_found)."""
-    group = state.consumer.get(group_id)
+    group = consumer_groups(state).get(group_id)
     if group is None:
         raise group_not_found(group_id)
     return group
@@ -40,13 +43,16 @@ def find_group(state: ShardState, group_id: str) -> ConsumerGroup:
 def find_or_create_group(state: ShardState, body: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
     """A group that does not exist yet, or is a classic one, is not in `state`: it will be once its records
     are applied. Raises GroupError(group_id_not_found), also if a classic group may not be upgraded (G2)."""
-    group = state.consumer.get(body.group_id)
+    group = consumer_groups(state).get(body.group_id)
     if group is not None:
         return group
     if body.member_epoch != 0:
         raise group_not_found(body.group_id)
-    live = state.classic.get(body.group_id)
-    if live is not None and live.state is not classic_group.EMPTY:
+    live = classic_groups(state).get(body.group_id)
+    if live is None:
+        not_ours = f"Group {body.group_id} is not a consumer group."
+        hand_on(state, body.group_id, GroupError(ErrorCode.group_id_not_found, not_ours))
+    elif live.state is not classic_group.EMPTY:
         return upgraded(state, live)
     return ConsumerGroup(body.group_id)
 
@@ -60,25 +66,25 @@ def refuse_if_full(group: ConsumerGroup, member_id: str, max_size: int) -> None:
         )
 
 
-def find_member(turn: Turn) -> None:
+def find_member(decision: Decision) -> None:
     """Fill in who speaks. Raises GroupError: 25, 82, 110, 111."""
-    body = turn.body
-    if not turn.member_id:
-        turn.member_id = turn.state.new_id()
+    body = decision.body
+    if not decision.member_id:
+        decision.member_id = decision.state.new_id()
     if body.instance_id is None:
-        member = turn.group.member(turn.member_id)
+        member = decision.group.member(decision.member_id)
         if member is not None:
             _check_epoch(member, body)
-            speak_as(turn, member)
+            speak_as(decision, member)
         elif body.member_epoch != 0:
-            raise unknown_member(body.group_id, turn.member_id)
+            raise unknown_member(body.group_id, decision.member_id)
         return
     if body.member_epoch != 0:
-        member = find_static(turn.group, body.instance_id, turn.member_id)
+        member = find_static(decision.group, body.instance_id, decision.member_id)
         _check_epoch(member, body)
-        speak_as(turn, member)
+        speak_as(decision, member)
         return
-    join_static(turn, body.instance_id)
+    join_static(decision, body.instance_id)
 
 
 def find_static(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
@@ -97,41 +103,41 @@ def find_static(group: ConsumerGroup, instance_id: str, member_id: str) -> Consu
     return group.members[static_id]
 
 
-def join_static(turn: Turn, instance_id: str) -> None:
+def join_static(decision: Decision, instance_id: str) -> None:
     """M21, G7: between two members of the consumer protocol the first must have left; one that speaks the
     classic protocol, or is followed by one that does, is replaced at once. Raises UNRELEASED_INSTANCE_ID."""
-    group = turn.group
+    group = decision.group
     static_id = group.static_member_id(instance_id)
     if static_id is None:
-        member = group.member(turn.member_id)
+        member = group.member(decision.member_id)
         if member is not None:
-            speak_as(turn, member)
+            speak_as(decision, member)
         return
     member = group.members[static_id]
     current = member.current or NOT_JOINED
     assert member.metadata is not None
-    both_new = turn.classic is None and member.metadata.classic is None
+    both_new = decision.classic is None and member.metadata.classic is None
     if both_new and current.member_epoch != LEAVE_STATIC_EPOCH:
         raise GroupError(
             ErrorCode.unreleased_instance_id,
-            f"Static member {turn.member_id} with instance id {instance_id} cannot join the group because the"
-            f" instance id is owned by member {static_id}.",
+            f"Static member {decision.member_id} with instance id {instance_id} cannot join the group because"
+            f" the instance id is owned by member {static_id}.",
         )
-    speak_as(turn, member)
-    turn.current = assignment_epochs.released(current, 0)._replace(previous_member_epoch=0)
-    if static_id != turn.member_id:
-        _replace_static(turn, static_id)
+    speak_as(decision, member)
+    decision.current = assignment_epochs.released(current, 0)._replace(previous_member_epoch=0)
+    if static_id != decision.member_id:
+        _replace_static(decision, static_id)
 
 
-def _replace_static(turn: Turn, static_id: str) -> None:
+def _replace_static(decision: Decision, static_id: str) -> None:
     """M21: the newcomer takes over target and assignment under its own member id."""
-    group_id = turn.group.group_id
-    turn.replaced_id = static_id
-    turn.stored = None
-    turn.records += member_tombstones(group_id, static_id)
-    if turn.target is not None:
-        key = ConsumerMemberKey(TARGET_ASSIGNMENT_MEMBER, group_id, turn.member_id)
-        turn.records.append(Record(key, TargetMemberValue(turn.target)))
+    group_id = decision.group.group_id
+    decision.replaced_id = static_id
+    decision.stored = None
+    decision.records += member_tombstones(group_id, static_id)
+    if decision.target is not None:
+        key = ConsumerMemberKey(TARGET_ASSIGNMENT_MEMBER, group_id, decision.member_id)
+        decision.records.append(Record(key, TargetMemberValue(decision.target)))
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
@@ -140,14 +146,14 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
     return [Record(ConsumerMemberKey(kind, group_id, member_id), None) for kind in kinds]
 
 
-def speak_as(turn: Turn, member: ConsumerMember) -> None:
+def speak_as(decision: Decision, member: ConsumerMember) -> None:
     """The request is the member's own."""
     assert member.metadata is not None
-    turn.stored = member
-    turn.previous = member.metadata
-    turn.metadata = member.metadata
-    turn.current = member.current or NOT_JOINED
-    turn.target = member.target
+    decision.stored = member
+    decision.previous = member.metadata
+    decision.metadata = member.metadata
+    decision.current = member.current or NOT_JOINED
+    decision.target = member.target
 
 
 def _check_epoch(member: ConsumerMember, body: ConsumerGroupHeartbeatRequest) -> None:

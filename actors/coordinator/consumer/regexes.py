@@ -9,20 +9,20 @@ created, and when the last result is old; and only topics count that the member 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.coordinator.consumer.group import REGEX_TIMER, ConsumerGroup, Subscription
+from actors.coordinator.consumer.decision import NEW_MEMBER, Decision
 from actors.coordinator.consumer.history import bump, bumped
-from actors.coordinator.consumer.metadata import metadata_hash
-from actors.coordinator.consumer.turn import NEW_MEMBER, Turn
+from actors.coordinator.consumer.model.group import REGEX_TIMER, ConsumerGroup, Subscription
+from actors.coordinator.consumer.model.metadata import metadata_hash
+from actors.coordinator.consumer.model.state import consumer_groups, kept
+from actors.coordinator.consumer.model.volatile import Asker, Resolution
 from actors.coordinator.ground import regex
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import CAUSE_REGEX_RESOLVED
-from actors.ground.acl import Operation, ResourceType
-from actors.ground.contract import NOTHING, Record, Request, Result
+from actors.ground.contract import NOTHING, Record, Result
 from actors.ground.image import MetadataImage
-from actors.ground.limits import REGEX_MATCHES_PER_TURN_MAX
 from actors.ground.records import (
     CONSUMER_GROUP_METADATA,
     REGULAR_EXPRESSION,
@@ -35,91 +35,39 @@ from actors.ground.records import (
 REFRESH_INTERVAL_MIN_MS = 10_000
 
 
-class Asker:
-    """The member whose heartbeat last asked what the group's regexes match."""
-
-    __slots__ = ("client_host", "member_id", "principal")
-
-    def __init__(self, member_id: str, request: Request) -> None:
-        self.member_id = member_id
-        self.principal = request.principal
-        self.client_host = request.client_host
-
-
-class Resolution:
-    """One resolution under way: which topics are still to be looked at, and what matched so far."""
-
-    __slots__ = ("_image", "_matches", "_names", "asker", "found")
-
-    def __init__(self, patterns: Iterable[str], image: MetadataImage, asker: Asker) -> None:
-        self.asker = asker
-        self.found: dict[str, list[str]] = {pattern: [] for pattern in patterns}
-        self._image = image
-        self._matches = {pattern: regex.matches_of(pattern) for pattern in self.found}
-        self._names: Iterator[str] = iter(image.topics)
-
-    @property
-    def image_version(self) -> int:
-        return self._image.version
-
-    def go_on(self) -> bool:
-        """Look at some more topics. True: at all of them."""
-        matches = self._matches.items()
-        for _ in range(max(REGEX_MATCHES_PER_TURN_MAX // len(self._matches), 1)):
-            name = next(self._names, None)
-            if name is None:
-                return True
-            for pattern, is_match in matches:
-                if is_match(name):
-                    self.found[pattern].append(name)
-        return False
-
-    def visible(self, state: ShardState) -> dict[str, tuple[str, ...]]:
-        """What matched and the asker may see, sorted."""
-        hidden: set[str] = set()
-        if state.gate.checks:
-            access = state.gate.access(self.asker.principal, self.asker.client_host)
-            every = {name for names in self.found.values() for name in names}
-            hidden = {name for name in every if not access.may(Operation.DESCRIBE, ResourceType.TOPIC, name)}
-        return {
-            pattern: tuple(sorted(name for name in names if name not in hidden))
-            for pattern, names in self.found.items()
-        }
-
-
-def update_regexes(turn: Turn) -> None:
+def update_regexes(decision: Decision) -> None:
     """Take the request's regex, drop the one that nobody has any more, and ask for a resolution if one is due
-    (M24). What the regexes of the group match from now on goes into `turn.regex_topics`."""
-    group = turn.group
-    old, new = turn.previous.subscribed_topic_regex, turn.metadata.subscribed_topic_regex
+    (M24). What the regexes of the group match from now on goes into `decision.regex_topics`."""
+    group = decision.group
+    old, new = decision.previous.subscribed_topic_regex, decision.metadata.subscribed_topic_regex
     if not (new or group.regexes or group.regex_counts):
         return
-    wanted = {subscription.key[1] for subscription in other_subscriptions(turn)} | {new}
+    wanted = {subscription.key[1] for subscription in other_subscriptions(decision)} | {new}
     wanted.discard(regex.NONE)
     for pattern in sorted(group.regexes.keys() - wanted):
-        turn.records.append(regex_record(group.group_id, pattern, None))
-    turn.regex_topics = {
+        decision.records.append(regex_record(group.group_id, pattern, None))
+    decision.regex_topics = {
         pattern: resolved.topics for pattern, resolved in group.regexes.items() if pattern in wanted
     }
     # A regex that is not resolved yet raises the epoch once it is.
-    turn.regex_resolved = new != old and (new in turn.regex_topics or not new)
+    decision.regex_resolved = new != old and (new in decision.regex_topics or not new)
     if wanted:
-        turn.state.regex_askers[group.group_id] = Asker(turn.member_id, turn.request)
-        _schedule(turn.state, group, wanted, turn.now_ms)
+        kept(decision.state).regex_askers[group.group_id] = Asker(decision.member_id, decision.request)
+        _schedule(decision.state, group, wanted, decision.now_ms)
     else:
-        forget_regexes(turn.state, group.group_id)
+        forget_regexes(decision.state, group.group_id)
 
 
 def forget_regexes(state: ShardState, group_id: str) -> None:
     """The group has none any more, or is gone."""
     state.timers.cancel((REGEX_TIMER, group_id))
-    state.regex_askers.pop(group_id, None)
-    state.regex_resolutions.pop(group_id, None)
+    kept(state).regex_askers.pop(group_id, None)
+    kept(state).regex_resolutions.pop(group_id, None)
 
 
 def _schedule(state: ShardState, group: ConsumerGroup, wanted: Iterable[str], now_ms: int) -> None:
     """Set the timer of the group's next resolution; one that is under way sets it when it ends."""
-    if group.group_id in state.regex_resolutions:
+    if group.group_id in kept(state).regex_resolutions:
         return
     resolved = [group.regexes[pattern] for pattern in wanted if pattern in group.regexes]
     due_ms = now_ms
@@ -137,17 +85,19 @@ def _schedule(state: ShardState, group: ConsumerGroup, wanted: Iterable[str], no
 def resolve(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
     """The timer: begin a resolution, or go on with it. Its end is records, and perhaps a new group epoch."""
     group_id = str(key[1])
-    group, asker = state.consumer.get(group_id), state.regex_askers.get(group_id)
+    group, asker = consumer_groups(state).get(group_id), kept(state).regex_askers.get(group_id)
     if group is None or asker is None or not group.regex_counts:
         forget_regexes(state, group_id)
         return NOTHING
-    resolution = state.regex_resolutions.get(group_id)
+    resolution = kept(state).regex_resolutions.get(group_id)
     if resolution is None:
-        resolution = state.regex_resolutions[group_id] = Resolution(group.regex_counts, state.image, asker)
+        resolution = kept(state).regex_resolutions[group_id] = Resolution(
+            group.regex_counts, state.image, asker
+        )
     if not resolution.go_on():
         state.timers.schedule(key, now_ms)
         return NOTHING
-    del state.regex_resolutions[group_id]
+    del kept(state).regex_resolutions[group_id]
     return _finished(state, group, resolution, now_ms)
 
 
@@ -186,22 +136,24 @@ def _schedule_next(
     state.timers.schedule((REGEX_TIMER, group.group_id), now_ms + wait_ms)
 
 
-def note_new_topics(state: ShardState, old_image: MetadataImage, image: MetadataImage) -> None:
+def note_new_topics(state: ShardState, before: MetadataImage, now_ms: int) -> None:
     """A newer image is here: if it has new topics, what was resolved before it is out of date."""
-    if image.topics_by_id.keys() - old_image.topics_by_id.keys():
-        state.new_topics_version = image.version
+    if state.image.topics_by_id.keys() - before.topics_by_id.keys():
+        state.new_topics_version = state.image.version
 
 
 def regex_record(group_id: str, pattern: str, value: RegularExpressionValue | None) -> Record:
     return Record(RegularExpressionKey(REGULAR_EXPRESSION, group_id, pattern), value)
 
 
-def other_subscriptions(turn: Turn) -> list[Subscription]:
+def other_subscriptions(decision: Decision) -> list[Subscription]:
     """The group's subscriptions without those that only this member (or the one it replaces) had."""
-    old = turn.previous.subscribed_topic_names, turn.previous.subscribed_topic_regex
-    known = turn.previous is not NEW_MEMBER
+    old = decision.previous.subscribed_topic_names, decision.previous.subscribed_topic_regex
+    known = decision.previous is not NEW_MEMBER
     return [
-        s for key, s in turn.group.subscriptions.items() if not (known and key == old and s.member_count == 1)
+        s
+        for key, s in decision.group.subscriptions.items()
+        if not (known and key == old and s.member_count == 1)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.consumer.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from actors.coordinator.consumer.model.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from actors.coordinator.consumer.target import assignor_names
 from actors.ground.settings import GroupSettings
 from actors.protocol.errors import GroupError

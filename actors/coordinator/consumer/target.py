@@ -8,12 +8,12 @@ from functools import partial
 from kio.schema.errors import ErrorCode
 
 from actors.assignors.registry import AssignorError, PlugIn, named
-from actors.coordinator.consumer import group_settings
 from actors.coordinator.consumer.assignment_jobs import ask, target_records
-from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.decision import Decision
 from actors.coordinator.consumer.history import computed
+from actors.coordinator.consumer.model import group_settings
+from actors.coordinator.consumer.model.group import ConsumerGroup
 from actors.coordinator.consumer.target_arrays import group_of, partition_racks
-from actors.coordinator.consumer.turn import Turn
 from actors.coordinator.ground.batching import longest_ms
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import AssignmentComputed, AssignmentDelayed
@@ -22,51 +22,53 @@ from actors.ground.settings import GroupSettings
 from actors.protocol.errors import GroupError
 
 
-def update_target(turn: Turn) -> None:
+def update_target(decision: Decision) -> None:
     """Compute a new target if the group epoch is ahead and the assignment interval is over (M8).
 
     Until then members keep the old target: joins and leaves in between are taken together. So they do while a
     plug-in computes it. Raises GroupError(unknown_server_error) if no plug-in can be had.
     """
-    if turn.assignment_epoch >= turn.group_epoch:
+    if decision.assignment_epoch >= decision.group_epoch:
         return
-    if not is_interval_over(turn.state, turn.group, turn.now_ms):
-        if turn.group_epoch > turn.group.group_epoch:
-            interval_ms = assignment_interval_ms(turn.state, turn.group, turn.now_ms)
-            group_id = turn.group.group_id
-            turn.events.append(AssignmentDelayed(group_id, turn.group_epoch, interval_ms, turn.now_ms))
+    if not is_interval_over(decision.state, decision.group, decision.now_ms):
+        if decision.group_epoch > decision.group.group_epoch:
+            interval_ms = assignment_interval_ms(decision.state, decision.group, decision.now_ms)
+            group_id = decision.group.group_id
+            decision.events.append(
+                AssignmentDelayed(group_id, decision.group_epoch, interval_ms, decision.now_ms)
+            )
         return
-    settings = turn.state.settings
-    name = preferred_assignor(_votes(turn), settings)
+    settings = decision.state.settings
+    name = preferred_assignor(_votes(decision), settings)
     assignor = named(settings.group_consumer_assignors)[name]
     if isinstance(assignor, PlugIn):
-        ask(turn, name)
+        ask(decision, name)
         return
-    began_us = turn.state.clock_us()
-    group = group_of(turn)
-    racks_of = partial(partition_racks, turn.state.image) if assignor.by_rack else None
+    began_us = decision.state.clock_us()
+    group = group_of(decision)
+    racks_of = partial(partition_racks, decision.state.image) if assignor.by_rack else None
     changes = assignor.assign(group, racks_of).changes()
-    duration_us = turn.state.clock_us() - began_us
-    group_id = turn.group.group_id
-    turn.records += target_records(group_id, changes, turn.group_epoch, turn.now_ms)
-    turn.group.storm.rebalanced(turn.now_ms)
-    turn.assignment_epoch = turn.group_epoch
-    turn.target = changes.get(turn.member_id, turn.target)
-    topics = turn.state.image.topics_by_id
+    duration_us = decision.state.clock_us() - began_us
+    group_id = decision.group.group_id
+    decision.records += target_records(group_id, changes, decision.group_epoch, decision.now_ms)
+    decision.group.storm.rebalanced(decision.now_ms)
+    decision.assignment_epoch = decision.group_epoch
+    decision.target = changes.get(decision.member_id, decision.target)
+    topics = decision.state.image.topics_by_id
     partitions = sum(topics[topic_id].partition_count for topic_id in group.topic_ids)
     event = AssignmentComputed(
-        turn.now_ms,
+        decision.now_ms,
         group_id,
         CONSUMER,
-        turn.group_epoch,
-        turn.group_epoch,
+        decision.group_epoch,
+        decision.group_epoch,
         name,
         duration_us,
         len(group.slots),
         partitions,
     )
-    turn.computed = computed(turn.state, turn.group, changes, event)
-    turn.events.append(turn.computed)
+    decision.computed = computed(decision.state, decision.group, changes, event)
+    decision.events.append(decision.computed)
 
 
 def preferred_assignor(votes: Mapping[str, int], settings: GroupSettings) -> str:
@@ -115,11 +117,11 @@ def assignment_interval_ms(state: ShardState, group: ConsumerGroup, now_ms: int)
     return max(configured_ms, group.storm.delay_ms(now_ms, most_ms, calm_ms=2 * most_ms))
 
 
-def _votes(turn: Turn) -> Mapping[str, int]:
-    old, new = turn.previous.server_assignor, turn.metadata.server_assignor
+def _votes(decision: Decision) -> Mapping[str, int]:
+    old, new = decision.previous.server_assignor, decision.metadata.server_assignor
     if old == new:
-        return turn.group.votes
-    votes = dict(turn.group.votes)
+        return decision.group.votes
+    votes = dict(decision.group.votes)
     if old is not None:
         votes[old] = votes.get(old, 0) - 1
     if new is not None:

@@ -14,9 +14,9 @@ from actors.assignors.compiled import WARMING
 from actors.assignors.group import Group
 from actors.assignors.lists import GroupLists
 from actors.assignors.spec import MemberSpec
-from actors.coordinator.consumer.group import NO_IMAGE_VERSION, ConsumerGroup, ConsumerMember
-from actors.coordinator.consumer.metadata import RegexTopics, subscribed_topic_ids
-from actors.coordinator.consumer.turn import Turn
+from actors.coordinator.consumer.decision import Decision
+from actors.coordinator.consumer.model.group import NO_IMAGE_VERSION, ConsumerGroup, ConsumerMember
+from actors.coordinator.consumer.model.metadata import RegexTopics, subscribed_topic_ids
 from actors.coordinator.ground import partitions
 from actors.ground.image import MetadataImage
 
@@ -57,13 +57,13 @@ class TargetArrays:
             self._look_at(group, member_id, image)
         self._lay_out(image)
 
-    def foresee(self, turn: Turn) -> None:
-        """After `bring_up_to_date`: with the turn's member as it is to be."""
-        if turn.replaced_id is not None:
-            self.arrays.drop(turn.replaced_id)
-            self._noted.add(turn.replaced_id)
-        self._put_subject(turn)
-        self._lay_out(turn.state.image)
+    def foresee(self, decision: Decision) -> None:
+        """After `bring_up_to_date`: with the decision's member as it is to be."""
+        if decision.replaced_id is not None:
+            self.arrays.drop(decision.replaced_id)
+            self._noted.add(decision.replaced_id)
+        self._put_subject(decision)
+        self._lay_out(decision.state.image)
 
     def _lay_out(self, image: MetadataImage) -> None:
         if image.version != self._image_version or not self.arrays.is_laid_out:
@@ -99,34 +99,34 @@ class TargetArrays:
         topic_ids = self._topic_ids_of(group, subscription.key, image)
         self.arrays.put(_spec(member_id, member, topic_ids), told=member.target is not None)
 
-    def _put_subject(self, turn: Turn) -> None:
-        key = turn.metadata.subscribed_topic_names, turn.metadata.subscribed_topic_regex
+    def _put_subject(self, decision: Decision) -> None:
+        key = decision.metadata.subscribed_topic_names, decision.metadata.subscribed_topic_regex
         known = self._topic_ids.get(key)
-        subject = _subject(turn)
-        if known is not None and known == turn.topic_ids:
+        subject = _subject(decision)
+        if known is not None and known == decision.topic_ids:
             subject = subject._replace(topic_ids=known)
-        self.arrays.put(subject, told=turn.target is not None)
-        self._noted.add(turn.member_id)
+        self.arrays.put(subject, told=decision.target is not None)
+        self._noted.add(decision.member_id)
 
 
-def group_of(turn: Turn) -> Group:
-    """The group's members, with the turn's as it will be. Good until the group changes."""
-    kept = turn.group.target_arrays
-    if kept is None:
-        members = [*_others(turn), _subject(turn)]
-        if WARMING.is_under_way or _elements(members, turn.state.image) < ARRAYS_FROM:
-            return _lists(turn, members)
-        kept = TargetArrays(turn.group)
-    kept.bring_up_to_date(turn.group, turn.regex_topics, turn.state.image)
-    kept.foresee(turn)
-    turn.group.target_arrays = kept if kept.arrays.elements >= ARRAYS_FROM else None
+def group_of(decision: Decision) -> Group:
+    """The group's members, with the decision's as it will be. Good until the group changes."""
+    kept = decision.group.target_arrays
+    if not isinstance(kept, TargetArrays):
+        members = [*_others(decision), _subject(decision)]
+        if WARMING.is_under_way or _elements(members, decision.state.image) < ARRAYS_FROM:
+            return _lists(decision, members)
+        kept = TargetArrays(decision.group)
+    kept.bring_up_to_date(decision.group, decision.regex_topics, decision.state.image)
+    kept.foresee(decision)
+    decision.group.target_arrays = kept if kept.arrays.elements >= ARRAYS_FROM else None
     return kept.arrays
 
 
-def _lists(turn: Turn, members: list[MemberSpec]) -> GroupLists:
-    topics = turn.state.image.topics_by_id
-    untold = {member_id for member_id, member in turn.group.members.items() if member.target is None}
-    (untold.add if turn.target is None else untold.discard)(turn.member_id)
+def _lists(decision: Decision, members: list[MemberSpec]) -> GroupLists:
+    topics = decision.state.image.topics_by_id
+    untold = {member_id for member_id, member in decision.group.members.items() if member.target is None}
+    (untold.add if decision.target is None else untold.discard)(decision.member_id)
     return GroupLists(members, lambda topic_id: topics[topic_id].partition_count, untold)
 
 
@@ -138,14 +138,14 @@ def _elements(members: list[MemberSpec], image: MetadataImage) -> int:
     return len(members) + partition_count + sum(map(len, subscriptions))
 
 
-def _others(turn: Turn) -> Iterator[MemberSpec]:
-    """All members but the turn's, and but the one that it replaces."""
-    group, image = turn.group, turn.state.image
+def _others(decision: Decision) -> Iterator[MemberSpec]:
+    """All members but the decision's, and but the one that it replaces."""
+    group, image = decision.group, decision.state.image
     for member_id, member in group.members.items():
-        if member.metadata is not None and member_id not in (turn.member_id, turn.replaced_id):
+        if member.metadata is not None and member_id not in (decision.member_id, decision.replaced_id):
             assert member.subscription is not None
             yield _spec(
-                member_id, member, subscribed_topic_ids(member.subscription, turn.regex_topics, image)
+                member_id, member, subscribed_topic_ids(member.subscription, decision.regex_topics, image)
             )
 
 
@@ -156,10 +156,14 @@ def _spec(member_id: str, member: ConsumerMember, topic_ids: frozenset[bytes]) -
     return MemberSpec(member_id, metadata.instance_id, topic_ids, target, metadata.rack_id)
 
 
-def _subject(turn: Turn) -> MemberSpec:
-    target = partitions.EMPTY if turn.target is None else turn.target
+def _subject(decision: Decision) -> MemberSpec:
+    target = partitions.EMPTY if decision.target is None else decision.target
     return MemberSpec(
-        turn.member_id, turn.metadata.instance_id, turn.topic_ids, target, turn.metadata.rack_id
+        decision.member_id,
+        decision.metadata.instance_id,
+        decision.topic_ids,
+        target,
+        decision.metadata.rack_id,
     )
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.consumer.assignment_epochs import of_topic
-from actors.coordinator.consumer.group import NOT_JOINED, ConsumerGroup, ConsumerMember
 from actors.coordinator.consumer.leave import drop_timers
 from actors.coordinator.consumer.members import find_group, unknown_member
-from actors.coordinator.consumer.metadata import regex_topics_of
+from actors.coordinator.consumer.model.assignment_epochs import of_topic
+from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup, ConsumerMember
+from actors.coordinator.consumer.model.metadata import regex_topics_of
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.consumer.regexes import forget_regexes, subscribed_names
 from actors.coordinator.consumer.target import preferred_assignor
+from actors.coordinator.ground import simple_groups
+from actors.coordinator.ground.kind import Retention
 from actors.coordinator.ground.partitions import EMPTY, union
-from actors.coordinator.ground.slices import sliced, whole
+from actors.coordinator.ground.slices import begun, sliced, whole
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told import rebalances
 from actors.coordinator.told.events import CONSUMER
-from actors.ground.contract import NOTHING, Record, Request, Result
+from actors.ground.contract import NOTHING, Record, Reply, Request, Result
 from actors.ground.image import MetadataImage
 from actors.ground.records import (
     CONSUMER_GROUP_METADATA,
@@ -37,21 +41,26 @@ from actors.ground.records import (
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
     NO_ERROR,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     DescribedConsumerGroup,
     DescribedConsumerMember,
     DescribedTopicPartitions,
     ListedGroup,
     OffsetCommitRequest,
 )
+from actors.protocol.transaction_messages import TxnOffsetCommitRequest
 
 MEMBER_EPOCH_VERSION = 9
 """The first version of OffsetCommit that carries a member epoch."""
+PROTOCOL_TYPE = "consumer"
+"""What ListGroups shows in the place of a classic group's protocol type."""
 _CONSUMER_MEMBER = 1
 _CLASSIC_MEMBER = 0
 
 
 def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
-    """O1, O6 for a group that is in `state.consumer`. Raises GroupError: 25 unknown member, 35 a member of
+    """O1, O6 for a consumer group. Raises GroupError: 25 unknown member, 35 a member of
     the consumer protocol below version 9, 113 (22 for a classic member) an epoch newer than the member's, or
     older than its hold of one of the partitions."""
     body: OffsetCommitRequest = request.body
@@ -76,10 +85,27 @@ def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
         _check_epoch(member, epoch)
 
 
+def validate_txn_commit(state: ShardState, request: Request, now_ms: int) -> None:
+    """O7: a TxnOffsetCommit that names no member is not asked who it is; any other is checked as an
+    OffsetCommit of a version that may name a member epoch, but no client of transactions knows
+    STALE_MEMBER_EPOCH."""
+    body: TxnOffsetCommitRequest = request.body
+    if body.generation_id == -1 and body.member_id == "" and body.group_instance_id is None:
+        return
+    as_commit = OffsetCommitRequest(
+        body.group_id, body.generation_id, body.member_id, body.group_instance_id, -1, body.topics
+    )
+    try:
+        validate_commit(state, request._replace(body=as_commit, api_version=MEMBER_EPOCH_VERSION), now_ms)
+    except GroupError as error:
+        is_stale = error.error_code == ErrorCode.stale_member_epoch
+        raise GroupError(ErrorCode.illegal_generation if is_stale else error.error_code) from error
+
+
 def validate_fetch(state: ShardState, group_id: str, member_id: str | None, member_epoch: int) -> None:
     """O11 and section 11: nothing to check for other kinds of group or for a request that names no
     member. Raises GroupError: -1 no member id but an epoch, 25 unknown member, 113 not its epoch."""
-    group = state.consumer.get(group_id)
+    group = consumer_groups(state).get(group_id)
     if group is None or (member_id is None and member_epoch < 0):
         return
     if member_id is None:
@@ -119,13 +145,42 @@ def _stale(member: ConsumerMember, message: str) -> GroupError:
     return GroupError(code, message)
 
 
+def describe_groups(state: ShardState, request: Request, now_ms: int) -> Result:
+    """ConsumerGroupDescribe. Kafka's Admin falls back to DescribeGroups on GROUP_ID_NOT_FOUND (A12)."""
+    body: ConsumerGroupDescribeRequest = request.body
+    groups = consumer_groups(state)
+    members = sum(groups[each].size for each in body.group_ids if each in groups)
+    return begun(_described_groups(state, request), members)
+
+
+def _described_groups(state: ShardState, request: Request) -> Iterator[Result]:
+    """Describe each group as it is when the work comes to it."""
+    body: ConsumerGroupDescribeRequest = request.body
+    answers = []
+    for group_id in body.group_ids:
+        answers.append((yield from _described(state, group_id)))
+    answer = ConsumerGroupDescribeResponse(tuple(answers))
+    only = body.group_ids[0] if len(body.group_ids) == 1 else None
+    yield Result((), (Reply(request.token, answer, only),))
+
+
+def _described(state: ShardState, group_id: str) -> Generator[Result, None, DescribedConsumerGroup]:
+    if not group_id:
+        return DescribedConsumerGroup(ErrorCode.invalid_group_id, group_id)
+    if group_id in consumer_groups(state):
+        return (yield from described(state, group_id))
+    exists = simple_groups.is_managed(state, group_id) or simple_groups.exists(state, group_id)
+    reason = f"Group {group_id} is not a consumer group." if exists else f"Group {group_id} not found."
+    return DescribedConsumerGroup(ErrorCode.group_id_not_found, group_id, reason)
+
+
 def describe(state: ShardState, group_id: str) -> DescribedConsumerGroup:
     """A12, M23. Raises GroupError(group_id_not_found)."""
     return whole(described(state, group_id))
 
 
 def described(state: ShardState, group_id: str) -> Generator[Result, None, DescribedConsumerGroup]:
-    """The same in slices: the group as it was at the first."""
+    """Describe a group in slices, as it was at the first."""
     group, image = find_group(state, group_id), state.image
     empty = DescribedConsumerGroup(
         error_code=NO_ERROR,
@@ -180,19 +235,36 @@ def _named(assignment: TopicPartitions, image: MetadataImage) -> tuple[Described
     )
 
 
-def listed(group: ConsumerGroup) -> ListedGroup:
-    return ListedGroup(group.group_id, "consumer", group.state_name, "consumer")
+def listed(state: ShardState, group_id: str) -> ListedGroup:
+    """Raises GroupError(group_id_not_found)."""
+    return ListedGroup(group_id, PROTOCOL_TYPE, find_group(state, group_id).state_name, CONSUMER)
+
+
+def summary(state: ShardState, group_id: str) -> dict[str, Any]:
+    """The group's epochs. Raises GroupError(group_id_not_found)."""
+    group = find_group(state, group_id)
+    return {
+        "state": group.state_name,
+        "members": group.size,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+    }
 
 
 def is_empty(state: ShardState, group_id: str) -> bool:
     """Whether the group exists and has no members."""
-    group = state.consumer.get(group_id)
+    group = consumer_groups(state).get(group_id)
     return group is not None and group.size == 0
+
+
+def retention(state: ShardState, group_id: str) -> Retention | None:
+    """O14: each offset is kept from its commit on, and while its topic is subscribed to."""
+    return Retention(None, subscribed_topics(state, group_id))
 
 
 def subscribed_topics(state: ShardState, group_id: str) -> frozenset[str]:
     """Names that members subscribe to, and what their regexes match; empty for a group that is not there."""
-    group = state.consumer.get(group_id)
+    group = consumer_groups(state).get(group_id)
     if group is None:
         return frozenset()
     return frozenset(subscribed_names(group, regex_topics_of(group)))
@@ -220,7 +292,7 @@ def _tombstones(group: ConsumerGroup, kind: int) -> list[Record]:
 
 def forget(state: ShardState, group_id: str) -> None:
     """Drop the timers of a group that is being deleted."""
-    group = state.consumer.get(group_id)
+    group = consumer_groups(state).get(group_id)
     if group is not None:
         forget_regexes(state, group_id)
         rebalances.drop(state, group_id, CONSUMER)

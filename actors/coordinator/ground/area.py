@@ -1,12 +1,14 @@
-"""One area of rules (classic, consumer, offsets, admin) as the shard sees it."""
+"""One area of rules (a kind of group, offsets, transactions) as the shard sees it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from actors.coordinator.ground.refusals import Refusal
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import NOTHING, Key, Record, Request, Result, Value
+from actors.ground.image import MetadataImage
 
 Handler = Callable[[ShardState, Request, int], Result]
 """(state, request, now_ms). Raises GroupError to refuse; the shard turns it into the API's answer."""
@@ -14,6 +16,8 @@ Applier = Callable[[ShardState, Key, Value | None], Value | None]
 """(state, key, value) -> the value replaced. Total."""
 Fire = Callable[[ShardState, tuple[object, ...], int], Result]
 """(state, timer key, now_ms)."""
+NoteImage = Callable[[ShardState, MetadataImage, int], None]
+"""(state with the new image, the image before it, now_ms)."""
 
 
 def _no_records(state: ShardState) -> Iterator[Record]:
@@ -24,10 +28,16 @@ def _nothing_on_elected(state: ShardState, now_ms: int) -> Result:
     return NOTHING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _nothing_to_note(state: ShardState, before: MetadataImage, now_ms: int) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Area:
     handlers: Mapping[int, Handler] = field(default_factory=dict)
     """By API key."""
+    refusals: Mapping[int, Refusal] = field(default_factory=dict)
+    """By API key: what each of them answers when a request as a whole is refused."""
     appliers: Mapping[int, Applier] = field(default_factory=dict)
     """By record kind."""
     timers: Mapping[str, Fire] = field(default_factory=dict)
@@ -36,3 +46,5 @@ class Area:
     """Every live record of the area's kinds."""
     on_elected: Callable[[ShardState, int], Result] = _nothing_on_elected
     """Build volatile state, arm timers; no replies. As `work` if that takes long."""
+    on_metadata: NoteImage = _nothing_to_note
+    """A newer metadata image is here, on leaders and followers."""

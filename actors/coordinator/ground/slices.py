@@ -25,7 +25,7 @@ def sliced(items: Iterable[_T]) -> Iterator[list[_T]]:
 
 
 def at_once(work: Iterator[Result]) -> Result:
-    """All of it in one piece."""
+    """Do all of the work in one piece."""
     results = list(work)
     return Result(
         [record for result in results for record in result.records],
@@ -35,15 +35,16 @@ def at_once(work: Iterator[Result]) -> Result:
 
 
 def begun(work: Iterator[Result], size: int) -> Result:
-    """Work on so many members, groups or offsets: done, or to be done in slices."""
+    """Begin work on `size` members, groups or offsets: few are done at once, many in slices."""
     return at_once(work) if size <= AT_ONCE_MAX else Result(work=work)
 
 
 def group_members(state: ShardState) -> int:
     """Groups and members of the shard, counted no further than it takes to know that they are many."""
-    count = state.consumer_members + len(state.consumer) + len(state.stored_classic)
-    if count <= AT_ONCE_MAX:
-        count += sum(len(stored.members) for stored in state.stored_classic.values())
+    count = 0
+    for kept in state.of.values():
+        if count <= AT_ONCE_MAX:
+            count += kept.count()
     return count
 
 

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic import area as classic
-from actors.coordinator.consumer import area as consumer
+from actors.coordinator.ground import simple_groups
 from actors.coordinator.ground.area import Area
-from actors.coordinator.ground.refusals import refusal
-from actors.coordinator.ground.state import Position, ShardState
+from actors.coordinator.ground.kind import kind_of
+from actors.coordinator.ground.refusals import coordinator_error
+from actors.coordinator.ground.state import ShardState
 from actors.coordinator.offsets import delete as offsets_delete
-from actors.coordinator.offsets import simple as simple_groups
 from actors.coordinator.offsets import store as offsets_store
 from actors.coordinator.offsets import tallies as commit_tallies
 from actors.coordinator.offsets.delete import NO_TOPIC_ID, partition_count
@@ -31,6 +30,7 @@ from actors.coordinator.offsets.reading import (
     in_slices,
     offsets_asked,
 )
+from actors.coordinator.offsets.refusals import REFUSALS, refused_offset_commit
 from actors.coordinator.told.events import CommitRegressed
 from actors.ground.contract import Record, Reply, Request, Result
 from actors.ground.image import MetadataImage
@@ -42,6 +42,7 @@ from actors.ground.records import (
     OffsetBatchValue,
     OffsetCommitKey,
     OffsetCommitValue,
+    Position,
 )
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
@@ -150,7 +151,11 @@ def _attempt(
         result = commit(state, request, now_ms)
         records, answer, events = result.records, result.replies[0].body, list(result.events)
     except GroupError as error:
-        records, answer, events = (), refusal(request, error.error_code), []
+        records, answer, events = (
+            (),
+            refused_offset_commit(request, coordinator_error(error.error_code), None),
+            [],
+        )
     return records, answer.topics, events
 
 
@@ -220,10 +225,9 @@ def _validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
     """Raise GroupError unless the group takes commits from this member (O1, O2, O3, O6)."""
     body: OffsetCommitRequest = request.body
     group_id = body.group_id
-    if group_id in state.consumer:
-        consumer.validate_commit(state, request, now_ms)
-    elif group_id in state.classic:
-        classic.validate_commit(state, request, now_ms)
+    kind = kind_of(state, group_id)
+    if kind is not None:
+        kind.validate_commit(state, request, now_ms)
     elif body.generation_id_or_member_epoch < 0:
         return
     elif simple_groups.exists(state, group_id):
@@ -278,10 +282,11 @@ def _fetch_group(
 
 
 def _refused(state: ShardState, group: OffsetFetchGroup, api_version: int) -> FetchedGroup | None:
-    """Section 11, O11: on a classic group nobody looks at the member id or the epoch."""
-    if group.group_id in state.consumer:
+    """The group's answer if its kind does not let the member fetch (O11)."""
+    kind = kind_of(state, group.group_id)
+    if kind is not None:
         try:
-            consumer.validate_fetch(state, group.group_id, group.member_id, group.member_epoch)
+            kind.validate_fetch(state, group.group_id, group.member_id, group.member_epoch)
         except GroupError as error:
             return refused_fetch(group, error.error_code, api_version)
     return None
@@ -372,8 +377,10 @@ AREA = Area(
         api_keys.OFFSET_FETCH: fetch,
         api_keys.OFFSET_DELETE: offsets_delete.delete,
     },
+    refusals=REFUSALS,
     appliers=offsets_store.APPLIERS,
     timers=offsets_delete.TIMERS,
     records=offsets_store.records,
     on_elected=offsets_delete.on_elected,
+    on_metadata=offsets_delete.note_deleted_topics,
 )

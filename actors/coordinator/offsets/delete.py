@@ -5,24 +5,23 @@ The tombstone of an offset takes the pending offsets of open transactions along 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic import area as classic
-from actors.coordinator.classic.protocols import CONSUMER_PROTOCOL_TYPE
-from actors.coordinator.consumer import area as consumer
+from actors.coordinator.ground import simple_groups
+from actors.coordinator.ground.kind import kind_of
 from actors.coordinator.ground.slices import AT_ONCE_MAX
-from actors.coordinator.ground.state import Position, ShardState
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.ground.volatile import Sweep
 from actors.coordinator.offsets import dying as dying_groups
-from actors.coordinator.offsets import simple as simple_groups
 from actors.coordinator.offsets.pending import drop_pending, drop_pending_of_group
-from actors.coordinator.offsets.walk import Stop, next_slice, stops
+from actors.coordinator.offsets.walk import next_slice, stops
 from actors.coordinator.told.events import OffsetsDeleted
 from actors.ground.contract import NOTHING, Record, Reply, Request, Result
 from actors.ground.image import MetadataImage
 from actors.ground.limits import DELETED_TOPICS_REMEMBERED_MAX
-from actors.ground.records import OFFSET_COMMIT, OffsetCommitKey
+from actors.ground.records import OFFSET_COMMIT, OffsetCommitKey, Position
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import NO_ERROR, OffsetDeleteRequest, OffsetDeleteResponse
 
@@ -71,19 +70,12 @@ def _topics_in_use(state: ShardState, group_id: str, topics: Collection[str]) ->
     """Those of `topics` that the group is subscribed to. Raises GroupError if it takes no deletion at all."""
     if not group_id:
         raise GroupError(ErrorCode.invalid_group_id)
-    subscribed: Collection[str] | None
-    if group_id in state.consumer:
-        subscribed = consumer.subscribed_topics(state, group_id)
-    elif group_id in state.classic:
-        if classic.is_empty(state, group_id):
+    kind = kind_of(state, group_id)
+    if kind is None:
+        if simple_groups.exists(state, group_id):
             return ()
-        if state.classic[group_id].protocol_type != CONSUMER_PROTOCOL_TYPE:
-            raise GroupError(ErrorCode.non_empty_group)
-        subscribed = classic.subscribed_topics(state, group_id)
-    elif simple_groups.exists(state, group_id):
-        return ()
-    else:
         raise GroupError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+    subscribed = kind.subscribed_topics(state, group_id)
     return topics if subscribed is None else subscribed
 
 
@@ -109,33 +101,34 @@ def delete_all(state: ShardState, group_id: str, now_ms: int) -> list[Record]:
     return records
 
 
+def delete_group(state: ShardState, group_id: str, now_ms: int) -> list[Record]:
+    """Tombstones for all of a group, or the record that has its many offsets go by and by; its volatile half
+    is gone already. Raises GroupError if it is not there or not empty (O13)."""
+    kind = kind_of(state, group_id)
+    group_records: list[Record] = []
+    if kind is not None:
+        group_records = kind.delete_records(state, group_id)
+        kind.forget(state, group_id)
+    elif not simple_groups.exists(state, group_id):
+        raise GroupError(ErrorCode.group_id_not_found)
+    state.simple_groups.pop(group_id, None)
+    return delete_all(state, group_id, now_ms) + group_records
+
+
 # Deleted topics.
 
 
-class Sweep:
-    """A walk for the offsets of topics that were deleted."""
-
-    __slots__ = ("gone", "walk")
-
-    def __init__(self, walk: Iterator[Stop], gone: frozenset[str]) -> None:
-        self.walk = walk
-        self.gone = gone
-        """Names whose offsets go even if the commit did not know the topic's id."""
-
-
-def note_deleted_topics(
-    state: ShardState, old_image: MetadataImage, new_image: MetadataImage, now_ms: int
-) -> None:
-    """Have the offsets of topics that were deleted between two images swept out of all groups (O16).
+def note_deleted_topics(state: ShardState, before: MetadataImage, now_ms: int) -> None:
+    """Have the offsets of topics that a new image names no longer swept out of all groups, in slices (O16).
 
     Called on leaders and followers; only a leader's timers fire. What was seen deleted is kept, so that a
     follower makes up for a leader that fell before its tombstones were committed. Topic ids never come back,
     so an id that was here and is not is deleted for good, whatever has its name by then.
     """
-    deleted = old_image.topics_by_id.keys() - new_image.topics_by_id.keys()
+    deleted = before.topics_by_id.keys() - state.image.topics_by_id.keys()
     if not deleted:
         return
-    names = {topic_id: old_image.topics_by_id[topic_id].name for topic_id in sorted(deleted)}
+    names = {topic_id: before.topics_by_id[topic_id].name for topic_id in sorted(deleted)}
     seen = state.topics_seen_deleted
     seen.update(names)
     for topic_id in list(seen)[: max(len(seen) - DELETED_TOPICS_REMEMBERED_MAX, 0)]:

@@ -15,6 +15,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.kind import kinds_of
 from actors.coordinator.ground.slices import SLICE_MAX
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import NOTHING, Key, Record, Request, Result, Value
@@ -30,14 +31,7 @@ from actors.protocol.errors import GroupError
 
 TIMER = "dying-groups"
 _KEY = (TIMER, "")
-_MAKES_OR_READS = frozenset(
-    {
-        api_keys.JOIN_GROUP,
-        api_keys.CONSUMER_GROUP_HEARTBEAT,
-        api_keys.OFFSET_COMMIT,
-        api_keys.TXN_OFFSET_COMMIT,
-    }
-)
+_COMMITS = frozenset({api_keys.OFFSET_COMMIT, api_keys.TXN_OFFSET_COMMIT})
 
 
 def begin(state: ShardState, group_id: str, now_ms: int) -> Record:
@@ -52,9 +46,14 @@ def refuse(state: ShardState, request: Request) -> None:
     if request.api_key == api_keys.OFFSET_FETCH:
         is_dying = any(group.group_id in state.dying for group in body.groups)
     else:
-        is_dying = request.api_key in _MAKES_OR_READS and body.group_id in state.dying
+        is_dying = _may_make(state, request.api_key) and body.group_id in state.dying
     if is_dying:
         raise GroupError(ErrorCode.coordinator_load_in_progress)
+
+
+def _may_make(state: ShardState, api_key: int) -> bool:
+    """Whether requests of the API may make a group of the id that they name."""
+    return api_key in _COMMITS or any(api_key in kind.makes for kind in kinds_of(state))
 
 
 def _go_on(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
@@ -62,7 +61,7 @@ def _go_on(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
 
 
 def _tombstones(state: ShardState) -> Iterator[Result]:
-    """Until no group is dying, of whatever is there when a slice has its turn."""
+    """Tombstones, a slice at a time, for what dying groups have left when the slice is made."""
     while state.dying:
         group_id = next(iter(state.dying))
         positions = list(islice(state.offsets.get(group_id, ()), SLICE_MAX))

@@ -7,22 +7,18 @@ delays the next check by more than one interval nor prolongs an offset's life.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
 
-from actors.coordinator import admin
-from actors.coordinator.classic.group import EMPTY, STABLE
-from actors.coordinator.classic.protocols import CONSUMER_PROTOCOL_TYPE
-from actors.coordinator.consumer import area as consumer
+from actors.coordinator.ground import simple_groups
 from actors.coordinator.ground.area import Area
-from actors.coordinator.ground.state import Position, ShardState
-from actors.coordinator.offsets import simple as simple_groups
-from actors.coordinator.offsets.delete import tombstones
+from actors.coordinator.ground.kind import Retention, kind_of
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.offsets.delete import delete_group, tombstones
 from actors.coordinator.offsets.pending import has_pending, has_pending_of_group
 from actors.coordinator.offsets.walk import next_slice, stops
 from actors.coordinator.told.events import GroupDeleted, OffsetsExpired, OffsetsExpiring
 from actors.ground.contract import NOTHING, Record, Result
-from actors.ground.records import NO_EXPIRY, OffsetCommitValue
+from actors.ground.records import NO_EXPIRY, OffsetCommitValue, Position
 
 CHECK_TIMER = "offsets-retention"
 _CHECK_KEY = (CHECK_TIMER, "")
@@ -31,34 +27,17 @@ AHEAD_MS_MAX = 24 * 60 * MINUTE_MS
 """How long before it an expiry is told: so long, or half of a retention that is shorter than two days."""
 
 
-class _Retention(NamedTuple):
-    """How long the offsets of one group are kept."""
-
-    began_ms: int | None
-    """From when on; None: from each offset's commit."""
-    subscribed: Collection[str]
-    """Topics whose offsets are kept in any case."""
+ANY_TIME = Retention(None, ())
+"""How long the offsets of a group without members are kept: from each offset's commit."""
 
 
-def _retention(state: ShardState, group_id: str) -> _Retention | None:
+def _retention(state: ShardState, group_id: str) -> Retention | None:
     """O14; None: no offset of the group may expire now."""
-    if group_id in state.consumer:
-        return _Retention(None, consumer.subscribed_topics(state, group_id))
-    group = state.classic.get(group_id)
-    if group is None or group.protocol_type is None:
-        return _Retention(None, ())
-    if group.state is EMPTY:
-        return _Retention(group.current_state_timestamp_ms, ())
-    if (
-        group.state is STABLE
-        and group.protocol_type == CONSUMER_PROTOCOL_TYPE
-        and group.subscribed_topics is not None
-    ):
-        return _Retention(None, group.subscribed_topics)
-    return None
+    kind = kind_of(state, group_id)
+    return ANY_TIME if kind is None else kind.retention(state, group_id)
 
 
-def _expires_ms(committed: OffsetCommitValue, retention: _Retention, retention_ms: int) -> int:
+def _expires_ms(committed: OffsetCommitValue, retention: Retention, retention_ms: int) -> int:
     if committed.expire_timestamp_ms != NO_EXPIRY:
         return committed.expire_timestamp_ms  # O5
     began_ms = committed.commit_timestamp_ms if retention.began_ms is None else retention.began_ms
@@ -118,7 +97,7 @@ def _expired(
         events.append(OffsetsExpired(now_ms, group_id, "O14", len(expired)))
     if positions[-1] is None and len(expired) == len(offsets) and _is_over(state, group_id):
         events.append(GroupDeleted(now_ms, group_id, "nobody used it", "O15"))
-        return admin.delete_group(state, group_id, now_ms)
+        return delete_group(state, group_id, now_ms)
     return [record for position in expired for record in tombstones(state, group_id, *position)]
 
 
@@ -127,12 +106,8 @@ def _is_over(state: ShardState, group_id: str) -> bool:
     open (O8)."""
     if has_pending_of_group(state, group_id):
         return False
-    if group_id in state.consumer:
-        return consumer.is_empty(state, group_id)
-    group = state.classic.get(group_id)
-    if group is not None:
-        return group.state is EMPTY and not group.pending_joins
-    return simple_groups.exists(state, group_id)
+    kind = kind_of(state, group_id)
+    return simple_groups.exists(state, group_id) if kind is None else kind.is_unused(state, group_id)
 
 
 def _schedule(state: ShardState, now_ms: int) -> None:

@@ -15,11 +15,11 @@ from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 from actors.coordinator.ground.slices import SLICE_MAX, sliced
-from actors.coordinator.ground.state import Position, ShardState
+from actors.coordinator.ground.state import ShardState
 from actors.coordinator.offsets.pending import pending_of
 from actors.ground.contract import NOTHING, Reply, Request, Result
 from actors.ground.image import MetadataImage
-from actors.ground.records import OffsetCommitValue
+from actors.ground.records import OffsetCommitValue, Position
 from actors.protocol.messages import (
     FetchedGroup,
     OffsetFetchGroup,

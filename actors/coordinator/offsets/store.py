@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
-from actors.coordinator.ground.state import Position, ShardState
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.ground.volatile import FoundBefore, ReplacedOffsets
 from actors.ground.contract import Key, Record, Value
 from actors.ground.records import (
     OFFSET_BATCH,
@@ -19,31 +20,26 @@ from actors.ground.records import (
     OffsetBatchValue,
     OffsetCommitKey,
     OffsetCommitValue,
+    Position,
 )
 from actors.ground.snapshot_build import live_items
 
 _new: Any = tuple.__new__
 
 
-class ReplacedOffsets(NamedTuple):
-    """What a batch has replaced, which undoes it: a value of the same key that no log ever sees."""
-
-    positions: tuple[Position, ...]
-    values: tuple[OffsetCommitValue | None, ...]
-
-
-Found = tuple[OffsetBatchValue, ReplacedOffsets]
-"""What is about to replace what. It holds until offsets change in any other way."""
-
-
 def found_before(
     offsets: Mapping[Position, OffsetCommitValue], topic: str, partitions: Iterable[int]
 ) -> ReplacedOffsets:
-    """What a batch would replace. For one that is about to be applied it may be left in
-    `ShardState.found_before`: looking it up is most of the work."""
+    """What a batch would replace: looking it up is most of the work of applying it."""
     positions = tuple(zip(repeat(topic), partitions))
     replaced: ReplacedOffsets = _new(ReplacedOffsets, (positions, tuple(map(offsets.get, positions))))
     return replaced
+
+
+def leave_for_apply(state: ShardState, value: OffsetBatchValue, replaced: ReplacedOffsets) -> None:
+    """Spare the apply of `value` its look-up: the host applies a decision's records before anything else is
+    decided. `apply_batch` believes it for this very value alone, and every apply of offsets drops it."""
+    state.found_before = FoundBefore(value, replaced)
 
 
 def apply_one(state: ShardState, key: Key, value: Value | None) -> Value | None:
@@ -80,8 +76,8 @@ def apply_batch(state: ShardState, key: Key, value: Value | None) -> Value | Non
         return _undo(state, group_id, offsets, value)
     assert isinstance(value, OffsetBatchValue)
     partitions, committed, leader_epochs, commit_ms, expire_ms, topic_id = value
-    if found is not None and found[0] is value:
-        replaced = found[1]
+    if found is not None and found.value is value:
+        replaced = found.replaced
     else:
         replaced = found_before(offsets, topic, partitions)
     fields = zip(committed, leader_epochs, repeat(""), repeat(commit_ms), repeat(expire_ms), repeat(topic_id))

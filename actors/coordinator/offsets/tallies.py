@@ -12,18 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter, lt
 from typing import Any
 
-from actors.coordinator.ground.state import Position, ShardState
+from actors.coordinator.ground.state import ShardState
 from actors.coordinator.offsets import store as offsets_store
 from actors.coordinator.told.events import CommitRegressed, Commits
 from actors.ground.contract import Record
-from actors.ground.records import OFFSET_COMMIT, OffsetCommitValue
+from actors.ground.records import OFFSET_COMMIT, OffsetCommitValue, Position
 from actors.protocol.messages import OffsetCommitRequest
 
 TOLD_MAX = 100
 """Of the offsets that go back in one commit; all are counted."""
 
-Tally = list[int]
-"""[first_ms, last_ms, commits, offsets, regressed]: a list, for its numbers change in place."""
 _NONE: list[CommitRegressed] = []
 """Not to be changed: nearly every commit gives it."""
 _Committed = Mapping[Position, OffsetCommitValue]
@@ -53,7 +51,7 @@ def count(
         else:
             replaced = offsets_store.found_before(committed, key[2], value[0])
             if len(records) == 1:  # else an earlier one may change what this one finds
-                state.found_before = value, replaced
+                offsets_store.leave_for_apply(state, value, replaced)
             goes_back |= _goes_back(value[1], replaced[1])
     if not goes_back:
         return _NONE

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from itertools import groupby, islice
 from operator import itemgetter
 
-from actors.coordinator.ground.state import Position, ShardState
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.ground.volatile import Stop
+from actors.ground.records import Position
 
 STOPS_PER_SLICE_MAX = 2_000
 """About 2 ms if every offset goes. Slices are a slot of the timer wheel apart."""
-
-Stop = tuple[str, Position | None]
-"""A group's offset; or, with None, the end of a group."""
 
 
 def stops(state: ShardState) -> Iterator[Stop]:
@@ -23,7 +22,7 @@ def stops(state: ShardState) -> Iterator[Stop]:
             for position in list(offsets.get(group_id, ())):
                 yield group_id, position
             yield group_id, None
-    for groups in (state.classic, state.consumer, state.simple_groups):
+    for groups in (*(groups for groups, _ in state.groups_by_kind), state.simple_groups):
         for group_id in list(groups):
             if group_id not in state.offsets:
                 yield group_id, None

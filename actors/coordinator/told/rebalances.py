@@ -5,15 +5,13 @@ Volatile: a group has an entry from its first change until it is stable again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.told.consumer_events import AssignmentComputed
 from actors.coordinator.told.events import CONSUMER, RebalanceBegan, RebalanceDelayed, RebalanceEnded
+from actors.coordinator.told.moves import Moves
 from storage.history.schema import WAITED_FOR_MAX, Move
-
-if TYPE_CHECKING:
-    from actors.coordinator.ground.state import ShardState
-    from actors.coordinator.told.consumer_events import AssignmentComputed
-    from actors.coordinator.told.moves import Moves
 
 
 class Rebalance:
@@ -97,15 +95,21 @@ class Rebalance:
 
 def of(state: ShardState, group_id: str, group_type: str) -> Rebalance:
     """The group's, a new one if it has none: what it had as a group of the other type is over."""
-    found = state.rebalances.get(group_id)
+    found = under_way(state, group_id)
     if found is None or found.group_type != group_type:
         found = state.rebalances[group_id] = Rebalance(group_type)
     return found
 
 
+def under_way(state: ShardState, group_id: str) -> Rebalance | None:
+    """The group's rebalance, None if it is in none."""
+    found: Rebalance | None = state.rebalances.get(group_id)
+    return found
+
+
 def drop(state: ShardState, group_id: str, group_type: str) -> None:
     """The group is gone, or has become one of the other type."""
-    found = state.rebalances.get(group_id)
+    found = under_way(state, group_id)
     if found is not None and found.group_type == group_type:
         del state.rebalances[group_id]
 

@@ -26,7 +26,7 @@ from actors.coordinator.transactions.inside import (
     TxnEndingResponse,
 )
 from actors.coordinator.transactions.metadata import Producer
-from actors.coordinator.transactions.refusals import for_version
+from actors.coordinator.transactions.refusals import REFUSALS, for_version
 from actors.coordinator.transactions.states import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -375,6 +375,7 @@ AREA = Area(
         TXN_ENDING: ending,
         TXN_ENDED: ended,
     },
+    refusals=REFUSALS,
     appliers={TRANSACTION: _apply, PRODUCER_ID_BLOCK: producer_ids.apply},
     timers={TIMER: _fire},
     records=_records,

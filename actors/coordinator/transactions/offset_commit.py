@@ -9,23 +9,22 @@ such word. Rules: org.apache.kafka OffsetMetadataManager, CoordinatorRuntime, Pr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic import area as classic
-from actors.coordinator.consumer import area as consumer
-from actors.coordinator.consumer.views import MEMBER_EPOCH_VERSION
+from actors.coordinator.ground import simple_groups
 from actors.coordinator.ground.area import Area
-from actors.coordinator.ground.refusals import refusal
+from actors.coordinator.ground.kind import kind_of
+from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.ground.state import ShardState
+from actors.coordinator.ground.volatile import UnverifiedCommit
 from actors.coordinator.offsets import pending as offsets
-from actors.coordinator.offsets import simple as simple_groups
 from actors.coordinator.offsets.commits import is_longer
 from actors.coordinator.transactions import markers
 from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.coordinator.transactions.events import TransactionUnverified
 from actors.coordinator.transactions.inside import TXN_VERIFIED, InsideResponse, TxnVerifiedRequest
+from actors.coordinator.transactions.refusals import refused_txn_commit
 from actors.ground.contract import Record, Reply, Request, Result
 from actors.ground.records import (
     NO_EXPIRY,
@@ -36,7 +35,7 @@ from actors.ground.records import (
 )
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
-from actors.protocol.messages import NO_ERROR, CommittedPartition, OffsetCommitRequest
+from actors.protocol.messages import NO_ERROR, CommittedPartition
 from actors.protocol.transaction_messages import (
     TopicErrors,
     TxnMarker,
@@ -55,14 +54,6 @@ ABORTABLE_VERSION = 4
 """The first version that knows TRANSACTION_ABORTABLE."""
 
 Errors = Mapping[tuple[str, int], ErrorCode]
-
-
-class UnverifiedCommit(NamedTuple):
-    """A commit that waits for its transaction's coordinator."""
-
-    request: Request
-    is_overtaken: bool = False
-    """A marker of its producer came while it waited."""
 
 
 def commit(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -143,34 +134,15 @@ def _decided(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _validate(state: ShardState, request: Request, now_ms: int) -> None:
-    """Raise GroupError unless the group takes the commit. Who names no member is not asked who he is, and the
-    group's state does not matter (O7)."""
+    """Raise GroupError unless the group takes the commit (O7)."""
     body: TxnOffsetCommitRequest = request.body
-    group_id, generation = body.group_id, body.generation_id
+    group_id = body.group_id
     if group_id in state.dying:
         raise GroupError(ErrorCode.coordinator_load_in_progress)
-    names_nobody = body.member_id == "" and body.group_instance_id is None
-    if group_id in state.consumer:
-        if generation == -1 and names_nobody:
-            return
-        as_commit = OffsetCommitRequest(
-            group_id, generation, body.member_id, body.group_instance_id, -1, body.topics
-        )
-        # Every version of TxnOffsetCommit may name a member epoch.
-        asked = request._replace(body=as_commit, api_version=MEMBER_EPOCH_VERSION)
-        try:
-            consumer.validate_commit(state, asked, now_ms)
-        except GroupError as error:
-            is_stale = error.error_code == ErrorCode.stale_member_epoch
-            raise GroupError(ErrorCode.illegal_generation if is_stale else error.error_code) from error
-    elif group_id in state.classic:
-        group = state.classic[group_id]
-        if generation < 0 and (names_nobody or classic.is_empty(state, group_id)):
-            return
-        group.find(body.member_id, body.group_instance_id)
-        if generation != group.generation:
-            raise GroupError(ErrorCode.illegal_generation)
-    elif generation >= 0:
+    kind = kind_of(state, group_id)
+    if kind is not None:
+        kind.validate_txn_commit(state, request, now_ms)
+    elif body.generation_id >= 0:
         exists = simple_groups.exists(state, group_id)
         raise GroupError(ErrorCode.unknown_member_id if exists else ErrorCode.illegal_generation)
 
@@ -187,7 +159,7 @@ def _known(state: ShardState, body: TxnOffsetCommitRequest) -> Iterator[tuple[st
 
 
 def _refused(state: ShardState, request: Request, error: ErrorCode) -> Result:
-    answer = refusal(request, error)
+    answer = refused_txn_commit(request, coordinator_error(error), None)
     known = {(topic, partition.partition) for topic, partition in _known(state, request.body)}
     errors = error_of_each((answer.topics,))
     return _answered(state, request, {place: errors[place] for place in known})

@@ -1,12 +1,10 @@
-"""What each API of transactions answers when a request as a whole is refused (see `coordinator.refusals`)."""
+"""What each API of transactions answers when a request as a whole is refused (see `ground.refusals`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.ground.refusals import Refusal
 from actors.coordinator.transactions.inside import (
     TXN_ENDED,
     TXN_ENDING,
@@ -74,7 +72,7 @@ def _end(request: Request, error: ErrorCode, message: str | None) -> EndTxnRespo
     return EndTxnResponse(for_version(request, error))
 
 
-def _offset_commit(request: Request, error: ErrorCode, message: str | None) -> TxnOffsetCommitResponse:
+def refused_txn_commit(request: Request, error: ErrorCode, message: str | None) -> TxnOffsetCommitResponse:
     body: TxnOffsetCommitRequest = request.body
     if error == ErrorCode.coordinator_load_in_progress and request.api_version < _LOADING_SINCE:
         error = ErrorCode.coordinator_not_available  # W8: old clients know no other retriable code
@@ -100,13 +98,13 @@ def _inside(request: Request, error: ErrorCode, message: str | None) -> InsideRe
     return InsideResponse(error)
 
 
-BY_API_KEY: dict[int, Callable[[Request, ErrorCode, str | None], Any]] = {
+REFUSALS: dict[int, Refusal] = {
     api_keys.INIT_PRODUCER_ID: _init_producer_id,
     api_keys.ADD_PARTITIONS_TO_TXN: _add_partitions,
     api_keys.ADD_OFFSETS_TO_TXN: _add_offsets,
     api_keys.END_TXN: _end,
     api_keys.WRITE_TXN_MARKERS: _write_markers,
-    api_keys.TXN_OFFSET_COMMIT: _offset_commit,
+    api_keys.TXN_OFFSET_COMMIT: refused_txn_commit,
     TXN_ENDING: _ending,
     TXN_ENDED: _inside,
     TXN_VERIFIED: _inside,

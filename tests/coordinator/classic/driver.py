@@ -19,9 +19,11 @@ from actors.coordinator.classic.group import (
     ClassicGroup,
 )
 from actors.coordinator.classic.protocols import offered_names
+from actors.coordinator.classic.state import classic_groups, stored_groups
 from actors.coordinator.ground.batching import ALONE_MS
-from actors.coordinator.ground.refusals import refusal
 from actors.coordinator.ground.state import ShardState
+from actors.coordinator.kinds import KINDS
+from actors.coordinator.refusals import refusal
 from actors.ground.contract import Record, Request, Result, Token
 from actors.ground.image import MetadataImage
 from actors.ground.records import GROUP_METADATA, ClassicMemberValue, GroupMetadataValue
@@ -64,7 +66,7 @@ class Driver:
         self.state = self._new_state()
 
     def _new_state(self) -> ShardState:
-        return ShardState(self.settings, self._new_id, MetadataImage())
+        return ShardState(self.settings, self._new_id, MetadataImage(), kinds=KINDS)
 
     def _new_id(self) -> str:
         self._next_id += 1
@@ -137,7 +139,7 @@ class Driver:
 
     @property
     def group(self) -> ClassicGroup:
-        return self.state.classic[GROUP]
+        return classic_groups(self.state)[GROUP]
 
     # Longer moves.
 
@@ -216,9 +218,9 @@ class Driver:
         for reply in result.replies:
             assert reply.group_id is not None
             self._note(reply.token, reply.body)
-        for group in self.state.classic.values():
+        for group in classic_groups(self.state).values():
             check_invariants(self.state, group)
-        known = [key for group in self.state.classic.values() for key in timer_keys(group)]
+        known = [key for group in classic_groups(self.state).values() for key in timer_keys(group)]
         assert len(self.state.timers) == sum(key in self.state.timers for key in known)
 
     def _note(self, token: Token, body: Any) -> None:
@@ -267,7 +269,7 @@ def check_invariants(state: ShardState, group: ClassicGroup) -> None:
     waits = group.state is PREPARING_REBALANCE or group.changes > 0
     assert (group.join_key in state.timers) == waits
     assert (group.sync_key in state.timers) == (len(group.pending_syncs) > 0)
-    stored = state.stored_classic[group.group_id]
+    stored = stored_groups(state)[group.group_id]
     assert stored.metadata is not None
     if group.state in (STABLE, EMPTY) and not group.changes:
         assert {member.member_id: member.value() for member in members} == stored.members

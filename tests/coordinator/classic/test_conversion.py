@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.classic.state import classic_groups, stored_groups
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -42,7 +44,7 @@ def test_consumer_group_refuses_bytes_that_are_no_subscription() -> None:
         assert join(driver, member_id) == JoinGroupResponse(ErrorCode.unknown_server_error)
     heartbeat = driver.ask(api_keys.HEARTBEAT, HeartbeatRequest(GROUP, 1, "m"), 4)
     assert heartbeat.error_code == ErrorCode.unknown_member_id
-    assert GROUP in driver.shard.state.consumer
+    assert GROUP in consumer_groups(driver.shard.state)
 
 
 def test_empty_consumer_group_is_converted_and_starts_over() -> None:
@@ -51,7 +53,7 @@ def test_empty_consumer_group_is_converted_and_starts_over() -> None:
     beat(driver, 0)
     beat(driver, -1)
     assert join(driver, "").generation_id == 1
-    assert GROUP not in driver.shard.state.consumer
+    assert GROUP not in consumer_groups(driver.shard.state)
     assert {key[0] for key in driver.records()} == {2}
     driver.check_snapshot()
 
@@ -62,7 +64,7 @@ def test_unknown_member_converts_nothing() -> None:
     beat(driver, 0)
     beat(driver, -1)
     assert join(driver, "ghost").error_code == ErrorCode.unknown_member_id
-    assert GROUP in driver.shard.state.consumer
+    assert GROUP in consumer_groups(driver.shard.state)
     assert join(driver, "", "").error_code == ErrorCode.inconsistent_group_protocol
     assert driver.describe(GROUP).group_state == "Empty"
 
@@ -73,5 +75,5 @@ def test_empty_classic_group_becomes_a_consumer_group() -> None:
     member_id = join(driver, "").member_id
     driver.ask(api_keys.LEAVE_GROUP, LeaveGroupRequest(GROUP, (LeavingMember(member_id),)), 5)
     assert beat(driver, 0) == ErrorCode.none
-    assert GROUP not in driver.shard.state.classic
-    assert GROUP not in driver.shard.state.stored_classic
+    assert GROUP not in classic_groups(driver.shard.state)
+    assert GROUP not in stored_groups(driver.shard.state)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic.area import AREA, describe, subscribed_topics
+from actors.coordinator.classic.area import AREA
 from actors.coordinator.classic.group import EMPTY, PREPARING_REBALANCE, STABLE
+from actors.coordinator.classic.state import classic_groups, stored_groups
+from actors.coordinator.classic.views import describe, subscribed_topics
 from actors.coordinator.ground.state import ShardState
+from actors.coordinator.kinds import KINDS
 from actors.coordinator.told.events import RebalanceBegan, StateChanged
 from actors.ground.contract import Record
 from actors.ground.image import MetadataImage
@@ -108,12 +111,12 @@ def test_resigned_leader_keeps_records_only() -> None:
     assert driver.group.state is PREPARING_REBALANCE
     snapshot = list(AREA.records(driver.state))
     driver.state.drop_volatile()
-    assert (driver.state.classic, len(driver.state.timers)) == ({}, 0)
+    assert (classic_groups(driver.state), len(driver.state.timers)) == ({}, 0)
     assert list(AREA.records(driver.state)) == snapshot
 
 
 def replayed(*records: Record) -> ShardState:
-    state = ShardState(NO_DELAY, lambda: "id", MetadataImage())
+    state = ShardState(NO_DELAY, lambda: "id", MetadataImage(), kinds=KINDS)
     for key, value in records:
         AREA.appliers[key[0]](state, key, value)
     AREA.on_elected(state, START_MS)
@@ -136,7 +139,7 @@ def test_generation_cut_short_is_not_the_groups() -> None:
     driver = Driver()
     driver.state = state
     driver.stable_group("a")
-    assert set(driver.state.stored_classic[GROUP].members) == set(driver.group.members)
+    assert set(stored_groups(driver.state)[GROUP].members) == set(driver.group.members)
     assert "m1" not in driver.group.members
 
 
@@ -144,17 +147,17 @@ def test_leader_that_is_gone_is_replaced_when_the_group_is_rebuilt() -> None:
     """C14: whatever the records say, one of the members leads."""
     metadata = GroupMetadataValue("consumer", 3, "range", "gone", 0)
     state = replayed(metadata_record(metadata), member_record("m1"))
-    assert state.classic[GROUP].leader == "m1"
+    assert classic_groups(state)[GROUP].leader == "m1"
 
 
 def test_appliers_are_total() -> None:
     """Style rule 2: tombstones of nothing change nothing, orphans stay until they are deleted."""
     state = replayed(metadata_record(None), member_record("m1", None))
-    assert state.stored_classic == {}
+    assert stored_groups(state) == {}
     state = replayed(member_record("m1"))
     assert describe(state, GROUP).group_state == "Empty"
     metadata = metadata_record(GroupMetadataValue("consumer", 1, "range", "m1", 0))
     assert AREA.appliers[GROUP_METADATA](state, *metadata) is None
     assert AREA.appliers[GROUP_METADATA](state, metadata.key, None) == metadata.value
     assert AREA.appliers[CLASSIC_MEMBER](state, *member_record("m1", None)) == MEMBER
-    assert state.stored_classic == {}
+    assert stored_groups(state) == {}

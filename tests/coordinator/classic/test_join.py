@@ -9,8 +9,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.classic import join as classic_join
-from actors.coordinator.classic.area import describe
 from actors.coordinator.classic.group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from actors.coordinator.classic.state import classic_groups
+from actors.coordinator.classic.views import describe
 from actors.ground.contract import Record
 from actors.ground.records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
 from actors.protocol.messages import JoinGroupResponse
@@ -87,7 +88,7 @@ def test_refusals_come_in_kafkas_order_and_leave_nothing(fields: dict[str, Any],
     member_id = str(fields.pop("member_id", ""))
     answer = driver.joined(driver.join(member_id, **fields))
     assert answer == JoinGroupResponse(error, member_id=member_id)
-    assert driver.state.classic == {}
+    assert classic_groups(driver.state) == {}
     assert driver.log == []
 
 

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from actors.coordinator.classic.group import COMPLETING_REBALANCE, PREPARING_REBALANCE
+from actors.coordinator.classic.state import classic_groups
 from actors.ground.settings import GroupSettings
 from actors.protocol.messages import JoinGroupResponse, LeavingMember
 from tests.coordinator.classic.driver import Driver
@@ -59,14 +60,14 @@ class Walk:
 
     def member(self) -> tuple[str, str | None]:
         """Mostly somebody who is in the group, under the right name."""
-        group = self.driver.state.classic.get("orders")
+        group = classic_groups(self.driver.state).get("orders")
         if group is not None and group.members and self.chance.random() < 0.8:
             member = self.chance.choice(list(group.members.values()))
             return member.member_id, member.group_instance_id
         return self.chance.choice(self.ids), self.chance.choice((None, *INSTANCES))
 
     def generation(self) -> int:
-        group = self.driver.state.classic.get("orders")
+        group = classic_groups(self.driver.state).get("orders")
         return (0 if group is None else group.generation) - (self.chance.random() < 0.1)
 
     def join(self) -> None:
@@ -90,7 +91,7 @@ class Walk:
         self.waiting[token] = self.driver.now_ms
 
     def sync_leader(self) -> None:
-        group = self.driver.state.classic.get("orders")
+        group = classic_groups(self.driver.state).get("orders")
         if group is not None and group.leader is not None:
             token = self.driver.sync(group.leader, self.generation(), version=3, protocol_name=None)
             self.waiting[token] = self.driver.now_ms
@@ -105,7 +106,7 @@ class Walk:
 
     def settle(self) -> None:
         """Everybody does at once what a well-behaved client does."""
-        group = self.driver.state.classic.get("orders")
+        group = classic_groups(self.driver.state).get("orders")
         if group is not None and group.state is PREPARING_REBALANCE:
             self.driver.rejoin_all(protocols=PROTOCOLS[0])
         if group is not None and group.state is COMPLETING_REBALANCE:
@@ -143,4 +144,4 @@ def test_failover_at_any_moment_gives_a_sound_group(seed: int) -> None:
         walk.waiting.clear()
         walk.driver.fail_over()
     walk.driver.advance(1_000_000)
-    assert all(group.members == {} for group in walk.driver.state.classic.values())
+    assert all(group.members == {} for group in classic_groups(walk.driver.state).values())

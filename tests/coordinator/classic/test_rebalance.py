@@ -17,6 +17,7 @@ from actors.coordinator.classic.group import (
     Step,
 )
 from actors.coordinator.classic.protocols import winner
+from actors.coordinator.classic.state import stored_groups
 from actors.coordinator.ground.batching import ALONE_MS, PAUSE_MS_MAX
 from actors.coordinator.told.events import MemberExpired, RebalanceBegan, RebalanceEnded
 from actors.ground.settings import GroupSettings
@@ -231,7 +232,7 @@ def test_nobody_left_makes_an_empty_generation_on_record() -> None:
     [member] = driver.stable_group("a")
     driver.advance(500)
     driver.leave(member)
-    stored = driver.state.stored_classic[GROUP]
+    stored = stored_groups(driver.state)[GROUP]
     assert stored.metadata == ("consumer", 2, None, None, START_MS + 500)
     assert stored.members == {}
 

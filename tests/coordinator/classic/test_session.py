@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic.area import AREA, validate_commit
+from actors.coordinator.classic.area import AREA
 from actors.coordinator.classic.group import STABLE
+from actors.coordinator.classic.session import validate_commit
+from actors.coordinator.classic.state import stored_groups
 from actors.ground.contract import Request, Result
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
@@ -58,7 +60,7 @@ def test_new_generation_is_stored_and_only_what_changed() -> None:
     same = b"for " + members[0].encode()
     driver.sync(members[0], generation, assignments={members[0]: same, members[1]: b"new"})
     assert [record.key[-1] for record in driver.records] == [members[1], GROUP]
-    stored = driver.state.stored_classic[GROUP]
+    stored = stored_groups(driver.state)[GROUP]
     assert stored.metadata is not None
     assert stored.metadata.generation == generation
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic.area import describe
 from actors.coordinator.classic.group import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
+from actors.coordinator.classic.state import stored_groups
+from actors.coordinator.classic.views import describe
 from actors.ground.contract import Record
 from actors.ground.records import CLASSIC_MEMBER, ClassicMemberKey
 from actors.protocol.messages import JoinGroupResponse, SyncGroupResponse
@@ -66,7 +67,7 @@ def test_restarted_follower_may_change_its_subscription_unnoticed() -> None:
     answer = driver.joined(driver.join(instance="s2", protocols=protocols))
     assert answer.generation_id == driver.group.generation
     assert driver.group.state is STABLE
-    assert driver.state.stored_classic[GROUP].members[answer.member_id].protocols == protocols
+    assert stored_groups(driver.state)[GROUP].members[answer.member_id].protocols == protocols
 
 
 def test_restart_that_changes_the_vote_rebalances() -> None:

@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic.area import (
-    delete_records,
-    describe,
-    forget,
-    is_empty,
-    listed,
-    subscribed_topics,
-)
 from actors.coordinator.classic.protocols import subscribed_topics as read_topics
+from actors.coordinator.classic.rebalance import forget
+from actors.coordinator.classic.state import classic_groups, stored_groups
+from actors.coordinator.classic.views import delete_records, describe, is_empty, listed, subscribed_topics
 from actors.ground.settings import GroupSettings
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import DescribedClassicGroup, DescribedClassicMember, ListedGroup
@@ -64,7 +59,7 @@ def test_states_are_listed() -> None:
     driver = Driver()
     driver.join(group_id="fresh")
     driver.leave(*driver.stable_group("a"))
-    assert [listed(group) for group in driver.state.classic.values()] == [
+    assert [listed(driver.state, group_id) for group_id in classic_groups(driver.state)] == [
         ListedGroup("fresh", "", "Empty", "classic"),
         ListedGroup(GROUP, "consumer", "Empty", "classic"),
     ]
@@ -133,7 +128,7 @@ def test_deleted_group_leaves_nothing() -> None:
     records = delete_records(driver.state, GROUP)
     forget(driver.state, GROUP)
     driver.carry_out(records)
-    assert driver.state.stored_classic == {}
+    assert stored_groups(driver.state) == {}
     assert len(driver.state.timers) == 0
     assert driver.joined(driver.join(pending)).error_code == ErrorCode.unknown_member_id
 

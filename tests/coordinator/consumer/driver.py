@@ -16,13 +16,15 @@ from kio.schema.errors import ErrorCode
 
 from actors.assignors.registry import AssignorError, PlugIn, named
 from actors.coordinator.consumer import area as consumer
-from actors.coordinator.consumer import assignment_jobs
+from actors.coordinator.consumer import assignment_jobs, views
 from actors.coordinator.consumer.assignment_jobs import ASSIGNED, AssignedRequest, AssignmentAsked
-from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.model.group import ConsumerGroup
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.consumer.regexes import note_new_topics
 from actors.coordinator.ground import partitions
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.ground.timers import SLOT_MS
+from actors.coordinator.kinds import KINDS
 from actors.ground.contract import Key, Record, Request, Result, Value
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.records import TopicPartitions
@@ -88,14 +90,14 @@ class Driver:
         self._tokens = count()
 
     def _new_state(self, image: MetadataImage) -> ShardState:
-        return ShardState(self.settings, lambda: f"made-{next(self._ids)}", image)
+        return ShardState(self.settings, lambda: f"made-{next(self._ids)}", image, kinds=KINDS)
 
     def group(self, group_id: str = GROUP) -> ConsumerGroup:
-        return self.state.consumer[group_id]
+        return consumer_groups(self.state)[group_id]
 
     def set_image(self, image: MetadataImage) -> None:
         old, self.state.image = self.state.image, image
-        note_new_topics(self.state, old, image)
+        note_new_topics(self.state, old, self.now_ms)
 
     def resolve(self) -> None:
         """Let the regexes be resolved that are due."""
@@ -212,7 +214,7 @@ class Driver:
         )
         body = OffsetCommitRequest(group_id, epoch, member_id, None, -1, asked)
         request = Request(next(self._tokens), OFFSET_COMMIT, api_version, "client", "/127.0.0.1", body)
-        consumer.validate_commit(self.state, request, self.now_ms)
+        views.validate_commit(self.state, request, self.now_ms)
 
 
 def snapshot(state: ShardState) -> dict[str, Any]:
@@ -237,7 +239,7 @@ def snapshot(state: ShardState) -> dict[str, Any]:
             },
             "state": group.state_name,
         }
-        for group_id, group in state.consumer.items()
+        for group_id, group in consumer_groups(state).items()
     }
 
 

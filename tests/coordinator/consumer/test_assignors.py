@@ -11,9 +11,9 @@ from kio.schema.errors import ErrorCode
 from actors.assignors.compiled import WARMING
 from actors.assignors.registry import AssignorError, named
 from actors.assignors.spec import AssignmentSpec, is_assignor
-from actors.coordinator.consumer import area as consumer
-from actors.coordinator.consumer import target_arrays
+from actors.coordinator.consumer import target_arrays, views
 from actors.coordinator.consumer.assignment_jobs import OVERDUE_MS, RETRY_MS, AssignmentFailed
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.ground.settings import GroupSettings
 from tests.coordinator.consumer.driver import GROUP, Driver, outcome, owned, snapshot, topic_id
 
@@ -62,10 +62,10 @@ def test_a_big_group_does_not_wait_for_kernels_that_are_being_compiled(
     monkeypatch.setattr(WARMING, "is_under_way", True)
     driver = with_assignors()
     assert driver.join("a").assignment == owned(orders=range(4))
-    assert driver.state.consumer[GROUP].target_arrays is None
+    assert consumer_groups(driver.state)[GROUP].target_arrays is None
     monkeypatch.setattr(WARMING, "is_under_way", False)
     driver.join("b")
-    assert driver.state.consumer[GROUP].target_arrays is not None
+    assert consumer_groups(driver.state)[GROUP].target_arrays is not None
 
 
 def test_a_plug_in_assigns_when_members_ask_for_it() -> None:
@@ -77,9 +77,9 @@ def test_a_plug_in_assigns_when_members_ask_for_it() -> None:
     told = driver.beat("b", 1)
     assert (told.member_epoch, told.assignment) == (2, owned(orders=range(4)))
     assert driver.join("a", server_assignor="first").assignment == ()
-    assert consumer.describe(driver.state, GROUP).group_state == "Assigning"
+    assert views.describe(driver.state, GROUP).group_state == "Assigning"
     assert driver.run_plug_ins() == [True]
-    assert consumer.describe(driver.state, GROUP).assignor_name == "first"
+    assert views.describe(driver.state, GROUP).assignor_name == "first"
     targets = {member_id: member.target for member_id, member in driver.group().members.items()}
     assert targets == {"a": owned(orders=range(4)), "b": ()}
 
@@ -198,5 +198,5 @@ def test_the_default_assigns_when_nobody_asks() -> None:
     driver = with_assignors(_HERE + "AllToTheFirst")
     driver.join("a")
     driver.join("b")
-    assert consumer.describe(driver.state, GROUP).assignor_name == "uniform"
+    assert views.describe(driver.state, GROUP).assignor_name == "uniform"
     assert {t for m in driver.group().members.values() for t, _ in m.target or ()} == {topic_id("orders")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.coordinator.consumer import group_settings
+from actors.coordinator.consumer.model import group_settings
 from actors.ground.image import MetadataImage, TopicImage
 from tests.coordinator.consumer.driver import AS_KAFKA, GROUP, Client, Driver, settle, topic_id
 

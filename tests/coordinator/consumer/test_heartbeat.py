@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.consumer import area as consumer
+from actors.coordinator.consumer import views
 from actors.ground.settings import GroupSettings
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import ConsumerGroupHeartbeatResponse
@@ -155,7 +155,7 @@ def test_only_changes_are_written_and_only_subscriptions_bump() -> None:
     assert [record.key.kind for record in driver.last_records] == [5]
     driver.beat("a", 2, server_assignor="range")
     assert driver.group().group_epoch == 2
-    assert consumer.describe(driver.state, GROUP).assignor_name == "range"
+    assert views.describe(driver.state, GROUP).assignor_name == "range"
     answer = driver.beat("a", 2, subscribed_topic_names=("returns",))
     assert (answer.member_epoch, answer.assignment) == (2, owned(returns=range(2)))
     assert driver.group().group_epoch == 3

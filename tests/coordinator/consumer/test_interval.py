@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.coordinator.consumer.model.state import kept
 from actors.ground.settings import GroupSettings
 from tests.coordinator.consumer.driver import Driver, make_image
 
@@ -86,8 +87,8 @@ def test_every_replica_counts_the_same_members_and_an_undone_join_is_none() -> N
     driver = driver_of(2)
     for number in range(MEMBERS):
         join(driver, number)
-    counted = driver.state.consumer_members
+    counted = kept(driver.state).members
     assert counted == MEMBERS
     for key, value in reversed(driver.undo):
         driver.apply(key, value)
-    assert (driver.state.consumer_members, driver.state.interval_floor_ms) == (0, 0)
+    assert (kept(driver.state).members, kept(driver.state).interval_floor_ms) == (0, 0)

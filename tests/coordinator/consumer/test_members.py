@@ -5,6 +5,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.consumer import area as consumer
+from actors.coordinator.consumer import views
 from actors.coordinator.ground import partitions
 from actors.coordinator.told.consumer_events import AssignmentComputed, EpochBumped
 from actors.coordinator.told.events import MemberExpired
@@ -94,9 +95,9 @@ def test_the_last_leave_keeps_the_assignment_epoch() -> None:
     driver = Driver()
     driver.join("a")
     driver.beat("a", -1)
-    described = consumer.describe(driver.state, GROUP)
+    described = views.describe(driver.state, GROUP)
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Empty", 3, 2)
-    assert consumer.is_empty(driver.state, GROUP)
+    assert views.is_empty(driver.state, GROUP)
 
 
 def test_a_target_waits_for_the_assignment_interval() -> None:
@@ -107,7 +108,7 @@ def test_a_target_waits_for_the_assignment_interval() -> None:
     driver.advance(500)
     answer = driver.join("b")
     assert (answer.member_epoch, answer.assignment, answer.heartbeat_interval_ms) == (2, (), 1_000)
-    described = consumer.describe(driver.state, GROUP)
+    described = views.describe(driver.state, GROUP)
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Assigning", 4, 2)
     driver.advance(500)
     answer = driver.beat("b", 2)
@@ -278,9 +279,9 @@ def test_the_preferred_assignor_is_the_most_wanted() -> None:
     """M7, A3: votes; none: the first configured; a tie: the one configured first."""
     driver = Driver(image=make_image(1, one=3, two=3))
     driver.join("a", "one", "two", server_assignor="range")
-    assert consumer.describe(driver.state, GROUP).assignor_name == "range"
+    assert views.describe(driver.state, GROUP).assignor_name == "range"
     driver.join("b", "one", "two", server_assignor="uniform")
-    assert consumer.describe(driver.state, GROUP).assignor_name == "uniform"
+    assert views.describe(driver.state, GROUP).assignor_name == "uniform"
     driver.join("c", "one", "two", server_assignor="range")
     targets = {i: partitions.to_lists(m.target or ()) for i, m in driver.group().members.items()}
     assert all(len(set(target.values())) == 1 for target in targets.values()), "co-partitioned"

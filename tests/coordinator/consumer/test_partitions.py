@@ -7,7 +7,7 @@ from struct import pack
 
 import pytest
 
-from actors.coordinator.consumer.metadata import metadata_hash
+from actors.coordinator.consumer.model.metadata import metadata_hash
 from actors.coordinator.ground import partitions
 from tests.coordinator.consumer.driver import as_pairs, make_image, topic_id
 

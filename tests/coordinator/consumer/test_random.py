@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.coordinator.consumer import area as consumer
 from actors.coordinator.consumer import target_arrays
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.ground import partitions
 from actors.ground.contract import Record, Result
 from actors.ground.records import (
@@ -225,11 +226,11 @@ class Life:
             del self.clients[client.member_id]
 
     def is_member(self, client: Client) -> bool:
-        group = self.driver.state.consumer.get(GROUP)
+        group = consumer_groups(self.driver.state).get(GROUP)
         return group is not None and group.member(client.member_id) is not None
 
     def check(self) -> None:
-        group = self.driver.state.consumer.get(GROUP)
+        group = consumer_groups(self.driver.state).get(GROUP)
         if group is None:
             return
         live = [client for client in self.clients.values() if self.is_member(client)]

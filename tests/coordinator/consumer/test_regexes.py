@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.consumer import area as consumer
+from actors.coordinator.consumer import views
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceType
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.limits import REGEX_MATCHES_PER_TURN_MAX
@@ -52,7 +53,7 @@ def test_a_regex_and_names_add_up() -> None:
     driver.resolve()
     a.beat()
     assert (a.epoch, a.owned) == (3, owned(extra=[0], orders=[0]))
-    assert consumer.subscribed_topics(driver.state, GROUP) == {"extra", "orders"}
+    assert views.subscribed_topics(driver.state, GROUP) == {"extra", "orders"}
 
 
 def test_who_joins_a_resolved_regex_has_its_topics_at_once() -> None:
@@ -233,7 +234,7 @@ def test_what_re2_does_not_know_is_refused(regex: str) -> None:
     """M24 of section 11: 128 at the join and later; the member goes on as it was."""
     driver = Driver()
     driver.refused_join(ErrorCode.invalid_regular_expression, "a", subscribed_topic_regex=regex)
-    assert not driver.state.consumer
+    assert not consumer_groups(driver.state)
     driver.join("a")
     driver.refused(ErrorCode.invalid_regular_expression, "a", 2, subscribed_topic_regex=regex)
     assert driver.beat("a", 2).member_epoch == 2

@@ -6,7 +6,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.classic import area as classic
+from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.consumer import area as consumer
+from actors.coordinator.consumer import views
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.ground.records import (
     CLASSIC_MEMBER,
     GROUP_METADATA,
@@ -72,8 +75,8 @@ def test_fetches_check_member_and_epoch(member_id: str | None, epoch: int, code:
     """O11 of section 11; other groups are not checked."""
     driver = Driver()
     driver.join("a")
-    assert code_of(consumer.validate_fetch, driver.state, GROUP, member_id, epoch) is code
-    assert code_of(consumer.validate_fetch, driver.state, "other", member_id, epoch) is ErrorCode.none
+    assert code_of(views.validate_fetch, driver.state, GROUP, member_id, epoch) is code
+    assert code_of(views.validate_fetch, driver.state, "other", member_id, epoch) is ErrorCode.none
 
 
 def test_describe_shows_members_with_both_assignments() -> None:
@@ -82,7 +85,7 @@ def test_describe_shows_members_with_both_assignments() -> None:
     fields = {"rack_id": "r1", "subscribed_topic_regex": ""}
     a = Client(driver, "a", "orders", "returns", **fields).join()
     b = Client(driver, "b", "orders", instance_id="i").join()
-    described = consumer.describe(driver.state, GROUP)
+    described = views.describe(driver.state, GROUP)
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Reconciling", 3, 3)
     assert described.assignor_name == "uniform"
     one, two = described.members
@@ -92,26 +95,28 @@ def test_describe_shows_members_with_both_assignments() -> None:
     assert [t.topic_name for t in one.assignment] == ["orders", "returns"]
     assert (two.instance_id, two.assignment, len(two.target_assignment)) == ("i", (), 1)
     settle(a, b)
-    assert [consumer.listed(group).group_state for group in driver.state.consumer.values()] == ["Stable"]
+    assert [
+        views.listed(driver.state, group_id).group_state for group_id in consumer_groups(driver.state)
+    ] == ["Stable"]
     driver.set_image(make_image(2, returns=1))
-    (still,) = consumer.describe(driver.state, GROUP).members[0].assignment
+    (still,) = views.describe(driver.state, GROUP).members[0].assignment
     assert (still.topic_id, still.partitions) == (topic_id("returns"), owned(returns=[0])[0][1])
-    assert code_of(consumer.describe, driver.state, "other") is ErrorCode.group_id_not_found
+    assert code_of(views.describe, driver.state, "other") is ErrorCode.group_id_not_found
 
 
 def test_deletion_leaves_nothing_after_any_prefix() -> None:
     """O13, section 4: tombstones in Kafka's order; a non-empty group is not deleted."""
     driver = Driver(image=make_image(1, orders=2))
     driver.join("a", subscribed_topic_regex="o.*")
-    assert code_of(consumer.delete_records, driver.state, GROUP) is ErrorCode.non_empty_group
+    assert code_of(views.delete_records, driver.state, GROUP) is ErrorCode.non_empty_group
     driver.beat("a", -1)
-    records = consumer.delete_records(driver.state, GROUP)
+    records = views.delete_records(driver.state, GROUP)
     assert [record.key[0] for record in records] == [6, 3]
-    consumer.forget(driver.state, GROUP)
+    views.forget(driver.state, GROUP)
     for record in records:
         driver.apply(record.key, record.value)
-        consumer.describe(driver.state, GROUP) if GROUP in driver.state.consumer else None
-    assert not driver.state.consumer
+        views.describe(driver.state, GROUP) if GROUP in consumer_groups(driver.state) else None
+    assert not consumer_groups(driver.state)
     assert list(consumer.AREA.records(driver.state)) == []
     assert driver.state.timers.pop_due(driver.now_ms + 10**9) is None
 
@@ -123,12 +128,12 @@ def test_an_empty_classic_group_gives_way_and_another_does_not() -> None:
     value = GroupMetadataValue("connect", 7, None, None, driver.now_ms)
     classic.AREA.appliers[GROUP_METADATA](driver.state, key, value)
     classic.AREA.on_elected(driver.state, driver.now_ms)
-    assert GROUP in driver.state.classic
+    assert GROUP in classic_groups(driver.state)
     driver.refused(ErrorCode.group_id_not_found, "a", 3)
     body_records = _join_over_classic(driver)
     assert body_records[0].key[0] == GROUP_METADATA
     assert body_records[0].value is None
-    assert GROUP not in driver.state.classic
+    assert GROUP not in classic_groups(driver.state)
     assert driver.group().group_epoch == 2
 
 
@@ -142,8 +147,8 @@ def test_a_classic_group_with_members_is_not_taken_over() -> None:
     appliers[GROUP_METADATA](driver.state, GroupMetadataKey(GROUP_METADATA, GROUP), metadata)
     classic.AREA.on_elected(driver.state, driver.now_ms)
     driver.refused_join(ErrorCode.group_id_not_found, "a")
-    assert GROUP in driver.state.classic
-    assert GROUP not in driver.state.consumer
+    assert GROUP in classic_groups(driver.state)
+    assert GROUP not in consumer_groups(driver.state)
 
 
 def _join_over_classic(driver: Driver) -> list[object]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from actors.coordinator.consumer.area import WAITING_HEARTBEAT_INTERVAL_MS
+from actors.coordinator.consumer.heartbeat import WAITING_HEARTBEAT_INTERVAL_MS
 from tests.oracle.connection import Closed, NoAnswer, pause
 from tests.oracle.generator.asking import GROUP_RESOURCE, Knowledge, Request
 from tests.oracle.generator.choosing import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, SLOTS

@@ -10,11 +10,13 @@ from collections.abc import Collection
 
 from actors.coordinator.classic import store as classic_store
 from actors.coordinator.classic.group import STABLE, ClassicGroup, ClassicMember
+from actors.coordinator.classic.outcome import Outcome
 from actors.coordinator.classic.protocols import CONSUMER_PROTOCOL_TYPE
-from actors.coordinator.classic.rebalance import Turn, arm_session
-from actors.coordinator.consumer import apply as consumer_apply
-from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.classic.rebalance import arm_session
+from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.consumer.migration.policy import allows_downgrade
+from actors.coordinator.consumer.model import apply as consumer_apply
+from actors.coordinator.consumer.model.group import ConsumerGroup
 from actors.coordinator.ground.partitions import EMPTY, unpack
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.events import CONSUMER
@@ -45,12 +47,12 @@ def is_due(state: ShardState, group: ConsumerGroup, gone: Collection[str], joini
 
 
 def classic_twin(
-    turn: Turn, group: ConsumerGroup, gone: Collection[str], joining: ClassicMember | None = None
+    outcome: Outcome, group: ConsumerGroup, gone: Collection[str], joining: ClassicMember | None = None
 ) -> ClassicGroup:
     """The classic group, Stable, that the group becomes without the members `gone`. What a member that is
     `joining` is assigned, the caller fills in. Nothing is changed yet."""
-    image = turn.state.image
-    live = ClassicGroup(group.group_id, turn.now_ms)
+    image = outcome.state.image
+    live = ClassicGroup(group.group_id, outcome.now_ms)
     live.protocol_type = CONSUMER_PROTOCOL_TYPE
     live.generation = group.group_epoch
     targets: dict[str, TopicPartitions] = {}
@@ -69,26 +71,26 @@ def classic_twin(
     return live
 
 
-def take_over(turn: Turn, group: ConsumerGroup, live: ClassicGroup, *, rebalances: bool) -> None:
+def take_over(outcome: Outcome, group: ConsumerGroup, live: ClassicGroup, *, rebalances: bool) -> None:
     """Let `live` take the consumer group's place. The caller has dropped the consumer members' timers, and
     begins the rebalance, if one is due, right after.
 
     Then the stored group has no leader: a next leader of the partition that finds it so begins the rebalance
     again, for what the gone members had is assigned to nobody.
     """
-    state, group_id = turn.state, group.group_id
+    state, group_id = outcome.state, group.group_id
     drop_rebalance(state, group_id, CONSUMER)
     leader = live.leader
     if rebalances:
         live.leader = None
-    turn.records += classic_store.generation_records(state, live)
+    outcome.records += classic_store.generation_records(state, live)
     live.leader = leader
     # From this record on the group is a classic one.
-    turn.records.append(Record(ConsumerGroupKey(CONSUMER_GROUP_METADATA, group_id), None))
-    turn.records += tombstones(group)
-    state.classic[group_id] = live
+    outcome.records.append(Record(ConsumerGroupKey(CONSUMER_GROUP_METADATA, group_id), None))
+    outcome.records += tombstones(group)
+    classic_groups(state)[group_id] = live
     for member in live.members.values():
-        arm_session(turn, member)
+        arm_session(outcome, member)
 
 
 def tombstones(group: ConsumerGroup) -> list[Record]:

@@ -14,10 +14,11 @@ from actors.coordinator.classic import store as classic_store
 from actors.coordinator.classic.group import ClassicGroup, ClassicMember
 from actors.coordinator.classic.protocols import CONSUMER_PROTOCOL_TYPE
 from actors.coordinator.classic.rebalance import forget
-from actors.coordinator.consumer import apply as consumer_apply
-from actors.coordinator.consumer.group import NOT_JOINED, STABLE, ConsumerGroup
-from actors.coordinator.consumer.metadata import metadata_hash
+from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.consumer.migration.policy import allows_upgrade
+from actors.coordinator.consumer.model import apply as consumer_apply
+from actors.coordinator.consumer.model.group import NOT_JOINED, STABLE, ConsumerGroup
+from actors.coordinator.consumer.model.metadata import metadata_hash
 from actors.coordinator.ground import partitions
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Record, Reply
@@ -71,7 +72,7 @@ def take_over(state: ShardState, group: ConsumerGroup, now_ms: int) -> tuple[lis
     """The live classic group of this id gives way to `group`, as `upgraded` made it or new if it was empty:
     the records that turn the one into the other, and answers to whoever was parked (G2). Both are empty if
     there is no classic group."""
-    live = state.classic.get(group.group_id)
+    live = classic_groups(state).get(group.group_id)
     if live is None:
         return [], []
     records = [*consumer_apply.group_records(group), *classic_store.tombstones(state, group.group_id)]

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.classic.state import classic_groups
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.contract import Record
 from actors.ground.records import CLASSIC_MEMBER, CONSUMER_GROUP_METADATA, GROUP_METADATA
@@ -78,7 +80,7 @@ def test_the_rebalance_of_a_downgrade_is_begun_again_by_the_next_leader() -> Non
     both.fail_over()
     described = both.describe(GROUP)
     assert described.group_state == "PreparingRebalance"
-    generation = both.shard.state.classic[GROUP].generation
+    generation = classic_groups(both.shard.state)[GROUP].generation
     for member in described.members:
         assert both.alive(generation, member.member_id) == ErrorCode.rebalance_in_progress
 
@@ -110,7 +112,11 @@ def test_a_conversion_cut_in_two_is_ended_or_taken_back(convert: Callable[[Both]
         seen.add(is_consumer)
         assert is_consumer or kinds == CLASSIC_KINDS
         assert not is_consumer or not kinds & CLASSIC_KINDS
-        listed = shard.state.consumer[GROUP].members if is_consumer else shard.state.classic[GROUP].members
+        listed = (
+            consumer_groups(shard.state)[GROUP].members
+            if is_consumer
+            else classic_groups(shard.state)[GROUP].members
+        )
         assert members <= set(listed)
     assert seen == {True, False}
 

@@ -10,21 +10,15 @@ from collections import Counter
 
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.classic.cause import Cause
 from actors.coordinator.classic.group import MEMBER_ID_REQUIRED_VERSION, ClassicMember
+from actors.coordinator.classic.join import check_join, make_group
+from actors.coordinator.classic.outcome import Outcome
 from actors.coordinator.classic.protocols import CONSUMER_PROTOCOL_TYPE
-from actors.coordinator.classic.rebalance import Cause, prepare_rebalance
-from actors.coordinator.classic.rebalance import Turn as ClassicTurn
-from actors.coordinator.consumer import area as consumer
-from actors.coordinator.consumer import group_settings
-from actors.coordinator.consumer.group import (
-    NOT_JOINED,
-    SESSION_TIMER,
-    STABLE,
-    UNRELEASED_PARTITIONS,
-    UNREVOKED_PARTITIONS,
-    ConsumerGroup,
-    ConsumerMember,
-)
+from actors.coordinator.classic.rebalance import prepare_rebalance
+from actors.coordinator.classic.session import check_sync
+from actors.coordinator.consumer.decision import Decision
+from actors.coordinator.consumer.heartbeat import decide
 from actors.coordinator.consumer.leave import drop_timers, remove_members
 from actors.coordinator.consumer.members import (
     find_static,
@@ -33,21 +27,33 @@ from actors.coordinator.consumer.members import (
     speak_as,
     unknown_member,
 )
-from actors.coordinator.consumer.metadata import metadata_hash, regex_topics_of
 from actors.coordinator.consumer.migration.downgrade import assignment_bytes, classic_twin, is_due, take_over
 from actors.coordinator.consumer.migration.policy import allows_classic_members
 from actors.coordinator.consumer.migration.repair import repair
 from actors.coordinator.consumer.migration.timers import JOIN_TIMER, SYNC_TIMER, join_key, sync_key
 from actors.coordinator.consumer.migration.upgrade import with_ids
+from actors.coordinator.consumer.model import group_settings
+from actors.coordinator.consumer.model.group import (
+    NOT_JOINED,
+    SESSION_TIMER,
+    STABLE,
+    UNRELEASED_PARTITIONS,
+    UNREVOKED_PARTITIONS,
+    ConsumerGroup,
+    ConsumerMember,
+)
+from actors.coordinator.consumer.model.metadata import metadata_hash, regex_topics_of
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.consumer.regexes import subscribed_names
 from actors.coordinator.consumer.target import is_interval_over
-from actors.coordinator.consumer.turn import Turn
+from actors.coordinator.consumer.views import delete_records, forget
 from actors.coordinator.ground.area import Area
 from actors.coordinator.ground.partitions import EMPTY, difference, unpack
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import CAUSE_MEMBER_LEFT
 from actors.ground.contract import NOTHING, Reply, Request, Result
 from actors.ground.records import ConsumerMemberValue
+from actors.protocol import api_keys
 from actors.protocol.consumer_protocol import Subscription, read_subscription
 from actors.protocol.errors import GroupError, MalformedRequest
 from actors.protocol.messages import (
@@ -73,7 +79,11 @@ _REJOIN = HeartbeatResponse(ErrorCode.rebalance_in_progress)
 
 
 def join_group(state: ShardState, request: Request, now_ms: int) -> Result:
-    """JoinGroup to a consumer group that has members (G3). Every error carries member id "" (section 11)."""
+    """JoinGroup to a consumer group: one without members gives way to a classic group (C28); in one that has
+    some, the client is a member among them (G3), and every error carries member id "" (section 11)."""
+    check_join(state, request.body)
+    if consumer_groups(state)[request.body.group_id].size == 0:
+        return _give_way(state, request, now_ms)
     try:
         return _join(state, request, now_ms)
     except GroupError as error:
@@ -82,9 +92,20 @@ def join_group(state: ShardState, request: Request, now_ms: int) -> Result:
         return _told(request, JoinGroupResponse(ErrorCode.unknown_server_error))
 
 
+def _give_way(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Only a member without an id makes a classic group (C3): no other one ends the consumer group."""
+    body: JoinGroupRequest = request.body
+    outcome = Outcome(state, now_ms)
+    if body.member_id == "":
+        outcome.records += delete_records(state, body.group_id)
+        forget(state, body.group_id)
+    make_group(outcome, request)
+    return outcome.result()
+
+
 def _join(state: ShardState, request: Request, now_ms: int) -> Result:
     body: JoinGroupRequest = request.body
-    group = state.consumer[body.group_id]
+    group = consumer_groups(state)[body.group_id]
     if not allows_classic_members(state.settings):
         raise GroupError(ErrorCode.inconsistent_group_protocol)
     member_id = body.member_id or state.new_id()
@@ -96,13 +117,13 @@ def _join(state: ShardState, request: Request, now_ms: int) -> Result:
         return _told(request, JoinGroupResponse(ErrorCode.member_id_required, member_id=member_id))
     # All protocols of a consumer carry the same subscription.
     subscription = read_subscription(body.protocols[0][1])
-    turn = _turn(state, request, subscription, member_id, now_ms)
-    _find_member(turn, body)
-    replaced_id = _last_consumer_member(turn, body.group_instance_id)
+    decision = _as_heartbeat(state, request, subscription, member_id, now_ms)
+    _find_member(decision, body)
+    replaced_id = _last_consumer_member(decision, body.group_instance_id)
     if replaced_id is not None:
-        return _join_and_downgrade(turn, request, replaced_id)
-    consumer.settle(turn)
-    return _joined(turn, request)
+        return _join_and_downgrade(decision, request, replaced_id)
+    decide(decision)
+    return _joined(decision, request)
 
 
 def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
@@ -115,9 +136,9 @@ def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
     return any(times[name] == len(offers) for name, _ in body.protocols)
 
 
-def _turn(
+def _as_heartbeat(
     state: ShardState, request: Request, subscription: Subscription, member_id: str, now_ms: int
-) -> Turn:
+) -> Decision:
     """The JoinGroup as the heartbeat that a consumer member would join with."""
     body: JoinGroupRequest = request.body
     heartbeat = ConsumerGroupHeartbeatRequest(
@@ -132,85 +153,87 @@ def _turn(
         None,
         with_ids(subscription.owned, state.image),
     )
-    turn = Turn(state, request._replace(body=heartbeat), state.consumer[body.group_id], now_ms)
-    turn.classic = (body.session_timeout_ms, body.protocols)
-    return turn
+    decision = Decision(
+        state, request._replace(body=heartbeat), consumer_groups(state)[body.group_id], now_ms
+    )
+    decision.classic = (body.session_timeout_ms, body.protocols)
+    return decision
 
 
-def _find_member(turn: Turn, body: JoinGroupRequest) -> None:
+def _find_member(decision: Decision, body: JoinGroupRequest) -> None:
     """Who joins. A dynamic member that nobody knows is new, whatever id it gives (section 11, G3).
 
     Raises GroupError: 25 no such instance, 82 the instance belongs to another member id.
     """
     if body.group_instance_id is None:
-        member = turn.group.member(turn.member_id)
+        member = decision.group.member(decision.member_id)
         if member is not None:
-            speak_as(turn, member)
+            speak_as(decision, member)
     elif body.member_id:
-        speak_as(turn, find_static(turn.group, body.group_instance_id, body.member_id))
+        speak_as(decision, find_static(decision.group, body.group_instance_id, body.member_id))
     else:
-        join_static(turn, body.group_instance_id)
+        join_static(decision, body.group_instance_id)
 
 
-def _joined(turn: Turn, request: Request) -> Result:
-    state, group, member_id = turn.state, turn.group, turn.member_id
+def _joined(decision: Decision, request: Request) -> Result:
+    state, group, member_id = decision.state, decision.group, decision.member_id
     body: JoinGroupRequest = request.body
-    if turn.replaced_id is not None:
-        drop_timers(state, group, turn.replaced_id)
+    if decision.replaced_id is not None:
+        drop_timers(state, group, decision.replaced_id)
     group_settings.note_checked(state, group)
     timers = state.timers
-    timers.schedule((SESSION_TIMER, group.group_id, member_id), turn.now_ms + body.session_timeout_ms)
+    timers.schedule((SESSION_TIMER, group.group_id, member_id), decision.now_ms + body.session_timeout_ms)
     timers.cancel(join_key(group.group_id, member_id))
-    timers.schedule(sync_key(group.group_id, member_id), turn.now_ms + body.rebalance_timeout_ms)
+    timers.schedule(sync_key(group.group_id, member_id), decision.now_ms + body.rebalance_timeout_ms)
     answer = JoinGroupResponse(
         NO_ERROR,
-        turn.current.member_epoch,
+        decision.current.member_epoch,
         CONSUMER_PROTOCOL_TYPE,
         body.protocols[0][0],
         member_id=member_id,
     )
-    return Result(turn.records, (Reply(request.token, answer, group.group_id),), turn.events)
+    return Result(decision.records, (Reply(request.token, answer, group.group_id),), decision.events)
 
 
 # A static member that was the last of the consumer protocol comes back with the classic one (G7).
 
 
-def _last_consumer_member(turn: Turn, instance_id: str | None) -> str | None:
+def _last_consumer_member(decision: Decision, instance_id: str | None) -> str | None:
     """The id of the member whose place is taken, if the group is a classic one without it."""
     if instance_id is None:
         return None
-    static_id = turn.group.static_member_id(instance_id)
-    if static_id is None or _metadata(turn.group.members[static_id]).classic is not None:
+    static_id = decision.group.static_member_id(instance_id)
+    if static_id is None or _metadata(decision.group.members[static_id]).classic is not None:
         return None
-    return static_id if is_due(turn.state, turn.group, (static_id,), joining=1) else None
+    return static_id if is_due(decision.state, decision.group, (static_id,), joining=1) else None
 
 
-def _join_and_downgrade(turn: Turn, request: Request, replaced_id: str) -> Result:
+def _join_and_downgrade(decision: Decision, request: Request, replaced_id: str) -> Result:
     """Without a rebalance if everybody has what the target gives, and the newcomer wants what the one before
     wanted (KAFKA-19546). Else its JoinGroup waits for the rebalance like everybody's (Kafka answers it with
     generation 0, which the member's SyncGroup is then refused for)."""
     body: JoinGroupRequest = request.body
-    state, group = turn.state, turn.group
-    joining = ClassicMember.joining(request, turn.member_id)
-    classic_turn = ClassicTurn(state, turn.now_ms)
-    live = classic_twin(classic_turn, group, (replaced_id,), joining)
+    state, group = decision.state, decision.group
+    joining = ClassicMember.joining(request, decision.member_id)
+    outcome = Outcome(state, decision.now_ms)
+    live = classic_twin(outcome, group, (replaced_id,), joining)
     joining.assignment = assignment_bytes(
-        turn.target or EMPTY, joining.metadata(live.protocol_name), state.image
+        decision.target or EMPTY, joining.metadata(live.protocol_name), state.image
     )
-    rebalances = not (_has_settled(group, replaced_id) and _wants_the_same(turn))
+    rebalances = not (_has_settled(group, replaced_id) and _wants_the_same(decision))
     for member_id in list(group.members):
         drop_timers(state, group, member_id)
-    take_over(classic_turn, group, live, rebalances=rebalances)
+    take_over(outcome, group, live, rebalances=rebalances)
     if rebalances:
         live.park_join(joining, request.token)
         cause = Cause("the group became a classic one", joining.member_id, body.reason)
-        prepare_rebalance(classic_turn, live, cause)
+        prepare_rebalance(outcome, live, cause)
     else:
         answer = JoinGroupResponse(
             NO_ERROR, live.generation, live.protocol_type, live.protocol_name, member_id=joining.member_id
         )
-        classic_turn.answer(request.token, answer, group.group_id)
-    return classic_turn.result()
+        outcome.answer(request.token, answer, group.group_id)
+    return outcome.result()
 
 
 def _has_settled(group: ConsumerGroup, without_id: str) -> bool:
@@ -221,9 +244,9 @@ def _has_settled(group: ConsumerGroup, without_id: str) -> bool:
     )
 
 
-def _wants_the_same(turn: Turn) -> bool:
-    before = turn.previous
-    names = turn.body.subscribed_topic_names or ()
+def _wants_the_same(decision: Decision) -> bool:
+    before = decision.previous
+    names = decision.body.subscribed_topic_names or ()
     return before.subscribed_topic_names == tuple(sorted(set(names))) and before.subscribed_topic_regex == ""
 
 
@@ -233,7 +256,8 @@ def _wants_the_same(turn: Turn) -> bool:
 def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
     """G4. Raises GroupError: 25, 82, 22, 23, and 27 if the member has to join again first."""
     body: SyncGroupRequest = request.body
-    group = state.consumer[body.group_id]
+    check_sync(request)
+    group = consumer_groups(state)[body.group_id]
     member = _find_classic(group, body.member_id, body.group_instance_id)
     current = member.current or NOT_JOINED
     if body.generation_id != current.member_epoch:
@@ -255,7 +279,7 @@ def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
 def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
     """G5. Raises GroupError: 25, 82, 22."""
     body: HeartbeatRequest = request.body
-    group = state.consumer[body.group_id]
+    group = consumer_groups(state)[body.group_id]
     member = _find_classic(group, body.member_id, body.group_instance_id)
     if body.generation_id != (member.current or NOT_JOINED).member_epoch:
         raise GroupError(ErrorCode.illegal_generation)
@@ -344,7 +368,7 @@ def leave_group(state: ShardState, request: Request, now_ms: int) -> Result:
     """G6: members of either protocol leave in one batch, by member id or by instance id; that is how an
     administrator removes members. One epoch for all."""
     body: LeaveGroupRequest = request.body
-    group = state.consumer[body.group_id]
+    group = consumer_groups(state)[body.group_id]
     gone: dict[str, None] = {}
     left = []
     for leaving in body.members:
@@ -372,7 +396,7 @@ def _leaving_id(group: ConsumerGroup, leaving: LeavingMember) -> str:
 
 
 def _on_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
-    group, member_id = state.consumer.get(str(key[1])), str(key[2])
+    group, member_id = consumer_groups(state).get(str(key[1])), str(key[2])
     member = None if group is None else group.member(member_id)
     if group is None or member is None or _metadata(member).classic is None:
         return NOTHING
@@ -380,4 +404,13 @@ def _on_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result
     return remove_members(state, group, (member_id,), cause, now_ms)
 
 
-AREA = Area(timers={JOIN_TIMER: _on_timer, SYNC_TIMER: _on_timer}, on_elected=repair)
+AREA = Area(
+    handlers={
+        api_keys.JOIN_GROUP: join_group,
+        api_keys.SYNC_GROUP: sync_group,
+        api_keys.HEARTBEAT: heartbeat,
+        api_keys.LEAVE_GROUP: leave_group,
+    },
+    timers={JOIN_TIMER: _on_timer, SYNC_TIMER: _on_timer},
+    on_elected=repair,
+)

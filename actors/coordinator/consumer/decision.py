@@ -1,14 +1,14 @@
 """One ConsumerGroupHeartbeat while it is being decided: what is stored, what it will be, what to write.
 
-Nothing here outlives the request. Handlers change the turn, never the group; the host applies `records`.
+Nothing here outlives the request. Handlers change the decision, never the group; the host applies `records`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from actors.coordinator.consumer.group import NOT_JOINED, ConsumerGroup, ConsumerMember
-from actors.coordinator.consumer.metadata import RegexTopics, regex_topics_of
+from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup, ConsumerMember
+from actors.coordinator.consumer.model.metadata import RegexTopics, regex_topics_of
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import AssignmentComputed
 from actors.ground.contract import Record, Request
@@ -19,7 +19,7 @@ NEW_MEMBER = ConsumerMemberValue(None, None, "", "", (), "", -1, None)
 """What a member's first request changes."""
 
 
-class Turn:
+class Decision:
     """The working values of one request of one member."""
 
     __slots__ = (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 from struct import pack as struct_pack
 
-from actors.coordinator.consumer.group import STABLE
+from actors.coordinator.consumer.model.group import STABLE
 from actors.coordinator.ground.partitions import EMPTY, PARTITION_BYTES, unpack
 from actors.ground.records import CurrentAssignmentValue
 

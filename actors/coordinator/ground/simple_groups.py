@@ -11,6 +11,9 @@ from collections.abc import Iterable
 
 from actors.coordinator.ground.state import ShardState
 
+SHOWN_AS = "classic"
+"""The kind of group that Kafka shows a simple group as, Empty."""
+
 
 def exists(state: ShardState, group_id: str) -> bool:
     """Whether this is the id of a simple group."""
@@ -21,7 +24,7 @@ def exists(state: ShardState, group_id: str) -> bool:
 
 def is_managed(state: ShardState, group_id: str) -> bool:
     """Whether this is the id of a group that has, or had, members."""
-    return group_id in state.consumer or group_id in state.classic
+    return any(group_id in groups for groups, _ in state.groups_by_kind)
 
 
 def places(state: ShardState) -> tuple[Iterable[str], ...]:

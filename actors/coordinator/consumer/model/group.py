@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from actors.coordinator.ground.alike import alike, alike_topics
 from actors.coordinator.ground.batching import Storm
@@ -29,9 +29,6 @@ from actors.ground.records import (
     TargetMetadataValue,
     TopicPartitions,
 )
-
-if TYPE_CHECKING:
-    from actors.coordinator.consumer.target_arrays import TargetArrays
 
 STABLE = 0
 UNREVOKED_PARTITIONS = 1
@@ -65,6 +62,13 @@ class EffectiveGroupSettings(NamedTuple):
 
 
 NO_SETTINGS = EffectiveGroupSettings(0, 0, 0)
+
+
+class TargetArrays(Protocol):
+    """The group as the assignors take it (`consumer.target_arrays`), as far as the group has to know."""
+
+    def note(self, member_id: str) -> bool:
+        """The member's record has changed. False: the arrays are of no use any more."""
 
 
 class Subscription:

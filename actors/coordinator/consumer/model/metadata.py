@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
-from actors.coordinator.consumer.group import NO_TOPICS_HASH, ConsumerGroup, Subscription
+from actors.coordinator.consumer.model.group import NO_TOPICS_HASH, ConsumerGroup, Subscription
 from actors.ground.image import MetadataImage
 
 KEPT_TOPICS_MAX = 32

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.coordinator.consumer.group import ConsumerGroup, EffectiveGroupSettings
+from actors.coordinator.consumer.model.group import ConsumerGroup, EffectiveGroupSettings
+from actors.coordinator.consumer.model.state import kept
 from actors.coordinator.ground.state import ShardState
 from actors.ground.settings import GroupSettings
 from actors.metadata.group_config_names import (
@@ -53,11 +54,11 @@ def note_checked(state: ShardState, group: ConsumerGroup) -> EffectiveGroupSetti
 
 def count_members(state: ShardState, change: int) -> None:
     """So many members more. Part of applying a record: the floor is the same on every replica."""
-    state.consumer_members += change
+    kept(state).members += change
     budget = state.settings.group_heartbeat_budget_per_second
-    needed_ms = state.consumer_members * 1_000 // budget
+    needed_ms = kept(state).members * 1_000 // budget
     steps = 0 if needed_ms < FLOOR_STEP_MS else needed_ms // FLOOR_STEP_MS + 1
-    state.interval_floor_ms = steps * FLOOR_STEP_MS
+    kept(state).interval_floor_ms = steps * FLOOR_STEP_MS
 
 
 def told_interval_ms(state: ShardState, in_force: EffectiveGroupSettings) -> int:
@@ -65,7 +66,7 @@ def told_interval_ms(state: ShardState, in_force: EffectiveGroupSettings) -> int
     over what may be configured, nor so far that three heartbeats do not fit a session."""
     session_ms, interval_ms, _ = in_force
     highest_ms = min(state.settings.group_consumer_max_heartbeat_interval_ms, session_ms // 3)
-    return max(interval_ms, min(state.interval_floor_ms, highest_ms))
+    return max(interval_ms, min(kept(state).interval_floor_ms, highest_ms))
 
 
 def _in_force(name: str, own: Mapping[str, str], settings: GroupSettings) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from actors.coordinator.consumer import group_settings
-from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.model import group_settings
+from actors.coordinator.consumer.model.group import ConsumerGroup
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Key, Record, Value
 from actors.ground.records import (
@@ -34,17 +35,17 @@ def _applier(kind: int, setter: _Setter) -> Callable[[ShardState, Key, Value | N
     cls: Any = RECORD_TYPES[kind][1]
 
     def apply(state: ShardState, key: Key, value: Value | None) -> Value | None:
-        group = state.consumer.get(key[1])
+        group = consumer_groups(state).get(key[1])
         if group is None:
             if value is None:
                 return None
-            group = state.consumer[key[1]] = ConsumerGroup(key[1])
+            group = consumer_groups(state)[key[1]] = ConsumerGroup(key[1])
         if value is not None and type(value) is not cls:
             # From the log it may come as a plain tuple.
             value = cls(*value)
         replaced = setter(group, key, value)
         if value is None and group.blank:
-            del state.consumer[key[1]]
+            del consumer_groups(state)[key[1]]
         return replaced
 
     return apply
@@ -103,7 +104,7 @@ def put(group: ConsumerGroup, record: Record) -> None:
 
 def records(state: ShardState) -> Iterator[Record]:
     """Every live record of every consumer group."""
-    for _, group in live_items(state.consumer, list(state.consumer)):
+    for _, group in live_items(consumer_groups(state), list(consumer_groups(state))):
         yield from group_records(group)
 
 

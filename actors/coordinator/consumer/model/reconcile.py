@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.consumer import assignment_epochs
-from actors.coordinator.consumer.group import (
+from actors.coordinator.consumer.model import assignment_epochs
+from actors.coordinator.consumer.model.group import (
     STABLE,
     UNRELEASED_PARTITIONS,
     UNREVOKED_PARTITIONS,

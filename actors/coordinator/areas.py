@@ -1,0 +1,51 @@
+"""All areas of a shard together: by API, by kind of record and by timer, who is responsible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+from actors.coordinator import admin, restore
+from actors.coordinator.ground.area import Applier, Area, Fire, Handler
+from actors.coordinator.ground.kind import Kind
+from actors.coordinator.ground.refusals import Refusal
+from actors.coordinator.kinds import Handlers, handlers_of
+from actors.coordinator.offsets import commits, dying, expiry
+from actors.coordinator.transactions import coordinator, offset_commit
+
+_BEFORE: tuple[Area, ...] = (commits.AREA, expiry.AREA, dying.AREA)
+_AFTER: tuple[Area, ...] = (admin.AREA, restore.AREA, coordinator.AREA, offset_commit.AREA)
+
+
+class Areas(NamedTuple):
+    """What a shard that serves certain kinds of groups is made of."""
+
+    every: tuple[Area, ...]
+    """In the order in which they give their records, and are told of an election."""
+    handlers: Mapping[int, Handler]
+    """By API key, whom to ask first."""
+    of_kinds: Handlers
+    """By API key and kind, who answers for the groups of a kind."""
+    refusals: Mapping[int, Refusal]
+    """By API key."""
+    appliers: Mapping[int, Applier]
+    """By kind of record."""
+    timers: Mapping[str, Fire]
+    """By the first field of the timer's key."""
+
+
+@cache
+def areas(kinds: tuple[Kind, ...]) -> Areas:
+    """The areas of these kinds of groups, and of what serves all kinds."""
+    of_kinds = handlers_of(kinds)
+    every = (*_BEFORE, *(area for kind in kinds for area in kind.areas), *_AFTER)
+    return Areas(
+        every,
+        {key: next(iter(each.values())) for key, each in of_kinds.items()}
+        | {key: handler for area in (*_BEFORE, *_AFTER) for key, handler in area.handlers.items()},
+        of_kinds,
+        {api_key: each for area in every for api_key, each in area.refusals.items()},
+        {record: each for area in every for record, each in area.appliers.items()},
+        {name: each for area in every for name, each in area.timers.items()},
+    )

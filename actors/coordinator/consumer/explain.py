@@ -1,0 +1,91 @@
+"""What a consumer group is doing, in a sentence, and whom it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.coordinator.consumer.model.group import (
+    NOT_JOINED,
+    UNRELEASED_PARTITIONS,
+    UNREVOKED_PARTITIONS,
+    ConsumerGroup,
+    ConsumerMember,
+)
+from actors.coordinator.consumer.model.state import consumer_groups, kept
+from actors.coordinator.consumer.target import due_in_ms
+from actors.coordinator.ground.explanation import Explanation, Waited
+from actors.coordinator.ground.partitions import count
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.told import rebalances
+from actors.coordinator.told.events import CONSUMER
+
+
+def explain(state: ShardState, group_id: str, now_ms: int) -> Explanation:
+    """Explain a consumer group: since its rebalance began if one is under way, else since its last target."""
+    group = consumer_groups(state)[group_id]
+    says, waited = _doing(state, group, now_ms)
+    rebalance = rebalances.under_way(state, group_id)
+    since_ms = None
+    if rebalance is not None and rebalance.began is not None:
+        since_ms = rebalance.began.at_ms
+    elif group.target_metadata is not None and group.size:
+        since_ms = group.target_metadata.assignment_timestamp_ms
+    return Explanation(
+        group_id,
+        CONSUMER,
+        group.state_name,
+        group.group_epoch,
+        group.assignment_epoch,
+        group.size,
+        says,
+        since_ms=since_ms,
+        waited_for=tuple(waited),
+    )
+
+
+def _doing(state: ShardState, group: ConsumerGroup, now_ms: int) -> tuple[str, list[Waited]]:
+    name = group.state_name
+    if name == "Empty":
+        return "it has no members", []
+    if name == "Assigning":
+        return _assigning(state, group, now_ms), []
+    if name == "Stable":
+        return "all members have what the target gives them", []
+    waited = sorted(_unreconciled(state, group), key=lambda each: each[0])
+    return "not all members have what the target gives them", [each for _, each in waited]
+
+
+def _assigning(state: ShardState, group: ConsumerGroup, now_ms: int) -> str:
+    if group.group_id in kept(state).assignment_jobs:
+        return "an assignor beside the coordinator is computing the target"
+    if group.group_id in kept(state).forming:
+        return "the first members have joined, and more may come"
+    left_ms = due_in_ms(state, group, now_ms)
+    if left_ms > 0:
+        return f"the next target is due in {left_ms / 1000:.1f} s (group.consumer.assignment.interval.ms)"
+    return "the next heartbeat of any member computes the target"
+
+
+def _unreconciled(state: ShardState, group: ConsumerGroup) -> Iterator[tuple[int, Waited]]:
+    """Members that do not have what the target gives them, with their place: who holds others up is first."""
+    for member_id, member in group.members.items():
+        current = member.current or NOT_JOINED
+        if member.metadata is None:
+            continue
+        session_ms = state.timers.deadline_ms(member.session_key)
+        if current.state == UNREVOKED_PARTITIONS:
+            number = count(current.pending_revocation)
+            ends = [each for each in (state.timers.deadline_ms(member.rebalance_key), session_ms) if each]
+            what = f"given up the {number} partitions it has to"
+            yield 0, _waited(member_id, member, what, min(ends, default=None))
+        elif current.member_epoch < group.assignment_epoch:
+            yield 1, _waited(member_id, member, "sent a heartbeat since the target", session_ms)
+        elif current.state == UNRELEASED_PARTITIONS:
+            yield 2, _waited(member_id, member, "got all its partitions: others still have them", None)
+
+
+def _waited(member_id: str, member: ConsumerMember, what: str, deadline_ms: int | None) -> Waited:
+    metadata = member.metadata
+    assert metadata is not None
+    client = metadata.instance_id, metadata.client_id, metadata.client_host
+    return Waited(member_id, *client, what, deadline_ms)

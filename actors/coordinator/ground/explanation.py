@@ -1,0 +1,47 @@
+"""What `groupd explain` says of one group: its state in a sentence, and whom it waits for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Waited(NamedTuple):
+    """Somebody whom a group waits for."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str | None
+    """None: a member id that was handed out and not yet used."""
+    client_host: str | None
+    what: str
+    """What it has not done yet."""
+    deadline_ms: int | None
+    """When it is removed if it has not; None: at no certain time."""
+
+
+class Explanation(NamedTuple):
+    """What one group is doing now."""
+
+    group_id: str
+    group_type: str
+    state: str
+    group_epoch: int
+    """Generation of a classic group."""
+    assignment_epoch: int | None
+    members: int
+    says: str
+    """What it is doing, one clause."""
+    offsets: int = 0
+    """Partitions with a committed offset."""
+    since_ms: int | None = None
+    """In this state, or in this rebalance; of a stable consumer group since its last target. None: records do
+    not tell."""
+    cause: str | None = None
+    """Why the rebalance under way began, with the next three."""
+    rule: str | None = None
+    member_id: str | None = None
+    reason: str | None = None
+    waiting: int = 0
+    """For how many members."""
+    waited_for: tuple[Waited, ...] = ()
+    """Who holds the others up first; at most WAITED_FOR_MAX once it is told."""

@@ -1,0 +1,66 @@
+"""What a kind of group says of heartbeats whose answers may wait for news (`actors.leader.held_heartbeats`).
+
+A member is settled if the same heartbeat, decided again, would be answered by nothing new: it is where its
+group is, and owes the group nothing. A newcomer counts as settled while others hold all that is to be its
+own: its first answer, that it has nothing, may wait for them.
+
+What may unsettle a member are records and events of its group, a new metadata image, and the two things that
+only time shows: the end of the assignment interval (`Stamp.is_assigning`) and partitions that others let go
+(`Settled.waits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from actors.coordinator.ground.state import ShardState
+from actors.ground.contract import Request
+from actors.ground.records import TopicPartitions
+
+HOLD_SHARE: Final = 0.8
+"""Which part of the time until a client's next heartbeat its answer may be held."""
+SESSION_PART: Final = 4
+"""A session's time is divided by this: nobody is held for longer than one or two such parts."""
+
+
+class Settled(NamedTuple):
+    """What is to be known of a settled member."""
+
+    session_timeout_ms: int
+    waits: bool
+    """It waits for partitions that other members hold."""
+
+
+class Stamp(NamedTuple):
+    """Where a group is: while it is the same, only a record or an event of its own unsettles a member."""
+
+    position: tuple[Any, ...]
+    is_assigning: bool
+    """The next target is due when the assignment interval is over; nothing but the time will say so."""
+
+
+class Beats(NamedTuple):
+    """What is known of the heartbeats that came on one connection."""
+
+    told_ms: int
+    """The interval that the member was last told; 0: not known."""
+    spacing_ms: int
+    """The time between the last two heartbeats; 0: not known."""
+    spacing_ms_min: int
+    """Members whose heartbeats are closer together are not held, where the spacing is what counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeldApi:
+    """How the answers of one heartbeat API are held."""
+
+    settled: Callable[[ShardState, Request, TopicPartitions | None, int], Settled | None]
+    """(state, heartbeat, what the member last said that it owns, now_ms); None: the member is not settled."""
+    owned: Callable[[Request], TopicPartitions | None]
+    """What the heartbeat says that its member owns; None if it does not say."""
+    says_nothing: Callable[[Request, Any, Beats], bool]
+    """(heartbeat, response, beats): whether the member hears nothing new by the response."""
+    hold_ms: Callable[[Request, Settled, Beats], int]
+    """For how long the answer may be held; 0: not at all."""
