@@ -54,8 +54,8 @@ _ROWS = (
     Family("heartbeat_holds", "counter", "Heartbeats whose answer was held. The time is in no summary."),
     Family("heartbeat_hold_ends", "counter", "Holds that ended: by news, a further request, their time-out,"
            " a move of leadership, a closed connection.", ("cause",)),
-    Family("rebalance_seconds_saved", "counter", "From held news to the heartbeats that would have fetched"
-           " it, over all members."),
+    Family("rebalance_seconds_saved", "counter", "Time from held news to the heartbeats that would have"
+           " fetched it, over all members."),
     Family("requests", "counter", "Requests answered, by API.", ("api",),
            "kafka.network:type=RequestMetrics,name=RequestsPerSec"),
     Family("errors", "counter", "Answers with an error of their own (not of single entries).",

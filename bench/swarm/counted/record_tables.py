@@ -51,7 +51,7 @@ CALLS: Final = Table(
             "error_code", NUMBER, "", "Kafka's; of an API without one of its own the first of its parts'."
         ),
         Column("error", TEXT, "", "The same by name; empty: none."),
-        Column("version", NUMBER, "", "Of the API."),
+        Column("version", NUMBER, "", "Version of the API."),
         Column("correlation_id", NUMBER, "", "-1: not known."),
         Column("answer_correlation_id", NUMBER, "", "-1: not answered."),
         Column("timeout_ms", NUMBER, "ms", "How long the client waits."),
@@ -61,8 +61,8 @@ CALLS: Final = Table(
         Column("group_instance_id", TEXT, "", "Null: the member is not static."),
         Column("epoch", NUMBER, "", "Generation or member epoch, as sent; -1: none."),
         Column("told_epoch", NUMBER, "", "The same, as answered; -1: none."),
-        Column("session_timeout_ms", NUMBER, "ms", "Of the member."),
-        Column("rebalance_timeout_ms", NUMBER, "ms", "Of the member."),
+        Column("session_timeout_ms", NUMBER, "ms", "The member's session timeout."),
+        Column("rebalance_timeout_ms", NUMBER, "ms", "The member's rebalance timeout."),
         Column("subscribed", TEXTS, "", "Topics; in CSV as JSON, as the next two."),
         Column("owned", PARTITIONS, "", "As a heartbeat of KIP-848 says it; null: it says nothing."),
         Column("assigned", PARTITIONS, "", "As the answer says it; null: it says nothing."),
@@ -75,13 +75,13 @@ OFFSETS: Final = Table(
     (
         Column("call", NUMBER, "", "The request's row in `calls`."),
         Column("api", TEXT, "", "`OffsetCommit` or `OffsetFetch`."),
-        Column("group_id", TEXT, "", "Of the request."),
-        Column("client", TEXT, "", "Of the request."),
-        Column("ended_at", TIME, _WALL, "Of the request."),
+        Column("group_id", TEXT, "", "The request's group."),
+        Column("client", TEXT, "", "The request's client."),
+        Column("ended_at", TIME, _WALL, "When the request ended."),
         Column("topic", TEXT, "", "Its name."),
         Column("partition", NUMBER, "", "Its number."),
         Column("offset", NUMBER, "", "-1: nothing is committed."),
-        Column("error_code", NUMBER, "", "Of this partition."),
+        Column("error_code", NUMBER, "", "Error of this partition."),
     ),
 )
 GONE: Final = Table(
@@ -99,7 +99,7 @@ FAULTS: Final = Table(
     "One row for each thing that was done to the server, to the way there, or by the plan to a member.",
     (
         Column("kind", TEXT, "", "As `kill-leader`; `sleep`: a member processed for too long."),
-        Column("target", TEXT, "", "To whom or what."),
+        Column("target", TEXT, "", "Whom or what it was done to."),
         Column("began_at", TIME, _WALL, "When it was done."),
         Column("ended_at", TIME, _WALL, "When it was undone."),
         Column("began_us", NUMBER, _CLOCK, "When it was done."),
@@ -114,8 +114,8 @@ TOPICS: Final = Table(
     (
         Column("topic", TEXT, "", "Its name."),
         Column("partitions", NUMBER, "", "How many."),
-        Column("at", TIME, _WALL, "From when."),
-        Column("at_us", NUMBER, _CLOCK, "From when."),
+        Column("at", TIME, _WALL, "When the topic came to have so many."),
+        Column("at_us", NUMBER, _CLOCK, "When the topic came to have so many."),
     ),
 )
 SECONDS: Final = Table(

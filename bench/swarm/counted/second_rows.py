@@ -29,7 +29,7 @@ COLUMNS: Final = (
         "UTC",
         "When the second began; empty if the run did not say what time it was.",
     ),
-    Column("second", "BIGINT", "s", "From the run's beginning."),
+    Column("second", "BIGINT", "s", "Time since the run's beginning."),
     Column("requests", "BIGINT", "requests", "Sent, connects and look-ups among them."),
     Column("errors", "BIGINT", "requests", "Refused or lost, by the time of the answer or of the loss."),
     Column("refused", "BIGINT", "requests", "Answered with an error that is no mere news."),
@@ -46,13 +46,18 @@ COLUMNS: Final = (
     ),
     Column("groups_without_coordinator", "BIGINT", "groups", "At any time of the second."),
     Column("rebalances_began", "BIGINT", "rebalances", "Generations and epochs that members learned of."),
-    Column("rebalances_ended", "BIGINT", "rebalances", "By the last member's settled answer."),
+    Column(
+        "rebalances_ended",
+        "BIGINT",
+        "rebalances",
+        "Rebalances that ended, by the last member's settled answer.",
+    ),
     Column("partitions_moved", "BIGINT", "partitions", "Told to be a member's that another one had."),
     Column(
         "lag",
         "BIGINT",
         "records",
-        "That groups were behind, all together, at the end of the second; empty if none were written.",
+        "Records that all groups together were behind at the second's end; empty if none were written.",
     ),
 )
 

@@ -17,15 +17,15 @@ WHAT_IF = Table(
     "what_if",
     "One row for each group, day and assignor.",
     (
-        Column("group_id", "string", ""),
-        Column("assignor", "string", "That was asked."),
-        Column("assignments", "bigint", "Made on this day: one for each change of members."),
+        Column("group_id", "string", "The group."),
+        Column("assignor", "string", "Assignor that was asked."),
+        Column("assignments", "bigint", "Assignments made on this day: one for each change of members."),
         Column("moved", "bigint", "Partitions that would have changed owner, from members that stayed."),
-        Column("uneven", "bigint", "The greatest difference of two members' partitions."),
-        Column("members_max", "bigint", ""),
-        Column("partitions", "bigint", ""),
-        Column("topics", "bigint", "That the group has owned partitions of."),
-        Column("assumes", "string", "What history does not tell, and was guessed; null: nothing."),
+        Column("uneven", "bigint", "Greatest difference between two members' numbers of partitions."),
+        Column("members_max", "bigint", "Most members at one time."),
+        Column("partitions", "bigint", "Partitions of these topics."),
+        Column("topics", "bigint", "Topics of which the group has owned partitions."),
+        Column("assumes", "string", "What was guessed because history does not say it; null: nothing."),
     ),
 )
 SAME_TOPICS: Final = "each member subscribes to all topics"
