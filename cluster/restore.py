@@ -25,6 +25,7 @@ from kio.schema.errors import ErrorCode
 from actors import runtime
 from actors.coordinator.restore import OF_MEMBERS, emptied
 from actors.ground.contract import Record
+from actors.ground.image import NO_TOPIC_ID
 from actors.ground.records import OFFSET_COMMIT
 from actors.ground.spec import CONTROLLER_GROUP, broker_name, partition_group
 from actors.metadata.commands import (
@@ -56,7 +57,6 @@ OFFSETS_A_CALL: Final = 1_000
 CONFIGS_A_CALL: Final = 1_000
 NAMED_MAX: Final = 5
 """Topics and groups that a refusal names."""
-NO_TOPIC_ID: Final = bytes(16)
 
 
 @dataclass(slots=True, kw_only=True)

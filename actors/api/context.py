@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
@@ -14,7 +13,7 @@ from actors.ground.contract import Request
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings
-from actors.metadata.commands import NO_TOPIC_ID, Command, CommandResult, Outcome
+from actors.metadata.commands import Command, CommandResult, Outcome
 from actors.metadata.refusals import refused
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN
 from actors.protocol.transaction_codec import BATCHES_SINCE
@@ -131,12 +130,3 @@ class BrokerContext:
 def _finish(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
-
-
-def wire_topic_id(topic_id: bytes) -> uuid.UUID | None:
-    """kio's form of a topic id: None for none."""
-    return None if topic_id == NO_TOPIC_ID else uuid.UUID(bytes=topic_id)
-
-
-def plain_topic_id(topic_id: uuid.UUID | None) -> bytes:
-    return NO_TOPIC_ID if topic_id is None else topic_id.bytes

@@ -15,9 +15,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.api.context import wire_topic_id
-from actors.ground.image import NO_NODE, MetadataImage, NodeImage, TopicImage
-from actors.metadata.commands import NO_TOPIC_ID
+from actors.api.topic_ids import wire_topic_id
+from actors.ground.image import NO_NODE, NO_TOPIC_ID, MetadataImage, NodeImage, TopicImage
 from actors.metadata.names import name_problem
 from actors.protocol import codec
 from actors.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA

@@ -14,8 +14,9 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.api.config_entries import topic_configs
-from actors.api.context import IMAGE_WAIT_S, BrokerContext, plain_topic_id, wire_topic_id
+from actors.api.context import IMAGE_WAIT_S, BrokerContext
 from actors.api.metadata import metadata_answer, missing_topics
+from actors.api.topic_ids import plain_topic_id, wire_topic_id
 from actors.ground.image import MetadataImage
 from actors.metadata.commands import (
     CreatedTopic,

@@ -15,7 +15,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from importlib.metadata import entry_points
 from itertools import chain
 from struct import pack
 from typing import NamedTuple, Protocol
@@ -23,7 +22,7 @@ from typing import NamedTuple, Protocol
 from actors.assignors import range as range_assignor
 from actors.assignors import uniform
 from actors.assignors.group import Group
-from actors.assignors.spec import ENTRY_POINTS, OWN_NAMES, Assignment, AssignmentSpec
+from actors.assignors.spec import OWN_NAMES, Assignment, AssignmentSpec, installed
 from actors.assignors.targets import Targets
 from actors.assignors.topic_sets import RacksOf
 
@@ -96,7 +95,7 @@ def _class_of(entry: str) -> Callable[[], PartitionAssignor]:
     if class_name:
         found = getattr(importlib.import_module(module_name), class_name)
     else:
-        (point,) = entry_points(group=ENTRY_POINTS, name=entry)
+        (point,) = installed().select(name=entry)
         found = point.load()
     assert callable(found), f"{found!r} is not a class"
     return found  # type: ignore[no-any-return]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from struct import unpack
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 TopicPartitions = tuple[tuple[bytes, bytes], ...]
 """As in the coordinator's records: (topic id, packed ascending big-endian int32), sorted by topic id."""
@@ -41,4 +43,11 @@ ENTRY_POINTS = "groupd.assignors"
 
 def is_assignor(entry: str) -> bool:
     """Whether an entry of `group.consumer.assignors` has a form that can be looked up."""
-    return entry in OWN_NAMES or all(entry.partition(":")) or entry in entry_points(group=ENTRY_POINTS).names
+    return entry in OWN_NAMES or all(entry.partition(":")) or entry in installed().names
+
+
+def installed() -> EntryPoints:
+    """The plug-ins that are installed under a name."""
+    from importlib.metadata import entry_points  # only a tier with plug-ins pays: 40 modules
+
+    return entry_points(group=ENTRY_POINTS)

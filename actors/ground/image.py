@@ -13,6 +13,8 @@ from actors.ground.acl import Acl
 
 TopicId = bytes
 """16 bytes, a topic's UUID as it stands on the wire."""
+NO_TOPIC_ID: TopicId = bytes(16)
+"""The id that stands on the wire where none is known."""
 NO_NODE = -1
 
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, cast
 import msgpack
 
 from actors.ground.acl import Acl, AclFilter
+from actors.ground.image import NO_TOPIC_ID
 from actors.ground.spec import Copies, Copy
+from actors.metadata.wire import Unreadable
 
 FORMAT = 1
 """Stands before every packed command and result; any other is refused."""
-
-NO_TOPIC_ID = bytes(16)
 
 SET = 0
 DELETE = 1
@@ -337,10 +337,6 @@ CommandResult = (
     | DeleteAclsResult
     | AlterCredentialsResult
 )
-
-
-class Unreadable(ValueError):
-    """The bytes are no command, result or image of a format that this release reads."""
 
 
 class _Shape(NamedTuple):

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from kio.schema.errors import ErrorCode
 
 from actors.ground.contract import Record
+from actors.ground.image import NO_TOPIC_ID
 from actors.metadata.commands import (
-    NO_TOPIC_ID,
     CreatedTopic,
     CreatePartitions,
     CreatePartitionsResult,

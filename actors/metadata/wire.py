@@ -8,13 +8,16 @@ import msgpack
 
 from actors.ground.acl import Acl
 from actors.ground.image import MetadataImage, NodeImage, ScramCredential, TopicImage
-from actors.metadata.commands import Unreadable
 
 FORMAT = 3
 """Stands before every packed image."""
 READABLE = (2, FORMAT)
 _ABSENT: list[Any] = [{}, (), ()]
 """What stands for the fields that an older release does not write."""
+
+
+class Unreadable(ValueError):
+    """The bytes are no command, result or image of a format that this release reads."""
 
 
 def pack_image(image: MetadataImage) -> bytes:

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from actors.ground.image import NO_TOPIC_ID
 from actors.ground.records import CLASSIC_MEMBER, OFFSET_COMMIT
 from actors.ground.spec import NodeSpec, TierSpec, copies
 from cluster.backup import whole_or_nothing
 from cluster.backup_manifest import Manifest
 from cluster.cli import app
 from cluster.group_leaders import GroupLeaders
-from cluster.restore import NO_TOPIC_ID, Report, _Groups
+from cluster.restore import Report, _Groups
 from cluster.tier_file import TierError
 
 RUNNER = CliRunner()

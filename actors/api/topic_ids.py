@@ -1,0 +1,17 @@
+"""Topic ids: 16 bytes in the metadata, UUIDs in the entities of Kafka's requests and answers."""
+
+from __future__ import annotations
+
+import uuid
+
+from actors.ground.image import NO_TOPIC_ID, TopicId
+
+
+def wire_topic_id(topic_id: TopicId) -> uuid.UUID | None:
+    """kio's form of a topic id; None for none."""
+    return None if topic_id == NO_TOPIC_ID else uuid.UUID(bytes=topic_id)
+
+
+def plain_topic_id(topic_id: uuid.UUID | None) -> TopicId:
+    """The metadata's form of a topic id."""
+    return NO_TOPIC_ID if topic_id is None else topic_id.bytes
