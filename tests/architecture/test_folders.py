@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from tests.architecture.tracked import tracked
+from tests.architecture.tracked import nodes, tracked
 
 ROOT = Path(__file__).resolve().parents[2]
 Graph = dict[str, set[str]]
@@ -36,25 +37,22 @@ def modules() -> Mapping[str, Path]:
     return found
 
 
-def imported(tree: ast.AST, known: Iterable[str]) -> set[str]:
-    """The modules of `known` that the file's import statements name."""
+def imported(file: Iterable[ast.AST], known: AbstractSet[str]) -> set[str]:
+    """The modules of `known` that the import statements among the nodes of a file name."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in file:
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            names |= inner if inner <= set(known) else inner | {node.module}
-    return names & set(known)
+            names |= inner if inner <= known else inner | {node.module}
+    return names & known
 
 
 @cache
 def file_graph() -> Graph:
     known = set(modules())
-    return {
-        name: imported(ast.parse(path.read_text(encoding="utf-8")), known) - {name}
-        for name, path in modules().items()
-    }
+    return {name: imported(nodes(path), known) - {name} for name, path in modules().items()}
 
 
 def folder(name: str) -> str:
@@ -126,4 +124,7 @@ if TYPE_CHECKING:
 def late():
     import pack.second
 """
-    assert imported(ast.parse(text), {"pack", "pack.first", "pack.second"}) == {"pack.first", "pack.second"}
+    assert imported(ast.walk(ast.parse(text)), {"pack", "pack.first", "pack.second"}) == {
+        "pack.first",
+        "pack.second",
+    }

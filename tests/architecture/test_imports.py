@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.tracked import tracked
+from tests.architecture.tracked import nodes, tracked
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("storage", "actors", "cluster", "bench", "tests")
@@ -119,7 +119,7 @@ def sources(*folders: str) -> list[Path]:
 
 def imports_of(path: Path) -> Iterator[str]:
     """Every module named by an import statement, and by importlib with a literal."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -173,7 +173,7 @@ def test_the_metadata_and_coordinator_packages_await_nothing() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sources("actors/coordinator", "actors/metadata")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.AsyncFunctionDef | ast.Await)
     ]
     assert wrong == []

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.tracked import tracked
+from tests.architecture.tracked import nodes, tracked, tree
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = [path for path in tracked(ROOT) if path.suffix == ".py" and path.is_file()]
@@ -90,7 +90,7 @@ def test_docstrings_are_no_fragments() -> None:
         f"{name}:{line}: {text.splitlines()[0]}"
         for path in PATHS
         if not (name := str(path.relative_to(ROOT))).startswith(STILL_IN_FRAGMENTS or "-")
-        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        for line, text in docstrings(tree(path))
         if FRAGMENT.match(text)
     ]
     assert wrong == []
@@ -110,7 +110,7 @@ def test_functions_take_few_parameters() -> None:
         if (name := str(path.relative_to(ROOT))).startswith(PRODUCT)
         and name not in MANY_PARAMETERS
         and not name.startswith(STILL_MANY or "-")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and not is_command(node)
         and len(parameters(node)) > PARAMETERS_MAX
@@ -126,7 +126,7 @@ def test_every_exception_is_needed() -> None:
         if not (ROOT / name).exists()
         or not any(
             len(parameters(node)) > PARAMETERS_MAX
-            for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+            for node in nodes(ROOT / name)
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         )
     ]
