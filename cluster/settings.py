@@ -286,7 +286,7 @@ def _check_hold_clients(settings: Settings) -> None:
 
 
 def _check_raft_heartbeat(settings: Settings) -> None:
-    """Two heartbeats may get lost before a follower stands for election: `storage.raft.core` refuses less."""
+    """Two heartbeats may get lost before a follower campaigns: `storage.raft.contract` refuses less."""
     name, timeout_ms = "raft.heartbeat.ms", settings["raft.election.timeout.min.ms"]
     if 3 * settings[name] > timeout_ms:
         raise SettingsError(

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgpack
 
 FOUNDING_INCARNATION: Final = 1
-"""Of the replicas with which a group began: they have to know each other before they have met."""
+"""The incarnation of a group's first replicas: they have to know each other before they have met."""
 MEMBERS_MAX: Final = 15
 
 
@@ -68,7 +68,7 @@ def check(fields: Any) -> Members:
     return tuple(Member(*each) for each in fields)
 
 
-class History:
+class Memberships:
     """The memberships that the log holds, newest last. The newest counts from the moment it is in the log,
     committed or not; if its entry is taken back, the one before counts again."""
 
@@ -81,7 +81,7 @@ class History:
 
     @property
     def index(self) -> int:
-        """Of the entry that brought the current membership."""
+        """The index of the entry that brought the current membership."""
         return self._held[-1][0]
 
     def at(self, index: int) -> Members:

@@ -1,7 +1,7 @@
 """What is kept of pysyncobj 0.3.17, under readable names, and nothing of what is replaced.
 
 Kept: the object's life (construction, destruction), role, term, vote, leader, log, commit and applied
-positions, the election deadline, the node and transport interfaces. Replaced by subclasses: every message
+positions, the election deadline, the node and transport interfaces. Replaced by raft.py: every message
 handler, the tick, elections, replication, snapshots. No command, message or snapshot is ever pickled.
 
 pysyncobj keeps its state in private members, so the version is pinned and checked at import.
@@ -10,10 +10,9 @@ pysyncobj keeps its state in private members, so the version is pinned and check
 from __future__ import annotations
 
 import _socket
-import operator
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pysyncobj import syncobj
 from pysyncobj.config import SyncObjConf
@@ -130,10 +129,25 @@ for _name, _reader in {
     setattr(_Log, _name, _reader)
 
 
+class State(Protocol):
+    """What pysyncobj's constructor sets from the log, and Raft keeps (core.py)."""
+
+    role: int
+    term: int
+    voted_for: str | None
+    leader: Node | None
+    commit_index: int
+    applied_index: int
+    election_deadline: float
+
+    def election_timeout(self) -> float: ...
+
+
 def _kept_as(name: str) -> Any:
-    """A private member of pysyncobj that now is our attribute `name`: ours is the plain one, because every
-    message reads it many times."""
-    return property(operator.attrgetter(name), lambda self, value: setattr(self, name, value))
+    """A private member of pysyncobj that now is `name` of the state."""
+    return property(
+        lambda self: getattr(self._state, name), lambda self, value: setattr(self._state, name, value)
+    )
 
 
 def _replaced_by(name: str) -> Any:
@@ -144,29 +158,22 @@ def _replaced_by(name: str) -> Any:
 class Skeleton(SyncObj):
     """pysyncobj's SyncObj without its behaviour."""
 
-    _role: int
-    _term: int
-    _voted_for: str | None
-    _leader: Node | None
-    _commit_index: int
-    _applied_index: int
-    _election_deadline: float
     _message_arrived: Callable[[Node, Any], None]
 
-    _SyncObj__raftState = _kept_as("_role")
-    _SyncObj__raftCurrentTerm = _kept_as("_term")
-    _SyncObj__votedForNodeId = _kept_as("_voted_for")
-    _SyncObj__raftLeader = _kept_as("_leader")
-    _SyncObj__raftCommitIndex = _kept_as("_commit_index")
-    _SyncObj__raftLastApplied = _kept_as("_applied_index")
-    _SyncObj__raftElectionDeadline = _kept_as("_election_deadline")
+    _SyncObj__raftState = _kept_as("role")
+    _SyncObj__raftCurrentTerm = _kept_as("term")
+    _SyncObj__votedForNodeId = _kept_as("voted_for")
+    _SyncObj__raftLeader = _kept_as("leader")
+    _SyncObj__raftCommitIndex = _kept_as("commit_index")
+    _SyncObj__raftLastApplied = _kept_as("applied_index")
+    _SyncObj__raftElectionDeadline = _kept_as("election_deadline")
 
     _SyncObj__onNodeConnected = _replaced_by("_peer_connected")
     _SyncObj__onNodeDisconnected = _replaced_by("_peer_disconnected")
-    _SyncObj__generateRaftTimeout = _replaced_by("_election_timeout")
     _tell_lost = _replaced_by("peer_lost")
 
-    def __init__(self, own: Node, journal: Journal, transport: RaftTransport) -> None:
+    def __init__(self, own: Node, state: State, journal: Journal, transport: RaftTransport) -> None:
+        self._state = state
         conf = SyncObjConf(
             autoTick=False,
             journalFile=_Log(journal),
@@ -179,3 +186,6 @@ class Skeleton(SyncObj):
         super().__init__(own, [], conf, transport=transport)
         transport.setOnMessageReceivedCallback(self._message_arrived)  # past pysyncobj, once for each message
         transport.on_peer_lost = self._tell_lost
+
+    def _SyncObj__generateRaftTimeout(self) -> float:  # noqa: N802 (pysyncobj's name)
+        return self._state.election_timeout()

@@ -52,7 +52,7 @@ STILL_IN_FRAGMENTS = (
 MANY_PARAMETERS = {
     "actors/assignors/kernels.py": "numba passes arrays one by one; a record of them is packed at every call",
     "actors/ground/image.py": "the image is made in one place, by name, from all parts of the metadata",
-    "storage/raft/core.py": "the one place that puts a replica of Raft together",
+    "storage/raft/raft.py": "the one place that puts a replica of Raft together",
     "storage/raft/journal.py": "the one place that opens a journal, with what a test may put in its place",
     "storage/raft/transport.py": "the one place that opens a replica's links",
     "actors/replica/host.py": "the one place that puts a replica's host together",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from storage.raft.core import RaftConfig
+from storage.raft.contract import RaftConfig
 from storage.raft.journal import Genesis, Identity, Journal
 from storage.raft.members import FOUNDING_INCARNATION, Member, Members
 from storage.raft.messages import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage.raft.members import History, Member, Members, View, check, founders, next_step, pack, unpack
+from storage.raft.members import Member, Members, Memberships, View, check, founders, next_step, pack, unpack
 
 A, B, C = "0.1", "1.1", "2.1"
 NEW = "1.77"
@@ -77,21 +77,21 @@ def test_growing_and_shrinking_is_one_member_at_a_time() -> None:
 
 
 def test_a_membership_taken_back_uncovers_the_one_before() -> None:
-    history = History(0, THREE)
-    history.add(7, THREE[:2])
-    history.add(9, THREE[:1])
-    assert history.truncate_after(8)
-    assert (history.current, history.index) == (THREE[:2], 7)
-    assert not history.truncate_after(7)
-    assert history.at(6) == THREE
+    memberships = Memberships(0, THREE)
+    memberships.add(7, THREE[:2])
+    memberships.add(9, THREE[:1])
+    assert memberships.truncate_after(8)
+    assert (memberships.current, memberships.index) == (THREE[:2], 7)
+    assert not memberships.truncate_after(7)
+    assert memberships.at(6) == THREE
 
 
 def test_what_is_committed_over_is_forgotten() -> None:
-    history = History(0, THREE)
-    history.add(7, THREE[:2])
-    history.forget_before(8)
-    assert not history.truncate_after(0)
-    assert history.at(8) == THREE[:2]
+    memberships = Memberships(0, THREE)
+    memberships.add(7, THREE[:2])
+    memberships.forget_before(8)
+    assert not memberships.truncate_after(0)
+    assert memberships.at(8) == THREE[:2]
 
 
 def test_members_travel_as_bytes() -> None:

@@ -24,7 +24,7 @@ from actors.protocol.messages import (
     ListGroupsRequest,
     OffsetCommitRequest,
 )
-from storage.raft.core import RaftConfig
+from storage.raft.contract import RaftConfig
 from tests.coordinator.driver import START_MS, image_of
 from tests.replica.cluster import Cluster, snapshot_of
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from storage.raft.leading import LEASE_FRACTION
+from storage.raft.leader import LEASE_FRACTION
 from storage.raft.members import Members
 from storage.raft.messages import APPEND_ANSWER, CHUNK_ANSWER, TIMEOUT_NOW
 from tests.simulation.checkers import Violation

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Final, NamedTuple
 
+from storage.raft.raft import Raft
 from tests.simulation import (
     mutants_elections,
     mutants_following,
@@ -50,13 +51,21 @@ class Mutant(NamedTuple):
 def _mutants_of(module: ModuleType) -> Iterator[Mutant]:
     for name, mutation in vars(module).items():
         if inspect.isclass(mutation) and mutation.__module__ == module.__name__ and not name.startswith("_"):
-            field, original = next(
-                (field, original)
-                for field, original in PRODUCTION._asdict().items()
-                if issubclass(mutation, original)
-            )
+            original, code = _in_place(mutation)
             undoes = " ".join(inspect.cleandoc(mutation.__doc__ or "").split())
-            yield Mutant(mutation, original, undoes, PRODUCTION._replace(**{field: mutation}))
+            yield Mutant(mutation, original, undoes, code)
+
+
+def _in_place(mutation: type) -> tuple[type, Code]:
+    """What the mutation is derived from, and the code with the mutation in its place."""
+    for field, original in PRODUCTION._asdict().items():
+        if issubclass(mutation, original):
+            return original, PRODUCTION._replace(**{field: mutation})
+    for field, original in Raft.PARTS._asdict().items():
+        if issubclass(mutation, original):
+            parts = Raft.PARTS._replace(**{field: mutation})
+            return original, PRODUCTION._replace(raft=type("Raft", (Raft,), {"PARTS": parts}))
+    raise TypeError(f"{mutation.__name__} takes no place in the code under test")
 
 
 MUTANTS: Final = {mutant.mutation.__name__: mutant for module in MODULES for mutant in _mutants_of(module)}

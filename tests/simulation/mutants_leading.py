@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
-from storage.raft.leading import Progress
-from storage.raft.messages import AppendAnswer
+from storage.raft.leader import Leader
+from storage.raft.messages import AppendAnswer, ChunkAnswer
+from storage.raft.progress import Progress
 from storage.raft.raft import Raft
 from storage.raft.skeleton import LEADER, Node
 
 
-class CountsItsUnsyncedEntries(Raft):
+class CountsItsUnsyncedEntries(Leader):
     """The leader's own disk counts like any other: up to what is durable."""
 
-    def _advance_commit(self) -> None:
-        durable, self._journal.durable_index = self._journal.durable_index, self._journal.last_index
-        super()._advance_commit()
-        self._journal.durable_index = durable
+    def advance_commit(self) -> None:
+        journal = self._core.journal
+        durable, journal.durable_index = journal.durable_index, journal.last_index
+        super().advance_commit()
+        journal.durable_index = durable
 
 
-class CommitsOlderTermsByCounting(Raft):
+class CommitsOlderTermsByCounting(Leader):
     """Only entries of the current term commit by counting (Raft paper, section 5.4.2)."""
 
-    def _advance_commit(self) -> None:
-        matches = [self._journal.durable_index]
-        matches += [progress.match_index for progress in self._progress.values()]
-        index = sorted(matches, reverse=True)[self._majority - 1]
-        self._commit_index = max(self._commit_index, index)
+    def advance_commit(self) -> None:
+        core = self._core
+        matches = [core.journal.durable_index]
+        matches += [progress.match_index for progress in self.progress.values()]
+        index = sorted(matches, reverse=True)[core.group.majority - 1]
+        core.commit_index = max(core.commit_index, index)
 
 
-class CommitsWithoutAMajority(Raft):
+class CommitsWithoutAMajority(Leader):
     """An entry is committed when a majority has it."""
 
-    def _advance_commit(self) -> None:
-        index = self._journal.durable_index
-        if self._journal.term_at(index) == self._term:
-            self._commit_index = max(self._commit_index, index)
+    def advance_commit(self) -> None:
+        core = self._core
+        index = core.journal.durable_index
+        if core.journal.term_at(index) == core.term:
+            core.commit_index = max(core.commit_index, index)
 
 
 class CountsAnswersOfOtherTerms(Raft):
     """Acknowledgements carry a term, and count in no other."""
 
-    def _on_append_answer(self, node: Node, message: AppendAnswer) -> None:
-        super()._on_append_answer(node, message._replace(term=self._term))
+    def _on_answer(self, node: Node, message: AppendAnswer | ChunkAnswer) -> None:
+        if isinstance(message, AppendAnswer):
+            message = message._replace(term=self.term)
+        super()._on_answer(node, message)
 
 
-class LeasesAfterTransfer(Raft):
+class LeasesAfterTransfer(Leader):
     """Once a transfer has been sent there is no lease for the rest of the term."""
 
     def has_lease(self) -> bool:
@@ -52,52 +58,54 @@ class LeasesAfterTransfer(Raft):
         self._transfer_sent = sent
         return held
 
-    def _leader_timers(self, now: float) -> None:
+    def has_to_resign(self, now: float) -> bool:
         lease = self._lease_until
-        super()._leader_timers(now)
+        has_to_resign = super().has_to_resign(now)
         self._lease_until = max(self._lease_until, lease)
+        return has_to_resign
 
 
-class LeasesFromReceiving(Raft):
+class LeasesFromReceiving(Leader):
     """A lease runs from the sending of what was answered, not from the answer."""
 
     def _heard(self, progress: Progress, sent_at: float) -> None:
         super()._heard(progress, sent_at)
-        progress.echoed_at = self._clock()
+        progress.echoed_at = self._core.clock()
         self._renew_lease()
 
 
-class LeasesBeforeTheFirstCommit(Raft):
+class LeasesBeforeTheFirstCommit(Leader):
     """There is no lease before the first entry of the term is applied."""
 
     def has_lease(self) -> bool:
-        return self._role == LEADER and not self._transfer_sent and self._clock() < self._lease_until
+        core = self._core
+        return core.role == LEADER and not self._transfer_sent and core.clock() < self._lease_until
 
 
-class ServesBeforeTheFirstCommit(Raft):
+class ServesBeforeTheFirstCommit(Leader):
     """A leader serves once everything that was committed before it is applied."""
 
-    def _become_leader(self) -> None:
-        super()._become_leader()
-        self._serving = True
+    def begin(self) -> None:
+        super().begin()
+        self.serving = True
         self._no_op_index = -1
-        self._machine.on_leading(self._term)
+        self._core.machine.on_leading(self._core.term)
 
 
-class LeasesFromPeersItHungUpOn(Raft):
+class LeasesFromPeersItHungUpOn(Leader):
     """A peer whose connection the leader closed may take that for the leader's end: it counts no more."""
 
-    def _link_down(self, peer_id: str) -> None:
-        if self._role == LEADER and peer_id in self._progress:
-            echoed_at = self._progress[peer_id].echoed_at
-            super()._link_down(peer_id)
-            self._progress[peer_id].echoed_at = echoed_at
+    def link_down(self, peer_id: str) -> None:
+        if peer_id in self.progress:
+            echoed_at = self.progress[peer_id].echoed_at
+            super().link_down(peer_id)
+            self.progress[peer_id].echoed_at = echoed_at
             self._renew_lease()
 
 
-class LeasesLongerThanPromises(Raft):
+class LeasesLongerThanPromises(Leader):
     """A lease is a tenth shorter than the promise it rests on: clocks differ."""
 
     def _renew_lease(self) -> None:
         super()._renew_lease()
-        self._lease_until += 0.3 * self._config.election_min_s
+        self._lease_until += 0.3 * self._settings.election_min_s

@@ -4,95 +4,106 @@ from __future__ import annotations
 
 from typing import Any
 
+from storage.raft.core import Core
 from storage.raft.journal import Genesis, Journal
-from storage.raft.members import FOUNDING_INCARNATION, History, Member, Members, View, next_step, pack
-from storage.raft.messages import Append
+from storage.raft.leader import Leader
+from storage.raft.members import FOUNDING_INCARNATION, Member, Members, Memberships, View, next_step
 from storage.raft.raft import Raft
 from storage.raft.records import Entry
 from storage.raft.skeleton import MEMBERS
 from storage.raft.snapshot import Snapshot, SnapshotStore
 
 
+class _CountsWhenCommitted(Core):
+    """The part of `CountsMembersWhenCommitted` that keeps the log."""
+
+    counting: Members = ()
+
+    def use_members(self) -> None:
+        whole = self.memberships
+        index = max(self.commit_index, whole._held[0][0])
+        self.memberships = Memberships(index, whole.at(index))
+        super().use_members()
+        self.memberships, self.counting = whole, whole.at(index)
+
+
 class CountsMembersWhenCommitted(Raft):
     """A membership counts from the moment it is in the log, committed or not."""
 
-    _counting: Members = ()
+    PARTS = Raft.PARTS._replace(core=_CountsWhenCommitted)
 
-    def _use_members(self) -> None:
-        whole = self._history
-        index = max(self._commit_index, whole._held[0][0])
-        self._history = History(index, whole.at(index))
-        super()._use_members()
-        self._history, self._counting = whole, whole.at(index)
-
-    def _change_members(self) -> None:
-        if self._counting != self._history.at(self._commit_index):
-            self._use_members()
-        super()._change_members()
+    def _tick(self) -> None:
+        _count_committed(self)
+        super()._tick()
 
     def _apply_committed(self) -> None:
-        if self._counting != self._history.at(self._commit_index):
-            self._use_members()
+        _count_committed(self)
         super()._apply_committed()
 
 
-class DoesNotWaitForTheLastChange(Raft):
+def _count_committed(raft: Raft) -> None:
+    """Let the committed membership count if another one did."""
+    core = raft._core
+    assert isinstance(core, _CountsWhenCommitted)
+    if core.counting != core.memberships.at(core.commit_index):
+        core.use_members()
+        if raft._roles.leading is not None:
+            raft._roles.leading._follow_members()
+
+
+class DoesNotWaitForTheLastChange(Leader):
     """A membership changes only when the one before is committed."""
 
-    def _change_members(self) -> None:
-        if self._target is None or self._transfer_to is not None or not self._serving:
+    def change_members(self) -> None:
+        if self.target is None or self.transfer_to is not None or not self.serving:
             return
-        view = View(self._self_id, self._has_caught_up, self._is_online)
-        step = next_step(self._history.current, self._target, view)
+        view = View(self._core.group.self_id, self._has_caught_up, self._is_online)
+        step = next_step(self._core.memberships.current, self.target, view)
         if isinstance(step, str):
-            self._begin_transfer(step)
+            self.begin_transfer(step)
         elif step is not None:
-            self._append_own(MEMBERS + pack(step))
+            self._append_members(step)
 
 
-class ChangesAllAtOnce(Raft):
+class ChangesAllAtOnce(Leader):
     """One member at a time: so that majorities before and after have one in common."""
 
-    def _change_members(self) -> None:
-        if self._target is None or not self._serving or self._history.index > self._commit_index:
+    def change_members(self) -> None:
+        core = self._core
+        if self.target is None or not self.serving or core.memberships.index > core.commit_index:
             return
-        target, self._target = self._target, None
-        if target.keys() != self._voters:
+        target, self.target = self.target, None
+        if target.keys() != core.group.voters:
             members = sorted(Member(name, node_id, True) for name, node_id in target.items())
-            self._append_own(MEMBERS + pack(tuple(members)))
+            self._append_members(tuple(members))
 
 
-class CountsLearners(Raft):
+class CountsLearners(Leader):
     """What a learner has counts for nothing."""
 
     def _follow_members(self) -> None:
         super()._follow_members()
-        self._voting = list(self._progress.values())
+        self._voting = list(self.progress.values())
 
 
-class TruncationKeepsMembers(Raft):
+class TruncationKeepsMembers(Core):
     """A membership whose entry is taken back is taken back with it."""
 
-    def _take(self, message: Append) -> None:
-        history = self._history
-        held = list(history._held)
-        super()._take(message)
-        if len(history._held) < len(held):
-            history._held[:] = held
-            self._use_members()
+    def truncate_after(self, index: int) -> None:
+        self.journal.truncate_after(index)
 
-    def _append_entry(self, entry: Entry) -> None:
+    def append(self, entry: Entry) -> None:
         if entry[0][:1] == MEMBERS:
-            self._history.truncate_after(entry[1] - 1)
-        super()._append_entry(entry)
+            self.memberships.truncate_after(entry[1] - 1)
+        super().append(entry)
 
 
-class LearnersCampaign(Raft):
+class LearnersCampaign(Core):
     """Only a voter campaigns."""
 
-    def _use_members(self) -> None:
-        super()._use_members()
-        self._is_voter = True
+    def use_members(self) -> None:
+        super().use_members()
+        self.group.has_vote = True
 
 
 class KeepsItsNameWithoutItsDirectory(Journal):

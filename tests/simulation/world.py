@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from actors.assignors.registry import PlugIn
 from actors.leader.held_heartbeats import HoldCounts
 from actors.replica.replica import Replica
-from storage.raft.core import RaftConfig
+from storage.raft.contract import RaftConfig
 from storage.raft.journal import Journal
 from storage.raft.raft import Raft
 from storage.raft.snapshot import SnapshotStore

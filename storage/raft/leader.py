@@ -1,0 +1,291 @@
+"""What a leader does for one term: append, commit, hold the lease, change the membership, hand over.
+
+The lease: followers echo the leader's own send times. Nobody votes against a leader within one minimum
+election timeout of hearing it, so up to 0.9 of that after a time that a majority has echoed no other leader
+can exist (clocks may differ by a tenth in rate). Measured from sending: the answer may have been late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from storage.raft.contract import NEVER
+from storage.raft.core import Core
+from storage.raft.errors import Busy, RaftFatal
+from storage.raft.members import Members, View, next_step, pack
+from storage.raft.messages import TIMEOUT_NOW, AppendAnswer, ChunkAnswer, TimeoutNow
+from storage.raft.progress import Progress
+from storage.raft.replication import Replication
+from storage.raft.skeleton import MEMBERS, NO_OP, REGULAR
+
+LEASE_FRACTION: Final = 0.9
+CAUGHT_UP_ENTRIES: Final = 64
+"""A learner that misses no more than this gets its vote."""
+
+
+class Leader:
+    """One leadership: made when this replica is elected, dropped when it falls. Nothing that a leader knows
+    outlives its term."""
+
+    def __init__(self, core: Core) -> None:
+        self.serving = False
+        """The first entry of the term is applied, and `on_leading` was called."""
+        self.pending_bytes = 0
+        """Proposed in this term and not yet applied."""
+        self.target: Mapping[str, int] | None = None
+        """The voters that there should be: member id -> node id."""
+        self.progress: dict[str, Progress] = {}
+        self.transfer_to: str | None = None
+        self._core = core
+        self._settings = core.settings
+        self._replication = Replication(core)
+        self._voting: list[Progress] = []
+        """Progress of the other voters."""
+        self._no_op_index = 0
+        self._lease_until = NEVER
+        self._transfer_deadline = NEVER
+        self._transfer_sent = False
+
+    def begin(self) -> None:
+        """Take office. Entries of earlier terms commit only under an entry of this one (Raft paper, section
+        5.4.2), which is appended here."""
+        self._follow_members()
+        self._no_op_index = self._core.journal.last_index + 1
+        self._append(NO_OP)
+
+    # -- log ----------------------------------------------------------------------------------------
+
+    def propose(self, command: bytes) -> int:
+        """Append a command for the state machine. Raises Busy, ValueError (too large)."""
+        size, settings = len(command), self._settings
+        if size > settings.entry_bytes_max:
+            raise ValueError(f"a command of {size} bytes, at most {settings.entry_bytes_max} are allowed")
+        if self.transfer_to is not None:
+            raise Busy(f"leadership is being handed to {self.transfer_to}")
+        if self.pending_bytes + size > settings.pending_bytes_max:
+            raise Busy(f"{self.pending_bytes} bytes are not committed yet")
+        return self._append(REGULAR + command)
+
+    def _append(self, command: bytes) -> int:
+        core = self._core
+        index = core.journal.last_index + 1
+        core.append((command, index, core.term))
+        self.pending_bytes += len(command)
+        return index
+
+    def replicate(self, now: float) -> None:
+        self._replication.send_due(now)
+
+    @property
+    def next_tick_at(self) -> float:
+        return self._replication.heartbeat_due_at
+
+    def advance_commit(self) -> None:
+        """Commit what a majority holds. Only entries of the current term commit by counting (Raft paper,
+        section 5.4.2); our own disk counts like any other."""
+        core = self._core
+        matches = [progress.match_index for progress in self._voting]
+        matches.append(core.journal.durable_index)
+        matches.sort(reverse=True)
+        index = matches[core.group.majority - 1]
+        if index > core.commit_index and core.journal.term_at(index) == core.term:
+            core.commit_index = index
+
+    def applied(self, index: int, size: int) -> None:
+        """The state machine has taken the entry of this term at `index`."""
+        self.pending_bytes -= size
+        if index == self._no_op_index:
+            self.serving = True
+            self._core.machine.on_leading(self._core.term)
+
+    # -- answers ------------------------------------------------------------------------------------
+
+    def on_append_answer(self, progress: Progress, message: AppendAnswer) -> None:
+        self._heard(progress, message.sent_at)
+        if not message.success:
+            progress.rejected(message.previous_index, message.last_index, message.commit_index)
+            return
+        if message.match_index > self._core.journal.last_index:
+            raise RaftFatal(
+                f"{progress.node.id} acknowledged entry {message.match_index}, which was never sent"
+            )
+        advanced = message.match_index > progress.match_index
+        # Also when it says nothing new: what was sent twice must leave the window too.
+        progress.matched(max(message.match_index, progress.match_index))
+        if advanced:
+            self.advance_commit()
+        probed = progress.next_index - 1
+        if progress.probing and progress.snapshot is None and message.previous_index == probed:
+            progress.probe_matched()
+
+    def on_chunk_answer(self, progress: Progress, message: ChunkAnswer) -> None:
+        self._heard(progress, message.sent_at)
+        snapshot = progress.snapshot
+        if snapshot is None or snapshot.index != message.snapshot_index:
+            return
+        if message.covered:
+            progress.probe_from(max(progress.match_index, snapshot.index) + 1)
+        elif message.next_offset != progress.offset:
+            progress.offset = min(message.next_offset, len(snapshot.data))
+            progress.awaiting = False
+
+    def _heard(self, progress: Progress, sent_at: float) -> None:
+        now = self._core.clock()
+        progress.heard_at = now
+        # What was sent over an earlier connection does not count: the peer may have taken its end for
+        # ours, and have voted. Nor does what this clock has not shown yet: it is not ours.
+        since = max(progress.online_since, progress.echoed_at)
+        if progress.online and since <= sent_at <= now:
+            progress.echoed_at = sent_at
+            self._renew_lease()
+
+    # -- lease --------------------------------------------------------------------------------------
+
+    def has_lease(self) -> bool:
+        """Whether nobody else can lead right now."""
+        if not self.serving or self._transfer_sent:
+            return False
+        return self._core.group.majority == 1 or self._core.clock() < self._lease_until
+
+    def _renew_lease(self) -> None:
+        if self._core.group.majority == 1:
+            return  # nobody else can be elected; see has_lease
+        echoed_at = self._majority_of([progress.echoed_at for progress in self._voting])
+        self._lease_until = echoed_at + LEASE_FRACTION * self._settings.election_min_s
+
+    def _majority_of(self, times: list[float]) -> float:
+        """The latest time that a majority, ourselves included, has reached; `times` are the other voters'."""
+        times.sort(reverse=True)
+        return times[self._core.group.majority - 2]
+
+    # -- the end of a leadership --------------------------------------------------------------------
+
+    def has_to_resign(self, now: float) -> bool:
+        """Whether a majority was not heard for too long, or a transfer has failed. Carries a transfer on."""
+        if self._core.group.majority == 1:
+            return False
+        heard_at = self._majority_of([progress.heard_at for progress in self._voting])
+        if now - heard_at > self._settings.election_max_s:
+            return True
+        return self.transfer_to is not None and self._has_failed_transfer(self.transfer_to, now)
+
+    def _has_failed_transfer(self, to: str, now: float) -> bool:
+        """Tell the target to campaign once it has the whole log. If it has not won in time, this leader is
+        without a lease until the end of the term, and of no more use."""
+        progress = self.progress.get(to)
+        if now >= self._transfer_deadline or progress is None:
+            self.transfer_to = None
+            return self._transfer_sent and now >= self._transfer_deadline
+        if not self._transfer_sent and progress.match_index == self._core.journal.last_index:
+            # From here on the target's election ignores promises: no lease may exist any more.
+            self._transfer_sent = True
+            self._lease_until = NEVER
+            self._core.send(progress.node, TimeoutNow(kind=TIMEOUT_NOW, term=self._core.term))
+        return False
+
+    def begin_transfer(self, to: str | None) -> bool:
+        """Hand leadership to `to`, or to the voter that is furthest; False if that cannot begin."""
+        if not self.serving or self.transfer_to is not None:
+            return False
+        online = [progress for progress in self._voting if progress.online]
+        if to is None:
+            target = max(online, key=lambda progress: progress.match_index, default=None)
+        else:
+            target = next((progress for progress in online if progress.node.id == to), None)
+        if target is None:
+            return False
+        self.transfer_to = target.node.id
+        self._transfer_deadline = self._core.clock() + self._settings.election_max_s
+        return True
+
+    # -- membership ---------------------------------------------------------------------------------
+
+    def change_members(self) -> None:
+        """Take one step towards the target, if the last one is committed: a part of the tick."""
+        core = self._core
+        if self.target is None or self.transfer_to is not None:
+            return
+        if not self.serving or core.memberships.index > core.commit_index:
+            return
+        members = core.memberships.current
+        if all(member.votes for member in members) and self.target.keys() == core.group.voters:
+            self.target = None
+            return
+        view = View(core.group.self_id, self._has_caught_up, self._is_online)
+        step = next_step(members, self.target, view)
+        if isinstance(step, str):
+            self.begin_transfer(step)
+        elif step is not None:
+            self._append_members(step)
+
+    def _append_members(self, members: Members) -> None:
+        self._append(MEMBERS + pack(members))
+        self._follow_members()
+
+    def _follow_members(self) -> None:
+        """Keep the progress of every peer, and of nobody else."""
+        core = self._core
+        now, next_index = core.clock(), core.journal.last_index + 1
+        self.progress = {
+            peer.id: self.progress.get(peer.id)
+            or Progress(
+                node=peer,
+                online=peer.id in core.group.online,
+                next_index=next_index,
+                heard_at=now,
+                online_since=now,
+            )
+            for peer in core.group.peers
+        }
+        self._voting = [self.progress[peer.id] for peer in core.group.voting_peers]
+        self._replication.peers = tuple(self.progress.values())
+        self._replication.heartbeat_due_at = now
+        self._renew_lease()
+
+    def _is_online(self, peer_id: str) -> bool:
+        progress = self.progress[peer_id]
+        return progress.online and self._core.clock() - progress.heard_at <= self._settings.election_max_s
+
+    def _has_caught_up(self, peer_id: str) -> bool:
+        """Whether the peer misses next to nothing. It also holds the entry that made it a learner: without
+        that it must not get a vote."""
+        progress = self.progress[peer_id]
+        return (
+            self._is_online(peer_id)
+            and not progress.probing
+            and progress.match_index >= self._core.memberships.index
+            and self._core.journal.last_index - progress.match_index <= CAUGHT_UP_ENTRIES
+        )
+
+    # -- links --------------------------------------------------------------------------------------
+
+    def link_up(self, peer_id: str) -> None:
+        progress = self.progress.get(peer_id)
+        if progress is not None:
+            progress.online = True
+            progress.online_since = self._core.clock()
+            progress.probe_from(self._core.journal.last_index + 1)
+
+    def link_down(self, peer_id: str) -> None:
+        """Called at once, before the connection is closed by us: the peer may take its end for our death,
+        forget its promise and vote."""
+        progress = self.progress.get(peer_id)
+        if progress is not None:
+            progress.online = False
+            progress.echoed_at = NEVER
+            progress.probe_from(self._core.journal.last_index + 1)
+            self._renew_lease()
+
+    def peers_status(self) -> dict[str, Any]:
+        now, last_index = self._core.clock(), self._core.journal.last_index
+        return {
+            peer_id: {
+                "match_index": progress.match_index,
+                "lag": last_index - progress.match_index,
+                "online": progress.online,
+                "heard_s_ago": now - progress.heard_at,
+                "snapshot": progress.snapshot is not None,
+            }
+            for peer_id, progress in self.progress.items()
+        }

@@ -1,0 +1,153 @@
+"""What a leader sends to its peers: entries, probes, heartbeats, and the chunks of snapshots.
+
+Links are FIFO and lose messages only with the connection, but nothing here relies on it: every heartbeat
+names the entry before the next one, and a follower that lacks it says so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from storage.raft.contract import NEVER
+from storage.raft.core import Core
+from storage.raft.errors import SnapshotDamaged
+from storage.raft.members import pack
+from storage.raft.messages import APPEND, CHUNK, Append, Chunk
+from storage.raft.progress import Progress
+from storage.raft.records import Entry
+from storage.raft.snapshot import Snapshot
+
+TIMER_SLACK_S: Final = 0.001
+"""Loops' timers are coarse and may be early by this: a tick that comes just too soon must do its work, not
+ask for another one at once, again and again."""
+
+
+class Replication:
+    """The sending half of a leader, for one term."""
+
+    def __init__(self, core: Core) -> None:
+        self.peers: tuple[Progress, ...] = ()
+        self.heartbeat_due_at = NEVER
+        self._core = core
+        self._settings = core.settings
+        self._last_append: Append | None = None
+
+    def send_due(self, now: float) -> None:
+        """Send what is due to everybody: a part of the tick."""
+        heartbeat_s = self._settings.heartbeat_s
+        beat = now >= self.heartbeat_due_at - TIMER_SLACK_S
+        if beat:
+            self.heartbeat_due_at = now + heartbeat_s
+        last_index = self._core.journal.last_index
+        for peer in self.peers:
+            if not peer.online:
+                continue
+            if peer.snapshot is not None:
+                self._send_chunk(peer, now)
+            elif peer.probing:
+                if not peer.awaiting or now - peer.sent_at >= heartbeat_s:
+                    self._send_probe(peer, now)
+            else:
+                while peer.next_index <= last_index and self._send_entries(peer, now):
+                    pass
+            if beat and now - peer.sent_at > heartbeat_s / 2:
+                self._send_heartbeat(peer, now)
+
+    # -- entries ------------------------------------------------------------------------------------
+
+    def _send_append(
+        self, peer: Progress, now: float, previous_index: int, entries: tuple[Entry, ...]
+    ) -> bool:
+        core = self._core
+        previous_term = core.journal.term_at(previous_index)
+        assert previous_term is not None, "what the log no longer holds goes as a snapshot"
+        peer.sent_at = now
+        message = Append(APPEND, core.term, now, core.commit_index, previous_index, previous_term, entries)
+        if message == self._last_append:
+            message = self._last_append  # peers in step get one message: links pack it once
+        self._last_append = message
+        return core.send(peer.node, message)
+
+    def _send_entries(self, peer: Progress, now: float) -> bool:
+        """Send one message of entries; False if the window is full or the link is gone."""
+        journal = self._core.journal
+        if peer.next_index <= journal.base_index:
+            self._begin_snapshot(peer, now)
+            return False
+        if peer.window and peer.window_bytes >= self._settings.window_bytes_max:
+            return False
+        entries = tuple(journal.entries_from(peer.next_index, self._settings.batch_bytes))
+        size = sum(len(command) for command, _, _ in entries)
+        last_index = peer.next_index + len(entries) - 1
+        peer.window.append((last_index, size))
+        peer.window_bytes += size
+        previous_index = peer.next_index - 1
+        peer.next_index = last_index + 1
+        return self._send_append(peer, now, previous_index, entries)
+
+    def _send_probe(self, peer: Progress, now: float) -> None:
+        if peer.next_index <= self._core.journal.base_index:
+            self._begin_snapshot(peer, now)
+            return
+        peer.awaiting = True
+        self._send_append(peer, now, peer.next_index - 1, ())
+
+    def _send_heartbeat(self, peer: Progress, now: float) -> None:
+        """While a snapshot is under way a heartbeat names entry 0, on which all logs agree."""
+        core = self._core
+        if peer.snapshot is not None or peer.next_index <= core.journal.base_index:
+            peer.sent_at = now
+            message = Append(APPEND, core.term, now, core.commit_index, 0, 0, ())
+            core.send(peer.node, message)
+        else:
+            self._send_append(peer, now, peer.next_index - 1, ())
+
+    # -- snapshots ----------------------------------------------------------------------------------
+
+    def _begin_snapshot(self, peer: Progress, now: float) -> None:
+        """Send the peer the snapshot that another one is getting, or else the newest."""
+        base_index = self._core.journal.base_index
+        others = (other.snapshot for other in self.peers if other.snapshot is not None)
+        snapshot = next((other for other in others if other.index >= base_index), None)
+        snapshot = snapshot or self._load_snapshot()
+        if snapshot is None:
+            return
+        peer.probe_from(snapshot.index + 1)
+        peer.snapshot, peer.offset = snapshot, 0
+        self._send_chunk(peer, now)
+
+    def _load_snapshot(self) -> Snapshot | None:
+        """This replica's own snapshot, which stands for what its log has forgotten. A replica without it is
+        of no use and takes no more part."""
+        core = self._core
+        try:
+            snapshot = core.snapshots.load()
+        except (SnapshotDamaged, OSError) as error:
+            core.fail(str(error))
+            return None
+        if snapshot is None:
+            core.fail(f"the snapshot is gone, and the log begins after entry {core.journal.base_index}")
+        return snapshot
+
+    def _send_chunk(self, peer: Progress, now: float) -> None:
+        """Send one chunk, if none is under way. A chunk that is not answered goes again after the longest
+        election timeout: on a slow link sending it with every heartbeat would only make things worse."""
+        if peer.awaiting and now - peer.chunk_sent_at < self._settings.election_max_s:
+            return
+        core, snapshot = self._core, peer.snapshot
+        assert snapshot is not None, "only called for a peer that needs one"
+        peer.awaiting = True
+        peer.sent_at = peer.chunk_sent_at = now
+        chunk = Chunk(
+            kind=CHUNK,
+            term=core.term,
+            sent_at=now,
+            snapshot_index=snapshot.index,
+            snapshot_term=snapshot.term,
+            size=len(snapshot.data),
+            crc=snapshot.crc,
+            members=pack(core.members_of(snapshot)),
+            offset=peer.offset,
+            data=snapshot.data[peer.offset : peer.offset + self._settings.snapshot_chunk_bytes],
+        )
+        core.send(peer.node, chunk)
