@@ -15,10 +15,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from actors.coordinator import explain
+from actors.coordinator.ground.kind import kind_of
 from actors.coordinator.ground.slices import SLICE_MAX
 from actors.coordinator.offsets import tallies as commit_tallies
 from actors.coordinator.shard import CoordinatorShard
-from actors.coordinator.told.events import CONSUMER
 from actors.leader.history_ring import GroupPast, HistoryRing, Kept
 from actors.leader.serving import serving_shard
 from actors.metrics.counts import RequestCounts
@@ -212,7 +212,8 @@ class History:
         now_ms = self._host.now_ms()
         found = explain.explain(shard.state, group_id, now_ms)
         past = self.ring.past(group_id) or GroupPast()
-        if found is not None and found.group_type == CONSUMER:
+        kind = kind_of(shard.state, group_id)
+        if found is not None and kind is not None and not kind.knows_since:
             found = found._replace(since_ms=past.since_ms(found.state) or found.since_ms)
         return {
             "group_id": group_id,

@@ -24,6 +24,7 @@ KIND = Kind(
     listed=views.listed,
     summary=views.summary,
     explain=explain,
+    knows_since=True,
     delete_records=views.delete_records,
     forget=forget,
     validate_commit=validate_commit,

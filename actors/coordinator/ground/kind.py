@@ -65,6 +65,8 @@ class Kind:
     """What no Kafka API tells of the group, as plain values."""
     explain: Callable[[ShardState, str, int], Explanation]
     """(state, group id, now_ms); without offsets and cause."""
+    knows_since: bool = False
+    """Whether `explain` tells since when the group has been in its state; else its history may know."""
     delete_records: Callable[[ShardState, str], list[Record]]
     """Tombstones of the group's own records, not of its offsets; `forget` is to follow. Raises
     NON_EMPTY_GROUP."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import AssignmentComputed
-from actors.coordinator.told.events import CONSUMER, RebalanceBegan, RebalanceDelayed, RebalanceEnded
+from actors.coordinator.told.events import RebalanceBegan, RebalanceDelayed, RebalanceEnded
 from actors.coordinator.told.moves import Moves
 from storage.history.schema import WAITED_FOR_MAX, Move
 
@@ -116,7 +116,7 @@ def drop(state: ShardState, group_id: str, group_type: str) -> None:
 
 def target_stands(state: ShardState, event: AssignmentComputed) -> None:
     """A consumer group has a new target."""
-    found = of(state, event.group_id, CONSUMER)
+    found = of(state, event.group_id, event.group_type)
     found.before.clear()
     found.assigned_ms = event.at_ms
     found.assignor, found.partitions = event.assignor, event.partitions
