@@ -21,7 +21,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.protocol.java_hash import partition_for
-from cluster.demo_consumer import DemoConsumer
+from cluster.demo_consumer import DemoConsumer, Reading
 from cluster.wire import Closed, Wire
 
 RECORDS = 20_000
@@ -111,7 +111,7 @@ class Demo:
         stop = threading.Event()
         consumers = {
             group.group_id: [
-                DemoConsumer(self._bootstrap, self._topic, group.group_id, group.protocol, n, stop)
+                DemoConsumer(self._bootstrap, Reading(self._topic, group.group_id, group.protocol), n, stop)
                 for n in range(CONSUMERS_PER_GROUP)
             ]
             for group in report.groups

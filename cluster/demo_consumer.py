@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException
 
@@ -14,13 +14,20 @@ PAUSE_S = 0.004
 """Reading is slowed a little, so that the kill falls into the middle of it."""
 
 
+class Reading(NamedTuple):
+    """What a consumer of the demo reads, and as a member of which group."""
+
+    topic: str
+    group_id: str
+    protocol: str
+    """ "classic" or "consumer", as `group.protocol` has it."""
+
+
 class DemoConsumer(threading.Thread):
     """`seen` holds (partition, offset); `acknowledged` the highest acknowledged commit of each partition."""
 
-    def __init__(
-        self, bootstrap: str, topic: str, group_id: str, protocol: str, number: int, stop: threading.Event
-    ) -> None:
-        super().__init__(name=f"{group_id}-{number}", daemon=True)
+    def __init__(self, bootstrap: str, reading: Reading, number: int, stop: threading.Event) -> None:
+        super().__init__(name=f"{reading.group_id}-{number}", daemon=True)
         self.seen: set[tuple[int, int]] = set()
         self.received = 0
         self.acknowledged: dict[int, int] = {}
@@ -28,17 +35,17 @@ class DemoConsumer(threading.Thread):
         self.refused_commits = 0
         self.failure: str | None = None
         self._halt = stop
-        self._topic = topic
+        self._topic = reading.topic
         self._settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
-            "group.id": group_id,
-            "group.protocol": protocol,
+            "group.id": reading.group_id,
+            "group.protocol": reading.protocol,
             "client.id": f"demo-{number}",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "log_level": 0,
         }
-        if protocol == "classic":
+        if reading.protocol == "classic":
             self._settings["partition.assignment.strategy"] = "cooperative-sticky"
 
     def run(self) -> None:

@@ -15,6 +15,7 @@ from actors.protocol import codec
 from actors.protocol.api_keys import DELETE_RECORDS, LIST_OFFSETS, PRODUCE
 from actors.protocol.headers import Header
 from actors.topics.errors import LogError
+from actors.topics.logs import Produced
 from actors.topics.partition_log import LEADER_EPOCH, Appended, FoundOffset
 
 APPEND = Verdict()
@@ -66,14 +67,8 @@ def _produced(context: BrokerContext, version: int, name: str, partition: Any, v
         if verdict.error_code:
             raise LogError(verdict.error_code)
         topic = context.topic_led_here(name, partition.index)
-        appended = context.logs.append(
-            topic,
-            partition.index,
-            partition.records,
-            context.clock_ms(),
-            zstd_allowed=version >= _ZSTD_SINCE,
-            guard=verdict.guard,
-        )
+        produced = Produced(partition.records, version >= _ZSTD_SINCE, verdict.guard)
+        appended = context.logs.append(topic, partition.index, produced, context.clock_ms())
         log_start_offset = context.logs.log(topic, partition.index).log_start_offset
     except LogError as error:
         error_code, message = error.error_code, error.message

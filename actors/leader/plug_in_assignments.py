@@ -31,21 +31,17 @@ class PlugInAssignments:
         self._timeout_s = settings.group_consumer_assignor_timeout_ms / 1000
         self._ask_shard = ask_shard
         self._places = asyncio.Semaphore(PLUG_IN_THREADS_MAX)
-        self._tasks = Tasks("an assignment by a plug-in")
+        self.tasks = Tasks("an assignment by a plug-in")
 
     def on_event(self, event: Any) -> bool:
         """Take the event if it is for a plug-in."""
         if not isinstance(event, AssignmentAsked):
             return False
-        self._tasks.spawn(self._assign(event))
+        self.tasks.spawn(self._assign(event))
         return True
 
-    @property
-    def is_busy(self) -> bool:
-        return len(self._tasks) > 0
-
     def close(self) -> None:
-        self._tasks.close()
+        self.tasks.close()
 
     async def _assign(self, asked: AssignmentAsked) -> None:
         assignment, error = None, ""

@@ -88,7 +88,7 @@ class Transactions:
         self._ending: dict[str, bool] = {}
         """Transactional ids being worked on; True: said to be ending once more since that began."""
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
-        self._tasks = Tasks("work on a transaction")
+        self.tasks = Tasks("work on a transaction")
 
     def on_event(self, event: Any) -> bool:
         """Take the event if it is one of a transaction."""
@@ -96,19 +96,15 @@ class Transactions:
             if event.transactional_id in self._ending:
                 self._ending[event.transactional_id] = True
             else:
-                self._tasks.spawn(self._end(event.transactional_id))
+                self.tasks.spawn(self._end(event.transactional_id))
         elif isinstance(event, TransactionUnverified):
-            self._tasks.spawn(self._verify(event))
+            self.tasks.spawn(self._verify(event))
         else:
             return False
         return True
 
-    @property
-    def is_busy(self) -> bool:
-        return len(self._tasks) > 0
-
     def close(self) -> None:
-        self._tasks.close()
+        self.tasks.close()
 
     # Markers.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.spec import BrokerSettings
 from actors.metadata.topic_configs import entries
@@ -14,6 +16,16 @@ LOGS_BYTES_MAX = 1024 * 1024 * 1024
 """Record batches of all logs of one broker together."""
 _SHRINK_TO = 7 / 8
 """Of every log and of the budget, once that is spent: one pass over the logs makes room for many appends."""
+
+
+class Produced(NamedTuple):
+    """What a Produce request brings for one partition."""
+
+    records: bytes | None
+    zstd_allowed: bool = True
+    """The request's version knows zstd."""
+    guard: object = None
+    """What the transaction was verified with, see `transactions`."""
 
 
 class TopicLogs:
@@ -66,16 +78,15 @@ class TopicLogs:
         self,
         topic: TopicImage,
         partition: int,
-        records: bytes | None,
+        produced: Produced,
         now_ms: int,
-        *,
-        zstd_allowed: bool = True,
-        guard: object = None,
     ) -> Appended:
         """Append and wake whoever waits for it. Raises LogError, OSError (nothing was appended)."""
         log = self.log(topic, partition)
         before = log.size_bytes
-        appended = log.append(records, now_ms, zstd_allowed=zstd_allowed, guard=guard)
+        appended = log.append(
+            produced.records, now_ms, zstd_allowed=produced.zstd_allowed, guard=produced.guard
+        )
         self._bytes += log.size_bytes - before
         if self._bytes > self._bytes_max:
             self._shrink(but=log)

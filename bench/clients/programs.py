@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -37,12 +36,3 @@ def command_of(client: str, kafka_home: Path | None, classes: Path) -> list[str]
         raise CannotRunError(f"javac: {compiling.stderr.strip()[-400:]}")
     logging = f"-Dlog4j2.configurationFile={JAVA / 'log4j2.properties'}"
     return [java, *JVM_FLAGS, logging, "-cp", f"{classes}:{jars}/*", "groupd.Member"]
-
-
-def version_of(client: str, kafka_home: Path | None) -> str:
-    """Of its library."""
-    if client == "confluent-kafka":
-        return version(client)
-    jars = jars_of(kafka_home)
-    assert jars is not None, "it can run"
-    return next(jars.glob("kafka-clients-4*.jar")).stem.rpartition("-")[2]

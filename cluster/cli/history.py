@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -118,7 +118,7 @@ def jobs(
     from storage.history.jobs.store import tables_url
 
     if follow:
-        _follow(history, data_dir, engine, master, memory, every_s)
+        _follow(_recorded(history, data_dir), engine, master, memory, every_s)
         return
     with _recorded(history, data_dir) as folder:
         period = _period(since, until).days()
@@ -271,9 +271,9 @@ def _engine(folder: Folder, seen: Seen, engine: EngineName, master: str, memory:
 
 
 def _follow(
-    history: str | None, data_dir: Path, engine: EngineName, master: str, memory: str, every_s: float
+    recorded: AbstractContextManager[Folder], engine: EngineName, master: str, memory: str, every_s: float
 ) -> None:
-    """Only Spark follows: its checkpoint knows which segments were seen."""
+    """Add new events to the tables for ever. Only Spark does: its checkpoint knows what it has seen."""
     from storage.history.jobs.on_spark import refusals
     from storage.history.jobs.session import LITTLE_BYTES, require_connector, session
     from storage.history.jobs.stream import follow
@@ -281,7 +281,7 @@ def _follow(
     if engine is EngineName.DUCKDB:
         fail("--follow is Spark's: leave out --engine duckdb", EXIT_WRONG_SETTING)
     starting = session(master, memory, size_bytes=LITTLE_BYTES)
-    with _recorded(history, data_dir) as folder, refusals(), starting as spark:
+    with recorded as folder, refusals(), starting as spark:
         require_connector(spark, folder.url)
         follow(spark, folder, every_s=every_s, say=typer.echo).awaitTermination()
 

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.metadata.commands import CreateTopics, DeleteTopics, NewTopic, SetNodeAlive, TopicToDelete
 from actors.protocol.api_keys import FETCH
+from actors.topics.logs import Produced
 from tests.api.brokers import Broker, Controller, brokers, part, versions
 from tests.topics.batches import batch, contents
 
@@ -32,7 +33,8 @@ def one_topic() -> tuple[Controller, Broker]:
 
 def append(broker: Broker, *values: bytes, partition: int = 0) -> int:
     """The bytes appended."""
-    return broker.logs.append(broker.apis.image.topics["t"], partition, batch(*values), 0).size_bytes
+    topic = broker.apis.image.topics["t"]
+    return broker.logs.append(topic, partition, Produced(batch(*values)), 0).size_bytes
 
 
 async def fetch(

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from storage.history.segments import reader
 from storage.history.segments.folder import Folder
+from tests.history.read_back import read_all
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,7 +23,7 @@ def test_a_leader_that_nobody_follows_tells_that_it_stopped(tmp_path: Path) -> N
     assert (ran.returncode, ran.stdout) == (0, "0\n"), ran.stderr
 
     history = Folder(str(tmp_path / "data" / "history"))
-    table, skipped = reader.read_all(history, columns=["sequence", "kind", "cause"])
+    table, skipped = read_all(history, columns=["sequence", "kind", "cause"])
     told = [(row["sequence"], row["kind"], row["cause"]) for row in table.sort_by("sequence").to_pylist()]
     assert told == [(1, "coordinator_elected", None), (2, "coordinator_lost", "stopped")]
     assert skipped == []

@@ -132,7 +132,7 @@ def test_whoever_leads_no_more_leaves_the_rest_to_the_next_leader() -> None:
         world.answers = False
         world.deliver()
         world.term = None
-        await reached(lambda: not world.work.is_busy)
+        await reached(lambda: not world.work.tasks)
         assert world.state == PREPARE_COMMIT
         world.tier.commit()
         world.tier.fail_over()
@@ -150,7 +150,7 @@ def test_a_coordinator_that_is_fenced_does_not_complete_the_transaction() -> Non
         world.ending()
         world.errors = lambda topic, number: ErrorCode.transaction_coordinator_fenced
         world.deliver()
-        await reached(lambda: world.asked and not world.work.is_busy)
+        await reached(lambda: world.asked and not world.work.tasks)
         assert world.state == PREPARE_COMMIT
 
     asyncio.run(story())

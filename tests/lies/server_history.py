@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from storage.history.jobs.invariants import COMMIT_REGRESSED
 from storage.history.segments.folder import Folder
-from storage.history.segments.reader import read_all
+from tests.history.read_back import read_all
 from tests.lies.lie import EXPIRED, REFUSED, SERVED, WENT_BACK
 
 SEGMENT_MS: Final = 1_000

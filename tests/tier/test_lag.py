@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.ground.throwaway import Tier
 from storage.history.segments.folder import Folder
-from storage.history.segments.reader import read_all
+from tests.history.read_back import read_all
 from tests.polling import DEADLINE_S, until
 
 pytestmark = pytest.mark.ray

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.spec import BrokerSettings
 from actors.topics.floor import BLOCK, FORMAT, FloorFile, OffsetsFloor
-from actors.topics.logs import TopicLogs
+from actors.topics.logs import Produced, TopicLogs
 from tests.topics.batches import batch
 from tests.topics.store import Memory
 
@@ -22,11 +22,11 @@ OTHER = TopicImage(b"\2" * 16, "u", (1,))
 def test_after_a_restart_a_log_starts_above_all_offsets_it_gave_out(tmp_path: Path) -> None:
     first = TopicLogs(BrokerSettings(), str(tmp_path))
     for _ in range(3):
-        first.append(TOPIC, 1, batch(b"x"), 0)
+        first.append(TOPIC, 1, Produced(batch(b"x")), 0)
     second = TopicLogs(BrokerSettings(), str(tmp_path))
     log = second.log(TOPIC, 1)
     assert log.log_start_offset == log.end_offset == BLOCK
-    assert second.append(TOPIC, 1, batch(b"y"), 0).base_offset == BLOCK
+    assert second.append(TOPIC, 1, Produced(batch(b"y")), 0).base_offset == BLOCK
     assert second.log(TOPIC, 0).end_offset == 0
 
 
@@ -34,35 +34,35 @@ def test_after_a_clean_stop_a_log_goes_on_where_it_ended(tmp_path: Path) -> None
     """A consumer that had read everything has no lag and no OFFSET_OUT_OF_RANGE after it."""
     first = TopicLogs(BrokerSettings(), str(tmp_path))
     for _ in range(3):
-        first.append(TOPIC, 1, batch(b"x"), 0)
-    first.append(TOPIC, 0, batch(b"x"), 0)
+        first.append(TOPIC, 1, Produced(batch(b"x")), 0)
+    first.append(TOPIC, 0, Produced(batch(b"x")), 0)
     first.close()
     second = TopicLogs(BrokerSettings(), str(tmp_path))
     assert second.log(TOPIC, 1).log_start_offset == second.log(TOPIC, 1).end_offset == 3
     second.close()
     third = TopicLogs(BrokerSettings(), str(tmp_path))
     assert third.log(TOPIC, 0).end_offset == 1, "its log was not used in between"
-    third.append(TOPIC, 0, batch(b"y"), 0)
+    third.append(TOPIC, 0, Produced(batch(b"y")), 0)
     assert TopicLogs(BrokerSettings(), str(tmp_path)).log(TOPIC, 0).end_offset == BLOCK, "no clean stop"
 
 
 def test_appends_after_a_clean_stop_are_reserved_again(tmp_path: Path) -> None:
     logs = TopicLogs(BrokerSettings(), str(tmp_path))
-    logs.append(TOPIC, 0, batch(b"x"), 0)
+    logs.append(TOPIC, 0, Produced(batch(b"x")), 0)
     logs.close()
-    logs.append(TOPIC, 0, batch(b"late"), 0)
+    logs.append(TOPIC, 0, Produced(batch(b"late")), 0)
     assert TopicLogs(BrokerSettings(), str(tmp_path)).log(TOPIC, 0).end_offset == BLOCK
 
 
 def test_a_restart_without_appends_moves_nothing(tmp_path: Path) -> None:
-    TopicLogs(BrokerSettings(), str(tmp_path)).append(TOPIC, 0, batch(b"x"), 0)
+    TopicLogs(BrokerSettings(), str(tmp_path)).append(TOPIC, 0, Produced(batch(b"x")), 0)
     for _ in range(3):
         assert TopicLogs(BrokerSettings(), str(tmp_path)).log(TOPIC, 0).end_offset == BLOCK
 
 
 def test_a_log_that_comes_back_to_its_broker_goes_on_rising(tmp_path: Path) -> None:
     logs = TopicLogs(BrokerSettings(), str(tmp_path))
-    logs.append(TOPIC, 0, batch(b"x"), 0)
+    logs.append(TOPIC, 0, Produced(batch(b"x")), 0)
     elsewhere = TOPIC._replace(partition_leaders=(2, 2))
     logs.retain(MetadataImage(topics=(elsewhere,)), 1)
     assert logs.log(TOPIC, 0).log_start_offset == BLOCK
@@ -120,4 +120,4 @@ def test_a_log_can_be_told_to_begin_where_groups_stand(tmp_path: Path) -> None:
     logs = TopicLogs(BrokerSettings(), str(tmp_path))
     logs.begin_at(TOPIC.topic_id, 1, 1_234)
     logs.begin_at(TOPIC.topic_id, 1, 99)
-    assert logs.append(TOPIC, 1, batch(b"x"), 0).base_offset == 1_234
+    assert logs.append(TOPIC, 1, Produced(batch(b"x")), 0).base_offset == 1_234

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.spec import BrokerSettings
-from actors.topics.logs import TopicLogs, log_settings
+from actors.topics.logs import Produced, TopicLogs, log_settings
 from actors.topics.partition_log import LogSettings
 from tests.topics.batches import batch
 from tests.topics.store import Memory
@@ -20,7 +20,7 @@ def test_all_logs_together_stay_within_the_budget() -> None:
     size = len(batch(b"x" * 500))
     logs = new_logs(bytes_max=20 * size)
     for number in range(200):
-        logs.append(TOPIC, number % 2, batch(b"x" * 500), 0)
+        logs.append(TOPIC, number % 2, Produced(batch(b"x" * 500)), 0)
         assert logs.size_bytes <= 20 * size
     assert logs.size_bytes == sum(logs.log(TOPIC, partition).size_bytes for partition in (0, 1))
     assert logs.size_bytes > 10 * size
@@ -32,7 +32,7 @@ def test_many_logs_of_one_batch_each_also_stay_within_the_budget() -> None:
     wide = TopicImage(b"\3" * 16, "wide", (1,) * 100)
     logs = new_logs(bytes_max=20 * size)
     for partition in range(100):
-        logs.append(wide, partition, batch(b"x" * 500), 0)
+        logs.append(wide, partition, Produced(batch(b"x" * 500)), 0)
         assert logs.size_bytes <= 20 * size
         assert logs.log(wide, partition).size_bytes == size
 
@@ -40,7 +40,7 @@ def test_many_logs_of_one_batch_each_also_stay_within_the_budget() -> None:
 def test_logs_of_deleted_topics_and_of_partitions_led_elsewhere_are_dropped() -> None:
     logs = new_logs()
     for partition in (0, 1):
-        logs.append(TOPIC, partition, batch(b"x"), 0)
+        logs.append(TOPIC, partition, Produced(batch(b"x")), 0)
     logs.retain(MetadataImage(topics=(TOPIC._replace(partition_leaders=(1, 2, 2)),)), 1)
     assert (len(logs), logs.size_bytes) == (1, len(batch(b"x")))
     again = TopicImage(b"\2" * 16, "t", (1,))
@@ -51,7 +51,7 @@ def test_logs_of_deleted_topics_and_of_partitions_led_elsewhere_are_dropped() ->
 
 def test_changed_configs_hold_from_the_next_use_on() -> None:
     logs = new_logs()
-    logs.append(TOPIC, 0, batch(b"x" * 500), 0)
+    logs.append(TOPIC, 0, Produced(batch(b"x" * 500)), 0)
     small = TOPIC._replace(configs=(("retention.ms", "5"),))
     assert logs.log(small, 0).settings.retention_ms == 5
     logs.expire(6)
@@ -60,7 +60,7 @@ def test_changed_configs_hold_from_the_next_use_on() -> None:
 
 def test_delete_records_gives_the_bytes_back_to_the_budget() -> None:
     logs = new_logs()
-    logs.append(TOPIC, 0, batch(b"x"), 0)
+    logs.append(TOPIC, 0, Produced(batch(b"x")), 0)
     assert (logs.delete_records(TOPIC, 0, -1), logs.size_bytes) == (1, 0)
 
 

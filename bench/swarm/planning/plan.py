@@ -29,7 +29,6 @@ CUT: Final = "cut"
 """Its connections end; it connects again."""
 GROW: Final = "grow"
 """The topic has `value` partitions from now on."""
-ACTIONS: Final = (START, LEAVE, CRASH, SLEEP, CUT, GROW)
 
 
 CONSUMER_SESSION_MS: Final = 45_000

@@ -20,7 +20,6 @@ from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
 
 MEMBERS: Final = "members"
 COMMITS: Final = "commits"
-SCALES: Final = (MEMBERS, COMMITS)
 UNITS: Final[Mapping[str, str]] = {MEMBERS: "members", COMMITS: "commits/s"}
 FAILED: Final = "failed"
 SENT_SHARE: Final = 0.9

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from storage.history.calls import Call, Partitions
 
@@ -35,7 +35,6 @@ def flat(partitions: Partitions) -> Iterator[Partition]:
 
 _ANSWERED, _SENT, _ANSWERED_AT_ONCE = range(3)
 """The order within one microsecond."""
-IS_SENT: Final = True
 
 
 def turns(calls: Sequence[Call]) -> Iterator[tuple[int, bool, Call]]:

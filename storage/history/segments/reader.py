@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from storage.history.schema import arrow_schema
 from storage.history.segments import parquet
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Found, Segment
@@ -70,16 +69,6 @@ def read(
                     yield parquet.row_group(file, number, columns)
         except (parquet.UnreadableSegment, FileNotFoundError) as error:
             skipped.append(Skipped(each.segment.path, str(error)))
-
-
-def read_all(folder: Folder, *, columns: list[str] | None = None) -> tuple[pa.Table, list[Skipped]]:
-    """All of a small history, oldest segments first, and what was left out of it."""
-    seen = survey(folder)
-    skipped = list(seen.skipped)
-    tables = list(read(folder, seen.found, skipped, columns))
-    names = arrow_schema().names if columns is None else columns
-    empty = pa.schema([arrow_schema().field(name) for name in names]).empty_table()
-    return pa.concat_tables([empty, *tables]), skipped
 
 
 def _is_wanted(segment: Segment, since_ms: int | None, until_ms: int | None) -> bool:

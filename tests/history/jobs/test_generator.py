@@ -12,7 +12,7 @@ from storage.history.generator.spec import Spec
 from storage.history.generator.write import segments, write
 from storage.history.schema import KIND_NAMES
 from storage.history.segments.folder import Folder
-from storage.history.segments.reader import read_all
+from tests.history.read_back import read_all
 
 SPEC = Spec(seed=3, events=9_000, days=2, groups=12, restarts_per_day=12)
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from storage.history.jobs.rebalances import COOPERATIVE
 from storage.history.segments.folder import Folder
-from storage.history.segments.reader import read_all
+from tests.history.read_back import read_all
 
 Place = tuple[str, int]
 """A topic and a partition of it."""

@@ -18,6 +18,7 @@ import pytest
 from storage.history.segments import reader
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import is_hidden
+from tests.history.read_back import read_all
 from tests.history.segments.endless_writer import SEGMENT_MS
 from tests.polling import until
 
@@ -49,7 +50,7 @@ def _kill_many_times(root: Path, kills: int) -> None:
 
 def _check(folder: Folder, term: int, killed_ms: int) -> None:
     """All that is to be seen is whole, and each term's events are there without a gap."""
-    table, skipped = reader.read_all(folder, columns=["term", "sequence", "at_ms"])
+    table, skipped = read_all(folder, columns=["term", "sequence", "at_ms"])
     assert skipped == []
     rows = table.to_pylist()
     mine = [row for row in rows if row["term"] == term]

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from actors.ground.spec import HistorySettings
 from actors.leader.history_writer import HistoryWriter
-from storage.history.segments import reader
 from storage.history.segments.folder import Folder
+from tests.history.read_back import read_all
 from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, stretch
 from tests.polling import until
 
@@ -32,9 +32,7 @@ def _started(root: Path, **settings: Any) -> Iterator[HistoryWriter]:
 
 
 def _rows(root: Path) -> list[dict[str, Any]]:
-    table, skipped = reader.read_all(
-        Folder(str(root)), columns=["kind", "term", "sequence", "count", "cause"]
-    )
+    table, skipped = read_all(Folder(str(root)), columns=["kind", "term", "sequence", "count", "cause"])
     assert skipped == []
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
@@ -103,7 +101,7 @@ def test_a_full_disk_is_told_once_and_every_event_is_written_or_counted(tmp_path
     assert lines[0] == "history is not written"
     assert lines[1].startswith("history is written again")
     assert len(lines) == 2
-    table, skipped = reader.read_all(Folder(str(tmp_path)), columns=["kind", "count"])
+    table, skipped = read_all(Folder(str(tmp_path)), columns=["kind", "count"])
     assert skipped == []
     told = pc.sum(table["count"]).as_py()
     written = sum(kind != "events_dropped" for kind in table["kind"].to_pylist())

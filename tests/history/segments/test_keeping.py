@@ -11,6 +11,7 @@ from storage.history.segments import compaction, reader
 from storage.history.segments.folder import TEMPORARY_KEPT_S, Folder
 from storage.history.segments.names import DAY_MS, Found, Segment
 from storage.history.segments.retention import expired
+from tests.history.read_back import read_all
 from tests.history.segments.making import NOON_MS, PARTITION, changed, publish, stretch
 
 TOMORROW_MS = NOON_MS + DAY_MS
@@ -28,7 +29,7 @@ def published(root: Path, count: int) -> list[Segment]:
 
 
 def sequences(root: Path) -> list[int]:
-    table, skipped = reader.read_all(Folder(str(root)), columns=["sequence"])
+    table, skipped = read_all(Folder(str(root)), columns=["sequence"])
     assert skipped == []
     found: list[int] = table["sequence"].to_pylist()
     return found

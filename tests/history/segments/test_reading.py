@@ -11,6 +11,7 @@ from storage.history.schema import arrow_schema
 from storage.history.segments import parquet, reader
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import DAY_MS, Segment
+from tests.history.read_back import read_all
 from tests.history.segments.making import NOON_MS, PARTITION, changed, publish, stretch
 
 
@@ -23,7 +24,7 @@ def segments(root: Path, count: int) -> list[Path]:
 
 def read(root: Path) -> tuple[list[int], dict[str, str]]:
     """Sequences, and why which file was skipped."""
-    table, skipped = reader.read_all(Folder(str(root)), columns=["sequence"])
+    table, skipped = read_all(Folder(str(root)), columns=["sequence"])
     return table["sequence"].to_pylist(), {Path(path).name: why for path, why in skipped}
 
 
@@ -49,7 +50,7 @@ def test_a_byte_that_changed_in_a_page_is_found(tmp_path: Path) -> None:
     content = bytearray(first.read_bytes())
     content[60] ^= 0xFF
     first.write_bytes(content)
-    table, ((path, why),) = reader.read_all(Folder(str(tmp_path)), columns=["at_ms", "sequence"])
+    table, ((path, why),) = read_all(Folder(str(tmp_path)), columns=["at_ms", "sequence"])
     assert table["sequence"].to_pylist() == list(range(101, 201))
     assert Path(path).name == first.name
     assert why.startswith("damaged in row group 0")

@@ -9,10 +9,11 @@ import pytest
 
 from actors.coordinator.told.events import Commits
 from storage.history.schema import SCHEMA_VERSION, Move, Recorded, row
-from storage.history.segments import compaction, parquet, reader
+from storage.history.segments import compaction, parquet
 from storage.history.segments.folder import Folder, FolderError
 from storage.history.segments.names import DAY_MS, parse
 from storage.history.segments.writer import SegmentWriter
+from tests.history.read_back import read_all
 from tests.history.segments.making import (
     NODE,
     NOON_MS,
@@ -48,7 +49,7 @@ def test_what_is_read_is_what_was_recorded(folder: Folder) -> None:
         each["waited_for"] = list(each["waited_for"]) if "waited_for" in each else None
     publish(folder, stretch(events))
 
-    table, skipped = reader.read_all(folder)
+    table, skipped = read_all(folder)
 
     assert skipped == []
     names = ("moves", "waited_for")
@@ -61,7 +62,7 @@ def test_thousands_of_events_keep_their_sequences(folder: Folder) -> None:
     """More than fit into one piece of columns, of two classes."""
     events = [changed(n) if n % 5 else Moved(NOON_MS + n, "g", (), ()) for n in range(3_000)]
     publish(folder, stretch(events, first=100))
-    table, _ = reader.read_all(folder, columns=["sequence", "at_ms", "version"])
+    table, _ = read_all(folder, columns=["sequence", "at_ms", "version"])
     table = table.sort_by("sequence")
     assert table["sequence"].to_pylist() == list(range(100, 3_100))
     assert table["at_ms"].to_pylist() == [event.at_ms for event in events]
@@ -105,7 +106,7 @@ def test_an_event_that_cannot_be_written_does_not_take_others_along(tmp_path: Pa
     lost = writer.add([stretch([Moved(NOON_MS, "\udcff", (), ()), changed(1), changed(2)])])
     written = writer.publish()
     assert lost + written.lost == 1
-    table, _ = reader.read_all(Folder(str(tmp_path)), columns=["kind"])
+    table, _ = read_all(Folder(str(tmp_path)), columns=["kind"])
     assert table["kind"].to_pylist() == ["state_changed"] * 2
 
 

@@ -17,7 +17,7 @@ from storage.history.generator.spec import DAY_MS, Spec
 from storage.history.generator.write import write
 from storage.history.period import Period
 from storage.history.segments.folder import Folder
-from storage.history.segments.reader import read_all
+from tests.history.read_back import read_all
 
 SPEC = Spec(seed=3, events=6_000, days=1, groups=10, members=4, partitions_each=3)
 NOW_MS = SPEC.first_ms + 30 * DAY_MS
