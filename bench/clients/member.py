@@ -12,8 +12,8 @@ from typing import IO, Any
 from cluster import child_process
 
 DEADLINE_S = 150.0
-"""Of everything a story waits for: a JVM's start on busy cores; the session of a KIP-848 member (45 s) whose
-farewell died with the leader, and which begins anew with the next."""
+"""Deadline for everything that a story waits for: a JVM's start on busy cores; the session of a KIP-848
+member (45 s) whose farewell died with the leader, and which begins anew with the next."""
 CLOSE_DEADLINE_S = 30.0
 Event = dict[str, Any]
 

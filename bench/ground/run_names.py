@@ -12,7 +12,8 @@ LENGTH: Final = 4
 
 
 def stamp() -> str:
-    """As "20261122-101500-k3f9", of the time in UTC: short, sorts by time, and no two are alike."""
+    """A name such as "20261122-101500-k3f9" for a run that begins now (UTC): short, sorts by time, and no
+    two are alike."""
     token = "".join(SystemRandom().choices(LETTERS, k=LENGTH))
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{token}"
 

@@ -114,7 +114,7 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 def _interrupt(running: subprocess.Popen[str]) -> None:
-    """As Ctrl-C does: `up` then stops what it has started so far."""
+    """End it as Ctrl-C does: `up` then stops what it has started so far."""
     with deaf():
         running.send_signal(signal.SIGINT)
         try:

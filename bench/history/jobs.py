@@ -48,7 +48,7 @@ class Plan(NamedTuple):
 
     events: int = 10_000_000
     memory: str = "2g"
-    """Of each engine."""
+    """Memory of each engine."""
     cores: tuple[int, ...] = (1, 2)
     skewed: bool = False
     """One group has most of all events, and half of the rebalances."""
@@ -60,11 +60,11 @@ class Run(NamedTuple):
     engine: str
     cores: int
     seconds: float
-    """From the start of its process to its end."""
+    """Seconds from the start of the engine's process to its end."""
     working_s: float
-    """Of that, after the engine had started."""
+    """Seconds of those after the engine had started."""
     cpu_s: float
-    """Of the process and its children: on a machine that has other work, the fairer figure."""
+    """CPU of the process and its children: on a machine that has other work, the fairer figure."""
     memory_mib: int
     """The most that the process and its children had in memory."""
 

@@ -46,7 +46,7 @@ class Plan(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Of one run, or of the halves."""
+    """What one run cost, or the halves of one."""
 
     cpu_s: float
     events: int
@@ -66,7 +66,7 @@ class Parts(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """All of it."""
+    """What was measured of all runs."""
 
     plan: Plan
     without: Cost
@@ -75,12 +75,12 @@ class Measured(NamedTuple):
 
     @property
     def cpu_us(self) -> float:
-        """Of history alone, an event."""
+        """Microseconds of CPU that history alone takes for an event."""
         return (self.with_history.cpu_s - self.without.cpu_s) / self.with_history.events * 1e6
 
     @property
     def share(self) -> float:
-        """Of a core, at the planned rate."""
+        """Share of a core that history takes at the planned rate."""
         return self.cpu_us * self.plan.per_s / 1e6
 
 
@@ -99,7 +99,8 @@ def measure(plan: Plan, say: Callable[[str], None]) -> Measured:
 
 
 def events() -> list[Any]:
-    """As of classic groups: commits in sum, members that come, states, now and then a rebalance."""
+    """Events such as those of classic groups: commits in sum, members that come, states, now and then a
+    rebalance."""
     now_ms = time.time_ns() // 1_000_000
     return [_event(number, now_ms) for number in range(PREPARED)]
 

@@ -17,16 +17,17 @@ from bench.kernels.shapes import Shape
 
 class Plan(NamedTuple):
     runs: int
-    """Of each side on each shape."""
+    """Runs of each side on each shape."""
     seconds: float
-    """Of each run; at least one assignment."""
+    """Seconds of each run; at least one assignment."""
     warm_s: float
-    """Of the JVM, before anything counts; on each shape both sides run once more that does not count."""
+    """Seconds for which the JVM warms up before anything counts; on each shape both sides run once more
+    that does not count."""
     kafka_home: Path | None
 
 
 class Figures(NamedTuple):
-    """Of one shape. `kafka` is empty if Kafka's side does not run here."""
+    """The figures of one shape. `kafka` is empty if Kafka's side does not run here."""
 
     shape: Shape
     ours: list[Sample]

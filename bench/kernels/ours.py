@@ -23,7 +23,7 @@ class Sample(NamedTuple):
     """Averages over as many assignments as fitted into the time given."""
 
     cpu_ms: float
-    """Of the thread that assigns."""
+    """CPU of the thread that assigns."""
     wall_ms: float
     assignments: int
 

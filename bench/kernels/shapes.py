@@ -7,7 +7,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 BUCKETS: Final = 5
-"""Of subscriptions in a heterogeneous group: each has its own members and topics."""
+"""Different subscriptions in a heterogeneous group: each has its own members and topics."""
 RACKS: Final = 3
 
 
@@ -26,7 +26,7 @@ class Shape(NamedTuple):
 
     @property
     def topic_partitions(self) -> int:
-        """Of each topic."""
+        """Partitions of each topic."""
         return self.members * self.ratio // self.topics
 
     @property
@@ -54,7 +54,8 @@ class Choice(NamedTuple):
     racks: bool
 
     def shapes(self) -> Iterable[Shape]:
-        """Without those that have fewer partitions than topics. Raises ValueError for what makes no group."""
+        """The shapes that make a group: none has fewer partitions than topics. Raises ValueError for what
+        makes no group."""
         if min(self.members) < 2 * BUCKETS or min(self.topics) < BUCKETS or min(self.ratios) < 1:
             raise ValueError(f"at least {2 * BUCKETS} members, {BUCKETS} topics, 1 partition a member")
         for members, topics, ratio in product(self.members, self.topics, self.ratios):

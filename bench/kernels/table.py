@@ -19,7 +19,8 @@ GOALS_MS: Final = {
     ("range", False, False): 4.0,
     ("range", False, True): 4.0,
 }
-"""By assignor, heterogeneous, incremental: at 10,000 members, 1,000 topics, 500,000 partitions, no racks."""
+"""Goals by assignor, heterogeneous, incremental: at 10,000 members, 1,000 topics, 500,000 partitions, no
+racks."""
 GOAL_SIZE: Final = (10_000, 1_000, 50)
 LOAD_MAX: Final = 0.2
 """Above this, before it begins, the figures say as much about other programs as about these."""

@@ -29,10 +29,10 @@ from cluster.wire import parse_answer
 
 READ_BYTES: Final = 256 * 1024
 CONNECTING_MAX: Final = 50
-"""At once: servers listen with short queues."""
+"""Connections that are opened at once: servers listen with short queues."""
 ANSWER_TIMEOUT_S: Final = 30.0
 LATENCY_EVERY: Final = 16
-"""In a closed loop, where there are too many to keep."""
+"""One request of so many has its latency kept in a closed loop, where there are too many to keep."""
 LATENCIES_MAX: Final = 1_000_000
 
 

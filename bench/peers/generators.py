@@ -29,7 +29,7 @@ class Generator:
         self._process.stdin.flush()
 
     def hear(self) -> dict[str, Any]:
-        """Its next line. Failed: what it failed with."""
+        """Wait for the generator's next line. Failed: what it failed with."""
         assert self._process.stdout is not None, "it is a pipe"
         line = self._process.stdout.readline()
         told: dict[str, Any] = json.loads(line) if line else {"failed": "a load generator died"}
@@ -43,7 +43,7 @@ class Generator:
 
 
 class Generators:
-    """As many as the largest load so far needed."""
+    """Holds so many generators as the largest load so far needed."""
 
     def __init__(self) -> None:
         self._idle: list[Generator] = []

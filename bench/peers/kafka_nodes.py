@@ -121,7 +121,7 @@ class KafkaNodes:
         return self._running[number].poll() is None
 
     def process(self, number: int) -> subprocess.Popen[bytes]:
-        """Its process, or its last one."""
+        """The node's process, or its last one."""
         return self._running[number]
 
     def words(self, number: int) -> str:

@@ -19,7 +19,7 @@ Address = tuple[str, int]
 FIND_COORDINATOR: Final = 10
 API_VERSIONS: Final = 18
 CONNECTING_MAX: Final = 10
-"""At once: servers listen with short queues."""
+"""Connections that are opened at once: servers listen with short queues."""
 ANSWER_TIMEOUT_S: Final = 60.0
 RETRY_S: Final = 0.1
 NOT_YET: Final = frozenset({14, 15, 16})
@@ -114,7 +114,7 @@ def find_frame(group_id: str) -> bytes:
 
 
 def found_at(answer: bytes) -> Address | int:
-    """Of FindCoordinator v2: where the coordinator is, or the error."""
+    """Read FindCoordinator v2: where the coordinator is, or the error."""
     error, message_bytes = struct.unpack_from(">hh", answer, _ERROR_AT)
     if error:
         return int(error)

@@ -42,7 +42,7 @@ class Peer(ABC):
 
     name: ClassVar[str]
     warm_up_s: ClassVar[float] = 2.0
-    """Of full load before anything counts, unless all is quick."""
+    """Seconds of full load before anything counts, unless all is quick."""
     coordinates: ClassVar[bool] = True
     """False: it has no groups, and answers members that nobody ever made."""
     copies: ClassVar[int] = 1
@@ -90,7 +90,7 @@ class Peer(ABC):
     @property
     @abstractmethod
     def bootstrap(self) -> list[Address]:
-        """Of every node."""
+        """The address of every node."""
 
     @abstractmethod
     def pids(self) -> list[int]:
@@ -171,7 +171,7 @@ class CpuClock:
         return {pid: now[pid] - self._before[pid] for pid in now}
 
     def machine_seconds(self) -> float:
-        """Of everything on this machine."""
+        """CPU seconds of everything on this machine."""
         return _machine_cpu_s() - self._machine
 
 

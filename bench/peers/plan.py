@@ -36,7 +36,8 @@ KAFKAS: Final[Mapping[str, str]] = MappingProxyType({"groupd-1": "kafka-1", "gro
 
 
 FAILURES_MAX: Final = 2
-"""Of a peer in a scenario; after the first it is started anew and asked again."""
+"""Failures after which a peer is given up in a scenario; after the first it is started anew and asked
+again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +148,8 @@ class Report:
         return next((each for each in self.outcomes if each.key == key), None)
 
     def ratio(self, row: Row, figure: str, ours: str, theirs: str) -> float | None:
-        """Of medians; below 1 we take less. None unless one call of the command measured both."""
+        """The ratio of two medians; below 1 we take less. None unless one call of the command measured
+        both."""
         mine, other = self.outcome(row, ours), self.outcome(row, theirs)
         if mine is None or other is None or mine.command != other.command:
             return None

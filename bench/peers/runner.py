@@ -21,9 +21,9 @@ Say = Callable[[str], None]
 SETTLE_S: Final = 0.2
 """Between two runs, for what a peer does behind its answers."""
 TOO_LONG_S: Final = 110.0
-"""Of one run: nobody waits for five of them, and the others do not either."""
+"""A run that lasts longer is the last: nobody waits for five of them, and the others do not either."""
 STARTS_MAX: Final = 2
-"""Of a peer in a row, for it may have met a port that another program took meanwhile."""
+"""Starts of a peer in a row, for it may have met a port that another program took meanwhile."""
 
 
 class Runner:

@@ -36,7 +36,7 @@ class Section(NamedTuple):
 
 
 def sections(report: Report) -> list[Section]:
-    """In the order of work, heading and unit; figures that nobody has are left out."""
+    """Sections in the order of work, heading and unit; figures that nobody has are left out."""
     found: dict[tuple[int, str, str], Section] = {}
     for row in report.rows:
         for figure in row.shown:

@@ -87,7 +87,7 @@ class _Served:
         return self._index
 
     def load(self, pairs: Iterator[tuple[Any, Any]]) -> None:
-        """As a follower gets them: entry by entry."""
+        """Load records as a follower gets them: entry by entry."""
         head = msgpack.packb((FORMAT_VERSION, self.term))
         packed = [head]
         for pair in pairs:

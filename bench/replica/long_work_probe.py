@@ -31,7 +31,7 @@ RATE: Final = 200
 """Heartbeats of the probe group a second."""
 PROBES: Final = 20
 SECONDS: Final = 10.0
-"""Of each kind of work, which is repeated as often as that takes."""
+"""Seconds of each kind of work, which is repeated as often as that takes."""
 TOPIC_PARTITIONS: Final = 1_000
 LINES: Final = 8
 TIMEOUT_S: Final = 120.0
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
 
     groups: int = 100_000
     offsets: int = 200_000
-    """Of each of the groups that are fetched and deleted."""
+    """Offsets of each of the groups that are fetched and deleted."""
     members: int = 5_000
     deletions: int = 5
 

@@ -56,7 +56,7 @@ class Memory(NamedTuple):
 
 
 def measure(protocol: str, members: int = MEMBERS, group_size: int = 5) -> Memory:
-    """In two processes: tracing the allocations makes the process itself larger."""
+    """Measure in two processes: tracing the allocations makes the process itself larger."""
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(1, maxtasksperchild=1) as pool:
         follower, leader, _ = pool.apply(_grow, (protocol, members, group_size, True))
@@ -83,7 +83,7 @@ def _grow(protocol: str, members: int, group_size: int, traced: bool) -> tuple[i
 
 
 class _Log:
-    """Of a leader that has its lease and is given nothing to commit."""
+    """The log of a leader that has its lease and is given nothing to commit."""
 
     is_leader = True
     term = 1
@@ -114,7 +114,7 @@ def _image(group_size: int) -> MetadataImage:
 
 
 def lead(replica: Replica) -> None:
-    """With all that an elected leader does by and by, a slice a turn."""
+    """Do all that an elected leader does by and by, a slice a turn."""
     replica.on_leading(1)
     while replica.next_deadline_ms == 0:
         replica.run_timers(NOW_MS)
@@ -136,8 +136,8 @@ def beat(replica: Replica, tokens: Iterator[int], protocol: str, group_id: str, 
 
 
 def ids(protocol: str, members: int, group_size: int) -> Iterator[tuple[str, str]]:
-    """As they are made: for classic members by the coordinator, of the client id and a UUID, for the others
-    by the client, a UUID in base64."""
+    """Group and member ids as they are made: for classic members by the coordinator, of the client id and
+    a UUID, for the others by the client, a UUID in base64."""
     for number in range(members):
         group = number // group_size
         client = f"consumer-{group}-{number % group_size}"
@@ -168,7 +168,8 @@ def load(replica: Replica, protocol: str, members: int, group_size: int) -> None
 
 
 def _classic_member(group_id: str, member_id: str, partition: int) -> list[Record]:
-    """As the Java consumer joins: two assignors, the same topics for each."""
+    """The records of a member that joined as the Java consumer does: two assignors, the same topics for
+    each."""
     subscription = b"\0\3\0\0\0\1\0\6orders\xff\xff\xff\xff\0\0\0\0\0\0\0\7\xff\xff"
     value = records.ClassicMemberValue(
         None,

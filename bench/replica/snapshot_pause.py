@@ -39,7 +39,7 @@ GOAL_MS = 20
 GROUPS = (200, 1)
 """The same offsets in so many groups: the walk copies the keys of one group at a time."""
 PARTITIONS = 500
-"""Of each topic."""
+"""Partitions of each topic."""
 BUILDS = 5
 RESTORES = 3
 PAUSES = ("begin", "step", "crc", "restore")
@@ -61,7 +61,8 @@ class Pauses(NamedTuple):
     """The last step, which gives the bytes, is among them."""
     crc_ms: float
     restore_ms: float
-    """Of the whole state in one go: when a process starts, or on a follower that lags too far."""
+    """Time to restore the whole state in one go: when a process starts, or on a follower that lags too
+    far."""
 
 
 def measure(live_offsets: int = 100_000, groups: int = 200) -> Pauses:
@@ -174,7 +175,7 @@ class _Served:
         )
 
     def _load(self) -> None:
-        """As a follower gets them: entry by entry."""
+        """Load records as a follower gets them: entry by entry."""
         for first in range(0, len(self._places), RECORDS_PER_ENTRY):
             packed = [msgpack.packb((FORMAT_VERSION, self.term))]
             for group_id, topic, partition in self._places[first : first + RECORDS_PER_ENTRY]:

@@ -44,7 +44,7 @@ JSON: Final = "swarms.json"
 MARKDOWN: Final = "swarms.md"
 KILL: Final = "kill-leader"
 KILL_AT: Final = 0.5
-"""Of the run."""
+"""When the leader is killed, as a share of the run."""
 COMMIT_MS: Final = 500
 """Between commits of a member in that run: who is silent for seconds does not see that nobody is there for
 one."""
@@ -96,11 +96,11 @@ class _Measured(NamedTuple):
     """What has come out so far."""
 
     software: dict[str, str]
-    """By name of the server."""
+    """Software by name of the server."""
     skipped: dict[str, str]
     """Servers that cannot run here, with the reason."""
     reports: dict[str, dict[str, dict[str, Any]]]
-    """By step and server: report.json."""
+    """The report.json of each server, by step and server."""
 
     def compared(self) -> Comparison:
         return swarms_table.comparison(NAMES, self.software, self.skipped, self.reports)
@@ -148,7 +148,7 @@ def _write(found: Comparison, wanted: Wanted) -> None:
 
 
 def _swarm(server: Peer, step: Step, wanted: Wanted) -> dict[str, Any]:
-    """Its report.json."""
+    """Run one swarm and return its report.json."""
     chosen = scenario.load(step.scenario).changed(duration_s=QUICK_S if wanted.quick else step.seconds)
     place = step.name.replace(", ", "-").replace(" ", "-")
     plan = chosen.plan(wanted.seed, prefix=f"{place}-")

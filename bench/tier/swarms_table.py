@@ -45,7 +45,8 @@ def comparison(
     skipped: Mapping[str, str],
     steps: Mapping[str, Mapping[str, Report]],
 ) -> Comparison:
-    """Of two servers by name; `steps`: by swarm and server the reports. One that did not run has dashes."""
+    """Compare two servers by name; `steps` are the reports by swarm and server. One that did not run has
+    dashes."""
     first, second = servers
     names = tuple(f"{letter}: {software.get(name, name)}" for letter, name in zip("AB", servers, strict=True))
     pairs = {step: (by.get(first, {}), by.get(second, {})) for step, by in steps.items()}

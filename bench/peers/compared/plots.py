@@ -100,7 +100,7 @@ Point = tuple[float, float, float, float]
 
 
 def _curves(report: Report, kind: str) -> dict[str, list[Point]]:
-    """By peer, by rising rate."""
+    """Points by peer, each peer's by rising rate."""
     curves: dict[str, list[Point]] = {}
     for outcome in report.outcomes:
         row = outcome.row
@@ -149,7 +149,7 @@ def _title(row: Row, shown: str) -> str:
 
 
 def _of(report: Report, row: Row, shown: str) -> dict[str, tuple[Outcome, str]]:
-    """By peer, those that have this figure."""
+    """The outcomes by peer, of those peers that have this figure."""
     outcomes = ((peer, report.outcome(row, peer)) for peer in report.peers)
     return {peer: (each, shown) for peer, each in outcomes if each is not None and each.values(shown)}
 
@@ -167,7 +167,7 @@ def _bars(axes: Any, spreads: list[tuple[list[float], int]], offset: float, heig
 
 
 def _failover(figure: Any, report: Report) -> bool:
-    """For each number of groups, the share of them that is served again after so many seconds."""
+    """Draw the share of groups that is served again after so many seconds, for each number of groups."""
     rows = [row for row in report.rows if row.work == FAILOVER_WORK and _gaps(report, row)]
     if not rows:
         return False
@@ -192,7 +192,7 @@ def _failover(figure: Any, report: Report) -> bool:
 
 
 def _gaps(report: Report, row: Row) -> dict[str, list[float]]:
-    """By peer, the percentiles of all runs."""
+    """The percentiles of all runs, by peer."""
     found = {}
     for peer in (*KAFKAS, *KAFKAS.values()):
         outcome = report.outcome(row, peer)

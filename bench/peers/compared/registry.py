@@ -36,7 +36,7 @@ class UnknownName(Exception):
 
 
 def peers_named(text: str) -> list[type[Peer]]:
-    """Of "a,b"; empty: all. Raises UnknownName."""
+    """The peers that "a,b" names; all if the text is empty. Raises UnknownName."""
     names = [name.strip() for name in text.split(",") if name.strip()] or list(PEERS)
     for name in names:
         if name not in PEERS:
@@ -45,7 +45,8 @@ def peers_named(text: str) -> list[type[Peer]]:
 
 
 def works_numbered(text: str) -> list[int]:
-    """Of "1,2", in the order they are done in; empty: all. Raises UnknownName."""
+    """The works that "1,2" names, in the order they are done in; all if the text is empty. Raises
+    UnknownName."""
     names = {name.strip() for name in text.split(",") if name.strip()} or set(map(str, WORKS))
     for name in sorted(names):
         if name not in map(str, WORKS):

@@ -28,14 +28,14 @@ STEPS: Final = ("all join", "one leaves", "one joins", "a topic grows")
 
 
 class Shape(NamedTuple):
-    """Of the group."""
+    """What the group is like."""
 
     members: int
     topics: int
 
 
 def scenarios(options: Options) -> list[Scenario]:
-    """At the default heartbeat interval, and at one second."""
+    """The same group at the default heartbeat interval, and at one second."""
     shape = Shape(options.size(1_000, 20), options.size(100, 2))
     shown = tuple(f"{step}:{figure}" for figure in ("seconds", "cpu_s") for step in STEPS)
     limits = {f"{STEPS[0]}:seconds": 1.5, f"{STEPS[0]}:cpu_s": 3.0}

@@ -28,7 +28,7 @@ GROUPS: Final = 1_000
 MEMBERS_EACH: Final = 100
 OFFSETS_EACH: Final = 1_000
 CONNECTIONS: Final = 64
-"""To each node."""
+"""Connections to each node."""
 JOINED: Final = "memory-joined"
 COMMITTED: Final = "memory-committed"
 

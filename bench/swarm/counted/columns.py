@@ -123,7 +123,7 @@ def given_up(history: History) -> list[int]:
 
 
 def spread(values_us: Sequence[int] | Integers) -> Spread:
-    """Of durations in microseconds."""
+    """The spread of durations in microseconds."""
     if not len(values_us):
         return Spread(0, None, None, None, None, None, None)
     found = np.asarray(values_us)

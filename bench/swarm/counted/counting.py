@@ -61,7 +61,8 @@ def figures_of(history: History, began_us: int | None = None, wall_us: int | Non
 
 
 def _of_members(history: History) -> History:
-    """Without what the final reader asked, which is the history's end, and what it found to be gone."""
+    """The history without what the final reader asked, which is its end, and what the reader found to be
+    gone."""
     calls = len(history.calls)
     while calls and history.calls[calls - 1].client == READER:
         calls -= 1
@@ -76,7 +77,7 @@ def _once(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 
 
 def settled_lengths_us(rebalances: Iterable[Rebalance]) -> list[int]:
-    """Of those that settled."""
+    """The lengths of the rebalances that came to an end."""
     return [length_us for each in rebalances if (length_us := each.length_us) is not None]
 
 

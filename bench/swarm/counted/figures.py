@@ -26,11 +26,11 @@ class ApiFigures(NamedTuple):
     lost: int
     """Connection closed, or time-out, before an answer."""
     latency: Spread
-    """Of those that were answered and not refused."""
+    """Latency of the requests that were answered and not refused."""
     errors: dict[str, int]
-    """By Kafka's name, news included."""
+    """How many of each error, by Kafka's name, news included."""
     histogram: Buckets
-    """Of the latencies."""
+    """The latencies in buckets."""
 
 
 class GroupFigures(NamedTuple):
@@ -49,7 +49,7 @@ class GroupFigures(NamedTuple):
     unsettled: int
     """Rebalances that the next one overtook before any member had settled."""
     stable_ms: float | None
-    """From the first join; None: it never was."""
+    """Time from the first join until the group was stable; None: it never was."""
     moved: int
     """Partitions that went from one member to another."""
     commits: int
@@ -60,7 +60,7 @@ class GroupFigures(NamedTuple):
 
     @property
     def badness(self) -> tuple[float, ...]:
-        """For "worst first"."""
+        """How bad it is, for "worst first"."""
         never_stable = self.stable_ms is None and self.clients > 0
         waits = self.without_coordinator.max_ms or 0.0
         return waits, self.members_lost, never_stable, self.refused + self.lost, self.rebalance.max_ms or 0.0
@@ -82,7 +82,7 @@ class Totals(NamedTuple):
     refused: int
     lost: int
     given_up: int
-    """By members that left or crashed with the request on its way."""
+    """Requests that were on their way when their members left or crashed."""
     open: int
     """Still waited for at the end."""
     rebalances: int
@@ -112,7 +112,7 @@ class Figures(NamedTuple):
     rebalance: Spread
     """How long rebalances took."""
     without_coordinator: Spread
-    """Of all gaps of all groups."""
+    """The spread of all gaps of all groups."""
     apis: list[ApiFigures]
     """Most frequent first."""
     errors: dict[str, int]
@@ -128,4 +128,4 @@ class Figures(NamedTuple):
     wall: Wall
     """What time it was."""
     by_second: Seconds
-    """As `seconds`, but never in longer steps."""
+    """The same as `seconds`, but never in longer steps."""

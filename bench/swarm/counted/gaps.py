@@ -35,10 +35,10 @@ class Gap(NamedTuple):
 
 
 def gaps(columns: Columns) -> list[Gap]:
-    """By group and time. A gap begins with the sending of a request that fails or stalls, or with the last
-    answer before that one ends; it ends with the next request that is served. A join or sync that waits for
-    other members has a coordinator: one that fails begins a gap when it ends, unless nobody ever answered,
-    and one that is served ends a gap when it is sent."""
+    """The gaps of all groups, by group and time. A gap begins with the sending of a request that fails or
+    stalls, or with the last answer before that one ends; it ends with the next request that is served. A
+    join or sync that waits for other members has a coordinator: one that fails begins a gap when it ends,
+    unless nobody ever answered, and one that is served ends a gap when it is sent."""
     of_groups = columns.group >= 0
     moving = columns.answered & np.isin(columns.error_code, list(ERRORS_OF_MOVING))
     failed = of_groups & (columns.lost | moving)
@@ -54,7 +54,7 @@ def gaps(columns: Columns) -> list[Gap]:
 
 
 def _by_group(columns: Columns, mask: Mask, hit: Integers) -> dict[int, Integers]:
-    """By group, the places of its calls in `columns`."""
+    """The places of each group's calls in `columns`."""
     places = np.flatnonzero(mask & np.isin(columns.group, hit))
     order = places[np.argsort(columns.group[places], kind="stable")]
     starts = np.searchsorted(columns.group[order], hit)

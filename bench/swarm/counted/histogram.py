@@ -13,7 +13,7 @@ from bench.swarm.counted.columns import Integers
 
 PER_DECADE: Final = 10
 LEAST_DECADE, MOST_DECADE = -2, 6
-"""From 10 microseconds to a thousand seconds, in powers of ten of a millisecond."""
+"""The range from 10 microseconds to a thousand seconds, in powers of ten of a millisecond."""
 BOUNDS_MS: Final = tuple(
     round(10 ** (LEAST_DECADE + step / PER_DECADE), 5)
     for step in range((MOST_DECADE - LEAST_DECADE) * PER_DECADE + 1)
@@ -25,12 +25,12 @@ Buckets = list[tuple[float, int]]
 
 
 def buckets(values_us: Integers) -> Buckets:
-    """Of durations in microseconds."""
+    """Count durations in microseconds by bucket."""
     places = np.searchsorted(np.array(BOUNDS_MS), values_us / 1e3, side="left")
     counts = np.bincount(np.minimum(places, len(BOUNDS_MS) - 1), minlength=len(BOUNDS_MS))
     return [(BOUNDS_MS[place], int(counts[place])) for place in np.flatnonzero(counts).tolist()]
 
 
 def lower_bound(bound_ms: float) -> float:
-    """Of the bucket that ends with `bound_ms`."""
+    """The lower bound of the bucket that ends with `bound_ms`."""
     return bound_ms / 10 ** (1 / PER_DECADE)

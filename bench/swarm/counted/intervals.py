@@ -32,7 +32,7 @@ class Estimate(NamedTuple):
 
     @property
     def differs_from_one(self) -> bool:
-        """Of a ratio: its interval does not hold 1."""
+        """Whether the interval of a ratio does not hold 1."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 
@@ -61,7 +61,7 @@ def ratio(a: Sequence[float], b: Sequence[float]) -> Estimate | None:
 
 
 def spread_percent(samples: Sequence[float]) -> float | None:
-    """From the least to the most, as a percentage of the median. None if that is 0."""
+    """The span from the least to the most, as a percentage of the median. None if that is 0."""
     if not samples or not (median := float(np.median(samples))):
         return None
     return 100 * (max(samples) - min(samples)) / abs(median)

@@ -56,7 +56,8 @@ class GroupLife(NamedTuple):
     """Lives of members: a restarted one counts again."""
     rebalances: list[Rebalance]
     stable_us: int | None
-    """From the first join to the end of the group's start (see `start`); None: it never came to rest."""
+    """The end of the group's start (see `start`), counted from the first join; None: it never came to
+    rest."""
     moved_us: list[int]
     """When a partition was told to be a member's that another one owned before: an entry for each."""
     rests_us: list[int]

@@ -15,7 +15,7 @@ from storage.history.calls import Call, Fault, Gone, History, Topic
 
 
 class Lives(NamedTuple):
-    """Of all groups."""
+    """The lives of all groups."""
 
     groups: list[GroupLife]
     losses: list[Loss]

@@ -21,13 +21,13 @@ class Marked(NamedTuple):
     text: str
     began_us: int
     ended_us: int
-    """Its own end, or that of what is put down to it."""
+    """The mark's own end, or the end of what is put down to it."""
     is_open: bool
-    """Without an end of its own."""
+    """Whether the mark has no end of its own."""
     groups: int
-    """Without coordinator within it."""
+    """Groups that had no coordinator for some time within it."""
     longest_us: int
-    """Of these gaps, as far as they lie within it."""
+    """The longest of these gaps, as far as they lie within it."""
     failed: int
     """Requests refused or lost."""
     members_lost: int

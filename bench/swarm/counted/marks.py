@@ -34,7 +34,7 @@ class Mark(NamedTuple):
 
 
 def parse(text: str, name: str) -> list[Mark]:
-    """By time. `name`: of the file, for what is wrong. Raises BadMarks."""
+    """Parse marks, in the order of time. `name` is the file's, for what is wrong. Raises BadMarks."""
     found = [
         mark for number, line in enumerate(text.splitlines(), 1) for mark in _line(line, f"{name}:{number}")
     ]
@@ -103,7 +103,7 @@ def _unix_us(said: Any, where: str) -> int:
 
 
 def _of_iso(said: str, where: str) -> int:
-    """Without an offset it is UTC."""
+    """Parse a moment of ISO 8601; one without an offset is UTC."""
     try:
         moment = datetime.fromisoformat(said)
     except ValueError:

@@ -12,7 +12,7 @@ FILE: Final = "server.jsonl"
 
 
 class Need(NamedTuple):
-    """In one second."""
+    """What the server needed in one second."""
 
     at_s: float
     """After the swarm's start."""
@@ -34,7 +34,7 @@ def read(directory: Path) -> list[Need]:
 
 
 def plain(needs: Sequence[Need]) -> dict[str, Any]:
-    """For report.json: means and maxima; empty without any."""
+    """Return means and maxima for report.json; nothing if nobody watched."""
     if not needs:
         return {}
     cores, memory_mib = [need.cores for need in needs], [need.memory_mib for need in needs]

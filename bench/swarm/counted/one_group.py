@@ -70,7 +70,7 @@ class OneGroup:
         self._disturbed_us = NEVER
         """When something was first done to the group at rest."""
         self._owners: dict[tuple[str, int], tuple[str, int]] = {}
-        """By partition: the last owner, and the epoch at which it was told so."""
+        """The last owner of each partition, and the epoch at which it was told so."""
         self._moved_us: list[int] = []
 
     def take(self, call: Call) -> None:

@@ -128,7 +128,7 @@ At = Callable[[int], int | None]
 
 
 def call_row(number: int, call: Call, at: At) -> tuple[Any, ...]:
-    """In the order of CALLS."""
+    """A call's fields in the order of CALLS."""
     has_ended = call.ended_us >= 0
     given = call._asdict()
     given |= {
@@ -146,25 +146,25 @@ def call_row(number: int, call: Call, at: At) -> tuple[Any, ...]:
 
 
 def offset_rows(number: int, call: Call, at: At) -> Iterator[tuple[Any, ...]]:
-    """In the order of OFFSETS."""
+    """The offsets of a call, each with its fields in the order of OFFSETS."""
     ended_at = at(call.ended_us) if call.ended_us >= 0 else None
     for each in call.offsets:
         yield (number, call.api, call.group_id, call.client, ended_at, *each)
 
 
 def gone_row(gone: Gone, at: At) -> tuple[Any, ...]:
-    """In the order of GONE."""
+    """The fields in the order of GONE."""
     return gone.client, member_of(gone.client), at(gone.at_us), gone.at_us
 
 
 def fault_row(fault: Fault, at: At) -> tuple[Any, ...]:
-    """In the order of FAULTS."""
+    """The fields in the order of FAULTS."""
     times = at(fault.began_us), at(fault.ended_us), fault.began_us, fault.ended_us
     return fault.kind, fault.target, *times, fault.silences, fault.detail
 
 
 def topic_row(topic: Topic, at: At) -> tuple[Any, ...]:
-    """In the order of TOPICS."""
+    """The fields in the order of TOPICS."""
     return topic.topic, topic.partitions, at(topic.at_us), topic.at_us
 
 

@@ -32,7 +32,8 @@ def shapes_ms(figures: Figures) -> dict[str, list[float]]:
 
 
 def plain(figures: Figures) -> dict[str, Any]:
-    """For JSON: every figure, and of lists that grow with the run their distribution."""
+    """Return every figure as plain values for JSON, and of lists that grow with the run their
+    distribution."""
     return {
         "totals": figures.totals._asdict(),
         "stable": figures.stable._asdict(),

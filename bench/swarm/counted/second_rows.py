@@ -13,11 +13,11 @@ from bench.swarm.counted.wall import Wall
 
 
 class Column(NamedTuple):
-    """Of a table."""
+    """A column of a table."""
 
     name: str
     type: str
-    """As DuckDB names it."""
+    """The type's name in DuckDB."""
     unit: str
     meaning: str
 

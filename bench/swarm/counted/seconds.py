@@ -18,7 +18,7 @@ from bench.swarm.counted.lives import Lives
 from storage.history.calls import CONNECT
 
 STEPS_MAX: Final = 7_200
-"""Of a report."""
+"""Steps of a report, at most."""
 NO_STEPS_MAX: Final = 10**9
 
 
@@ -27,7 +27,7 @@ class Seconds(NamedTuple):
 
     step_s: int
     requests_s: list[float]
-    """By the time of their sending."""
+    """Requests a second by the time of their sending."""
     refused_s: list[float]
     lost_s: list[float]
     commits_s: list[float]

@@ -28,8 +28,9 @@ def are_all_owned(assigned: Iterable[Partitions], topics: Collection[str], sizes
 def stable_us(
     joined_us: int, rebalances: Iterable[Rebalance], after_rest: Container[int], disturbed_us: int
 ) -> int | None:
-    """From the first join; None: it never was. `rebalances` by their beginning; `after_rest`: epochs before
-    which the group was whole; `disturbed_us`: when something was done to the group at rest, or NEVER."""
+    """Time from the first join until the group was stable; None: it never was. `rebalances` come by their
+    beginning; `after_rest`: epochs before which the group was whole; `disturbed_us`: when something was
+    done to the group at rest, or NEVER."""
     settled_us = NEVER
     for rebalance in rebalances:
         is_quiet = rebalance.began_us - settled_us >= QUIET_US and rebalance.epoch in after_rest

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 _MOMENT: Final = re.compile(r"(?<![\d.])(\d+)\.(\d{6}) s\b")
-"""As `judge.findings.when` tells one, with six digits after the point."""
+"""A moment as `judge.findings.when` tells it, with six digits after the point."""
 
 
 def date_and_time(unix_us: int) -> str:
-    """As "2026-11-23 21:30:01.123"."""
+    """A moment such as "2026-11-23 21:30:01.123"."""
     return datetime.fromtimestamp(unix_us // 1_000 / 1e3, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
@@ -26,10 +26,10 @@ def iso(unix_us: int) -> str:
 
 
 class Wall(NamedTuple):
-    """Of one run."""
+    """The wall clock of one run."""
 
     began_us: int
-    """On the record's clock."""
+    """The run's beginning on the record's clock."""
     wall_us: int | None
     """Unix time when the record's clock was zero; None: the run did not say."""
 
@@ -42,12 +42,12 @@ class Wall(NamedTuple):
         return "" if unix_us is None else iso(unix_us)
 
     def clock(self, at_us: int) -> str:
-        """As "21:30:01.123 UTC"; empty if it is not known."""
+        """The time of day, such as "21:30:01.123 UTC"; empty if it is not known."""
         unix_us = self.unix_us(at_us)
         return "" if unix_us is None else f"{date_and_time(unix_us)[11:]} UTC"
 
     def tell(self, at_us: int) -> str:
-        """As "+12.345 s (21:30:01.123 UTC)"."""
+        """The moment in both clocks, such as "+12.345 s (21:30:01.123 UTC)"."""
         clock = self.clock(at_us)
         return f"{(at_us - self.began_us) // 1_000 / 1e3:+.3f} s" + (f" ({clock})" if clock else "")
 

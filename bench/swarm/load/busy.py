@@ -7,13 +7,13 @@ from collections import deque
 from typing import Any, Final
 
 FULL: Final = 0.9
-"""Of a core: a process that needs more cannot send on time."""
+"""The share of a core from which on a process cannot send on time."""
 WINDOW: Final = 5
 """Looks, each about a second: a shorter peak is no bottleneck."""
 
 
 class Stopwatch:
-    """Of this process: processor time, and the time that went by meanwhile."""
+    """Measures this process: processor time, and the time that went by meanwhile."""
 
     def __init__(self) -> None:
         self._cpu_s = time.process_time()
@@ -48,7 +48,7 @@ class Busy:
             self.most = max(self.most, _share(*map(sum, zip(*self._latest, strict=True))))
 
     def plain(self) -> dict[str, Any]:
-        """For the run's record."""
+        """Return it as plain values for the run's record."""
         return {"mean": round(_share(self._cpu_s, self._lasted_s), 3), "most": round(self.most, 3)}
 
     @property

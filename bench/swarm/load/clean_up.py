@@ -23,7 +23,7 @@ from cluster.tier_file import TierError
 from storage.history.call_files import SUFFIX
 
 CLEAN_UP_S: Final = 30.0
-"""All of it takes so long at most."""
+"""The whole clean-up takes no longer."""
 AT_ONCE: Final = 200
 """Groups or topics in one request."""
 TOPICS_TIMEOUT_MS: Final = 10_000
@@ -33,7 +33,8 @@ REASON: Final = "the swarm has ended"
 
 
 def clean_up_after(directory: Path, plan: Plan, properties: ClientProperties) -> None:
-    """Of a run that came as far as its topics; what is left over is added to its record, if there is one."""
+    """Clean up after a run that came as far as its topics; what is left over is added to its record, if
+    there is one."""
     if not (directory / f"topics{SUFFIX}").exists():
         return
     word, path = clean_up(plan, properties), directory / "run.json"
@@ -93,7 +94,7 @@ async def _refused_at_once(kafka: Kafka, groups: list[str]) -> list[str]:
 
 
 async def _delete_group(kafka: Kafka, group_id: str) -> None:
-    """Its members leave first. Raises TierError."""
+    """Delete a group; its members leave first. Raises TierError."""
     try:
         group = await describe_group(kafka, group_id)
     except NoSuchGroup:
@@ -110,7 +111,7 @@ async def _delete_group(kafka: Kafka, group_id: str) -> None:
 
 
 async def _leave(kafka: Kafka, group_id: str, member_id: str, instance_id: str | None) -> None:
-    """As a KIP-848 member leaves for good; LeaveGroup is for classic ones."""
+    """Make a KIP-848 member leave for good; LeaveGroup is for classic ones."""
     await kafka.of_group(
         group_id,
         "consumer_group_heartbeat",

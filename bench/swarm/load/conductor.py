@@ -45,13 +45,13 @@ DONE: Final = "swarm-done"
 """Messages between master and workers."""
 RUN_FILE: Final = "run.json"
 HEAD_START_S: Final = 1.5
-"""From the word to all workers until the plan begins."""
+"""Time from the word to all workers until the plan begins."""
 END_S: Final = 20.0
 """Workers have so long to end and to say so."""
 
 
 class Conductor:
-    """Of one run."""
+    """Conducts one run."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Conductor:
         self._counted: Counter[str] = Counter()
         """Requests, errors and commits since the start."""
         self._without: dict[str, list[str]] = {}
-        """By worker, its groups without coordinator."""
+        """The groups without coordinator that each worker told of."""
         self._busy: dict[str, Busy] = {}
         self._greenlets: list[gevent.Greenlet] = []
         self._has_begun = False

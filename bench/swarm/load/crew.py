@@ -43,7 +43,7 @@ GRACE_S: Final = 1.0
 """Between the end of the record and the members' leaving, so that no process records another's."""
 LEAVE_S: Final = 10.0
 WORDS_MAX: Final = 20
-"""Of one process, in the run's record."""
+"""Words of one process in the run's record, at most."""
 
 
 class Run(NamedTuple):
@@ -54,7 +54,7 @@ class Run(NamedTuple):
     began_us: int
     workers: int
     consumer_session_ms: int = CONSUMER_SESSION_MS
-    """Of the coordinator's KIP-848 groups."""
+    """Session of the coordinator's KIP-848 groups."""
 
 
 class Crew:

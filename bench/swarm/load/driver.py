@@ -37,7 +37,7 @@ LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
 LOG_FILE: Final = "locust.log"
 POLL_S: Final = 0.2
 END_TIMEOUT_S: Final = 60.0
-"""From Ctrl-C until locust has ended: members leave first."""
+"""Time from Ctrl-C until locust has ended: members leave first."""
 WORDS_MAX: Final = 2_000
 
 

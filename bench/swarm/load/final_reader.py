@@ -30,7 +30,7 @@ from storage.history.calls import NEVER, READER, Call, Offset, Partitions, Topic
 
 FILE: Final = f"reader{SUFFIX}"
 READ_S: Final = 40.0
-"""All of it takes so long at most."""
+"""The whole reading takes no longer."""
 IDLE_S: Final = 10.0
 """If nothing can be read for so long, nothing is tried any more."""
 ANSWER_S: Final = 5.0
@@ -149,7 +149,7 @@ class FinalReader:
         return {topic for topic in topics if topic in ids and ids[topic] == made.get(topic, ids[topic])}
 
     def _wanted(self, committing: Sequence[MemberPlan], topics: set[str]) -> dict[str, list[Partitions]]:
-        """By group, the partitions that its members may have committed, in requests."""
+        """The partitions that the members of each group may have committed, in requests."""
         of_groups: dict[str, set[str]] = {}
         for member in committing:
             of_groups.setdefault(member.group_id, set()).update(topics.intersection(member.topics))

@@ -12,8 +12,8 @@ import gevent
 
 
 def interrupt_main_alone() -> None:
-    """From now on. Also where a shell has started this process with Ctrl-C ignored, as it does in the
-    background."""
+    """Have Ctrl-C interrupt the main greenlet alone from now on, also where a shell has started this
+    process with Ctrl-C ignored, as it does in the background."""
     gevent.signal_handler(signal.SIGINT, _interrupt)
 
 

@@ -77,7 +77,7 @@ class Live(Collector):
             self._begun = self._planned.begun + self._written.begun
 
     def collect(self) -> Iterator[Metric]:
-        """For a scrape, in a thread of its own."""
+        """Collect the metrics for a scrape, which has a thread of its own."""
         with self._guard:
             yield InfoMetricFamily(f"{PREFIX}run", "What runs, and where.", self._about)
             yield from self._faults()

@@ -25,7 +25,7 @@ NEEDED: Final = {
     "OffsetFetch": (OFFSET_FETCH, 8),
     "Metadata": (METADATA, 12),
 }
-"""In these versions: those of Kafka 3.0 and later."""
+"""The APIs that are needed, in the versions of Kafka 3.0 and later."""
 
 
 class Unreachable(Exception):

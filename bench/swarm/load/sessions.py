@@ -15,23 +15,23 @@ from cluster.wire import parse_answer
 
 VERSION: Final = 4
 NAME: Final = "consumer.session.timeout.ms"
-"""Of a group; without one of its own it has the broker's group.consumer.session.timeout.ms."""
+"""A group's config; a group that has not set it has the broker's group.consumer.session.timeout.ms."""
 INTERVAL: Final = "consumer.heartbeat.interval.ms"
 """The same of its heartbeats."""
 
 
 class Session(NamedTuple):
-    """Of the KIP-848 groups of a plan, which are all new: none has configs of its own."""
+    """The session of a plan's KIP-848 groups, which are all new: none has configs of its own."""
 
     timeout_ms: int = CONSUMER_SESSION_MS
     doubt: str = ""
     """Why that is only taken to be so."""
     interval_ms: int = CONSUMER_INTERVAL_MS
-    """Of heartbeats."""
+    """Interval of heartbeats."""
 
 
 def consumer_session(connection: Connection, plan: Plan) -> Session:
-    """As the broker tells it for one of the plan's groups; else Kafka's default, and why."""
+    """Ask the broker for the session of one of the plan's groups; else it is Kafka's default, and why."""
     group_id = next((member.group_id for member in plan.members if member.protocol == CONSUMER), None)
     if group_id is None:
         return Session()

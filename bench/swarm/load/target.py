@@ -19,21 +19,21 @@ COPIES_MAX: Final = 3
 
 
 class Where(NamedTuple):
-    """As the flags say it; at most one of these names a Kafka."""
+    """What the flags say of the target; at most one of these names a Kafka."""
 
     bootstrap: str | None = None
     data_dir: Path | None = None
     tier_nodes: int | None = None
-    """Of a throw-away tier."""
+    """Nodes of a throw-away tier."""
 
 
 class Target(NamedTuple):
     kafka: ClientProperties
     software: str = ""
     pids: Callable[[], list[int]] | None = None
-    """Of its processes, which are looked at during the run; None: they are not known."""
+    """Finds the target's processes, which are looked at during the run; None: they are not known."""
     data_dir: Path | None = None
-    """Of a tier on this machine."""
+    """Data directory of a tier on this machine."""
 
 
 @contextmanager

@@ -66,7 +66,7 @@ class Topics:
 
     @property
     def ids(self) -> Mapping[str, bytes]:
-        """As they were when the topics were made."""
+        """The topics' ids when they were made."""
         return self._catalogue.ids
 
     def end(self) -> None:

@@ -34,8 +34,8 @@ from cluster.tier_file import TierError
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 BEGIN_TIMEOUT_S: Final = 600.0
-"""From locust's start until the conductor has made the topics and warmed the coordinators up: more than all
-time-outs on the way there."""
+"""Time from locust's start until the conductor has made the topics and warmed the coordinators up: more
+than all time-outs on the way there."""
 LAST_WORDS_S: Final = 5.0
 EXIT_NOT_RUN: Final = 2
 SECONDS_FD: Final = "GROUPD_SWARM_SECONDS_FD"
@@ -82,7 +82,7 @@ class Station:
         self._is_idle.set()
 
     def work(self) -> None:
-        """From the word until the plan's end."""
+        """Work from the word until the plan's end."""
         if not self._has_begun.wait(BEGIN_TIMEOUT_S):
             return
         self._has_begun.clear()

@@ -19,7 +19,8 @@ from cluster.tier_file import TierError
 
 WARM_UP_S: Final = 60.0
 GROUPS_MAX: Final = 500
-"""Of a plan with more, so many are asked for: they are spread over all partitions of `__consumer_offsets`."""
+"""Groups that are asked for, of a plan that has more: they are spread over all partitions of
+`__consumer_offsets`."""
 ANSWER_S: Final = 5.0
 POLL_S: Final = 0.1
 NOT_YET: Final = frozenset({14, 15, 16})
@@ -67,8 +68,8 @@ class _WarmingUp:
         self._lines: dict[Address, Connection] = {}
 
     def is_served(self, group_id: str) -> bool:
-        """Its coordinator is known, and tells what the group committed. An error that no waiting mends is an
-        answer as well: the members will hear it, too."""
+        """Whether the group's coordinator is known, and tells what the group committed. An error that no
+        waiting mends is an answer as well: the members will hear it, too."""
         try:
             found = self._bootstrap.connection().call(find_coordinator(group_id), ANSWER_S)
             error_code, address = address_of(found)

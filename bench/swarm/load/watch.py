@@ -19,7 +19,7 @@ from bench.swarm.rows.second import Second
 LOOK_EVERY: Final = 5
 """Seconds: processes that were started meanwhile are found then."""
 Pids = Callable[[], list[int]]
-"""Of the server's processes; raises psutil.Error, OSError while there are none."""
+"""Finds the server's processes; raises psutil.Error, OSError while there are none."""
 
 
 class Watch:

@@ -12,10 +12,10 @@ from bench.swarm.planning.reactions import Reaction
 
 
 class Client(NamedTuple):
-    """As a client behaves with its default settings."""
+    """How a client library behaves with its default settings."""
 
     name: str
-    """In a scenario."""
+    """The name that scenarios use."""
     software: tuple[str, str] | None
     """Name and version that it tells in ApiVersions v3 and later (KIP-511); None: it asks in an older version
     and tells nothing."""
@@ -49,7 +49,7 @@ class Client(NamedTuple):
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     heartbeat_errors: tuple[tuple[int, Reaction], ...] = ()
-    """Of Heartbeat, where it does not react as Kafka's own clients."""
+    """Reactions to errors of Heartbeat, where it does not react as Kafka's own clients."""
 
 
 JAVA: Final = "apache-kafka-java"

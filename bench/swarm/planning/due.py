@@ -28,7 +28,7 @@ class Due(NamedTuple):
     member_s: list[float]
 
     def plain(self) -> dict[str, Any]:
-        """For run.json."""
+        """Return it as plain values for run.json."""
         return {
             "step_s": self.step_s,
             "requests": [round(value, 1) for value in self.requests],
@@ -83,7 +83,7 @@ def _between(values: list[float], place: float) -> float:
 
 
 def _owners(plan: Plan) -> Mapping[str, float]:
-    """By group, the share of its members that own anything when all are there."""
+    """The share of each group's members that own anything when all are there."""
     partitions = {topic.name: topic.partitions for topic in plan.topics}
     sizes = Counter(member.group_id for member in plan.members)
     topics: dict[str, set[str]] = {}
@@ -112,7 +112,7 @@ def _lives(plan: Plan) -> Iterator[tuple[str, float, float, list[tuple[float, fl
 
 
 class _Sum:
-    """Of rates over spans of time, by steps."""
+    """The sum of rates over spans of time, by steps."""
 
     def __init__(self, step_s: float) -> None:
         self._step_s = step_s
@@ -137,7 +137,7 @@ class _Sum:
         self._turns[last] -= rate_s
 
     def cumulated(self) -> list[float]:
-        """By the steps' ends; the first entry is the beginning."""
+        """How much was due by the end of each step; the first entry is the beginning."""
         found, total, rate_s = [0.0], 0.0, 0.0
         for step in range(STEPS):
             rate_s += self._turns[step]

@@ -18,7 +18,7 @@ from storage.history.call_files import SUFFIX, UnreadableFile, read_file
 from storage.history.calls import Fault
 
 FAULTS_FILE: Final = f"faults{SUFFIX}"
-"""In a run's directory; `groupd chaos` writes it while the swarm runs."""
+"""The file in a run's directory that `groupd chaos` writes while the swarm runs."""
 MOMENT_S: Final = 15.0
 PLANNED: Final = frozenset({CRASH, CUT, SLEEP})
 """Actions that are faults; who leaves or starts does what clients do."""
@@ -32,14 +32,14 @@ class Active(NamedTuple):
 
 
 class Planned:
-    """Of a plan's members. Asked with rising times."""
+    """The faults that a plan has for its members. Asked with rising times."""
 
     def __init__(self, actions: Iterable[Action]) -> None:
         self._coming: Iterator[Action] = (action for action in actions if action.kind in PLANNED)
         self._next = next(self._coming, None)
         self._active: list[tuple[float, Active]] = []
         self.begun: Counter[str] = Counter()
-        """By kind."""
+        """How many have begun, by kind."""
 
     def at(self, at_s: float) -> set[Active]:
         """Those that are active so long after the swarm's start."""
@@ -54,7 +54,7 @@ class Planned:
 
 
 class Written:
-    """By another process, into the run's directory."""
+    """The faults that another process writes into the run's directory."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / FAULTS_FILE

@@ -26,7 +26,7 @@ CRASH: Final = "crash"
 SLEEP: Final = "sleep"
 """Processes for `value` seconds: beyond max.poll.interval.ms it leaves, and joins again when it wakes."""
 CUT: Final = "cut"
-"""Its connections end; it connects again."""
+"""A member's connections end; it connects again."""
 GROW: Final = "grow"
 """The topic has `value` partitions from now on."""
 
@@ -73,11 +73,12 @@ class MemberPlan(NamedTuple):
     heartbeat_interval_ms: int = 3_000
     """Classic; a KIP-848 member is told its interval."""
     rebalance_timeout_ms: int = 60_000
-    """As Kafka's clients: also how long it may process without a poll (max.poll.interval.ms)."""
+    """The default of Kafka's clients: also how long a member may process without a poll
+    (max.poll.interval.ms)."""
     commit_interval_ms: int = 5_000
     """0: never."""
     commit_partitions_max: int = 1_000
-    """Of one OffsetCommit."""
+    """Partitions of one OffsetCommit."""
     client: str = JAVA
     """Which software it is: a name of `clients.CLIENTS`."""
     records: RecordsPlan | None = None
@@ -100,7 +101,7 @@ class Plan(NamedTuple):
     topics: tuple[TopicPlan, ...]
     members: tuple[MemberPlan, ...]
     actions: tuple[Action, ...]
-    """By time. After `duration_s` whoever is left leaves."""
+    """Actions in the order of time. After `duration_s` whoever is left leaves."""
     members_per_connection: int = 1
     """How many members of one process share a connection to a coordinator. Not against Kafka if requests are
     held (it answers a connection's requests in order)."""

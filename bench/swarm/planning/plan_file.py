@@ -11,7 +11,7 @@ from bench.swarm.planning.plan import Action, MemberPlan, Plan, ProducerPlan, Re
 
 
 def plain(plan: Plan) -> dict[str, Any]:
-    """For JSON and locust's messages."""
+    """Return a plan as plain values for JSON and locust's messages."""
     return {
         **plan._asdict(),
         "topics": [list(topic) for topic in plan.topics],

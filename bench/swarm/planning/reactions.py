@@ -15,7 +15,7 @@ class Reaction(Enum):
     FIND = auto()
     """The coordinator is somewhere else: find it, then the same once more."""
     REJOIN = auto()
-    """With what it has: a rebalance."""
+    """A rebalance: the member joins again with what it has."""
     LOST = auto()
     """It is no longer a member as it was: what it owns is lost, and it joins anew."""
     STALE = auto()
@@ -23,7 +23,7 @@ class Reaction(Enum):
     UNNAMED = auto()
     """It was given a member id to join with (KIP-394)."""
     HELD_BY_ANOTHER = auto()
-    """Its predecessor still has its instance id: a client ends, and whoever runs it starts it again."""
+    """The predecessor still has the instance id: a client ends, and whoever runs it starts it again."""
     GIVE_UP = auto()
     """A client's error that its application is told of, and ends."""
 
@@ -50,6 +50,6 @@ CONSUMER_REACTIONS: Final = {
     111: Reaction.HELD_BY_ANOTHER,  # UNRELEASED_INSTANCE_ID
 }
 COMMIT_LATER: Final = frozenset({3, 22, 25, 27, 88, 113})
-"""Of OffsetCommit and OffsetFetch, what the next heartbeat explains or the next try mends: UNKNOWN_TOPIC_OR_
-PARTITION, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, UNSTABLE_OFFSET_COMMIT,
-STALE_MEMBER_EPOCH."""
+"""Errors of OffsetCommit and OffsetFetch that the next heartbeat explains or the next try mends:
+UNKNOWN_TOPIC_OR_PARTITION, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS,
+UNSTABLE_OFFSET_COMMIT, STALE_MEMBER_EPOCH."""

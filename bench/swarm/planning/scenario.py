@@ -37,7 +37,7 @@ from storage.history.judge.findings import LEAST_ANSWERED
 READY: Final = Path(__file__).parents[1] / "scenarios"
 """The files that come with groupd."""
 MEMBERS_MAX: Final = 200_000
-"""Of a plan: it is held in memory, and sent to every worker."""
+"""Members of a plan: it is held in memory, and sent to every worker."""
 
 
 class Scenario(Table):
@@ -88,8 +88,8 @@ class Scenario(Table):
         )
 
     def scaled(self, *, groups: int | None = None, members: int | None = None) -> Scenario:
-        """With so many groups, and so many members in all of them, as near as it goes: tables keep their
-        proportions. Members alone make more groups or larger ones, as `scales` says."""
+        """Scale the scenario to so many groups, and so many members in all of them, as near as it goes:
+        tables keep their proportions. Members alone make more groups or larger ones, as `scales` says."""
         by_groups = 1.0 if groups is None else groups / sum(table.count for table in self.groups)
         scenario = self._with(groups=tuple(_more(table, by_groups) for table in self.groups))
         if members is None:
@@ -112,8 +112,8 @@ class Scenario(Table):
         commit_interval_ms: int | None = None,
         least_answered: float | None = None,
     ) -> Scenario:
-        """With another duration, one protocol and one client for all, other connections, other times between
-        the commits of those who commit, another share that has to be answered. Raises BadScenario."""
+        """Change the duration, the protocol and the client of all, the connections, the times between the
+        commits of those who commit, and the share that has to be answered. Raises BadScenario."""
         tables = self.groups
         if protocol is not None and protocol not in PROTOCOLS:
             hint = scenario_errors.hint(protocol, PROTOCOLS)
@@ -172,7 +172,7 @@ TABLES: Final[Mapping[tuple[str, ...], type[BaseModel]]] = MappingProxyType(
 
 
 def names() -> list[str]:
-    """Of the scenarios that come with groupd."""
+    """The names of the scenarios that come with groupd."""
     return sorted(file.stem for file in READY.glob("*.toml"))
 
 
@@ -216,7 +216,7 @@ def _more(table: GroupsTable, factor: float) -> GroupsTable:
 
 
 def _larger(table: GroupsTable, factor: float) -> GroupsTable:
-    """Its groups with more members or fewer; when more, with partitions for them."""
+    """The table's groups with more members or fewer; when more, with partitions for them."""
     partitions = min(PARTITIONS_MAX, _times(table.topics.partitions, max(1.0, factor)))
     topics = table.topics.model_copy(update={"partitions": partitions})
     return table.model_copy(update={"members": _times(table.members, factor), "topics": topics})

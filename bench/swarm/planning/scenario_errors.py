@@ -62,7 +62,8 @@ def _in_file(loc: Sequence[str | int], said: Any) -> Path:
 
 
 def _name(path: Path) -> str:
-    """As `groups[0].shapes[1].away_s`; people count from the top of the file, TOML's arrays from 0."""
+    """A path such as `groups[0].shapes[1].away_s`; people count from the top of the file, TOML's arrays
+    from 0."""
     name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return name.lstrip(".") or "the file"
 

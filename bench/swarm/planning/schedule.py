@@ -115,7 +115,7 @@ def _said(place: int, shapes: Sequence[Shape], stage: Stage, seed: str) -> Itera
 
 
 def consistent(said: Iterable[Said], duration_s: float) -> Iterator[Action]:
-    """By time, and without what cannot be."""
+    """Actions in the order of time, without what cannot be."""
     so_far = _SoFar()
     for each in sorted((s for s in said if s.action.at_s < duration_s), key=lambda s: s.action.at_s):
         if so_far.allows(each):
@@ -127,7 +127,7 @@ class _SoFar:
 
     def __init__(self) -> None:
         self._asleep_until_s: dict[str, float] = {}
-        """Of all members that are there."""
+        """Until when each member that is there sleeps."""
         self._taken_by: dict[str, int] = {}
         """Whose turn it is to bring a member back: a deploy restarts nobody whom the autoscaler took away."""
         self._partitions: dict[str, float] = {}

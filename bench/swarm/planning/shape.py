@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bench.swarm.planning.plan import Action, MemberPlan, ProducerPlan, TopicPlan
 
 CALM_S: Final = 20.0
-"""At a run's end, a quarter of it at most: what the judge needs to see that all is well again."""
+"""Calm at a run's end, a quarter of it at most: what the judge needs to see that all is well again."""
 
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 Pause = Annotated[float, Field(ge=0.1, le=86_400)]
@@ -52,7 +52,8 @@ class Shape(BaseModel):
         return member
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
-        """In any order; those that make no sense together with other shapes' are dropped by `schedule`."""
+        """Say what happens, in any order; what makes no sense together with other shapes' actions is
+        dropped by `schedule`."""
         yield from ()
 
 
@@ -62,7 +63,7 @@ class Disturbance(Shape):
     begin_s: Seconds = 10.0
 
     def times(self, stage: Stage, every_s: float, chance: Random) -> Iterator[float]:
-        """From `begin_s` until the calm end; nobody's first is in step with another's."""
+        """Times from `begin_s` until the calm end; nobody's first is in step with another's."""
         at_s = self.begin_s + chance.uniform(0, every_s)
         while at_s < stage.calm_from_s:
             yield at_s

@@ -91,7 +91,7 @@ class RollingDeploy(Disturbance):
     pause_s: Pause = 3.0
     """Until the next ones go."""
     rest_s: Pause = 30.0
-    """From one deploy of a group to the next."""
+    """Pause from one deploy of a group to the next."""
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
         for members in stage.groups:
@@ -112,7 +112,7 @@ class CrashLoop(Disturbance):
 
     shape: Literal["crash-loop"] = "crash-loop"
     members: Count = 1
-    """Of each group."""
+    """Members of each group."""
     up_s: Pause = 8.0
     away_s: Seconds = 2.0
 
@@ -138,9 +138,9 @@ class Autoscaler(Shape):
 
     shape: Literal["autoscaler"] = "autoscaler"
     low: Share = 0.4
-    """Of a group's members, one at least: those are always there."""
+    """Share of a group's members that are always there, one at least."""
     period_s: Pause = 40.0
-    """From one peak to the next."""
+    """Time from one peak to the next."""
     within_s: Seconds = 3.0
     """All that come or go at a peak or low."""
     brings_members: ClassVar[bool] = True
@@ -162,7 +162,7 @@ class SlowMember(Disturbance):
 
     shape: Literal["slow-member"] = "slow-member"
     members: Count = 1
-    """Of each group."""
+    """Members of each group."""
     beyond_s: Annotated[float, Field(ge=0.1, le=3_600)] = 5.0
     """Longer than the rebalance time-out, which is Kafka's max.poll.interval.ms."""
     every_s: Pause = 40.0
@@ -181,7 +181,7 @@ class FlappingNetwork(Disturbance):
 
     shape: Literal["flapping-network"] = "flapping-network"
     share: Share = 0.3
-    """Of all members, chosen anew each time."""
+    """Share of all members, chosen anew each time."""
     every_s: Pause = 5.0
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
@@ -198,7 +198,7 @@ class CommitHeavy(Shape):
     shape: Literal["commit-heavy"] = "commit-heavy"
     interval_ms: Annotated[int, Field(ge=10, le=3_600_000)] = 200
     partitions_max: Count = 1_000
-    """Of one OffsetCommit."""
+    """Partitions of one OffsetCommit."""
 
     def fitted(self, member: MemberPlan) -> MemberPlan:
         return member._replace(commit_interval_ms=self.interval_ms, commit_partitions_max=self.partitions_max)
@@ -239,7 +239,7 @@ AnyShape = Annotated[
 SHAPES: Final[Mapping[str, type[Shape]]] = MappingProxyType(
     {shape.model_fields["shape"].default: shape for shape in get_args(get_args(AnyShape)[0])}
 )
-"""By the name that a scenario file uses."""
+"""Every shape by the name that a scenario file uses."""
 
 
 def _gone(how: str, member: MemberPlan, at_s: float, away_s: float) -> Iterator[Action]:

@@ -53,7 +53,7 @@ class TopicsTable(Table):
 
     count: Annotated[int, Field(ge=1, le=1_000)] = 1
     partitions: Annotated[int, Field(ge=1, le=PARTITIONS_MAX)] = 12
-    """Of each topic."""
+    """Partitions of each topic."""
     shared: bool = False
     """All groups of the table read the same topics; otherwise each has its own."""
 
@@ -64,7 +64,7 @@ class RecordsTable(Table):
     produce_s: Annotated[float, Field(gt=0, le=1_000_000)]
     """Records a second, to the topics of each group, or to those that all groups of the table read."""
     bytes: Annotated[int, Field(ge=16, le=100_000)] = 100
-    """Of one record."""
+    """Bytes of one record."""
     fetch: bool = True
     """False: they are written, and members commit as ever."""
     process_ms: Millis | ProcessRange = 1.0
@@ -73,7 +73,7 @@ class RecordsTable(Table):
 
     @property
     def plan(self) -> RecordsPlan | None:
-        """For a member."""
+        """What a member does with records."""
         ms = self.process_ms
         between = ms if isinstance(ms, tuple) else (ms, ms)
         return RecordsPlan(between, self.max_poll_records) if self.fetch else None
@@ -85,7 +85,7 @@ class GroupsTable(Table):
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")]
     count: Count
     members: Count
-    """Of each group, when all are there."""
+    """Members of each group, when all are there."""
     scales: Literal["groups", "members"] = "groups"
     """What becomes more with `--members`: groups of the same size, or the members of each group, and
     with them the partitions."""
@@ -99,7 +99,7 @@ class GroupsTable(Table):
     """Which software its members are (CLIENTS.md)."""
     session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] | None = None
     heartbeat_interval_ms: Annotated[int, Field(ge=100, le=600_000)] | None = None
-    """Without one they have that software's default."""
+    """Heartbeat interval of its members; None: the default of their software."""
     rebalance_timeout_ms: Annotated[int, Field(ge=1_000, le=3_600_000)] = 60_000
     commit_interval_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 5_000
     commit_partitions_max: Count = 1_000

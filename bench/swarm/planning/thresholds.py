@@ -58,13 +58,13 @@ class Threshold(NamedTuple):
     """One limit of one figure."""
 
     text: str
-    """As it was given, in one form."""
+    """The threshold as it was given, in one form."""
     figure: str
     of: str
     """The API, or one of SPREADS; empty: the figure is a count."""
     operator: str
     limit: float
-    """In `unit`."""
+    """The limit in `unit`."""
     unit: str
     """"ms", "/s", "%", or none: a number."""
 
@@ -88,7 +88,7 @@ class Checked(NamedTuple):
     text: str
     limit: float
     found: float | None
-    """In the limit's unit; None: it was not observed, or it never came to an end."""
+    """What was found, in the limit's unit; None: it was not observed, or it never came to an end."""
     unit: str
     status: str
     """KEPT, BROKEN or NOT_SHOWN."""
@@ -123,8 +123,8 @@ def parse(text: str) -> Threshold:
 
 
 def parse_all(texts: Iterable[str]) -> list[Threshold]:
-    """Of two that limit the same in the same direction, the later: a flag replaces what a file says. Raises
-    BadThreshold."""
+    """Parse thresholds; of two that limit the same in the same direction the later counts: a flag replaces
+    what a file says. Raises BadThreshold."""
     return list({threshold.subject: threshold for threshold in map(parse, texts)}.values())
 
 
@@ -175,7 +175,7 @@ def missed(checked: Iterable[Checked]) -> list[str]:
 
 
 def plain(checked: Iterable[Checked]) -> list[dict[str, Any]]:
-    """For JSON."""
+    """Return them as plain values for JSON."""
     return [each._asdict() for each in checked]
 
 
@@ -262,7 +262,8 @@ def _of_spread(figure: str, of: str, report: Mapping[str, Any]) -> _Found:
 
 
 def _time_to_stable(share: float, report: Mapping[str, Any]) -> _Found:
-    """By nearest rank over all groups that had members; one that never was stable took longest."""
+    """Find the time by nearest rank over all groups that had members; one that never was stable took
+    longest."""
     groups = [group for group in _figures(report).get("groups") or () if group.get("clients")]
     times_ms = sorted(NEVER_MS if each["stable_ms"] is None else each["stable_ms"] for each in groups)
     if not times_ms:

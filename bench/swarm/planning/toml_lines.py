@@ -1,4 +1,5 @@
-"""On which line of a TOML text a key stands: tomllib does not say. For texts that tomllib reads. PURE."""
+"""Finds the line of a TOML text on which a key stands, which tomllib does not say. The text is one that
+tomllib reads. PURE."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def lines(text: str) -> dict[Path, int]:
 
 
 def line_of(found: dict[Path, int], path: Path) -> int:
-    """Of a key, or of the nearest thing around it that is in the text."""
+    """The line of a key, or of the nearest thing around it that is in the text."""
     while path not in found:
         path = path[:-1]
     return found[path]

@@ -13,7 +13,7 @@ from bench.swarm.told.page import Section, duration, note, number, table
 
 ALL: Final = "all groups"
 GROUPS_SHOWN: Final = 3
-"""In a terminal; a page has all."""
+"""Groups that a terminal shows; a page has all."""
 HEADINGS: Final = ("", "then", "now", "now / then")
 
 
@@ -103,7 +103,7 @@ def _whole(value: float | None) -> float | None:
 
 
 def plain(found: Beside) -> dict[str, Any]:
-    """For JSON."""
+    """Return it as plain values for JSON."""
     return {
         "parts": [{"name": part.name, "rows": [row._asdict() for row in part.rows]} for part in found.parts],
         "remarks": list(found.remarks),
@@ -121,7 +121,7 @@ def lines(found: Beside) -> list[tuple[str, str, str, str]]:
 
 
 def section(found: Beside) -> Section:
-    """Of a page."""
+    """The section of a page."""
     rows: list[Sequence[str]] = []
     for part in found.parts:
         rows += [(part.name,), *(row.cells for row in part.rows)]

@@ -42,7 +42,7 @@ class Played(NamedTuple):
 
     members: tuple[MemberPlan, ...]
     actions: tuple[Action, ...]
-    """Of each member in its order."""
+    """The actions of each member in its order."""
     late: int
     """Crashes after which the session ends later than it was recorded to."""
 
@@ -92,7 +92,7 @@ def _member(model: MemberPlan, place: int, life: Life, *, is_consumer: bool) -> 
 
 
 def protocol(past: GroupPast) -> str:
-    """As a plan names it."""
+    """The protocol by a plan's name for it."""
     if past.is_consumer:
         return CONSUMER
     if past.assignor == COOPERATIVE:
@@ -104,7 +104,7 @@ def protocol(past: GroupPast) -> str:
 def _parts(past: GroupPast) -> list[_Part]:
     parts: list[_Part] = []
     idle: dict[str, list[tuple[int, _Part]]] = {}
-    """By client: since when a part has nothing to play."""
+    """Parts by client that have nothing to play, and since when."""
     for life in past.lives:
         free = [each for each in idle.get(life.key, ()) if each[0] <= (life.began_ms or 0)]
         if free:

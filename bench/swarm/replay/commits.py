@@ -13,9 +13,9 @@ from bench.swarm.replay.timeline import Timeline, session_ms
 
 INTERVAL_MS_MAX: Final = 3_600_000
 PARTITIONS_MAX: Final = 1_000
-"""Of one OffsetCommit of a member that commits all it owns."""
+"""Partitions of one OffsetCommit of a member that commits all it owns."""
 NEARLY_ALL: Final = 0.8
-"""Of what members own in the mean: they commit all of it."""
+"""Members that commit this share of what they own in the mean commit all of it."""
 STEPS: Final = 20
 
 
@@ -29,7 +29,7 @@ class _Owners(NamedTuple):
 
 
 def partitions_each(past: GroupPast, timeline: Timeline) -> int:
-    """Of one OffsetCommit at most."""
+    """Partitions of one OffsetCommit, at most."""
     committed, owners = past.committed, _owners(past, timeline)
     if not committed.commits or not owners.members_ms:
         return 1

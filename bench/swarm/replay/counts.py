@@ -16,7 +16,7 @@ from storage.history.period import Period
 
 
 class Counts(NamedTuple):
-    """Of one group, or of several together."""
+    """What was counted in one group, or in several together."""
 
     groups: int = 0
     members: int = 0
@@ -31,9 +31,9 @@ class Counts(NamedTuple):
     """Rebalances that began within; None: not known."""
     rebalances: int = 0
     durations_ms: tuple[int, ...] = ()
-    """Of those that ended."""
+    """Durations of the rebalances that ended."""
     unstable_ms: int = 0
-    """In a rebalance; of several groups the sum."""
+    """Time in a rebalance; of several groups the sum."""
     commits: float = 0.0
     offsets: float = 0.0
     """Partitions in them."""
@@ -46,13 +46,13 @@ class Counts(NamedTuple):
         return self.commits * 1_000 / self.span_ms if self.span_ms else 0.0
 
     def duration_ms(self, share: float) -> int | None:
-        """By nearest rank."""
+        """A duration by nearest rank."""
         ordered = sorted(self.durations_ms)
         return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 def of_recording(recording: Recording) -> dict[str, Counts]:
-    """By group, of those of which anything is known within the period."""
+    """Counts of each group of which anything is known within the period."""
     names = recording.groups.keys() | recording.commits.keys()
     found = {
         name: _of_group(recording.span, recording.groups.get(name, ()), recording.commits.get(name))
@@ -91,7 +91,7 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 
 def most_at_a_time(stays: Iterable[tuple[float, float]]) -> int:
-    """Of stretches from a moment to another."""
+    """How many of these stretches of time overlap, at most."""
     changes = sorted(change for began, ended in stays for change in ((began, 1), (ended, -1)))
     there = most = 0
     for _, change in changes:

@@ -22,7 +22,7 @@ from cluster.cli.common import columns
 from storage.history.calls import History
 
 VERSION: Final = 1
-"""Of replay.json."""
+"""Version of replay.json."""
 FILE: Final = "replay.json"
 PLAN: Final = "plan.json"
 SUMMARY: Final = "replay.md"
@@ -85,7 +85,7 @@ def read(directory: Path) -> dict[str, Any]:
 
 
 def addition(directory: Path) -> More | None:
-    """To the report of a run, if it is a replay. Raises OSError."""
+    """What the report of a run says more if the run is a replay. Raises OSError."""
     said = read(directory)
     if not said:
         return None
@@ -122,7 +122,7 @@ def _remarks(said: Mapping[str, Any], window: Window) -> list[str]:
 
 
 def counts_of(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Counts]:
-    """As replay.json keeps them."""
+    """Read counts that replay.json keeps."""
     return {
         name: Counts(**{**values, "durations_ms": tuple(values["durations_ms"])})
         for name, values in plain.items()

@@ -20,8 +20,8 @@ POLL_S: Final = 2.0
 
 
 def of_tier(folder: Folder, span: Period, groups: Iterable[str], wait_s: float = WAIT_S) -> dict[str, Counts]:
-    """By the run's groups; waits until events are there of the time after `span`, when the members of each
-    group left. Raises TimeoutError: they do not come. Also OSError."""
+    """Counts by the run's groups. Waits until events are there of the time after `span`, when the members
+    of each group left. Raises TimeoutError: they do not come. Also OSError."""
     wanted = set(groups)
     deadline = time.monotonic() + wait_s
     while not wanted <= _written(folder, span):

@@ -61,7 +61,7 @@ class Handovers(NamedTuple):
     commits: int
     """Made because partitions are given up."""
     waits: tuple[tuple[int, int], ...]
-    """For how many milliseconds how many members cannot commit."""
+    """How many members cannot commit for how many milliseconds."""
 
 
 class GroupPast(NamedTuple):
@@ -70,11 +70,11 @@ class GroupPast(NamedTuple):
     group_id: str
     is_consumer: bool
     assignor: str | None
-    """Of a classic group the protocol its members chose; None: it was never told."""
+    """The protocol that the members of a classic group chose; None: it was never told."""
     lives: tuple[Life, ...]
     """Those that the span has a part of, by their coming."""
     widths: tuple[Width, ...]
-    """By time."""
+    """The group's widths in the order of time."""
     partitions: int
     """The most that were assigned at a time."""
     committed: Committed
@@ -124,15 +124,15 @@ def lives_of(events: Sequence[Told]) -> list[Life]:
 
 
 class _Members:
-    """Of one group, as its events are told."""
+    """The members of one group, as its events tell of them."""
 
     def __init__(self) -> None:
         self._there: dict[str, Life] = {}
-        """By member id."""
+        """Lives of those that are there, by member id."""
         self._over: list[Life] = []
         self._is_counted = False
         self._unnamed: list[str] = []
-        """Of those that are there, the ones that no event has named yet."""
+        """Those that are there and that no event has named yet."""
 
     def lives(self) -> list[Life]:
         return [*self._over, *self._there.values()]
@@ -231,6 +231,6 @@ def _handovers(recording: Recording, events: Sequence[Told], *, is_consumer: boo
 
 
 def _waited_ms(duration_ms: int) -> int:
-    """In the mean: members hear of a rebalance with their heartbeats, the last of them late enough to end it
-    if it was short."""
+    """How long members wait in the mean: they hear of a rebalance with their heartbeats, the last of them
+    late enough to end it if it was short."""
     return max(duration_ms // 2, duration_ms - HEARTBEAT_MS // 2)

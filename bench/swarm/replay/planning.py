@@ -31,7 +31,7 @@ class Wish(NamedTuple):
     times: int = 1
     """Copies of each group, which read the same topics."""
     prefix: str = ""
-    """Of the names of groups and topics: a Kafka remembers those of earlier runs."""
+    """How names of groups and topics begin: a Kafka remembers those of earlier runs."""
     members_per_connection: int = 1
     thresholds: tuple[str, ...] = ()
     """What the figures have to keep to."""
@@ -89,7 +89,7 @@ def replay(recording: Recording, wish: Wish, seed: int) -> Replay:
 
 
 def _mark(copy: int) -> str:
-    """Of the first copy nothing: it is called as the group was."""
+    """What is added to the name of a copy; nothing to the first one's, which is called as the group was."""
     return f"~{copy + 1}" if copy else ""
 
 

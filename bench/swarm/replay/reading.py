@@ -116,7 +116,7 @@ class _Gathered:
         self.events: dict[str, list[Told]] = defaultdict(list)
         self.sampled: dict[str, dict[str, int]] = defaultdict(dict)
         self._rows: dict[tuple[int, int, int], tuple[Any, ...]] = {}
-        """Of commits, by the event's name: a segment may say what another says, too."""
+        """Commits by the event's name: a segment may say what another says, too."""
         self._count = 0
 
     def take(self, table: pa.Table) -> None:
@@ -177,8 +177,8 @@ def _tuples(table: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]
 
 
 def _moves(column: pa.ChunkedArray) -> tuple[dict[int, list[tuple[str, int]]], dict[int, list[str]]]:
-    """By the row's place: topics with their highest partition that moved plus one; members that gave
-    partitions to others."""
+    """What moved, by the row's place: topics with their highest partition that moved plus one; members
+    that gave partitions to others."""
     widths: dict[int, list[tuple[str, int]]] = defaultdict(list)
     givers: dict[int, list[str]] = defaultdict(list)
     moves = column.combine_chunks()

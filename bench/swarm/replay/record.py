@@ -53,7 +53,7 @@ class _Member:
         self.joined_us: list[int] = []
         """Each time it was taken in."""
         self.ids: set[str] = set()
-        """Of a classic member, those that it joined with."""
+        """Ids with which a classic member joined."""
         self.waiting_us = NEVER
         """When it last asked to be taken in and got no answer."""
         self.ended_us = NEVER
@@ -85,7 +85,7 @@ class _Member:
 
 
 def of_record(history: History, window: Window) -> dict[str, Counts]:
-    """By the run's groups."""
+    """Counts by the run's groups."""
     members: dict[str, dict[str, _Member]] = defaultdict(dict)
     commits: dict[str, list[int]] = defaultdict(list)
     for call in history.calls:

@@ -17,7 +17,7 @@ def client_of(software: str | None, *, is_consumer: bool) -> Client:
 
 
 def name_of(software: str | None) -> str:
-    """Without the version."""
+    """The software's name without the version."""
     name, _, version = (software or "").rpartition(" ")
     return name or version
 

@@ -28,11 +28,11 @@ class Growth(NamedTuple):
 
 
 class Subscriptions(NamedTuple):
-    """By the names of the replay."""
+    """Who subscribes to what, by the names of the replay."""
 
     topics: tuple[TopicPlan, ...]
     of_group: dict[str, tuple[str, ...]]
-    """By the recorded group."""
+    """The topics of each recorded group."""
     growths: tuple[Growth, ...]
 
 
@@ -64,8 +64,8 @@ def owned_at_most(past: GroupPast) -> int:
 
 
 def _whole(past: GroupPast) -> list[Width]:
-    """With what nobody saw of it: moves are told of some partitions only where there are very many, and not
-    at all of groups whose assignments only their members can read."""
+    """The group's widths with what nobody saw of them: moves are told of some partitions only where there
+    are very many, and not at all of groups whose assignments only their members can read."""
     if not past.widths:
         partitions = past.partitions or len(past.lives)
         return [Width(0, f"{past.group_id}.0", partitions, is_growth=False)]

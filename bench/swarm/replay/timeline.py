@@ -13,7 +13,7 @@ from storage.history.period import Period
 SETTLE_S: Final = 10.0
 """Members that were there already have so long to come."""
 CALM_S: Final = 20.0
-"""At the end, half of the recorded time at most: what the judge needs to see that all is well again."""
+"""Calm at the end, half of the recorded time at most: what the judge needs to see that all is well again."""
 ALIVE_S: Final = 1.0
 """A member has so long to join before it may crash."""
 SESSION_MS: Final = 45_000
@@ -34,7 +34,7 @@ class Timeline(NamedTuple):
 
     @property
     def length_s(self) -> float:
-        """Of the recorded time, as fast as wished."""
+        """How long the recorded time lasts, played as fast as wished."""
         return (self.span.until_ms - self.span.since_ms) / 1_000 / self.faster
 
     @property

@@ -13,7 +13,7 @@ from storage.history.schema import LIVES
 
 REBALANCES: Final = ("rebalance_began", "rebalance_ended")
 KINDS: Final = (*LIVES, *REBALANCES, "assigned", "group_deleted")
-"""Of the events that are read one by one."""
+"""Kinds of events that are read one by one."""
 
 
 def overlap_ms(span: Period, began_ms: int, ended_ms: int) -> int:
@@ -44,9 +44,9 @@ class Told(NamedTuple):
     assignor: str | None = None
     state: str | None = None
     widths: tuple[tuple[str, int], ...] = ()
-    """Of `moves`: each topic with its highest partition that moved, plus one."""
+    """Each topic of `moves` with its highest partition that moved, plus one."""
     givers: tuple[str, ...] = ()
-    """Of `moves`: the members that gave partitions to others."""
+    """Members that gave partitions to others in `moves`."""
 
 
 class Committed(NamedTuple):
@@ -64,17 +64,18 @@ class Recording(NamedTuple):
     span: Period
     """What is to be replayed of it."""
     first_ms: int
-    """Of all events that are kept: nothing is known of what was before."""
+    """Moment of the first event that is kept: nothing is known of what was before."""
     groups: Mapping[str, Sequence[Told]]
     """The events of each group until the span's end, also from before it, in the order they were told."""
     commits: Mapping[str, Committed]
     sampled: Mapping[str, Mapping[str, int]]
-    """By group and topic: partitions at least, as lag samples tell."""
+    """Partitions that each topic of a group has at least, as lag samples tell."""
     skipped: tuple[str, ...] = ()
     """Files that were left out, and why."""
 
 
 def in_order(events: Sequence[Told]) -> list[Told]:
-    """As leaders told them, each once: a segment and what it was compacted from may both be there."""
+    """Events in the order in which leaders told them, each once: a segment and what it was compacted from
+    may both be there."""
     by_name = {(each.offsets_partition, each.term, each.sequence): each for each in events}
     return [by_name[name] for name in sorted(by_name, key=lambda name: name[1:])]

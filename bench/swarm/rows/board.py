@@ -15,7 +15,8 @@ from bench.swarm.counted.start import QUIET_US
 
 UNSETTLED: Final = -1
 KEEPS: Final = -2
-"""Of a member without coordinator: it has the epoch that it had, but nobody knows whether the group has."""
+"""Stands for a member without coordinator: it has the epoch that it had, but nobody knows whether the
+group has."""
 Turn = tuple[str, str, int, int | None, int]
 """Group, member, when (us), the epoch at which it rests (UNSETTLED: it does not; KEEPS: as before; None: it
 is gone), how many partitions it gained."""
@@ -70,7 +71,7 @@ class _Group:
 
     @property
     def took_ms(self) -> float:
-        """Of a group at rest."""
+        """How long a group at rest took to come to it."""
         assert self.rested_us is not None, "it is at rest"
         return (self.rested_us - self.disturbed_us) / 1000
 
@@ -83,7 +84,7 @@ class _Group:
 
 
 class Board:
-    """Of all groups of a swarm."""
+    """The groups of a swarm and which of them are at rest."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}

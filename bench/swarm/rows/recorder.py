@@ -28,7 +28,7 @@ TURNS_MAX: Final = 200_000
 
 
 def file_name(worker: int) -> str:
-    """Of a process' record, in the run's directory."""
+    """The name of a process' record in the run's directory."""
     return f"worker-{worker}{SUFFIX}"
 
 
@@ -37,7 +37,7 @@ class KafkaError(Exception):
 
 
 class Recorder:
-    """Of one process. Rows are written until `close_record`; locust hears of everything."""
+    """Writes what one process did. Rows are written until `close_record`; locust hears of everything."""
 
     def __init__(
         self, directory: Path, worker: int, run_id: str, fire: Fire, *, has_records: bool = False
@@ -149,7 +149,7 @@ class Pulse:
             self.positions |= {(call.group_id, row.topic, row.partition): row.offset for row in rows}
 
     def plain(self) -> dict[str, Any]:
-        """For a message of locust's."""
+        """Return it as plain values for a message of locust's."""
         return {
             "requests": self.requests,
             "errors": self.errors,

@@ -30,6 +30,6 @@ class Second(NamedTuple):
     apis: Mapping[str, Any] = MappingProxyType({})
     """What `tally` counted in this second, as plain values."""
     busy: Mapping[str, float] = MappingProxyType({})
-    """By process of the swarm, its share of a core."""
+    """Share of a core that each process of the swarm needs."""
     lag: int | None = None
     """Records that groups are behind, all together; None: none are written."""

@@ -9,7 +9,7 @@ from bench.swarm.wire.coordinators import Bootstrap, Catalogue, Coordinators
 
 
 class Shared(NamedTuple):
-    """Of one run."""
+    """What all members of one run share."""
 
     run_id: str
     seed: int
@@ -18,6 +18,6 @@ class Shared(NamedTuple):
     catalogue: Catalogue
     recorder: Recorder
     consumer_session_ms: int
-    """Of KIP-848 members, which neither say nor hear it."""
+    """Session of KIP-848 members, which neither say nor hear it."""
     words: list[str]
-    """For the run's record: who gave up, and why."""
+    """Words for the run's record: who gave up, and why."""

@@ -14,7 +14,7 @@ BOUNDS_MS: Final = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 1
 
 
 class Tally(NamedTuple):
-    """Of one API."""
+    """The counts of one API."""
 
     requests: int
     errors: int
@@ -35,7 +35,7 @@ class Tally(NamedTuple):
 
 NOTHING: Final = Tally(0, 0, 0.0, (0,) * (len(BOUNDS_MS) + 1))
 Tallies = Mapping[str, Tally]
-"""By API."""
+"""Counts by API."""
 
 
 class Counted:
@@ -43,7 +43,7 @@ class Counted:
 
     def __init__(self) -> None:
         self._requests: dict[str, list[float]] = {}
-        """By API: requests, errors, milliseconds, then the buckets."""
+        """Requests, errors, milliseconds, then the buckets, by API."""
 
     def add(self, api: str, took_ms: float, *, is_served: bool) -> None:
         counts = self._requests.get(api)
@@ -57,7 +57,7 @@ class Counted:
             counts[1] += 1
 
     def plain(self) -> dict[str, list[float]]:
-        """For a message."""
+        """Return it as plain values for a message."""
         return {
             api: [*counts[:2], round(counts[2], 3), *counts[3:]] for api, counts in self._requests.items()
         }

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 GROWTH: Final = 2
-"""From one load to the next while all are kept."""
+"""The factor from one load to the next while all are kept."""
 TRIES: Final = 2
-"""Of a load that fails."""
+"""How often a load may be tried that fails."""
 
 
 class Tried(NamedTuple):

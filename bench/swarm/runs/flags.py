@@ -128,7 +128,7 @@ def has_flags_of(
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """With their types, not the text of these."""
+    """The parameters with their types, not the text of these."""
     hints = get_type_hints(function, include_extras=True)
     found = inspect.signature(function).parameters.values()
     return [parameter.replace(annotation=hints[parameter.name]) for parameter in found]

@@ -23,11 +23,11 @@ COMMITS: Final = "commits"
 UNITS: Final[Mapping[str, str]] = {MEMBERS: "members", COMMITS: "commits/s"}
 FAILED: Final = "failed"
 SENT_SHARE: Final = 0.9
-"""Of the planned commits a second that have to be acknowledged, else that load was not there."""
+"""Share of the planned commits a second that have to be acknowledged, else that load was not there."""
 THERE_SHARE: Final = 0.95
-"""Of the members, that have to be settled before commits are counted."""
+"""Share of the members that have to be settled before commits are counted."""
 TOGETHER_S: Final = 3
-"""For so long at least."""
+"""Seconds for which they have to be there together."""
 DEFAULTS: Final = ("errors <= 0",)
 COMMITS_DEFAULT: Final = "p99(OffsetCommit) < 100ms"
 """Where members commit. No default is about heartbeats: a server may hold their answers on purpose."""
@@ -45,7 +45,7 @@ class Probe(NamedTuple):
     """What became of it."""
 
     name: str
-    """Of its directory."""
+    """The name of its directory."""
     load: int
     status: str
     """KEPT, FAILED or NOT_SHOWN."""
@@ -64,7 +64,7 @@ class Probe(NamedTuple):
         return Tried(self.load, self.status == KEPT, self.because, self.is_certain)
 
     def plain(self) -> dict[str, Any]:
-        """For search.json."""
+        """Return it as plain values for search.json."""
         return {**self._asdict(), "checked": thresholds.plain(self.checked)}
 
 

@@ -53,7 +53,7 @@ def repeated(
 
 
 def exit_code(found: Repeat) -> int:
-    """Of the worst run; one that is missing was not shown."""
+    """The exit code of the worst run; one that is missing was not shown."""
     is_whole = len(found.runs) == found.planned
     return series.worst([*found.exit_codes, *([] if is_whole else [EXIT_NOT_RUN])])
 
@@ -73,7 +73,7 @@ def _write(found: Repeat, directory: Path) -> None:
 
 
 def show(found: Repeat, directory: Path) -> None:
-    """For a terminal; a pipe gets the same lines."""
+    """Show it on a terminal; a pipe gets the same lines."""
     typer.echo("")
     width = len(repeats.HEADINGS)
     for line in columns(

@@ -15,7 +15,7 @@ from bench.swarm.told.page import duration, number
 from storage.history.judge.findings import KEPT
 
 VERSION: Final = 1
-"""Of repeat.json."""
+"""Version of repeat.json."""
 HEADINGS: Final = ("", "median", "least", "most", "spread")
 
 
@@ -23,7 +23,7 @@ class Run(NamedTuple):
     """One that was finished."""
 
     name: str
-    """Of its directory."""
+    """The name of its directory."""
     seed: int
     exit_code: int
     report: Report
@@ -41,7 +41,7 @@ class Run(NamedTuple):
         return "; ".join((summary.removeprefix(f"{at(self.report, 'verdict', 'status')}: "), *told))
 
     def plain(self) -> dict[str, Any]:
-        """For repeat.json."""
+        """Return it as plain values for repeat.json."""
         return {
             "directory": self.name,
             "seed": self.seed,
@@ -82,7 +82,7 @@ def rows(repeat: Repeat) -> Iterator[tuple[str, ...]]:
 
 
 def verdicts(repeat: Repeat) -> list[tuple[str, ...]]:
-    """For each run: its name, seed, status and why."""
+    """Name, seed, status and why for each run."""
     return [(run.name, str(run.seed), run.status, run.because) for run in repeat.runs]
 
 
@@ -94,7 +94,7 @@ def summary(repeat: Repeat) -> str:
 
 
 def plain(repeat: Repeat) -> dict[str, Any]:
-    """For repeat.json."""
+    """Return it as plain values for repeat.json."""
     return {
         "version": VERSION,
         "scenario": repeat.scenario,

@@ -26,7 +26,7 @@ from cluster.cli.common import columns, console
 from storage.history.judge.findings import BROKEN, KEPT
 
 VERSION: Final = 1
-"""Of search.json."""
+"""Version of search.json."""
 JSON: Final = "search.json"
 PAGE: Final = "search.html"
 
@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
     range: Range
     limits: tuple[Threshold, ...]
     flags: Mapping[str, Any]
-    """Of all runs."""
+    """The flags of all runs."""
     seed: int
     minutes: float | None = None
     """No probe begins after them."""
@@ -139,7 +139,7 @@ def answer(search: Search) -> Iterator[str]:
 
 
 def headings(search: Search) -> tuple[str, ...]:
-    """Of the table of probes."""
+    """The headings of the table of probes."""
     limits = (limit.text for limit in search.wanted.limits)
     return (
         "PROBE",
@@ -177,7 +177,7 @@ def _figure(checked: thresholds.Checked) -> str:
 
 
 def show(search: Search, directory: Path) -> None:
-    """For a terminal; a pipe gets the same lines."""
+    """Show it on a terminal; a pipe gets the same lines."""
     typer.echo("")
     for line in columns([headings(search), *rows(search)]):
         typer.echo(line)
@@ -187,7 +187,7 @@ def show(search: Search, directory: Path) -> None:
 
 
 def plain(search: Search) -> dict[str, Any]:
-    """For search.json."""
+    """Return it as plain values for search.json."""
     wanted = search.wanted
     kept, failed = search.found
     return {

@@ -60,6 +60,6 @@ def ran(run: Run, flags: Mapping[str, Any], directory: Path, seed: int, *, quiet
 
 
 def worst(exit_codes: Iterable[int]) -> int:
-    """Of several runs: a broken promise is worse than one that was not shown."""
+    """The worst exit code of several runs: a broken promise is worse than one that was not shown."""
     found = set(exit_codes)
     return next((code for code in (EXIT_BROKEN, EXIT_NOT_RUN) if code in found), max(found, default=0))

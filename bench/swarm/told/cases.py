@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from storage.history.judge.findings import BROKEN, NOT_SHOWN
 
 STORIES_MAX: Final = 20
-"""Of one case; the report has more."""
+"""Stories of one case, at most; the report has more."""
 STORY_CHARACTERS_MAX: Final = 2_000
 PROMISES, THRESHOLDS = "promises", "thresholds"
 """What a case is about."""
@@ -31,7 +31,7 @@ class Case(NamedTuple):
     is_required: bool = True
     """While it is not shown, the whole run is not kept."""
     stories: tuple[str, ...] = ()
-    """Of violations."""
+    """What was seen of violations."""
     untold: int = 0
     """Violations without a story here."""
 
@@ -40,7 +40,7 @@ class Suite(NamedTuple):
     """One run."""
 
     title: str
-    """As "swarm steady"."""
+    """The suite's title, such as "swarm steady"."""
     summary: str
     """The verdict in a line."""
     status: str
@@ -55,7 +55,7 @@ class Suite(NamedTuple):
 
 
 def suite(report: Mapping[str, Any], lines: Sequence[str] = ()) -> Suite:
-    """Of a report.json; `lines`: what a terminal was told of the figures."""
+    """The test cases of a report.json; `lines` is what a terminal was told of the figures."""
     run = report.get("run") or {}
     scenario = run.get("scenario") or "unknown scenario"
     is_chaos = isinstance(scenario, Mapping)

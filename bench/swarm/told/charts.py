@@ -19,22 +19,23 @@ SIZE_INCHES: Final = (5.0, 2.4)
 ROW_INCHES: Final = 0.17
 HISTOGRAM_INCHES: Final = 1.6
 TIMES_MAX: Final = 5
-"""On an axis: a time of day is wide."""
+"""Times of day on an axis, at most: one is wide."""
 DOTS_SPREAD: Final = 0.12
-"""Of `dots`, in rows."""
+"""Height over which `dots` are spread, in rows."""
 POINTS_MAX: Final = 600
-"""Of a line: more cannot be seen. Then a point is the mean of its seconds, or the most if peaks count."""
+"""Points of a line: more cannot be seen. Then a point is the mean of its seconds, or the most if peaks
+count."""
 BAND_SHARE_MIN: Final = 0.003
-"""Of the width: a fault that took no time is seen all the same."""
+"""Least share of the width that a band has: a fault that took no time is seen all the same."""
 LEAST_MS: Final = 1.0
 """A logarithmic axis has no zero; what took less is drawn here."""
 HEADROOM: Final = 1.05
 """Above the highest value of a plot over time."""
 LEGEND_ROW_INCHES: Final = 0.18
 LEGEND_CHARACTERS: Final = 72
-"""In one row."""
+"""Characters of a legend in one row."""
 KINDS_MAX: Final = 6
-"""Of faults with a colour of their own."""
+"""Kinds of faults that have a colour of their own."""
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#3d85c6", "#e07b39", "#4c9f70", "#d1495b", "#8d6cab", "#8a8f98"
 BAND_COLOURS: Final = (RED, ORANGE, PURPLE, BLUE, GREEN, GREY)
 _INK: Final = "#010203"
@@ -103,8 +104,8 @@ def over_time(
 
 
 def distribution(title: str, shapes: Sequence[tuple[str, Sequence[float], str]]) -> str:
-    """Of each a name, percentiles 0 to 100 in milliseconds and a colour: the share that took no longer. One
-    without a name belongs to the one before it."""
+    """Draw distributions, each with its name, percentiles 0 to 100 in milliseconds and a colour: the share
+    that took no longer. One without a name belongs to the one before it."""
 
     def fill(axes: Any) -> bool:
         for name, shape_ms, colour in shapes:
@@ -131,7 +132,7 @@ class Dots(NamedTuple):
 
     each_ms: Sequence[float]
     median_ms: float | None
-    """As the table beside the chart has it; None: it is among those that never ended."""
+    """The median that the table beside the chart has; None: it is among those that never ended."""
     never: int = 0
     """How many more there are that never ended."""
 
@@ -288,7 +289,8 @@ def _svg(title: str, fill: Callable[[Any], bool]) -> str:
 
 
 def _inline(svg: str, title: str) -> str:
-    """Without a size of its own, and with ids that no other plot of the page has."""
+    """Make a plot fit for a page: without a size of its own, and with ids that no other plot of the page
+    has."""
     svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)

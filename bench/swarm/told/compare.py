@@ -36,7 +36,7 @@ class NoReport(ValueError):
 
 
 def compare(paths: Sequence[Path]) -> Comparison:
-    """Of two report.json or more, or of directories that hold one, or several. Raises NoReport, OSError."""
+    """Compare two report.json or more, or directories that hold one, or several. Raises NoReport, OSError."""
     if not 2 <= len(paths) <= SUBJECTS_MAX:
         raise NoReport(f"{len(paths)} given: 2 to {SUBJECTS_MAX} runs are compared")
     return compared([_subject(path) for path in paths])
@@ -76,7 +76,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def show(console: Console, comparison: Comparison) -> None:
-    """For a terminal. What is wider than it is not wrapped: no name and no figure is cut."""
+    """Show it on a terminal. What is wider than it is not wrapped: no name and no figure is cut."""
     if len(comparison.names) > _NARROW_MAX or _has_intervals(comparison):
         _show_wide(comparison)
     else:
@@ -120,7 +120,7 @@ def _has_intervals(comparison: Comparison) -> bool:
 
 
 def markdown(comparison: Comparison) -> str:
-    """As a README takes it."""
+    """Write it as Markdown, for a README."""
     headings = ["", *comparison.names, *comparison.ratio_names]
     rows = [headings, ["---", *["---:"] * (len(headings) - 1)]]
     for part in comparison.parts:

@@ -35,12 +35,12 @@ class Row(NamedTuple):
 
     label: str
     samples: tuple[tuple[float, ...], ...]
-    """By subject, of its runs that have the figure."""
+    """The figure in each subject's runs that have it."""
     is_ms: bool = False
 
     @classmethod
     def of(cls, label: str, values: Iterable[float | None], *, is_ms: bool = False) -> Row:
-        """Of subjects with one run each; None: that run has no such figure."""
+        """A row of subjects with one run each; None: that run has no such figure."""
         return cls(label, tuple(() if value is None else (value,) for value in values), is_ms)
 
     @property
@@ -60,7 +60,7 @@ class Row(NamedTuple):
 
     @property
     def middles(self) -> list[Estimate | None]:
-        """By subject, the median and its interval."""
+        """The median and its interval for each subject."""
         return [intervals.middle(samples) for samples in self.samples]
 
     @property
@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As text: label, a figure for each subject, then a ratio for each but the first."""
+        """The row as text: label, a figure for each subject, then a ratio for each but the first."""
         has_intervals = any(len(samples) > 1 for samples in self.samples)
         tell = duration if self.is_ms else number
         figures = [_told(middle, tell, has_intervals) for middle in self.middles]
@@ -82,7 +82,7 @@ class Row(NamedTuple):
         return self.label, *figures, *ratios
 
     def plain(self) -> dict[str, Any]:
-        """For JSON; of two runs `a` and `b` are their figures."""
+        """Return it as plain values for JSON; of two runs `a` and `b` are their figures."""
         if len(self.samples) == 2 and all(len(samples) < 2 for samples in self.samples):
             return {"label": self.label, "a": self.a, "b": self.b, "is_ms": self.is_ms}
         return {
@@ -164,7 +164,7 @@ _SAME: Final = ("scenario", "seed", "processes")
 
 
 def compared(subjects: Sequence[Subject]) -> Comparison:
-    """Of one subject or more; the ratios are those of the first one to each other."""
+    """Compare subjects; the ratios are those of the first one to each other."""
     subjects = tuple(subjects)
     names = tuple(
         f"{letter}: {_server_of(subject, len(subjects))}"

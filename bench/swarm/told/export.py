@@ -42,9 +42,9 @@ class Exported(NamedTuple):
     """What came out."""
 
     rows: dict[str, int]
-    """By table."""
+    """Number of rows by table."""
     cut_bytes: int
-    """At the ends of files, of rows that were not written whole."""
+    """Bytes at the ends of files that belong to rows which were not written whole."""
 
 
 def export(directory: Path, out: Path, kind: str) -> Exported:
@@ -100,7 +100,7 @@ def _take(
 
 
 def _seconds(path: Path) -> Iterator[tuple[Any, ...]]:
-    """As the last report wrote them."""
+    """Rows of seconds that the last report wrote."""
     if not path.exists():
         return
     with path.open(encoding="utf-8", newline="") as file:

@@ -18,11 +18,11 @@ from bench.swarm.told.page import Section, duration, note, number, table
 
 GAPS_MAX: Final = 20
 MARK_CHARACTERS: Final = 32
-"""Of a mark in a plot's legend."""
+"""Characters of a mark in a plot's legend."""
 
 
 def sections(checked: Sequence[Checked], found: Sequence[Marked], figures: Figures) -> Iterator[Section]:
-    """In the order of the page; of what there is."""
+    """The sections that there is something for, in the order of the page."""
     if checked:
         rows = [(each.text, each.status, each.because) for each in checked]
         yield Section("Thresholds", table(("threshold", "status", "because"), rows, text=(0, 2)))
@@ -39,7 +39,7 @@ def lines(found: Sequence[Marked], wall: Wall) -> Iterator[str]:
 
 
 def plain(found: Sequence[Marked], figures: Figures) -> list[dict[str, Any]]:
-    """For JSON."""
+    """Return it as plain values for JSON."""
     return [
         {
             **mark._asdict(),

@@ -117,7 +117,7 @@ def _head(headline: Headline) -> str:
 
 
 def _told(status: str) -> str:
-    """As a sentence begins."""
+    """The status as the beginning of a sentence."""
     return escape(status[:1].upper() + status[1:])
 
 
@@ -170,7 +170,7 @@ def number(value: float | None) -> str:
 
 
 def duration(value_ms: float | None) -> str:
-    """With its unit."""
+    """A duration with its unit."""
     if value_ms is None:
         return "-"
     return f"{number(value_ms / 1e3)} s" if value_ms >= 1_000 else f"{number(float(value_ms))} ms"

@@ -16,7 +16,7 @@ DRAWN_MAX: Final = 6
 
 
 def plain(lags: Lags | None) -> dict[str, Any]:
-    """For report.json; empty without records."""
+    """Return plain values for report.json; nothing if there were no records."""
     if lags is None:
         return {}
     groups = [{**group._asdict(), "most": group.most, "last": group.last} for group in lags.groups]
@@ -24,7 +24,7 @@ def plain(lags: Lags | None) -> dict[str, Any]:
 
 
 def lines(lags: Lags | None) -> Iterator[str]:
-    """For a terminal."""
+    """Lines for a terminal."""
     if lags is None:
         return
     processed = sum(group.processed for group in lags.groups)
@@ -36,7 +36,7 @@ def lines(lags: Lags | None) -> Iterator[str]:
 
 
 def sections(lags: Lags | None, bands: Sequence[Band], wall: Wall) -> Iterator[Section]:
-    """For the page."""
+    """Sections for the page."""
     if lags is None:
         return
     rates = [

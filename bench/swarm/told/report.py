@@ -39,7 +39,7 @@ from storage.history.judge.findings import KEPT, LEAST_ANSWERED, Limits
 from storage.history.judge.verdict import Verdict, judge
 
 VERSION: Final = 1
-"""Of report.json."""
+"""Version of report.json."""
 PAGE: Final = "report.html"
 RESULTS: Final = "report.json"
 RUN_FILE: Final = "run.json"
@@ -56,9 +56,9 @@ class Addition(NamedTuple):
     """What another reader of the same history adds to its report."""
 
     sections: tuple[Section, ...] = ()
-    """Of the page, before the tables of requests."""
+    """Sections of the page that stand before the tables of requests."""
     lines: tuple[str, ...] = ()
-    """For the terminal."""
+    """Lines for the terminal."""
     plain: Mapping[str, Any] = {}
     """Keys of report.json."""
 
@@ -70,17 +70,17 @@ class Outcome(NamedTuple):
     """What came out, and where it stands."""
 
     verdict: Verdict
-    """As text it is one line."""
+    """The verdict, which is one line as text."""
     status: str
     """The verdict's, and that of the thresholds: broken if one is, else not shown if one is not."""
     checked: list[Checked]
     """Thresholds."""
     page: Path
     lines: tuple[str, ...]
-    """For the terminal, above the verdict."""
+    """Lines for the terminal that stand above the verdict."""
     figures: Figures
     results: Mapping[str, Any]
-    """Of report.json."""
+    """What report.json holds."""
 
 
 def report(

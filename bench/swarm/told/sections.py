@@ -17,11 +17,11 @@ from bench.swarm.told.page import Section, Tile, duration, note, number, plots, 
 from storage.history.judge.verdict import Verdict
 
 GROUPS_MAX: Final = 50
-"""On the page; report.json has all."""
+"""Groups on the page; report.json has all."""
 FAULTS_MAX: Final = 30
 HISTOGRAMS_MAX: Final = 8
 ERRORS_MAX: Final = 4
-"""Of one API."""
+"""Errors that are shown of one API."""
 
 
 def lines(figures: Figures) -> Iterator[str]:
@@ -51,7 +51,7 @@ def lines(figures: Figures) -> Iterator[str]:
 def sections(
     figures: Figures, verdict: Verdict, about: Mapping[str, str], behind: Sequence[Band]
 ) -> Iterator[Section]:
-    """In the order of the page; `about`: the run, name by value; `behind`: of the plots."""
+    """Sections in the order of the page; `about`: the run, name by value; `behind`: bands of the plots."""
     yield Section("In figures", tiles(_tiles(figures)))
     yield Section("Over time", plots(_plots(figures, behind)))
     if figures.faults:
@@ -171,7 +171,7 @@ def _apis(figures: Figures) -> str:
 
 
 def _histograms(figures: Figures) -> Iterator[str]:
-    """Of the most frequent APIs; report.json has all."""
+    """Plots of the most frequent APIs; report.json has all."""
     told = [api for api in figures.apis if api.histogram]
     for api in told[:HISTOGRAMS_MAX]:
         yield charts.histogram(f"{api.api}: how many took how long", api.histogram)
@@ -245,7 +245,7 @@ def _told(value: Any) -> str:
 
 
 def about(run: Mapping[str, Any], machine: str) -> dict[str, str]:
-    """Of run.json, what a reader wants to know; `machine`: where the report was made."""
+    """What a reader wants to know of run.json; `machine`: where the report was made."""
     plan = run.get("plan") or {}
     counts = ", ".join(f"{name} {_told(value)}" for name, value in plan.items())
     told = {

@@ -16,7 +16,7 @@ from bench.swarm.told.page import Section, number, plots, table
 
 
 def lines(needs: Sequence[Need]) -> Iterator[str]:
-    """For a terminal."""
+    """Lines for a terminal."""
     if needs:
         told = plain(needs)
         yield (
@@ -27,7 +27,7 @@ def lines(needs: Sequence[Need]) -> Iterator[str]:
 
 
 def sections(needs: Sequence[Need], bands: Sequence[Band], wall: Wall | None = None) -> Iterator[Section]:
-    """For the page."""
+    """Sections for the page."""
     if not needs:
         return
     told = plain(needs)

@@ -20,7 +20,7 @@ _BLANK: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
 def summary(suite: Suite) -> str:
-    """To be appended to $GITHUB_STEP_SUMMARY; ends with an empty line."""
+    """The summary, to be appended to $GITHUB_STEP_SUMMARY; ends with an empty line."""
     return "\n".join((*_head(suite), *_table(suite), *_stories(suite), ""))
 
 
@@ -67,7 +67,7 @@ def _stories(suite: Suite) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """In one line, and nothing in it is Markdown or HTML."""
+    """The text in one line, with nothing in it that is Markdown or HTML."""
     line = _BLANK.sub(" ", text).strip()
     line = line if len(line) <= CELL_CHARACTERS_MAX else f"{line[:CELL_CHARACTERS_MAX]}..."
     return _SPECIAL.sub(r"\\\1", line)
