@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 DEADLINE_S = 30.0
-"""Of what takes milliseconds on a quiet machine."""
+"""Deadline for what takes milliseconds on a quiet machine."""
 THREAD_PAUSE_S = 0.02
 LOOP_PAUSE_S = 0.001
 
@@ -32,6 +32,6 @@ async def reached(holds: Callable[[], Any], what: str = "", deadline_s: float = 
 
 
 async def passed(seconds: float) -> None:
-    """For stories about what must not happen."""
+    """Let time pass, in stories about what must not happen."""
     end = time.monotonic() + seconds
     await reached(lambda: time.monotonic() >= end, deadline_s=seconds + DEADLINE_S)

@@ -44,7 +44,15 @@ STILL_IN_FRAGMENTS = (
     "bench/tier/rolling",
     "cluster/",
     "storage/raft/",
-    "tests/",
+    "tests/api/",
+    "tests/coordinator/",
+    "tests/leader/",
+    "tests/network/",
+    "tests/protocol/",
+    "tests/raft/",
+    "tests/replica/",
+    "tests/security/",
+    "tests/simulation/",
 )
 """Paths whose docstrings are not yet rid of fragments. To become empty."""
 MANY_PARAMETERS = {

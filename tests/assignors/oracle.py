@@ -209,7 +209,8 @@ def moves(spec: AssignmentSpec, assignment: Assignment) -> int:
 
 
 def fewest_moves(spec: AssignmentSpec) -> int:
-    """For homogeneous groups: what is owned beyond the quota has to move, and nothing else."""
+    """The fewest moves of a homogeneous group: what is owned beyond the quota has to move, and nothing
+    else."""
     names = [one.member_id for one in ordered(spec)]
     owned = Counter(present_owners(spec).values())
     quota, extra = divmod(sum(spec.partition_counts.values()), len(names))
@@ -225,8 +226,8 @@ def matches(spec: AssignmentSpec, assignment: Assignment, racks: Racks) -> int:
 
 
 def most_matches(spec: AssignmentSpec, assignment: Assignment, racks: Racks) -> int:
-    """As many as there can be while everybody has as many partitions of each set of topics as now: every
-    member of a rack can take every partition of it."""
+    """The most matches that there can be while everybody has as many partitions of each set of topics as
+    now: every member of a rack can take every partition of it."""
     rack = {one.member_id: one.rack_id for one in spec.members}
     most = 0
     for _, topics in topic_sets(spec):

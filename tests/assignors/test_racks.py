@@ -45,7 +45,8 @@ def sizes(assignment: Assignment) -> dict[str, dict[bytes, int]]:
 
 @pytest.mark.parametrize("seed", range(150))
 def test_uniform_with_racks(seed: int) -> None:
-    """As even as without racks, as many in their rack as can be with that, and settled."""
+    """An assignment is as even as without racks, has as many partitions in their rack as can be with that,
+    and stays."""
     rng = random.Random(seed)
     spec, racks = with_racks(rng, random_spec(rng, alike=seed % 2 == 0))
     assignment = assigned("uniform-rack", spec, racks)
@@ -61,7 +62,8 @@ def test_uniform_with_racks(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(150))
 def test_range_with_racks(seed: int) -> None:
-    """As many of each topic as without racks, never fewer in their rack, and co-partitioned as without."""
+    """Everybody has as many partitions of each topic as without racks, never fewer in their rack, and
+    co-partitioned as without."""
     rng = random.Random(seed)
     spec, racks = with_racks(rng, random_spec(rng, alike=seed % 2 == 0, counts_max=4))
     assignment, plain = assigned("range-rack", spec, racks), assigned("range", spec)

@@ -28,7 +28,7 @@ def read(frame: bytes) -> requests.ConsumerGroupHeartbeatRequest:
 
 
 def test_a_member_joins_acknowledges_once_and_beats() -> None:
-    """As kio reads it."""
+    """The bytes are read by kio."""
     member = Member("g", 3)
     joins = read(member.frame())
     assert (joins.group_id, joins.member_id, joins.member_epoch) == ("g", "g-000000000003", 0)
@@ -47,7 +47,7 @@ def test_every_member_is_served_at_its_interval() -> None:
 
 
 async def _begin(reader: asyncio.StreamReader) -> bytes:
-    """Of a frame; b"" once the members have hung up."""
+    """Read how a frame begins; b"" once the members have hung up."""
     try:
         return await reader.readexactly(4)
     except (asyncio.IncompleteReadError, ConnectionResetError):

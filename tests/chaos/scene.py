@@ -16,7 +16,7 @@ from bench.chaos.targets.target import until
 from tests.chaos.load import Load
 
 EFFECT_TIMEOUT_S = 90.0
-"""On a machine that has something else to do all processes of a tier take a minute to start."""
+"""Deadline for a fault's effect: on a busy machine all processes of a tier take a minute to start."""
 
 
 class Scene(NamedTuple):

@@ -118,7 +118,7 @@ def test_the_table_has_a_row_for_each_kind_and_one_of_all() -> None:
 
 
 def test_the_chart_tells_what_the_table_beside_it_tells() -> None:
-    """Of an even number of groups the table once told the lower median, and the chart marked the higher."""
+    """The table once told the lower median of an even number of groups, and the chart marked the higher."""
     first = found(beat(9), call("OffsetCommit", 10.5, 11.0, outcome=CLOSED), beat(11.1, 11.2))
     second = found(beat(9), call("OffsetCommit", 10.5, 11.0, outcome=CLOSED), beat(11.6, 11.7))
     for row in (table := rows([first, second])):

@@ -102,7 +102,7 @@ def test_a_sync_fails_or_takes_its_time(file: FaultFile, replica: Open, tmp_path
 
 
 def test_the_wall_clock_is_read_once(file: FaultFile, replica: Open) -> None:
-    """As the real one is: who runs already is not moved."""
+    """Whoever runs already is not moved, just as a real clock's reader."""
     before = replica(0)
     file.add(Faults(clocks=(ClockFault(f"{GROUP}-0", 5_000),)))
     assert replica(0).clock(lambda: 100)() == 5_100

@@ -56,7 +56,7 @@ class Echo:
 
 @pytest.fixture
 def ports() -> tuple[int, int]:
-    """Of the proxy and of the node behind it."""
+    """The ports of the proxy and of the node behind it."""
     first = free_ports(2)
     return first, first + 1
 

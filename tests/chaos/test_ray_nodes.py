@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.ray, pytest.mark.timeout(400)]
 
 
 def test_a_whole_ray_node_is_lost_and_comes_back() -> None:
-    """Its actors come back to its address, though Ray takes it for another node."""
+    """The node's actors come back to its address, though Ray takes it for another node."""
 
     names = [name for name, kind in KINDS.items() if "ray-nodes" in kind.needs]
 

@@ -84,7 +84,7 @@ def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_a_relative_data_directory_is_found_from_anywhere_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By `--resume` and `shrink`. And what could not run shows nothing."""
+    """It is found by `--resume` and `shrink`. And what could not run shows nothing."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     refused("--data-dir", "data", "--out", "out")

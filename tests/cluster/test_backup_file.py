@@ -49,7 +49,7 @@ def write_file(path: Path, group: str, records: list[PackedRecord]) -> FileHeade
 
 @pytest.fixture
 def backup(tmp_path: Path) -> Path:
-    """Of a tier of two partitions: one with several frames, one with nothing in it."""
+    """A backup of a tier of two partitions: one with several frames, one with nothing in it."""
     directory = tmp_path / "backup"
     directory.mkdir()
     sizes = {"partition-0": 5_000, "partition-1": 0, "controller": 3}

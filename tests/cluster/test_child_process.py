@@ -24,7 +24,7 @@ def listed(directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_child_runs_in_a_directory_that_has_folders_of_our_names(tmp_path: Path) -> None:
-    """As our source tree has, and as the user's project may have: these were once taken for ours."""
+    """Our source tree has such folders, and so may the user's project: these were once taken for ours."""
     for name in ("cluster", "bench"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('another project')")

@@ -25,7 +25,7 @@ def commands(group: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 @pytest.mark.parametrize("columns", [80, PANELS_FROM_COLUMNS])
 def test_no_option_has_its_name_cut(columns: int) -> None:
-    """On 80 columns `--members-per-connection` once was `--members-per-con…`."""
+    """A terminal of 80 columns once showed `--members-per-connection` as `--members-per-con…`."""
     found = dict(commands(typer.main.get_command(app)))
     assert ("swarm", "run") in found
     assert ("groups", "describe") in found

@@ -97,7 +97,7 @@ def test_a_part_of_a_day_is_answered_from_its_events_alone(tmp_path: Path) -> No
 
 
 def test_a_quarter_of_an_hour_in_which_nothing_was_told_is_no_quiet_one(tmp_path: Path) -> None:
-    """Its day has events, and it has none: the tier may not have run."""
+    """The day has events and the quarter has none: the tier may not have run."""
     hour_ago_ms = time.time_ns() // 1_000_000 - 3_600_000
     publish(Folder(str(tmp_path / "history")), stretch([changed(1, hour_ago_ms)]))
     said = report(tmp_path, "--since", "15m")

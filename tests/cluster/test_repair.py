@@ -71,7 +71,7 @@ def test_a_name_that_was_given_up_goes_though_somebody_else_is_awaited() -> None
 
 
 def test_no_change_begins_that_would_end_without_a_majority() -> None:
-    """Of three voters one is away: with two left, both would be needed."""
+    """One of three voters is away: with two left, both would be needed."""
     assert target(ROW[:2], LEADER, THIRD) is None
     assert target(ROW[:2], LEADER, SECOND, THIRD) == ["0.1", "1.1"]
     assert target(ROW[:1], LEADER, THIRD) == ["0.1"]

@@ -31,7 +31,7 @@ def settings_table() -> Table:
 
 @pytest.mark.parametrize("width", [80, 160, UNLIMITED])
 def test_every_setting_has_its_whole_name(width: int) -> None:
-    """On 80 columns six settings were all called "group.consumer.m" and three dots."""
+    """A table of 80 columns once called six settings "group.consumer.m" and three dots."""
     lines = printed(settings_table(), width)
     assert all(len(line) <= width for line in lines)
     assert set(SETTINGS) <= {word for line in lines for word in line.split()}

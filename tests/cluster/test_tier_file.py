@@ -98,7 +98,7 @@ def test_a_placement_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_controller_that_forgot_may_count_from_the_start(tmp_path: Path) -> None:
-    """With accepted losses the image's versions may begin anew: what is known of places is kept."""
+    """The image's versions may begin anew with accepted losses: what is known of places is kept."""
     tier_file.write(tmp_path, TIER)
     placement_file.write(tmp_path, saved(700))
     known = tier_file.read(tmp_path)

@@ -25,7 +25,7 @@ RETRY_S = 0.02
 PACE_S = 0.01
 """Between two requests of one client: the load leaves the processors room for the elections."""
 METADATA = "m" * 300
-"""Of each committed offset: makes segments fill."""
+"""Metadata of each committed offset: makes segments fill."""
 NOT_NOW = frozenset({14, 15, 16})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 

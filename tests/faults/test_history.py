@@ -8,7 +8,7 @@ from tests.faults.history import History, Violation
 
 
 def _history() -> History:
-    """Of two pairs: 1 to 4 were acknowledged, the outcome of 5 is unknown."""
+    """A history of two pairs: 1 to 4 were acknowledged, the outcome of 5 is unknown."""
     history = History("billing", 2)
     for _ in range(4):
         history.begin_commit()

@@ -13,7 +13,7 @@ from tests.fuzz.campaign import Campaign, Failure, Tally
 
 FRAMES_PER_CAMPAIGN = 20_000
 GROWTH_MIB_MAX = 64.0
-"""Of the process between the second campaign and the last: more is a leak."""
+"""Growth of the process between the second campaign and the last: more is a leak."""
 
 
 def main() -> int:

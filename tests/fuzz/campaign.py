@@ -31,7 +31,7 @@ from tests.protocol.random_entities import EVERY_VERSION
 FRAMES_PER_BEAT = 500
 SECONDS_PER_FRAME = 0.004
 FRESH_SHARE = 0.25
-"""Of the frames: made anew; the others are recent ones again, as a client's retry."""
+"""Share of the frames that are made anew; the others are recent ones again, as a client's retry."""
 RECENT = 200
 CLIENTS = 6
 PARKED_MAX = 200

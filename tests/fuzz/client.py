@@ -39,7 +39,7 @@ class Client:
         self.answers = 0
 
     def send(self, data: bytes, request: Any = None) -> None:
-        """As it would come from the network, also to a connection that is closed already."""
+        """Hand over bytes as the network would, also to a connection that is closed already."""
         self._note(data, request)
         if not self.socket.closed:
             self.connection.data_received(data)

@@ -67,7 +67,7 @@ def _overwritten(rng: random.Random, content: bytes, others: Others) -> bytes:
 
 
 def _named_at_length(rng: random.Random, content: bytes, others: Others) -> bytes:
-    """From a client whose id is as long as there can be."""
+    """The frame of a client whose id is as long as there can be."""
     (size,) = _SHORT_LENGTH.unpack_from(content, _CLIENT_ID_AT)
     rest = content[_CLIENT_ID_AT + _SHORT_LENGTH.size + max(size, 0) :]
     return framed(content[:_CLIENT_ID_AT] + _SHORT_LENGTH.pack(32_767) + b"c" * 32_767 + rest)

@@ -24,13 +24,13 @@ ASSIGNMENT = b"\0\0" + struct.pack(">i", 1) + b"\0\2t0" + struct.pack(">ii", 1, 
 PLAUSIBLE_SHARE = 0.85
 LONGEST = "l" * 32_767
 LONGEST_SHARE = 0.005
-"""Of single strings: as long as Kafka allows."""
+"""Share of single strings that are as long as Kafka allows."""
 MEMBERS_KNOWN_MAX = 64
 
 
 @dataclasses.dataclass
 class Member:
-    """As the last answer to it said."""
+    """What the last answer said to a member."""
 
     group_id: str
     member_id: str

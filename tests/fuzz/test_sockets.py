@@ -24,7 +24,7 @@ ANSWER_TIMEOUT_S = 1.0
 """Some requests wait by right (a join, a fetch): they are hung up on."""
 UNKNOWN_MEMBER_ID = 25
 GROWTH_MIB_MAX = 150.0
-"""Of all the tier's processes together."""
+"""Growth of all the tier's processes together."""
 BAD_LINES = ("Traceback", "internal error", "could not be served", "fatal, leaving")
 
 

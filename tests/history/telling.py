@@ -62,7 +62,7 @@ class Telling:
     def beat(
         self, client: str, at: int, until: int | None, generation: int, error: int = 0, **fields: Any
     ) -> None:
-        """Of a classic group."""
+        """A heartbeat of a classic group."""
         self._call("Heartbeat", client, at, until, epoch=generation, error_code=error, **fields)
 
     def consumer_beat(

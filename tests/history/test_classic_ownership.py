@@ -69,7 +69,7 @@ def test_a_silent_member_holds_no_longer_than_its_session() -> None:
 
 
 def test_a_member_that_does_not_rejoin_holds_no_longer_than_a_rebalance_waits() -> None:
-    """Its heartbeats go on, and are answered REBALANCE_IN_PROGRESS: that keeps its session alone."""
+    """The member's heartbeats go on, and are answered REBALANCE_IN_PROGRESS: that keeps its session alone."""
     for at, expected in ((9_000, TWICE), (16_000, [])):
         telling = owner(until=5_000, rebalance_timeout_ms=10_000)
         for beat in range(6_000, at, 1_000):

@@ -51,7 +51,7 @@ def test_kinds_name_columns_and_each_is_somebodys() -> None:
 
 @pytest.mark.parametrize("cls", event_classes(), ids=lambda cls: cls.__name__)
 def test_an_event_is_a_row(cls: Any) -> None:
-    """Its fields are columns that its kind may fill, of the columns' types."""
+    """An event's fields are columns that its kind may fill, of the columns' types."""
     event = filled(cls)
     [kind] = [kind for kind in KINDS if kind.name == event.kind]
     assert set(cls._fields) <= {"at_ms", *kind.columns}

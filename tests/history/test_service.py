@@ -27,7 +27,7 @@ def member(until_s: int = 20) -> Telling:
 
 
 def status(telling: Telling, end_s: int, planned: Planned | None = PLANNED) -> tuple[str, str]:
-    """Of the promise, and why."""
+    """The promise's status, and why."""
     verdict = judge(telling.history(end_s * 1_000), planned=planned)
     (promise,) = (each for each in verdict.promises if each.name == "service")
     assert verdict.status != KEPT or promise.status == KEPT

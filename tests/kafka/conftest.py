@@ -83,7 +83,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 _names = itertools.count()
 _run = os.getpid()
-"""In every name, so that a second run against the same cluster finds nothing of the first."""
+"""A number in every name, so that a second run against the same cluster finds nothing of the first."""
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]
 ASSIGNOR = {"classic": "range", "consumer": "uniform"}
 """What a member gets that names none; Java's classic default is [range, cooperative-sticky]."""
 RECORDS = 10
-"""Of each partition."""
+"""Records of each partition."""
 
 
 @pytest.fixture(params=ASSIGNOR)

@@ -21,7 +21,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "consumer": {"group_protocol": "consumer"},
 }
 BOTH = ("range", "consumer")
-"""For stories that do not depend on the assignor."""
+"""Protocols of stories that do not depend on the assignor."""
 
 
 @pytest.fixture(params=PROTOCOLS)

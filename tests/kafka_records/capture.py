@@ -73,7 +73,7 @@ OLDER = [
         },
     ),
 ]
-"""In the form of Kafka's formatters."""
+"""Records in the form of Kafka's formatters."""
 
 
 async def make_groups(address: str) -> None:

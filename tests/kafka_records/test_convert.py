@@ -15,7 +15,7 @@ from tests.kafka_records.golden import LINES, NAMES, parts
 
 TOPIC_A, TOPIC_B = b"a" * 16, b"b" * 16
 WRITTEN_VERSIONS = {0: (), 1: (1, 4), 2: (3,), 4: ()}
-"""By type, where it is not version 0."""
+"""Versions that are written by type, where it is not version 0."""
 
 
 def is_written_today(line: dict[str, Any]) -> bool:

@@ -34,7 +34,7 @@ def neutral(asked: Asked) -> Any:
 
 
 def refused(asked: Asked, error: ErrorCode) -> Any:
-    """As a coordinator refuses the whole request."""
+    """The answer by which a coordinator refuses the whole request."""
     header = asked.header
     return refusal(
         Request(0, header.api_key, header.api_version, header.client_id, "", neutral(asked)), int(error)

@@ -72,7 +72,7 @@ class Run(NamedTuple):
 
 
 def plans(seconds: float = SECONDS) -> Iterator[Plan]:
-    """Of all scenarios in turn, for ever."""
+    """Plans of all scenarios in turn, for ever."""
     names = scenario.names()
     for seed in count(1):
         chosen = scenario.load(names[(seed - 1) % len(names)])
@@ -148,7 +148,7 @@ def _hurt(server: Kafka, together: Sequence[Plan], out: Path) -> list[Run]:
 
 
 def _kill_and_start(server: Kafka, together: Sequence[Plan], out: Path) -> None:
-    """Of the swarms every second one is told."""
+    """Kill a broker and start it again; every second swarm is told."""
     directories = [_directory(plan, out) for plan in together]
     until(lambda: all(map(read_run, directories)), "all swarms have begun", BEGUN_S)
     pause = threading.Event()

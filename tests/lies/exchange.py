@@ -50,7 +50,7 @@ class Asked(NamedTuple):
 
     @property
     def member(self) -> str:
-        """Its place in its group ("0"), which is the end of its client id."""
+        """The member's place in its group ("0"), which is the end of its client id."""
         return self.header.client_id.rpartition("/")[2]
 
 

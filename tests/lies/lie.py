@@ -36,7 +36,7 @@ class Lie:
 
     expected: ClassVar[Expected]
     stage: ClassVar[str] = "steady"
-    """Of `stages.STAGES`."""
+    """One of `stages.STAGES`."""
     from_s: ClassVar[float] = 4.0
     """After the first join of the swarm."""
     about: ClassVar[frozenset[int]] = frozenset(GROUP_REQUESTS)
@@ -46,7 +46,7 @@ class Lie:
     cuts: ClassVar[bool] = False
     """All connections end when it begins."""
     refuses: ClassVar[bool] = False
-    """From then on nobody can connect."""
+    """Whether nobody can connect from then on."""
 
     def __init__(self) -> None:
         self.told: Counter[str] = Counter()
@@ -62,7 +62,7 @@ class Lie:
         )
 
     def does(self, asked: Asked) -> Doing:
-        """With a request that it concerns."""
+        """Say what the proxy does with a request that the lie concerns."""
         return Pass(asked.frame)
 
     def tells(self, asked: Asked, answer: Any) -> Any:
@@ -78,7 +78,7 @@ class Lie:
         return 0.0
 
     def learns(self, asked: Asked, answer: Any) -> None:
-        """Of every request to a group and its answer, also of those before the lie begins."""
+        """Learn from every request to a group and its answer, also from those before the lie begins."""
 
 
 def title(lie: type[Lie]) -> str:

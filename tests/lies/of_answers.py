@@ -13,7 +13,7 @@ _CORRELATION_ID = slice(4, 8)
 
 
 class WrongOrder(Lie):
-    """Of two heartbeats on one connection the second one is answered first."""
+    """The second of two heartbeats on one connection is answered first."""
 
     expected = Expected("answers", BROKEN, "another's answer", EXPIRED)
     stage = "shared"

@@ -34,7 +34,8 @@ class SwallowsFromTheBeginning(SwallowsCommits):
 
 
 class SwallowsOneInTen(Lie):
-    """In a rolling deploy every tenth commit of each member is acknowledged and thrown away.
+    """Every tenth commit of each member in a rolling deploy is acknowledged and thrown away. One that is
+    overwritten before anybody reads is nobody's loss, and cannot be seen.
 
     One that is overwritten before anybody reads is nobody's loss, and cannot be seen.
     """
@@ -60,7 +61,7 @@ class SwallowsCommitsOfOneGroup(SwallowsCommits):
 
 
 class SwallowsOnePartition(Lie):
-    """Of every commit partition 0 is left out, and acknowledged with the others."""
+    """Partition 0 is left out of every commit, and acknowledged with the others."""
 
     expected = Expected("commits", BROKEN, "commit went back")
     about = frozenset({OFFSET_COMMIT})
@@ -77,7 +78,7 @@ class SwallowsOnePartition(Lie):
         return Pass(request_frame(asked.header, replace(asked.request, topics=rest)))
 
     def tells(self, asked: Asked, answer: Any) -> Any:
-        """As if all had been stored."""
+        """Answer as if all had been stored."""
         row_class = type(answer.topics[0].partitions[0])
         asked_for = {topic.name: topic.partitions for topic in asked.request.topics}
         topics = [

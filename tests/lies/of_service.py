@@ -59,7 +59,7 @@ class BlackHole(Lie):
 
 
 class OutageUnderChurn(Lie):
-    """In a rolling deploy every Join, Sync and Heartbeat is answered COORDINATOR_NOT_AVAILABLE."""
+    """Every Join, Sync and Heartbeat in a rolling deploy is answered COORDINATOR_NOT_AVAILABLE."""
 
     expected = Expected("service", BROKEN, "without service at the end", EXPIRED)
     stage = "deploy"
@@ -159,7 +159,7 @@ class RefusesCommits(Lie):
 
 
 class SwallowsOneInThree(Lie):
-    """Of the requests of groups every third one is never answered; its connection stays open."""
+    """Every third request of a group is never answered; its connection stays open."""
 
     expected = Expected("answers", BROKEN, "never answered", EXPIRED)
     stage = "long"

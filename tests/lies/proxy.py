@@ -46,7 +46,7 @@ class LyingProxy:
         self.lie = lie
         self.prefix = prefix
         self.errors: list[str] = []
-        """Of its own: a connection that ended because of one was none of the lie's doing."""
+        """Errors of the proxy itself: a connection that ended because of one was none of the lie's doing."""
         self._brokers = brokers
         self._ports: dict[Address, int] = {}
         self._servers: list[asyncio.Server] = []
@@ -165,7 +165,7 @@ class _Pair:
         self._proxy.forget(self)
 
     def end(self) -> None:
-        """With a reset, as the end of a process has it."""
+        """End the connection with a reset, as the end of a process does."""
         connection: socket.socket = self._client[1].get_extra_info("socket")
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
@@ -255,7 +255,7 @@ class _Pair:
         return frame if told is answer else answer_frame(request.header, told)
 
     async def _here(self, answer: Any) -> Any:
-        """With the proxy's ports in place of the brokers'."""
+        """The answer with the proxy's ports in place of the brokers'."""
         if hasattr(answer, "brokers"):
             brokers = [await self._moved(broker) for broker in answer.brokers]
             return replace(answer, brokers=tuple(brokers))

@@ -16,12 +16,12 @@ from tests.history.read_back import read_all
 from tests.lies.lie import EXPIRED, REFUSED, SERVED, WENT_BACK
 
 SEGMENT_MS: Final = 1_000
-"""Of the tier that is lied about: so soon its history can be read."""
+"""How soon the history of the tier that is lied about can be read."""
 GONE: Final = frozenset({"member_expired", "member_fenced"})
 
 
 class Said(NamedTuple):
-    """Of the groups of one swarm."""
+    """What the history says of the groups of one swarm."""
 
     events: int
     removed: Mapping[str, int]
@@ -54,7 +54,8 @@ class Said(NamedTuple):
         return expected in self.kinds and (expected == WENT_BACK or not self.regressed)
 
     def words(self, expected: str) -> str:
-        """For the table; refused commits are counted for all groups, and told where they are expected."""
+        """Words for the table; refused commits are counted for all groups, and told where they are
+        expected."""
         told = [f"{count} x {cause}" for cause, count in sorted(self.removed.items())]
         told += [f"{self.regressed} x {WENT_BACK}"] if self.regressed else []
         told += [REFUSED] if expected == REFUSED and self.bad_commits else []
@@ -68,7 +69,7 @@ def folder_of(data_dir: Path) -> Folder:
 
 
 def read(folder: Folder, prefixes: Iterable[str]) -> dict[str, Said]:
-    """By prefix of group names. Raises OSError."""
+    """Read what is said by prefix of group names. Raises OSError."""
     table, skipped = read_all(folder)
     assert not skipped, skipped[:3]
     rows = table.to_pylist()

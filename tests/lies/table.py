@@ -27,7 +27,7 @@ Written by `python -m tests.lies --table` on {date}; `pytest -m lies tests/lies`
 
 
 def row(trial: Trial, said: Said) -> tuple[str, ...]:
-    """Of one lie."""
+    """The row of one lie."""
     is_caught = trial.is_caught and said.fits(LIES[trial.name].expected.server)
     verdict = f"**{trial.verdict.status}**: {trial.promise}"
     return (
@@ -49,6 +49,6 @@ def markdown(trials: Iterable[Trial], said: Mapping[str, Said], date: str) -> st
 
 
 def _cut(text: str) -> str:
-    """In one cell."""
+    """The text cut so that it fits a cell."""
     text = " ".join(text.replace("|", "/").split())
     return text if len(text) <= WORDS_MAX else f"{text[: WORDS_MAX - 1]}…"

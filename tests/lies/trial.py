@@ -32,16 +32,17 @@ SETTINGS: Final = {
     "group.consumer.session.timeout.ms": 6_000,
     "history.segment.ms": server_history.SEGMENT_MS,
 }
-"""Of the tier that serves the swarms that are lied to: what takes minutes elsewhere takes seconds."""
+"""Settings of the tier that serves the swarms that are lied to: what takes minutes elsewhere takes
+seconds."""
 OUTAGE_MS: Final = 6_000
-"""Without service for longer at its end it was out of service."""
+"""A group that was without service for longer at its end was out of service."""
 JOBS: Final = 5
 """Swarms at once."""
 FLUSHED_S: Final = 30.0
 
 
 class Trial(NamedTuple):
-    """Of one lie."""
+    """The trial of one lie."""
 
     name: str
     told: dict[str, int]
@@ -50,7 +51,7 @@ class Trial(NamedTuple):
     words: tuple[str, ...]
     """What the report says above the verdict."""
     errors: tuple[str, ...]
-    """Of the proxy itself."""
+    """Errors of the proxy itself."""
 
     @property
     def promise(self) -> str:
@@ -71,7 +72,7 @@ class Trial(NamedTuple):
 
 
 def prefix_of(name: str) -> str:
-    """Of the names of its groups: "swallows-commits-"."""
+    """How the names of its groups begin: "swallows-commits-"."""
     return "-".join(re.findall("[A-Z][a-z]*", name)).lower() + "-"
 
 

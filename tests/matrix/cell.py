@@ -20,7 +20,8 @@ from tests.matrix.ownership import shared_at_once
 
 PARTITIONS = 6
 OFFSETS_PARTITIONS = 4
-"""As many cells at a time: each has one for its group alone, so that its failover disturbs no other's."""
+"""One for each cell at a time: its group has an offsets partition for itself alone, so that its failover
+disturbs no other's."""
 ROUND = 60
 """Records of one round, spread evenly over the partitions."""
 SESSION_TIMEOUT_MS = 10_000
@@ -100,7 +101,7 @@ class Cell:
         return member
 
     def produce(self, rounds: int = 1) -> None:
-        """As many rounds of records to every partition of every topic; returns when all are acknowledged."""
+        """Write so many records to every partition of every topic; returns when all are acknowledged."""
         producer = Producer({"bootstrap.servers": self.tier.bootstrap, "log_level": 0, "linger.ms": 1})
         failed: list[Any] = []
         for partition in sorted(self._produced):
@@ -118,7 +119,7 @@ class Cell:
 
     @property
     def partitions(self) -> list[str]:
-        """Of all its topics."""
+        """The partitions of all its topics."""
         return sorted(self._produced)
 
     def shared_out(self) -> None:

@@ -19,7 +19,7 @@ NEVER_HELD = ("aiokafka", "kafkajs", "franz-go", "sarama")
 HEARTBEATS = 6
 """So many prove that an idle member is left alone."""
 SPACING_MS = 1_200
-"""Of the clients' heartbeats: long enough that they would be held."""
+"""Time between the clients' heartbeats: long enough that they would be held."""
 APIS = {"classic": "heartbeat", "consumer": "consumer_group_heartbeat"}
 FLAGS = (
     *("--nodes", "1", "--replicas", "1", "--partitions", str(OFFSETS_PARTITIONS)),

@@ -97,7 +97,8 @@ def test_requests_and_errors_bear_the_names_of_apis_and_codes() -> None:
 
 
 def test_a_commit_that_was_refused_is_counted_as_an_error() -> None:
-    """Its answer has no error of its own, only its partitions': metrics and history told of it as fine."""
+    """The answer has no error of its own, only its partitions': metrics and history once told of it as
+    fine."""
     counts = RequestCounts()
     for error in (ErrorCode.illegal_generation, ErrorCode.none):
         counts.count(OFFSET_COMMIT, OffsetCommitResponse((("orders", ((0, error), (1, error))),)))

@@ -31,7 +31,8 @@ class Names:
         self._topics[topic_id] = self.text(name)
 
     def text(self, value: str) -> str:
-        """Without the token that makes names of this run unique, and with "#1" for the first random id."""
+        """The text without the token that makes names of this run unique, and with "#1" for the first
+        random id."""
         return _UUID.sub(lambda found: self._alias(found.group()), value.replace(self.token, ""))
 
     def identity(self, value: str) -> str:
@@ -45,7 +46,7 @@ class Names:
         return value if value < 0 else self._alias(f"producer {value}")
 
     def copied(self) -> Names:
-        """For a look at a value that names nothing for good."""
+        """A copy for a look at a value that names nothing for good."""
         other = Names(self.token)
         other._topics, other._aliases = self._topics, _Unnamed(self._aliases)
         return other

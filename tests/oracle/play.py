@@ -22,7 +22,7 @@ from tests.oracle.requests import body, header, request_entity
 
 ANSWER_TIMEOUT_S = 10.0
 ARRIVAL_S = 0.06
-"""For a request to be read and parked, on a busy machine."""
+"""Time for a request to be read and parked, on a busy machine."""
 CLOSED = "closed"
 NO_ANSWER = "no answer"
 Step = dict[str, Any]
@@ -63,7 +63,7 @@ class Play:
         return name + self.names.token
 
     unique = group
-    """For other names: transactional ids, users, resources."""
+    """Makes other names unique, too: transactional ids, users, resources."""
 
     def topic(self, name: str = "t", partitions: int = 1) -> str:
         """Create a topic and wait until the server knows it; returns its unique name."""
@@ -276,7 +276,7 @@ class Client:
             raise Broken(f"{self.name}: {api} v{version}: {type(error).__name__}") from error
 
     def log_in(self, user: str) -> None:
-        """By mechanism PLAIN, without a trace in the record."""
+        """Log in by mechanism PLAIN, without a trace in the record."""
         self.quietly("sasl_handshake", 1, mechanism="PLAIN")
         token = f"\0{user}\0{password_of(user)}".encode()
         answer = self.quietly("sasl_authenticate", 2, auth_bytes=token)

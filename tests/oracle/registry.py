@@ -62,7 +62,7 @@ def _add(found: Transcript) -> None:
 
 
 def all_transcripts() -> list[Transcript]:
-    """By name."""
+    """The transcripts, ordered by name."""
     for module in pkgutil.iter_modules(transcripts.__path__):
         importlib.import_module(f"{transcripts.__name__}.{module.name}")
     return [_found[name] for name in sorted(_found)]

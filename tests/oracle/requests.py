@@ -18,7 +18,7 @@ from actors.protocol.entity_schema import FieldShape, shapes
 from cluster.wire import message_class
 
 ZEROS: Mapping[str, Any] = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": None}
-"""By Kafka's type; numbers are 0."""
+"""Zero values by Kafka's type; numbers are 0."""
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "join_group": {
         "session_timeout": 30_000,
@@ -36,7 +36,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "add_partitions_to_txn": {},
     "write_txn_markers": {},
 }
-"""Of fields without one in Kafka's schemas, or where Kafka's own is of no use."""
+"""Defaults of fields without one in Kafka's schemas, or where Kafka's own is of no use."""
 
 
 @cache

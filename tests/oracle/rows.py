@@ -18,7 +18,7 @@ TESTS = Path(__file__).resolve().parents[1]
 TABLE = TESTS / "ROWS.md"
 _LAST = {"W": 17, "C": 29, "O": 17, "M": 27, "G": 8, "E": 13, "R": 8, "B": 11, "A": 25}
 _ABSENT = {"A4", "A7", "A9", "A10", "A11"}
-"""Of the protocol's drafts: Kafka never had them."""
+"""Rules of the protocol's drafts: Kafka never had them."""
 ROWS = tuple(
     row
     for letter, last in _LAST.items()

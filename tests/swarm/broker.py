@@ -23,7 +23,7 @@ NAMED = 3
 BATCHED = 4
 """The first version of FindCoordinator that asks for several groups."""
 Answer = Callable[[Any], Any]
-"""From a neutral request, or kio's of an API that is no group's, to such an answer; None: hang up."""
+"""Answers a neutral request, or kio's of an API that is no group's, in kind; None: hang up."""
 
 
 class ScriptedBroker:
@@ -31,7 +31,7 @@ class ScriptedBroker:
 
     def __init__(self, answer: Answer, offers: Sequence[tuple[int, int, int]] = ()) -> None:
         self.coordinator_errors: list[int] = []
-        """Of FindCoordinator, each once, before it is answered well."""
+        """Errors of FindCoordinator, each given once, before it is answered well."""
         self.holds: set[type[Any]] = set()
         """Requests of these classes are answered when the next one comes on their connection."""
         self.api_versions_max = 4
@@ -67,7 +67,7 @@ class ScriptedBroker:
         self._thread.join()
 
     def die(self) -> None:
-        """Its connections end, and new ones are refused."""
+        """End all connections; new ones are refused."""
         self._server.shutdown()
         self._server.socket.close()
         for sock in list(self._open):

@@ -52,7 +52,7 @@ class World(NamedTuple):
     fault_s: float = 40.0
     fault_for_s: float = 2.0
     faulted_groups: int = 1
-    """Of each protocol."""
+    """Groups of each protocol that suffer faults."""
     seconds: float = 60.0
     began_us: int = 5 * S
 
@@ -126,7 +126,7 @@ class Story:
         ]
 
     def write(self, directory: Path, files: int = 2) -> None:
-        """As workers would, each its share of the clients, and the final reader."""
+        """Write files as workers would, each its share of the clients, and the final reader."""
         with CallWriter(directory / "reader.calls", RUN_ID) as writer:
             for call in self.final_reads():
                 writer.write(call)
@@ -156,12 +156,12 @@ class Story:
 
 
 def hash_of(row: Row) -> int:
-    """Of the client, the same in every process."""
+    """A hash of the client that is the same in every process."""
     return sum(row.client.encode()) if isinstance(row, Call | Gone) else 0
 
 
 def share(partitions: int, members: int, place: int) -> Partitions:
-    """As the range assignor gives it to one of so many."""
+    """The partitions that the range assignor gives to one of so many members."""
     first, end = (partitions * at // members for at in (place, place + 1))
     return ((TOPIC, tuple(range(first, end))),)
 
@@ -226,7 +226,7 @@ class _Life:
             self._story.planted.gap_us[self._group_id] = served.ended_us - lost.sent_us
 
     def _moves(self, before: int, after: int) -> None:
-        """Of `before` members the last ones are gone."""
+        """What moves when the last ones of `before` members are gone."""
         count, owners = self._world.partitions, {}
         for members in (before, after):
             for place in range(members):
@@ -236,7 +236,7 @@ class _Life:
                     owners[number] = place
 
     def _later(self, members: list[str], since_us: int, epoch: int, is_hit: bool) -> None:
-        """From the last rebalance to the end."""
+        """What is told from the last rebalance to the end."""
         world, story = self._world, self._story
         end_us = story._at(world.seconds)
         for place, client in enumerate(members):

@@ -75,7 +75,7 @@ def test_a_broken_promise_is_believed_at_once() -> None:
 
 
 def test_a_noisy_server_is_found_nearly_right() -> None:
-    """Its capacity differs by ten percent from probe to probe."""
+    """The server's capacity differs by ten percent from probe to probe."""
     for seed in range(200):
         chance = Random(seed)
 

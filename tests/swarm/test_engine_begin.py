@@ -38,7 +38,7 @@ def whole() -> Whole:
 
 @pytest.fixture(scope="module")
 def directory(whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of one run for all that is seen of a whole one."""
+    """The directory of one run, for all that is seen of a whole one."""
     with whole.serving() as broker:
         broker.coordinator_errors += [15, 15]
         out = tmp_path_factory.mktemp("begin") / "run"

@@ -27,7 +27,7 @@ MARK = "<!-- tables -->\n"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With `tables` beside it, as Parquet."""
+    """A run's directory with `tables` beside it, as Parquet."""
     directory = tmp_path_factory.mktemp("run")
     run_in(directory)
     report(directory)

@@ -94,7 +94,7 @@ def test_a_server_that_is_gone_is_told_and_leaves_rows(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_is_gone_or_was_made_again_is_left_out_and_told(tmp_path: Path) -> None:
-    """Its offsets are gone with it."""
+    """The topic's offsets are gone with it."""
     for place, made in enumerate(({}, {"clicks": uuid4().bytes})):
         whole = committed()
         if not made:

@@ -130,7 +130,7 @@ def test_a_member_that_fetches_commits_what_it_has_processed_and_no_more(stage: 
 def test_whoever_processes_a_poll_for_too_long_leaves_its_group_and_processes_it_again(
     stage: Stage, log: Log
 ) -> None:
-    """As max.poll.interval.ms does to real clients: its heartbeats go on until then."""
+    """Real clients do so by max.poll.interval.ms: heartbeats go on until then."""
     log.ends = {0: 10, 1: 10}
     slow = RecordsPlan(process_ms=(40.0, 40.0), max_poll_records=10)
     stage.start(READER._replace(records=slow, rebalance_timeout_ms=150))

@@ -79,7 +79,7 @@ def more(history: History, figures: Figures) -> Addition:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """Of a run that ended as planned."""
+    """The outcome of a run that ended as planned."""
     directory = tmp_path_factory.mktemp("whole")
     run_in(directory)
     return report(directory, more=more)
@@ -241,8 +241,8 @@ class Cells(HTMLParser):
 
 
 def test_no_column_and_no_name_is_lost_on_a_phone(whole: Outcome) -> None:
-    """On 420 pixels half of a table was out of sight: there its rows are blocks in which every cell has its
-    heading beside it, and nothing is cut at any width."""
+    """Half of a table was once out of sight on 420 pixels: there its rows are blocks in which every cell
+    has its heading beside it, and nothing is cut at any width."""
     text = whole.page.read_text()
     assert Cells(text).wrong == []
     style = text.partition("<style>")[2].partition("</style>")[0]

@@ -109,7 +109,7 @@ def test_a_failed_probe_is_tried_once_more_unless_a_promise_was_broken(tmp_path:
 
 
 def test_a_swarm_that_was_too_slow_itself_shows_nothing() -> None:
-    """Its own process had no time left: what it measured was itself."""
+    """The swarm's own process had no time left: what it measured was itself."""
     probe = probed("p", 100, MEMBERS, told(80.0, busy=(0.97, 0.99)), LIMITS)
     assert probe.status == "not shown"
     assert "could not send what was planned: a process of its own was busy 97% all the time" in probe.because
@@ -131,7 +131,7 @@ def test_what_was_not_shown_is_not_kept() -> None:
 
 
 def test_commits_that_were_planned_have_to_be_acknowledged() -> None:
-    """From when all members are there: in a short run that is not its half."""
+    """They count from when all members are there: in a short run that is not its half."""
     there = probed("p", 100, COMMITS, told(commits_s=95.0), LIMITS)
     assert (there.status, there.commits_s) == ("kept", 95.0)
     short = probed("p", 100, COMMITS, told(commits_s=80.0), LIMITS)

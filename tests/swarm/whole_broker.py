@@ -77,7 +77,7 @@ class Whole:
         self.loading: list[int] = []
         """Errors of OffsetFetch, each once, before it is answered well."""
         self.members_left_over: dict[str, str] = {}
-        """By group: the member that is still in it when the group is to be deleted."""
+        """The member that is still in each group when the group is to be deleted."""
         self.deleted_groups: list[str] = []
         self.topics: dict[str, int] = {}
         self.ids: dict[str, Any] = {}

@@ -20,7 +20,7 @@ SETTINGS: dict[str, Any] = {
     "fetch_max_wait_ms": 200,
     "metadata_max_age_ms": 1_000,
 }
-"""Of both clients."""
+"""Settings of both clients."""
 
 
 class Owner(Protocol):
@@ -146,5 +146,5 @@ class AiokafkaReader:
 
 
 async def wait_until(holds: Callable[[], Any], what: str) -> Any:
-    """As `until`, while the tasks of this loop go on."""
+    """Wait as `until` does, while the tasks of this loop go on."""
     return await asyncio.to_thread(until, holds, what)

@@ -60,7 +60,7 @@ def commit(tier: Tier, group_id: str, first: int) -> None:
 
 
 def committed(tier: Tier, group_id: str) -> list[tuple[str, int, int, str]]:
-    """By OffsetFetch of a real client."""
+    """What a real client is told by OffsetFetch."""
     consumer = Consumer({"bootstrap.servers": tier.bootstrap, "group.id": group_id})
     found = consumer.committed(places(), timeout=DEADLINE_S)
     consumer.close()

@@ -135,7 +135,7 @@ SAME_SHAPE = ("--nodes", "1", "--partitions", "1", "--replicas", "3")
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """Of a tier that was stopped, with something in it."""
+    """The data directory of a tier that was stopped, with something in it."""
     path = tmp_path / "data"
     (path / "node-1" / "partition-0-0").mkdir(parents=True)
     (path / "node-1" / "partition-0-0" / "journal").write_bytes(bytes(range(256)))

@@ -15,7 +15,7 @@ from tests.tier.consumers import Reader
 pytestmark = [pytest.mark.ray, pytest.mark.clients]
 
 SLOW_MS = 60_000
-"""For so long a member that does not poll stays in the group."""
+"""How long a member that does not poll stays in the group."""
 
 
 def explained(tier: Tier, group_id: str) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def test_offset_fetch_at_a_killed_leaders_node_reaches_the_new_leader(
     nobody = Member(group_id, "", -1, "", 0)
 
     async def asked(node: tuple[str, int], api: str, version: int, **fields: Any) -> dict[str, Any]:
-        """At this one node until somebody answers, as clients do whose connection is lost."""
+        """Ask this one node until somebody answers, as clients do whose connection is lost."""
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline:
             try:

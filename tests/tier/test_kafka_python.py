@@ -144,7 +144,7 @@ def test_admin_makes_describes_grows_and_deletes_topics(
 
 
 def _retention_ms(admin: kafka.KafkaAdminClient, topic: ConfigResource) -> str | None:
-    """As one broker has heard of it, None if of no such topic: brokers follow the controller."""
+    """The retention that one broker has heard of, None if of no such topic: brokers follow the controller."""
     described = admin.describe_configs([topic])["topic"][topic.name]
     return described["retention.ms"]["value"] if "retention.ms" in described else None
 

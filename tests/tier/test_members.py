@@ -123,7 +123,7 @@ def under_load(tier: Tier, name: str, change: Callable[[], None]) -> None:
 
 
 def test_a_replica_without_its_directory_comes_back_as_a_new_member(roomy: Tier) -> None:
-    """Of a follower and of the leader; nobody does anything by hand."""
+    """A follower and the leader lose theirs; nobody does anything by hand."""
 
     def lose() -> None:
         for serving in (False, True):
@@ -196,7 +196,7 @@ def test_the_controller_moves_shrinks_and_grows_like_any_group(roomy: Tier) -> N
 
 
 def test_a_replica_that_cannot_start_gets_a_successor_on_another_node(roomy: Tier) -> None:
-    """Its disk is broken for good; after the time-out the free node takes its place."""
+    """The replica's disk is broken for good; after the time-out the free node takes its place."""
 
     def break_disk() -> None:
         before = whole(roomy)

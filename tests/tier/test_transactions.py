@@ -81,7 +81,7 @@ def taken(consumer: Consumer, count: int) -> list[Message]:
 
 
 def transform(producer: Producer, consumer: Consumer, messages: list[Message], target: str) -> None:
-    """In the open transaction: one record for each message, and the offsets behind them."""
+    """Write one record for each message in the open transaction, and the offsets behind them."""
     ends: dict[tuple[str, int], int] = {}
     for message in messages:
         place = (message.topic(), message.partition())

@@ -40,7 +40,7 @@ def test_partitions_of_who_left_are_idle_while_more_is_waited_for(
 
 
 def test_a_leader_that_died_while_it_waited_led_no_rebalance(engine: Engine, tmp_path: Path) -> None:
-    """Its heir began it, and those partitions were idle all the time."""
+    """The leader's heir began it, and those partitions were idle all the time."""
     found = only(
         engine,
         tmp_path,

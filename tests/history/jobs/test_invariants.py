@@ -52,8 +52,8 @@ def broken(engine: Engine) -> list[Row]:
 
 
 def test_a_leader_that_died_left_what_it_knew_untold(engine: Engine, tmp_path: Path) -> None:
-    """Its last events are lost: who owned something then may have lost it. What its heir tells is known,
-    though no leader dies after it."""
+    """The leader's last events are lost: who owned something then may have lost it. What its heir tells is
+    known, though no leader dies after it."""
     events: list[Told] = [
         (0, "coordinator_elected", None),
         (10, "gains", "a"),

@@ -102,7 +102,8 @@ def test_lanes_show_lives_cut_to_the_window() -> None:
 
 
 def test_the_window_is_the_part_of_the_hour_in_which_anything_happened() -> None:
-    """With a twentieth more on either side; a member that came before the hour does not widen it."""
+    """The window has a twentieth more on either side; a member that came before the hour does not widen
+    it."""
     bands = [{"began_ms": 1_000_000, "ended_ms": 1_001_000}, {"began_ms": 1_300_000, "ended_ms": 1_400_000}]
     before = {"at_ms": -5}
     assert busy_part(bands, [before], 0, HOUR_MS) == (980_000, 1_420_000)

@@ -33,7 +33,7 @@ def rows(engine: Engine, folder: Folder) -> dict[str, list[str]]:
 
 
 def count(engine: Engine, folder: Folder) -> int:
-    """Of the events."""
+    """Count the events."""
     engine.read(folder, look(folder).found)
     return len(engine.rows(ALL))
 

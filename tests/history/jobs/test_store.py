@@ -48,7 +48,7 @@ def test_who_reads_the_whole_history_finds_events_alone(folder: Folder, planned:
 
 
 def test_old_tables_are_moved_out_of_the_history(folder: Folder, engine: Engine, planned: Plan) -> None:
-    """With a line; and what they lack of today's columns is null."""
+    """A line says so; and what they lack of today's columns is null."""
     day = planned.spec.first_date
     run(engine, folder, of_days(day, day), say=quiet)
     inside = Path(folder.url, "_tables")
@@ -76,7 +76,7 @@ def test_tables_that_are_in_both_places_are_not_mixed(folder: Folder) -> None:
 
 
 def test_any_file_system_that_fsspec_knows_will_do(planned: Plan) -> None:
-    """As an object store, of which DuckDB knows nothing by itself."""
+    """The memory file system stands for an object store, of which DuckDB knows nothing by itself."""
     folder = Folder("memory://tier/history")
     write(planned, folder)
     day = planned.spec.first_date

@@ -57,20 +57,21 @@ class Span(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """By group, where there is more than one."""
+    """The answers by group, where there is more than one."""
 
     triggers: dict[str, list[Trigger]]
-    """In order: that of the third rebalance is the third."""
+    """Triggers in order: that of the third rebalance is the third."""
     gaps: dict[str, list[Gap]]
     back: set[Back]
     partition_of: dict[str, int]
     """Offsets partitions."""
     unknown: dict[int, list[Span]]
-    """By offsets partition: from the last word of a leader that was lost to the first of the next one."""
+    """Spans by offsets partition that nobody told of: from the last word of a leader that was lost to the
+    first of the next one."""
 
 
 def answers(folder: Folder) -> Answers:
-    """Of a history that is read whole."""
+    """Find the answers in a history that is read whole."""
     table, skipped = read_all(folder, columns=list(COLUMNS))
     assert skipped == []
     order = [(name, "ascending") for name in ("offsets_partition", "term", "sequence")]
@@ -111,10 +112,10 @@ class _Group:
         self.triggers: list[Trigger] = []
         self.gaps: list[Gap] = []
         self._began_ms: int | None = None
-        """Of the rebalance under way."""
+        """When the rebalance under way began."""
         self._owners: dict[Place, str] = {}
         self._targets: dict[Place, str] = {}
-        """Of a consumer group: who is to have what."""
+        """Who is to have what in a consumer group."""
         self._free: dict[Place, int] = {}
         """Since when nobody has it."""
 

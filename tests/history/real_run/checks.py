@@ -24,7 +24,7 @@ class Ownerless(NamedTuple):
 
 
 def late_ms(played: Played) -> int:
-    """On the machine as it was during the run."""
+    """How late the machine was during the run."""
     return LATE_MS + played.record.slowest_ms(played.killed_ms)
 
 

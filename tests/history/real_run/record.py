@@ -23,7 +23,7 @@ AT_ONCE: Final = frozenset({"OffsetCommit", "OffsetFetch", "Heartbeat"})
 OUTAGE_MS: Final = 3_000
 """Before and after a kill: what is slow then is slow because of it."""
 TOGETHER_US: Final = 200_000
-"""Of acts of two members within this time nobody outside knows which one the leader saw first."""
+"""Nobody outside knows which of two acts within this time the leader saw first."""
 
 
 class Act(NamedTuple):
@@ -113,7 +113,8 @@ class Record:
 
 
 def _classic_holds(calls: Iterable[Call], end_us: int, is_eager: bool) -> list[tuple[Place, Span]]:
-    """Of one life of a member: from the answer that assigns a partition until it gives it up or leaves."""
+    """What a member held in one life: from the answer that assigns a partition until it gives it up or
+    leaves."""
     held: dict[Place, int] = {}
     found: list[tuple[Place, Span]] = []
 
@@ -144,7 +145,7 @@ def _between(holds: list[Span]) -> list[tuple[int, int]]:
 
 
 def _generation(calls: list[Call], number: int) -> set[str]:
-    """Of a classic group: who came or went first on the way to the generation that it settled in."""
+    """Who came or went first on a classic group's way to the generation that it settled in."""
     settled = sorted({call.epoch for call in calls if call.api == "SyncGroup" and call.is_fine})
     first, last = (0 if number == 1 else settled[number - 2]) + 1, settled[number - 1]
     told_us: dict[int, int] = {}
@@ -161,7 +162,7 @@ def _generation(calls: list[Call], number: int) -> set[str]:
 
 
 def _bump(calls: list[Call], number: int) -> set[str]:
-    """Of a consumer group: each join and each leave raises its epoch once."""
+    """Whose coming or going raised a consumer group's epoch: each join and each leave raises it once."""
     every: list[Act] = []
     inside: set[str] = set()
     for call in calls:

@@ -26,7 +26,7 @@ from tests.history.real_run.answers import Back
 from tests.history.real_run.record import Record
 
 KILLED_AFTER: Final = 0.6
-"""Of the run."""
+"""When the leader is killed, as a share of the run."""
 BEFORE: Final = 100
 AFTER: Final = 40
 """Offsets."""
@@ -95,7 +95,7 @@ class _Kill:
 
 
 def _rewind(bootstrap: str, plan: Plan) -> Back:
-    """As an administrator does who has a group read again what it has read."""
+    """Rewind a group as an administrator does who has it read again what it has read."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topic = plan.topics[Random(plan.seed).randrange(len(plan.topics))].name
     for offset in (BEFORE, AFTER):

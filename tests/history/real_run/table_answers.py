@@ -11,7 +11,7 @@ from tests.history.real_run.answers import Back, Trigger
 
 
 class TableAnswers(NamedTuple):
-    """By group, where there is more than one."""
+    """The tables' answers by group, where there is more than one."""
 
     triggers: dict[str, list[Trigger]]
     unowned_ms: dict[str, int]

@@ -20,7 +20,7 @@ TIER = "tier"
 
 
 class Moved(NamedTuple):
-    """With what is no plain value."""
+    """An event with a field that is no plain value."""
 
     at_ms: int
     group_id: str

@@ -93,7 +93,7 @@ def test_what_finds_no_room_is_counted_and_told(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_once_and_every_event_is_written_or_counted(tmp_path: Path) -> None:
-    """In a process of its own, because its files may not grow."""
+    """The writer has a process of its own, because its files may not grow."""
     command = [sys.executable, "-m", "tests.history.segments.full_disk", str(tmp_path)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -16,7 +16,7 @@ from tests.history.segments.making import NOON_MS, PARTITION, changed, publish, 
 
 
 def segments(root: Path, count: int) -> list[Path]:
-    """Of a hundred events each, in one day."""
+    """Segments of a hundred events each, in one day."""
     folder = Folder(str(root))
     parts = (range(n * 100, n * 100 + 100) for n in range(count))
     return [root / publish(folder, stretch(map(changed, part), first=part[0] + 1))[0].path for part in parts]

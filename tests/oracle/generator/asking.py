@@ -37,7 +37,7 @@ class Knowledge:
     """Ids by name."""
     slots: list[Slot]
     session_timeout_ms: int
-    """Of classic members; their rebalance timeout too."""
+    """Session of classic members; their rebalance timeout too."""
 
     def member(self, slot: Slot, args: Mapping[str, Any]) -> str:
         which = args.get("member")
@@ -144,7 +144,7 @@ def _commit(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> Request:
 
 
 def _topic(known: Knowledge, name: str, **partitions: Any) -> dict[str, Any]:
-    """By name and by id: each version has one of them."""
+    """A topic by name and by id: each version has one of them."""
     return {"name": name, "topic_id": known.topic_id(name), **partitions}
 
 

@@ -11,7 +11,8 @@ KINDS = ("classic", "static", "consumer", "consumer_static", "mixed", "offsets",
 
 
 UNKNOWN_TOPICS = ("unknown", "zero")
-"""Of the first the name and the id are nobody's, of the second the id is the zero id."""
+"""Topics that nobody has: the name and the id of the first are nobody's, the id of the second is the zero
+id."""
 REGEXES = ("t[^-]*", "t|u", "[tu]", "^u$", "nothing.+", ".")
 """A prefix, alternatives, a class, anchors, nothing, all names of a letter: the topics of sequences alone, on
 servers where other tests leave theirs too."""

@@ -131,7 +131,7 @@ _FOLLOWING = {
     "heartbeat": ("none", "27 rebalance_in_progress"),
     "sync_group": ("none", "27 rebalance_in_progress"),
 }
-"""By API: errors that one side may have and the other not."""
+"""Errors by API that one side may have and the other not."""
 
 
 def may_follow(api: str, theirs: Any, ours: Any) -> bool:

@@ -23,7 +23,7 @@ from tests.oracle.play import CLOSED, NO_ANSWER, Step
 
 MAY_PARK = {"join_group", "sync_group"}
 PARK_S = 0.04
-"""Without an answer for so long on either side, a join or a sync is parked."""
+"""A join or a sync is parked if it has no answer for so long on either side."""
 MARKERS_S = 0.05
 """After EndTxn its markers are on their way."""
 SILENCE_S = 5.0

@@ -39,7 +39,7 @@ def _measured(value: Any) -> Any:
 
 
 def assigned_in_all(described: Any) -> Any:
-    """Of ConsumerGroupDescribe's one group what no assignor changes: epochs, subscriptions, and how many
+    """What no assignor changes of ConsumerGroupDescribe's one group: epochs, subscriptions, and how many
     partitions of each topic are somebody's target, unless a member has left since that was computed."""
     group = described.groups[0]
     targets: collections.Counter[str] = collections.Counter()

@@ -34,7 +34,7 @@ class Unsettled(Exception):
 
 
 class Settling:
-    """Of one sequence, Kafka's side first."""
+    """Brings both sides of one sequence to rest, Kafka's first."""
 
     def __init__(self, sides: tuple[Side, Side]) -> None:
         self._sides = sides
@@ -100,7 +100,8 @@ class Settling:
         raise Unsettled(api)
 
     def _is_member(self, slot: int) -> bool:
-        """On both sides, by the consumer protocol, and not waiting for an answer."""
+        """Whether the slot is a member on both sides by the consumer protocol, and not waiting for an
+        answer."""
         knows = [side.known.slots[slot] for side in self._sides]
         return slot not in self._sides[0].parked and all(
             each.state == SETTLED and each.epoch > 0 and not each.is_classic for each in knows

@@ -97,7 +97,7 @@ class Side:
         return Heard(entity, exact, masked(self._kind, api, exact))
 
     def configs(self) -> dict[str, str]:
-        """Of the group, those that are drawn, as they are described."""
+        """The group's configs that are drawn, as they are described."""
         resource = {
             "resource_type": GROUP_RESOURCE,
             "resource_name": self.known.group,

@@ -21,7 +21,7 @@ from tests.oracle.registry import transcript
 
 @transcript(rows=("C3", "C7"), cases={f"v{version}": version for version in range(10)})
 def joining_without_an_id(play: Play, version: int) -> None:
-    """From version 4 on a dynamic member is told its id first; before, it is in at once."""
+    """A dynamic member is told its id first from version 4 on; before, it is in at once."""
     a = play.connect()
     told = a.ask("join_group", version, group_id=play.group())
     if version >= 4:

@@ -59,7 +59,7 @@ def pending_members_are_not_counted(play: Play) -> None:
 
 @transcript(rows=("C28", "G1"), profile="small")
 def consumer_group_refuses_classic_members(play: Play) -> None:
-    """With the migration policy "disabled"."""
+    """The migration policy is "disabled"."""
     a, b = play.connect("a"), play.connect("b")
     beat_in(a, play.group(), "m", [])
     b.ask("join_group", 9, group_id=play.group())

@@ -145,7 +145,7 @@ def wrong_pairs_are_fenced(play: Play) -> None:
 
 @transcript(rows=("E5",))
 def known_static_member_rejoins_with_its_id(play: Play) -> None:
-    """As leader it starts a rebalance, as follower it is told the current generation."""
+    """The leader starts a rebalance, a follower is told the current generation."""
     a, b = play.connect("a"), play.connect("b")
     first, second = settle_two(a, b, play.group(), of_b=STATIC)
     b.ask("join_group", 9, group_id=play.group(), member_id=second.member_id, **STATIC)

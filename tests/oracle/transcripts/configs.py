@@ -55,7 +55,8 @@ def some_configs_alone(play: Play) -> None:
 
 @transcript(rows=("A19",))
 def a_config_that_was_set(play: Play) -> None:
-    """Its source is the group; the broker's value stands behind it. Deleting brings that back."""
+    """The source of a set config is the group; the broker's value stands behind it. Deleting brings that
+    back."""
     a = play.connect()
     configure(a, play.group(), session_timeout_ms=50_000)
     described(a, play.group(), SESSION, HEARTBEAT, include_synonyms=True)

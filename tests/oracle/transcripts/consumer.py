@@ -103,7 +103,7 @@ def what_is_wrong_is_looked_for_in_an_order(play: Play) -> None:
 
 @transcript(rows=("M2", "A1", "A5", "A6"))
 def the_first_heartbeat_makes_group_and_member(play: Play) -> None:
-    """With topics at epoch 2, without at 1; nothing else makes either."""
+    """The group begins with topics at epoch 2, without at 1; nothing else makes either."""
     a, topic = play.connect(), play.topic("t", 2)
     beat(a, play.group(), "m", 1)
     beat(a, play.group(), "m", -1)
@@ -300,7 +300,7 @@ FULL_REQUESTS: dict[str, dict[str, Any]] = {
 
 @transcript(rows=("M18", "A5"), cases=FULL_REQUESTS)
 def when_the_assignment_is_told_again(play: Play, fields: dict[str, Any]) -> None:
-    """To a full request: timeout, names or regex, and what is owned. Null is: as before."""
+    """A full request is told it again: timeout, names or regex, and what is owned. Null is: as before."""
     a, topic = play.connect(), play.topic("t", 2)
     beat_in(a, play.group(), "m", [topic])
     beat(a, play.group(), "m", 2)

@@ -38,7 +38,7 @@ KNOWN = {
 
 @transcript(rows=("M24", "A17", "A8"), cases=UNKNOWN)
 def expressions_that_are_refused(play: Play, regex: str) -> None:
-    """At the first heartbeat and at any other; the member goes on as it was."""
+    """It is refused at the first heartbeat and at any other; the member goes on as it was."""
     a = play.connect()
     beat_in(a, play.group(), "m", None, subscribed_topic_regex=regex)
     beat_in(a, play.group(), "m", [])

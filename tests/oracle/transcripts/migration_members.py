@@ -21,7 +21,7 @@ from tests.oracle.transcripts.migration import classic_alone, offered, settled
 
 @transcript(rows=("G3",), cases={f"v{version}": version for version in range(10)})
 def every_version_of_join(play: Play, version: int) -> None:
-    """In a consumer group: from version 4 the member id comes first; nobody leads."""
+    """A consumer group tells a classic member its id first from version 4 on; nobody leads."""
     a, b = play.connect("a"), play.connect("b")
     topic = play.topic("t", 2)
     beat_in(b, play.group(), "m", [topic])
@@ -121,7 +121,7 @@ def member_that_does_not_rejoin_is_removed(play: Play) -> None:
 
 @transcript(rows=("G3", "M17"))
 def silent_classic_member_is_removed(play: Play) -> None:
-    """Its session is its own, much shorter than a consumer member's."""
+    """The member's session is its own, much shorter than a consumer member's."""
     a, b = play.connect("a"), play.connect("b")
     topic = play.topic("t", 2)
     beat_in(b, play.group(), "m", [topic])
@@ -181,7 +181,7 @@ def downgrade_when_the_last_consumer_member_leaves(play: Play) -> None:
 
 @transcript(rows=("G7", "G6"))
 def downgrade_when_the_last_consumer_member_is_removed(play: Play) -> None:
-    """By an administrator's LeaveGroup."""
+    """An administrator removes it by LeaveGroup."""
     a, b = play.connect("a"), play.connect("b")
     topic = play.topic("t", 2)
     beat_in(b, play.group(), "m", [topic])
@@ -286,7 +286,7 @@ def dynamic_member_changes_protocol_under_its_own_id(play: Play) -> None:
 
 @transcript(rows=("O6", "O11", "G3"))
 def classic_members_commit_in_a_consumer_group(play: Play) -> None:
-    """By their generation, in old versions too; 22 where a consumer member would hear 113."""
+    """They commit by their generation, in old versions too; 22 where a consumer member would hear 113."""
     a, b = play.connect("a"), play.connect("b")
     topic = play.topic("t", 2)
     beat_in(b, play.group(), "m", [topic])

@@ -121,7 +121,7 @@ def commit_in_the_middle_of_a_rebalance(play: Play) -> None:
 
 @transcript(rows=("O3", "E2", "E5", "E6"), cases={"v7": 7, "v8": 8, "v9": 9})
 def commit_of_a_static_member(play: Play, version: int) -> None:
-    """From version 7 on with its instance id: someone else's is 82, an unknown one 25."""
+    """It commits with its instance id from version 7 on: someone else's is 82, an unknown one 25."""
     a, b, topic = play.connect("a"), play.connect("b"), play.topic()
     first, second = settle_two(a, b, play.group(), group_instance_id="one", of_b={"group_instance_id": "two"})
     known = {"generation_id_or_member_epoch": first.generation_id, "member_id": first.member_id}
@@ -327,7 +327,7 @@ def stable_fetch_without_a_transaction(play: Play, version: int) -> None:
 
 @transcript(rows=("O11",), cases={"null": None, "empty": "", "stranger": "stranger", "right": "m"})
 def fetch_of_a_consumer_member(play: Play, member_id: str | None) -> None:
-    """Of every epoch: none, zero, the member's own, a newer one."""
+    """Every epoch is tried: none, zero, the member's own, a newer one."""
     a, topic = play.connect(), play.topic()
     epoch = beat_in(a, play.group(), "m", [topic]).member_epoch
     commit(a, 9, play.group(), {topic: {0: 5}}, generation_id_or_member_epoch=epoch, member_id="m")
@@ -398,7 +398,7 @@ def commit_of_topics_without_partitions(play: Play, version: int) -> None:
 
 @transcript(rows=("W12",), cases={"v2": 2, "v9": 9})
 def commit_that_names_a_topic_twice(play: Play, version: int) -> None:
-    """Its partitions are answered one after the other; the later offset counts."""
+    """The topic's partitions are answered one after the other; the later offset counts."""
     a, topic = play.connect(), play.topic(partitions=2)
     twice = [
         {"name": topic, "partitions": [partition(0, 1)]},

@@ -131,7 +131,7 @@ def delete_from_a_group_of_another_type(play: Play) -> None:
 
 @transcript(rows=("O12",))
 def delete_from_a_consumer_group(play: Play) -> None:
-    """By names and by what a regular expression matches."""
+    """Topics are subscribed by names and by what a regular expression matches."""
     a, topic, other = play.connect(), play.topic(), play.topic("u")
     epoch = beat_in(a, play.group(), "m", [topic]).member_epoch
     known = {"generation_id_or_member_epoch": epoch, "member_id": "m"}
@@ -190,7 +190,7 @@ def simple_group_whose_only_topic_is_deleted(play: Play) -> None:
 
 @transcript(rows=("R8", "O1"))
 def simple_group_becomes_a_real_one(play: Play) -> None:
-    """Of either type, with its offsets."""
+    """The group becomes one of either type, with its offsets."""
     a, topic = play.connect(), play.topic()
     for name in ("classic", "consumer"):
         commit(a, 9, play.group(name), {topic: {0: 5}})
@@ -268,7 +268,7 @@ def consumer_group_keeps_the_offsets_of_its_topics(play: Play) -> None:
 
 @transcript(rows=("O15",), profile="expiry")
 def empty_groups_without_offsets_are_forgotten(play: Play) -> None:
-    """At the next check, whatever retention is."""
+    """They are forgotten at the next check, whatever retention is."""
     a, topic = play.connect(), play.topic()
     joined = settle_alone(a, play.group("classic"))
     a.ask("leave_group", 5, group_id=play.group("classic"), members=[{"member_id": joined.member_id}])

@@ -45,7 +45,7 @@ def fetch_by_id(
 
 @transcript(rows=("W16", "O1", "O9"))
 def commit_and_fetch_by_id(play: Play) -> None:
-    """By id and by name it is the same offset."""
+    """An offset is the same by id and by name."""
     a, topic = play.connect(), play.topic(partitions=2)
     topic_id = play.topic_id(topic)
     commit_by_id(a, play.group(), {topic_id: {0: 5}})
@@ -96,7 +96,7 @@ def member_commits_and_fetches_by_id(play: Play) -> None:
 
 @transcript(rows=("O9", "O16"))
 def recreated_topic_starts_without_offsets(play: Play) -> None:
-    """Its earlier offsets go with the earlier topic: by name, by id, and for all topics."""
+    """Earlier offsets go with the earlier topic: by name, by id, and for all topics."""
     a, topic = play.connect(), play.topic()
     commit(a, 9, play.group(), {topic: {0: 5}})
     play.delete_topic(topic)

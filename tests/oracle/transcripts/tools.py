@@ -55,7 +55,7 @@ def describing_goes_from_the_new_api_to_the_old_one(play: Play, version: int) ->
 
 @transcript(rows=("B10", "O9"))
 def lag_is_told_from_what_is_committed_and_where_the_log_ends(play: Play) -> None:
-    """Of a partition that nobody wrote to, and of one that is not there."""
+    """One partition is one that nobody wrote to, another is not there."""
     a, topic, group_id = play.connect(), play.topic(partitions=2), play.group()
     commit(a, 8, group_id, {topic: {0: 0, 1: 7}})
     fetch(a, 8, group_id, None)
@@ -87,7 +87,8 @@ def resetting_needs_a_group_without_members(play: Play) -> None:
 
 @transcript(rows=("B10", "O12"))
 def offsets_are_deleted_as_the_tool_does(play: Play) -> None:
-    """Of subscribed topics, others, partitions that are not there; of a group that is none."""
+    """The tool deletes offsets of subscribed topics, of others, of partitions that are not there, and of a
+    group that is none."""
     a, topic, other, group_id = play.connect(), play.topic(partitions=2), play.topic("other"), play.group()
     commit(a, 8, group_id, {topic: {0: 1, 1: 1}, other: {0: 1}})
     delete_offsets(a, play.group("none"), topic, [0])

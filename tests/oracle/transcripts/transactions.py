@@ -269,7 +269,7 @@ def a_transaction_ends_once(play: Play, version: int) -> None:
 
 @transcript(rows=("O7",), cases={"v1": 1, "v4": 4})
 def a_new_producer_fences_the_old_one(play: Play, version: int) -> None:
-    """Its open transaction is aborted meanwhile, and nothing of it stays."""
+    """The old producer's open transaction is aborted meanwhile, and nothing of it stays."""
     a, topic, key = play.connect(), play.topic(), play.unique("tx")
     zombie = init(a, key)
     add_offsets(a, zombie, play.group())

@@ -119,7 +119,7 @@ def member_whose_connection_closes_while_its_join_is_parked(play: Play) -> None:
 
 @transcript(rows=("W13",), cases={"v0": 0, "v1": 1, "v3": 3, "v4": 4, "too new": 99, "negative": -1})
 def api_versions_alone_answers_a_version_it_does_not_know(play: Play, version: int) -> None:
-    """In the layout of version 0, with error 35 and its own versions."""
+    """The answer is in the layout of version 0, with error 35 and the broker's own versions."""
     # A version of the future has a header with tags.
     body = b"\0\x04abc\x041.0\0" if version >= 3 else b""
     a = play.connect()

@@ -13,7 +13,7 @@ BEGAN_MS = 1_772_496_000_000
 
 
 class Events:
-    """Of any number of groups; times are seconds from BEGAN_MS."""
+    """Makes the events of any number of groups; times are seconds from BEGAN_MS."""
 
     def __init__(self, group_type: str = "classic") -> None:
         self.group_type = group_type

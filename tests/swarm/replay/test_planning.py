@@ -133,7 +133,7 @@ def test_topics_have_the_partitions_that_members_were_given_and_grow_when_they_g
 
 
 def test_partitions_that_moved_unseen_are_made_up_for() -> None:
-    """Of thousands of moves history names the first thousand only."""
+    """History names only the first thousand of many moves."""
     events = Events("consumer")
     events.joined(5, "billing", "a")
     events.rebalanced(6, "billing", 0.5, partitions=2_500, widths=(("orders", 1_000),))

@@ -68,7 +68,7 @@ def amounts(of: Counts) -> tuple[int, ...]:
 
 
 def window(directory: Path, length_s: float, lead_s: float = 0.0) -> Period:
-    """Of a run's part, as the tier's clock has it."""
+    """The period of a run's part, by the tier's clock."""
     run = read_run(directory)
     since_ms = (run["began_us"] + run["wall_us"]) // 1_000 + round(lead_s * 1_000)
     return Period(since_ms, since_ms + round(length_s * 1_000))
