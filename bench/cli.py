@@ -82,14 +82,14 @@ def raft_command(
 
     Commit latency, records a second, CPU, failover, transfer, idling and recovery, without and with sync.
     """
-    plan = raft.Plan(
+    work = raft.Work(
         seconds=seconds,
         kills=kills,
         idle_seconds=idle_seconds,
         journal_mib=journal_mib,
         with_stock=with_stock,
     )
-    result = raft.measure(plan, _say(as_json))
+    result = raft.measure(work, _say(as_json))
     if as_json:
         typer.echo(json.dumps(raft_table.as_json(result, machine()), indent=2))
     else:

@@ -11,7 +11,7 @@ OUTSTANDING_MAX: Final = 512
 HEARTBEAT_S: Final = 0.05
 ELECTION_MIN_S: Final = 0.25
 ELECTION_MAX_S: Final = 0.5
-"""Of groupd, and of stock pysyncobj when it is tuned: failovers are compared at equal timeouts."""
+"""The timeouts of groupd, and of stock pysyncobj when it is tuned: failovers are compared at equal ones."""
 
 Done = Callable[[int], None]
 """Called with the number of records that were committed and applied; with 0 when their fate is unknown."""
@@ -19,13 +19,13 @@ Done = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Of one replica process."""
+    """What one replica process is to be."""
 
     engine: str
     """"groupd" or "stock"."""
     number: int
     ports: tuple[int, ...]
-    """Of all replicas, on 127.0.0.1; that of this one at `number`."""
+    """The ports of all replicas, on 127.0.0.1; this one's stands at `number`."""
     directory: str
     durable: bool = False
     """groupd: an entry counts once it is synced. Stock: it has a journal file (which it never syncs)."""

@@ -67,7 +67,7 @@ class ReplicaProcess:
         return answer
 
     async def stop(self) -> None:
-        """As a planned stop does: what it holds is written first."""
+        """Stop the replica as a planned stop does: what it holds is written first."""
         await self.ask("stop")
         await asyncio.wait_for(self.process.wait(), ANSWER_TIMEOUT_S)
         await self._reader
@@ -146,8 +146,8 @@ class Group:
         while time.monotonic() < deadline:
             statuses = await self.statuses()
             leaders = [number for number, status in enumerate(statuses) if status["serving"]]
-            settled = len({status["applied"] for status in statuses}) == 1
-            if len(leaders) == 1 and settled and all(status["follows"] for status in statuses):
+            are_equal = len({status["applied"] for status in statuses}) == 1
+            if len(leaders) == 1 and are_equal and all(status["follows"] for status in statuses):
                 return self.replicas[leaders[0]]
             await asyncio.sleep(POLL_S)
         raise TimeoutError(f"{self.replicas[0].options.engine}: no leader that all follow: {statuses}")

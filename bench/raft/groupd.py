@@ -188,7 +188,7 @@ class Groupd:
             self._loop.call_soon(self._tick)
 
     def _heard(self) -> None:
-        """As `actors.replica.host` does it."""
+        """Tick soon or at once, as `actors.replica.host` does."""
         if self._tick_is_due or self._ticking or self._raft.is_leader:
             self._soon()
         else:

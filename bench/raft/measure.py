@@ -24,7 +24,7 @@ from bench.raft.group import Group, ReplicaDied, ReplicaProcess
 
 OUTSTANDING: Final = (1, 32, OUTSTANDING_MAX)
 ATTEMPTS: Final = 3
-"""Of a load, when leadership is lost meanwhile: another program may have had the processor."""
+"""A load begins anew this often when leadership is lost: another program may have had the processor."""
 FAILOVER_TIMEOUT_S: Final = 20.0
 FILL_RECORDS: Final = 32
 FILL_S: Final = 0.5
@@ -36,11 +36,11 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Work:
     """How long and how often."""
 
     seconds: float = 1.5
-    """Of each load."""
+    """The length of each load."""
     kills: int = 10
     """Leaders killed, and transfers, of each kind that is tried so."""
     idle_seconds: float = 10.0
@@ -78,7 +78,8 @@ STOCK: Final = (DEFAULT, DEFAULT_JOURNAL, TUNED, TUNED_JOURNAL, GROUPED, GROUPED
 
 @dataclass(slots=True)
 class Figures:
-    """Of one variant. CPU is user + system time of whole processes; the load's own is in the leader's."""
+    """What was measured of one variant. CPU is user + system time of whole processes; the leader's includes
+    the load's own."""
 
     name: str
     p50_ms: float | None = None
@@ -94,9 +95,9 @@ class Figures:
     """Part of a core."""
     idle_follower: float | None = None
     failover_ms: list[float] = field(default_factory=list)
-    """SIGKILL of the leader to the first write that its successor commits."""
+    """The time from SIGKILL of the leader until its successor commits its first write."""
     transfer_ms: list[float] = field(default_factory=list)
-    """From the order to the first write that the new leader commits."""
+    """The time from the order to hand over until the new leader commits its first write."""
     recovery_s_per_gib: float | None = None
     """A journal of one replica: from opening it until all of it is applied."""
     recovered_mib: float | None = None
@@ -113,35 +114,35 @@ class Result:
     """Part of all cores that other programs had meanwhile."""
 
 
-def measure(plan: Plan, say: Say) -> Result:
-    """All that the plan asks for. Kinds that fail have `problems` instead of figures."""
-    variants = OURS + (STOCK if plan.with_stock else ())
+def measure(work: Work, say: Say) -> Result:
+    """Measure all that is asked for. Kinds that fail have `problems` instead of figures."""
+    variants = OURS + (STOCK if work.with_stock else ())
     figures = {variant.name: Figures(variant.name) for variant in variants}
     began, busy, own = time.monotonic(), _busy_s(), _own_cpu_s()
-    asyncio.run(_measure(plan, variants, figures, say))
+    asyncio.run(_measure(work, variants, figures, say))
     seconds = time.monotonic() - began
     foreign_s = max(0.0, (_busy_s() - busy) - (_own_cpu_s() - own))
     return Result(figures, seconds, foreign_s / seconds / (os.cpu_count() or 1))
 
 
-async def _measure(plan: Plan, variants: tuple[Variant, ...], figures: dict[str, Figures], say: Say) -> None:
+async def _measure(work: Work, variants: tuple[Variant, ...], figures: dict[str, Figures], say: Say) -> None:
     for variant in variants:
         say(
-            f"{variant.name}: {', '.join(map(str, OUTSTANDING))} records outstanding, {plan.seconds:g} s each"
+            f"{variant.name}: {', '.join(map(str, OUTSTANDING))} records outstanding, {work.seconds:g} s each"
         )
-        await _noting(figures[variant.name], _loads(variant, plan, figures[variant.name]))
+        await _noting(figures[variant.name], _loads(variant, work, figures[variant.name]))
     lively = [variant for variant in variants if variant.kills_max]
-    say(f"idling for {plan.idle_seconds:g} s: {'; '.join(variant.name for variant in lively)}")
-    idling = (_noting(figures[each.name], _idle(each, plan, figures[each.name])) for each in lively)
+    say(f"idling for {work.idle_seconds:g} s: {'; '.join(variant.name for variant in lively)}")
+    idling = (_noting(figures[each.name], _idle(each, work, figures[each.name])) for each in lively)
     await asyncio.gather(*idling)
     for variant in lively:
-        kills = min(plan.kills, variant.kills_max)
-        say(f"{variant.name}: {plan.kills} transfers, {kills} kills of the leader")
-        await _noting(figures[variant.name], _successions(variant, plan, figures[variant.name]))
+        kills = min(work.kills, variant.kills_max)
+        say(f"{variant.name}: {work.kills} transfers, {kills} kills of the leader")
+        await _noting(figures[variant.name], _successions(variant, work, figures[variant.name]))
     for variant in variants:
         if variant in (NO_SYNC, GROUPED_JOURNAL):
-            say(f"{variant.name}: recovery of a journal of {plan.journal_mib} MiB")
-            await _noting(figures[variant.name], _recovery(variant, plan, figures[variant.name]))
+            say(f"{variant.name}: recovery of a journal of {work.journal_mib} MiB")
+            await _noting(figures[variant.name], _recovery(variant, work, figures[variant.name]))
 
 
 async def _noting(figures: Figures, measurement: Any) -> None:
@@ -155,13 +156,13 @@ async def _noting(figures: Figures, measurement: Any) -> None:
 
 
 class LeadershipLost(Exception):
-    """In every attempt at a load."""
+    """Leadership was lost in every attempt at a load."""
 
 
-async def _loads(variant: Variant, plan: Plan, figures: Figures) -> None:
+async def _loads(variant: Variant, work: Work, figures: Figures) -> None:
     async with Group(variant.options, 3) as group:
         for outstanding in OUTSTANDING:
-            told = await _load(group, outstanding, plan.seconds, figures)
+            told = await _load(group, outstanding, work.seconds, figures)
             figures.per_s[outstanding] = told["per_s"]
             figures.leader_us[outstanding] = told["leader_us"]
             figures.follower_us[outstanding] = told["follower_us"]
@@ -188,23 +189,23 @@ async def _load(group: Group, outstanding: int, seconds: float, figures: Figures
 # -- idling, succession, recovery ---------------------------------------------------------------------
 
 
-async def _idle(variant: Variant, plan: Plan, figures: Figures) -> None:
+async def _idle(variant: Variant, work: Work, figures: Figures) -> None:
     async with Group(variant.options, 3) as group:
         leader = await group.calm_leader()
         began, before = time.monotonic(), await group.cpu_s()
-        await asyncio.sleep(plan.idle_seconds)
+        await asyncio.sleep(work.idle_seconds)
         after, seconds = await group.cpu_s(), time.monotonic() - began
         parts = {each: (after[each] - before[each]) / seconds for each in after}
         figures.idle_leader = parts.pop(leader)
         figures.idle_follower = statistics.mean(parts.values())
 
 
-async def _successions(variant: Variant, plan: Plan, figures: Figures) -> None:
+async def _successions(variant: Variant, work: Work, figures: Figures) -> None:
     async with Group(variant.options, 3) as group:
         await group.calm_leader()
-        for _ in range(plan.kills):
+        for _ in range(work.kills):
             figures.transfer_ms.append(await _transfer(group))
-        for _ in range(min(plan.kills, variant.kills_max)):
+        for _ in range(min(work.kills, variant.kills_max)):
             figures.failover_ms.append(await _failover(group))
 
 
@@ -239,13 +240,13 @@ async def _first_commit(heirs: list[asyncio.Future[dict[str, Any]]]) -> float:
     return min(float(each.result()["at"]) for each in done)
 
 
-async def _recovery(variant: Variant, plan: Plan, figures: Figures) -> None:
+async def _recovery(variant: Variant, work: Work, figures: Figures) -> None:
     """A group of one, so that nothing but its disk can delay it."""
     options = _options(variant.options.engine, durable=variant.options.engine == "stock", compacts=False)
     async with Group(options, 1) as group:
         (replica,) = group.replicas
         await group.leader()
-        await _fill(replica, plan.journal_mib * MIB)
+        await _fill(replica, work.journal_mib * MIB)
         held = await replica.ask("status")
         await replica.stop()
         await replica.start()
@@ -275,6 +276,6 @@ def _busy_s() -> float:
 
 
 def _own_cpu_s() -> float:
-    """Of this process and the replicas that have ended."""
+    """CPU time of this process and of the replicas that have ended."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in both)

@@ -21,7 +21,7 @@ from typing import Any, Final
 from bench.raft.engine import Engine, Options
 
 WARM_S: Final = 0.3
-"""At the beginning of a load, not counted."""
+"""The beginning of a load, which is not counted."""
 Answer = Callable[[dict[str, Any]], None]
 
 

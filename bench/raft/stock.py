@@ -71,7 +71,7 @@ class Stock:
         self._ended.set()
 
     def call(self, work: Callable[[], None]) -> None:
-        """In pysyncobj's thread, before it next waits for its sockets."""
+        """Run `work` in pysyncobj's thread, before it next waits for its sockets."""
         self._due.append(work)
 
     def _run_due(self) -> None:

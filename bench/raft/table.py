@@ -37,7 +37,7 @@ class Goal(NamedTuple):
 
     @property
     def times_better(self) -> float | None:
-        """Than stock."""
+        """How much better than stock's ours is."""
         if not self.ours or not self.stock:
             return None
         return self.ours / self.stock if self.at_least else self.stock / self.ours

@@ -24,7 +24,7 @@ async def resolve(loop: asyncio.AbstractEventLoop, address: str) -> tuple[int, A
 
 
 def listen(family: int, address: Any) -> socket.socket:
-    """Raises OSError."""
+    """Open a socket that listens at `address`. Raises OSError."""
     if family == socket.AF_UNIX:
         _remove_stale_socket(address)
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -41,7 +41,8 @@ def listen(family: int, address: Any) -> socket.socket:
 
 
 def _remove_stale_socket(path: str) -> None:
-    """What a killed process left. Two live ones cannot meet here: the journal's directory is locked."""
+    """Remove the socket file that a killed process left. Two live ones cannot meet here: the journal's
+    directory is locked."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISSOCK(os.stat(path).st_mode):
             os.unlink(path)

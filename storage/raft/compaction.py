@@ -32,7 +32,7 @@ class Compaction:
 
     @property
     def is_building(self) -> bool:
-        """The next slice of the work waits for the next tick."""
+        """Whether a slice of the work waits for the next tick."""
         return self._building is not None
 
     def abandon(self) -> None:

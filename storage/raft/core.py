@@ -50,7 +50,7 @@ class Core:
     commit_index: int
     applied_index: int
     election_deadline: float
-    """Without a leader until then, this replica campaigns."""
+    """When this replica campaigns, if it hears no leader before."""
     election_timeout_s: float
     """The timeout in force, drawn anew for each election."""
 

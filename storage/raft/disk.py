@@ -30,7 +30,7 @@ class AppendFile(Protocol):
 
 
 class DirectoryLock(Protocol):
-    """Held until released or until the process ends."""
+    """A lock that is held until it is released or the process ends."""
 
     def release(self) -> None: ...
 
@@ -150,7 +150,7 @@ class Disk:
         os.replace(old, new)
 
     def free_bytes(self, path: str) -> int:
-        """Of the file system that holds `path`."""
+        """Bytes that are left in the file system that holds `path`."""
         return shutil.disk_usage(path).free
 
     def sync_directory(self, directory: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class StorageError(Exception):
-    """Base of everything `storage` raises on purpose."""
+    """The base of everything that `storage` raises on purpose."""
 
 
 class NotLeader(StorageError):

@@ -27,7 +27,7 @@ NONCE_BYTES: Final = 32
 MEMBER_ID: Final = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,19}", re.ASCII)
 """What another process says its name is goes into sets and logs, so it has to look like one."""
 QUOTE_MAX: Final = 80
-"""Characters that are quoted of what an unproven process said."""
+"""No more characters than this are quoted of what an unproven process said."""
 
 
 class LinkIdentity(NamedTuple):

@@ -31,15 +31,15 @@ SYNC: Final = "sync"
 
 
 class LinkFault(NamedTuple):
-    """Of the messages from one replica to another; what the other answers goes its own way."""
+    """What happens to messages from one replica to another; the other's answers go their own way."""
 
     sender: str
     receiver: str
     loss: float = 0.0
-    """Share of the messages that is lost; 1: all of them, and the link stays open."""
+    """The share of the messages that is lost; 1: all of them, and the link stays open."""
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
-    """At most so much is added by chance; order is kept."""
+    """The most that chance adds to the delay; order is kept."""
 
 
 class DiskFault(NamedTuple):
@@ -49,7 +49,7 @@ class DiskFault(NamedTuple):
     error: str = "EIO"
     """How it fails, by errno's name. ENOSPC: the disk shows no room either."""
     delay_ms: float = 0.0
-    """By which every sync takes longer."""
+    """How much longer every sync takes."""
 
 
 class ClockFault(NamedTuple):
@@ -60,7 +60,7 @@ class ClockFault(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """All that is wrong now."""
+    """Everything that is wrong now."""
 
     links: tuple[LinkFault, ...] = ()
     disks: tuple[DiskFault, ...] = ()
@@ -75,7 +75,7 @@ class Faults(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> Faults:
-        """Raises OSError, ValueError."""
+        """Read the file that `write` left. Raises OSError, ValueError."""
         content = json.loads(path.read_text(encoding="utf-8"))
         try:
             return cls(
@@ -87,7 +87,7 @@ class Faults(NamedTuple):
             raise ValueError(f"{path} holds no faults: {error!r}") from None
 
     def of(self, name: str) -> Faults:
-        """Those that concern one replica, as the sender of links."""
+        """The faults that concern one replica; a link concerns its sender."""
         return Faults(
             tuple(link for link in self.links if fnmatchcase(name, link.sender)),
             tuple(disk for disk in self.disks if fnmatchcase(name, disk.replica)),
@@ -96,15 +96,15 @@ class Faults(NamedTuple):
 
 
 class InjectedFaults:
-    """The faults of one replica, as they are now. Is the transport's `LinkFaults`."""
+    """The faults of one replica, as they are now. The transport takes it as its `LinkFaults`."""
 
     def __init__(self, path: Path, group: str, replica_id: int) -> None:
-        """A file that is not there is one without faults."""
+        """`path` may not exist yet: then there are no faults."""
         self._path = path
         self._group = group
         self._name = f"{group}-{replica_id}"
         self._seen: tuple[int, int] | None = None
-        """Time and inode of the file when it was read last: it is replaced, never changed."""
+        """The file's time and inode when it was read last: it is replaced, never changed."""
         self._now = Faults()
         self._chance = random.Random()
         self._closed = threading.Event()
@@ -117,7 +117,7 @@ class InjectedFaults:
         self._looking.join()
 
     def delay_s(self, peer_id: str) -> float | None:
-        """Of the next message to this member; None: it is lost."""
+        """How late the next message to this member is; None: it is lost."""
         links = self._now.links
         if not links:
             return 0.0
@@ -131,7 +131,7 @@ class InjectedFaults:
         return delay_ms / 1000
 
     def clock(self, now_ms: Callable[[], int]) -> Callable[[], int]:
-        """`now_ms`, as far ahead as the wall clock is at this moment."""
+        """A clock that goes like `now_ms`, ahead of it by what the present faults say."""
         ahead_ms = sum(clock.ahead_ms for clock in self._now.clocks)
         return (lambda: now_ms() + ahead_ms) if ahead_ms else now_ms
 
@@ -173,7 +173,7 @@ class InjectedFaults:
 
 
 class _FaultyDisk(Disk):
-    """Reading, renaming and removing work on a full disk, too."""
+    """A disk that fails as it is told. Reading, renaming and removing work on a full disk, too."""
 
     def __init__(self, faults: InjectedFaults) -> None:
         self._faults = faults

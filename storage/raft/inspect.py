@@ -22,23 +22,24 @@ from storage.raft.snapshot import NAME as SNAPSHOT_NAME
 from storage.raft.snapshot import decode as decode_snapshot
 
 READ_ATTEMPTS: Final = 3
-"""A running replica removes segments while they are read."""
+"""A read is repeated this often: a running replica removes segments meanwhile."""
 LOCK_NAME: Final = "lock"
 PARTS: Final = ("journal", "snapshot")
 """The two directories of a replica."""
 
 Decode = Callable[[str, bytes], Any]
-"""(replica id, command without its kind) -> what it says, as plain values. Raises ValueError."""
+"""Called with the replica's id and a command without its kind; says what it means, as plain values. Raises
+ValueError."""
 
 
 class Place(NamedTuple):
-    """Where one replica's files are; None: nowhere below what was given."""
+    """The paths of one replica's files; None: there is none below the directory that was given."""
 
     path: str
     journal: str | None
-    """Directory of the segments."""
+    """The directory of the segments."""
     snapshot: str | None
-    """The file."""
+    """The snapshot's file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,10 @@ class SegmentView:
     first_index: int | None
     last_index: int | None
     terms: tuple[int, ...]
-    """Of its entries, each once, in order."""
+    """The terms of the segment's entries, each once, in order."""
     term: int
     vote: str | None
-    """The hard state at its end."""
+    """The hard state at the segment's end."""
     state: str
     """"whole", or what follows the whole records, and where."""
 
@@ -73,7 +74,7 @@ class RecordView:
     index: int | None
     term: int
     content: Any
-    """Plain values."""
+    """The summary as plain values."""
 
 
 @dataclass(slots=True)
@@ -89,13 +90,13 @@ class Report:
     last_index: int = 0
     snapshot: SnapshotView | None = None
     running_pid: int | None = None
-    """Of the process that holds the directory's lock, where the system tells."""
+    """The process that holds the directory's lock, where the system tells."""
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def places(root: str) -> list[Place]:
-    """Every replica at or below `root`. Raises OSError."""
+    """The files of every replica at or below `root`. Raises OSError."""
     root = os.path.normpath(root)
     if os.path.basename(root) in PARTS:
         root = os.path.dirname(root)
@@ -204,7 +205,7 @@ def _holder_of(lock: str) -> int | None:
 
 
 def segments(directory: str) -> Iterator[SegmentView | str]:
-    """Every segment, or what is wrong with it. Raises OSError."""
+    """Read every segment, or say what is wrong with it. Raises OSError."""
     for path in _segment_paths(directory):
         content = Disk().read(path)
         try:

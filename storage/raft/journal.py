@@ -53,7 +53,7 @@ SEGMENT_BYTES: Final = 16 * 1024 * 1024
 
 
 class Genesis(NamedTuple):
-    """What is written into a directory when it is made, and never changes (members.py)."""
+    """What is written into a replica's directory when it is made, and never changes (members.py)."""
 
     incarnation: int
     founders: Members
@@ -69,7 +69,7 @@ def explain(error: BaseException) -> str:
 
 
 def _size_of(entries: list[Entry]) -> int:
-    """In bytes, as records."""
+    """How many bytes the entries take as records."""
     return sum(len(command) + ENTRY_OVERHEAD_BYTES for command, _, _ in entries)
 
 
@@ -140,7 +140,7 @@ class Journal:
 
     @property
     def unwritten(self) -> bool:
-        """Something waits for `flush`."""
+        """Whether something waits for `flush`."""
         return bool(self._buffer)
 
     def term_at(self, index: int) -> int | None:
@@ -382,8 +382,8 @@ class Journal:
         )
 
     def _open_twice(self, path: str) -> tuple[AppendFile, AppendFile]:
-        """To write and sync inline, and to sync in the executor. A failed sync is told once to each file that
-        was open: through one, the executor's could hide it from an inline sync that follows."""
+        """Open the file twice: to write and sync inline, and to sync in the executor. Each open file is told
+        once of a failed sync: if they shared one, the executor's could hide it from a later inline sync."""
         file = self._disk.open_append(path)
         try:
             return file, self._disk.open_append(path)
@@ -472,8 +472,8 @@ class Journal:
             self._file, self._syncer = self._open_twice(newest.path)
 
     def _write_again(self, segment: Segment, start: int) -> None:
-        """A sync that failed in an earlier process leaves pages that are clean and not on the disk: only
-        what is written again is synced again."""
+        """Write the segment's end once more. A sync that failed in an earlier process leaves pages that are
+        clean and not on the disk: only what is written again is synced again."""
         tail = self._disk.read(segment.path)[start : segment.end]
         if tail:
             self._disk.overwrite(segment.path, tail, start)

@@ -30,9 +30,9 @@ class Leader:
 
     def __init__(self, core: Core) -> None:
         self.serving = False
-        """The first entry of the term is applied, and `on_leading` was called."""
+        """Whether the first entry of the term is applied, and `on_leading` was called."""
         self.pending_bytes = 0
-        """Proposed in this term and not yet applied."""
+        """How much was proposed in this term and is not yet applied."""
         self.target: Mapping[str, int] | None = None
         """The voters that there should be: member id -> node id."""
         self.progress: dict[str, Progress] = {}

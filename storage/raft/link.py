@@ -22,12 +22,12 @@ QUEUE_BYTES_MAX: Final = 128 * 1024 * 1024
 HANDSHAKE_FRAME_BYTES_MAX: Final = 1024
 HANDSHAKE_TIMEOUT_S: Final = 2.0
 READ_BYTES: Final = 64 * 1024
-"""More would be dear: each read allocates as much, and above 128 KiB the allocator asks the kernel for it."""
+"""A bigger read would be dear: each allocates as much, and above 128 KiB the allocator asks the kernel."""
 TLS_GREETING: Final = b"\x16\x03"
 """How a TLS client begins; as a frame's length it would be one of 369 MB."""
 DEAD_LINK_TIMEOUT_MS: Final = 5_000
-"""Sent and not acknowledged by the peer's kernel (TCP_USER_TIMEOUT): else a link that was cut for long
-would come back only at the pace of TCP's own retries."""
+"""A link ends when the peer's kernel acknowledges nothing for so long (TCP_USER_TIMEOUT): else one that was
+cut for long would come back only at the pace of TCP's own retries."""
 
 
 class LinkOwner(Protocol):
@@ -37,10 +37,10 @@ class LinkOwner(Protocol):
         """The other side is who it says."""
 
     def received(self, peer_id: str, message: Any) -> None:
-        """A message for Raft. Raises BadMessage."""
+        """A message for Raft has come. Raises BadMessage."""
 
     def activity(self) -> None:
-        """Messages of one read have been handled."""
+        """The messages of one read have been handled."""
 
     def refused(self, link: Link, peer_id: str | None, reason: str) -> None:
         """The link is to be closed, and why."""
@@ -53,7 +53,7 @@ class LinkOwner(Protocol):
 
 
 class Link:
-    """From its handshake to its end. All methods belong to the loop's thread."""
+    """A connection from its handshake to its end. All methods belong to the loop's thread."""
 
     def __init__(
         self,
@@ -64,16 +64,16 @@ class Link:
         *,
         tls: TlsStream | None = None,
     ) -> None:
-        """Raises OSError when the connection has broken meanwhile."""
+        """`connection` is open. Raises OSError when it has broken meanwhile."""
         self.peer_id: str | None = None
-        """Set when it is proven."""
+        """The other side's id; None until it is proven."""
         self.began_at = loop.time()
         self.proven_at = 0.0
         self.dial: Final = handshake.dial
         """Whom we called; None if we were called."""
         self.ended = asyncio.Event()
         self.hung_up_on = False
-        """The other side ended it."""
+        """Whether the other side ended the connection."""
         self.host = _host_of(connection)
         self._owner = owner
         self._loop = loop
@@ -105,7 +105,7 @@ class Link:
         return True
 
     def write_later(self, body: bytes, delay_s: float) -> bool:
-        """Only for injected faults; order is kept."""
+        """Send a message later. Only for injected faults; order is kept."""
         now = self._loop.time()
         if delay_s <= 0 and self._late_until <= now:
             return self.write(body)
@@ -115,7 +115,7 @@ class Link:
         return True
 
     def end(self) -> None:
-        """Close it. May be called again."""
+        """Close the connection. May be called again."""
         if self.ended.is_set():
             return
         self.ended.set()
@@ -153,7 +153,7 @@ class Link:
             self._take_frames()
 
     def _opened(self, tls: TlsStream, sealed: bytes) -> bytes:
-        """What is inside; the link has ended if that cannot be had."""
+        """What is inside the TLS records; the link has ended if that cannot be had."""
         try:
             plain = tls.open(sealed)
         except Refused as refused:
@@ -246,7 +246,7 @@ class Link:
         return (message,)
 
     def _take(self, message: Any) -> bool:
-        """True if it was for Raft."""
+        """Handle one frame; True if it was for Raft."""
         if self._handshake is None:
             assert self.peer_id is not None, "a link without handshake is proven"
             self._owner.received(self.peer_id, message)
@@ -278,6 +278,6 @@ def _tune(connection: socket.socket) -> None:
 
 
 def _host_of(connection: socket.socket) -> str:
-    """Where the other side is; empty for this host. Raises OSError."""
+    """The address of the other side; empty for this host. Raises OSError."""
     name = connection.getpeername()
     return name[0] if isinstance(name, tuple) else ""

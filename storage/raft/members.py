@@ -26,7 +26,7 @@ class Member(NamedTuple):
 
 
 Members = tuple[Member, ...]
-"""Sorted by id."""
+"""All members of a group, sorted by id."""
 
 
 def member_id(replica: int, incarnation: int) -> str:
@@ -54,12 +54,12 @@ def pack(members: Members) -> bytes:
 
 
 def unpack(packed: bytes) -> Members:
-    """Raises ValueError."""
+    """Read what `pack` wrote. Raises ValueError."""
     return check(msgpack.unpackb(packed, use_list=False))
 
 
 def check(fields: Any) -> Members:
-    """Members out of plain tuples. Raises ValueError."""
+    """Make members of plain tuples. Raises ValueError."""
     if not isinstance(fields, tuple) or len(fields) > MEMBERS_MAX:
         raise ValueError(f"a group has at most {MEMBERS_MAX} members")
     for each in fields:
@@ -93,14 +93,14 @@ class Memberships:
         self._held.append((index, members))
 
     def truncate_after(self, index: int) -> bool:
-        """True if another membership counts now."""
+        """Take back what entries above `index` brought; True if another membership counts now."""
         before = self.index
         while len(self._held) > 1 and self.index > index:
             self._held.pop()
         return self.index != before
 
     def forget_before(self, index: int) -> None:
-        """Everything up to `index` is committed: what was replaced by then is of no more use."""
+        """Drop what was replaced by `index`: everything up to there is committed."""
         while len(self._held) > 1 and self._held[1][0] <= index:
             del self._held[0]
 
@@ -110,7 +110,7 @@ class View(NamedTuple):
 
     self_id: str
     has_caught_up: Callable[[str], bool]
-    """The member misses next to nothing, and is connected."""
+    """Whether the member misses next to nothing, and is connected."""
     is_online: Callable[[str], bool]
 
 

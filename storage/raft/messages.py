@@ -86,8 +86,8 @@ class AppendAnswer(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A piece of the snapshot (snapshot_index, snapshot_term, size, crc) at `offset`. `members` is the packed
-    membership as of the snapshot's index."""
+    """The bytes at `offset` of the snapshot (snapshot_index, snapshot_term, size, crc). `members` is the
+    packed membership after the snapshot's last entry."""
 
     kind: int
     term: int
@@ -135,11 +135,11 @@ _SHAPES: Final[dict[int, tuple[type[Any], tuple[type, ...]]]] = {
     TIMEOUT_NOW: (TimeoutNow, (int, int)),
 }
 _new: Any = tuple.__new__
-"""A third of the price of the class's own `_make`; every message of every follower comes through here."""
+"""Costs a third of the class's own `_make`; every message of every follower comes through here."""
 
 
 def decode(fields: Any) -> Message:
-    """The message in what a frame held. Raises BadMessage."""
+    """Make a message of what a frame held. Raises BadMessage."""
     if type(fields) is not tuple or not fields or type(fields[0]) is not int:
         raise BadMessage("a message begins with its kind")
     kind = fields[0]

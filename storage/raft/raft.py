@@ -114,12 +114,12 @@ class Raft(Skeleton):
 
     @property
     def is_leader(self) -> bool:
-        """Elected; `serving` says whether it may already answer."""
+        """Whether this replica was elected; `serving` says whether it may already answer."""
         return self._core.role == LEADER
 
     @property
     def serving(self) -> bool:
-        """`on_leading` was called for the current term."""
+        """Whether `on_leading` was called for the current term."""
         leading = self._roles.leading
         return leading is not None and leading.serving
 
@@ -157,7 +157,7 @@ class Raft(Skeleton):
 
     @property
     def pending_bytes(self) -> int:
-        """Proposed by this leader and not yet applied."""
+        """How much this leader has proposed that is not yet applied."""
         leading = self._roles.leading
         return 0 if leading is None else leading.pending_bytes
 
@@ -183,7 +183,7 @@ class Raft(Skeleton):
         return election_at if answer_at is None else min(election_at, answer_at)
 
     def status(self) -> dict[str, Any]:
-        """For operators and metrics: plain values, times in seconds."""
+        """What operators and metrics see: plain values, times in seconds."""
         core = self._core
         status: dict[str, Any] = {
             "id": core.group.self_id,
@@ -313,7 +313,7 @@ class Raft(Skeleton):
     # -- called by the transport --------------------------------------------------------------------
 
     def _message_arrived(self, node: Node, fields: Any) -> None:
-        """Raises BadMessage, for the transport to close the connection."""
+        """Give a message to the part whose it is. Raises BadMessage: the transport closes the connection."""
         core = self._core
         if self._fatal is not None or core.failure is not None or self._closed:
             return

@@ -35,7 +35,7 @@ RECORD_MAGIC: Final = b"\xf5\x9arj"
 MARK_MAGIC: Final = b"GRPM"
 HEADER: Final = struct.Struct("<4sHII")
 HEADER_FIXED: Final = struct.Struct("<4sHI")
-"""What of HEADER the checksum covers, with the body, from version 2 on."""
+"""The part of HEADER that the checksum covers, with the body, from version 2 on."""
 RECORD: Final = struct.Struct("<4sII")
 ENTRY: Final = struct.Struct("<BQQ")
 POSITION: Final = struct.Struct("<BQQ")
@@ -49,8 +49,8 @@ KIND_HARD_STATE: Final = 3
 KIND_RESET: Final = 4
 
 SEARCH_FACTOR: Final = 16
-"""Bytes checksummed in search of a whole record behind damage, as a multiple of the bytes there: what
-clients write must not make the search take forever."""
+"""How many bytes are checksummed in search of a whole record behind damage, as a multiple of the bytes there:
+what clients write must not make the search take forever."""
 
 Entry = tuple[bytes, int, int]
 """(command, index, term), the order in which pysyncobj keeps them; the first byte of a command is its
@@ -79,7 +79,7 @@ class Frame(NamedTuple):
 
     header: SegmentHeader
     start: int
-    """Offset of the first record."""
+    """The offset of the first record."""
     seed: int
     version: int
 
@@ -114,7 +114,7 @@ Record = Entry | Truncate | Reset | HardState
 
 
 class Torn(NamedTuple):
-    """Where whole records end, and whether whole ones (seem to) follow: then it is damage, no torn tail."""
+    """The place where whole records end. If whole ones (seem to) follow it, it is damage and no torn tail."""
 
     offset: int
     whole_records_follow: bool
@@ -133,7 +133,8 @@ def seed_of(header: bytes) -> int:
 
 
 def decode_header(content: bytes) -> Frame | None:
-    """The header; None if it is not whole. ValueError for a format version that this release cannot read."""
+    """Read a header; None if it is not whole. Raises ValueError for a format version that this release cannot
+    read."""
     if len(content) < HEADER.size:
         return None
     magic, version, length, crc = HEADER.unpack_from(content)
@@ -161,7 +162,7 @@ def encode_mark(mark: Mark) -> bytes:
 
 
 def decode_mark(content: bytes) -> Mark | None:
-    """None if it is not whole: a mark only adds to what the segments say."""
+    """Read a mark; None if it is not whole: a mark only adds to what the segments say."""
     if len(content) != MARK.size + CHECKSUM.size:
         return None
     magic, sequence, end = MARK.unpack_from(content)
@@ -170,11 +171,11 @@ def decode_mark(content: bytes) -> Mark | None:
 
 
 _OF_THE_JOURNAL: Final = (HardState, Truncate, Reset)
-"""Kinds of records that are no entries."""
+"""The kinds of records that are no entries."""
 
 
 def encode(record: Record, seed: int) -> tuple[bytes, bytes]:
-    """Two pieces to be written one after the other: a big command is not copied for its header's sake.
+    """Make two pieces to be written one after the other: a big command is not copied for its header's sake.
     `seed` is the segment's, xor the offset that the record is written at."""
     if not isinstance(record, _OF_THE_JOURNAL):
         command, index, term = record
@@ -219,7 +220,8 @@ def scan(content: bytes, offset: int, seed: int, version: int = FORMAT_VERSION) 
 
 
 def _whole_record_after(view: memoryview, offset: int, seed: int, *, placed: bool) -> bool:
-    """Also True if the search had to be given up: what may be damage is not cut."""
+    """Whether a whole record follows. Also True if the search had to be given up: what may be damage is not
+    cut."""
     content = view.obj
     assert isinstance(content, bytes)
     allowance_bytes = SEARCH_FACTOR * (len(content) - offset)

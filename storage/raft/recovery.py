@@ -42,15 +42,15 @@ from storage.raft.records import (
 SEGMENT_SUFFIX: Final = ".journal"
 MARK_NAME: Final = "synced"
 PROGRESS_BYTES_MIN: Final = 64 * 1024 * 1024
-"""Less than this is read before anybody could ask how far it is."""
+"""Progress is told from this size on: less is read before anybody could ask."""
 
 Progress = Callable[[int, int], None]
-"""(bytes done, bytes in all)."""
+"""Called with the bytes read so far and the bytes in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Whose directory it is."""
+    """The tier and the replica to which a directory belongs."""
 
     tier_id: str
     replica_id: str
@@ -63,9 +63,9 @@ class Segment:
     version: int
     seed: int
     last_index: int
-    """The highest index ever written to it."""
+    """The highest index ever written to the segment."""
     end: int
-    """Bytes that are whole."""
+    """How many of its bytes are whole."""
 
 
 def segment_name(sequence: int) -> str:
@@ -84,22 +84,22 @@ class Recovery:
         self.term = 0
         self.vote: str | None = None
         self.header: SegmentHeader | None = None
-        """Of the newest segment that has more to say than format version 1 could."""
+        """Incarnation and founders, from the newest segment whose format version has them."""
         self.entries: list[Entry] = []
-        """Those above the base, if they are kept."""
+        """The entries above the base, if they are kept."""
         self.segments: list[Segment] = []
         self.cut: int | None = None
         """Where the newest segment's torn tail begins."""
         self.headless: str | None = None
-        """A segment that was being begun: its header is not whole and nothing is behind it."""
+        """The segment that was being begun: its header is not whole and nothing is behind it."""
         self.mark: Mark | None = None
         self.problems: list[str] = []
-        """What is damaged, and where."""
+        """Sentences that say what is damaged, and where."""
         self._disk = disk
         self._directory = directory
         self._keep_entries = keep_entries
         self._continues = False
-        """The state is that at the end of the segment before."""
+        """The state holds what the segments before this one said."""
 
     def run(self, on_progress: Progress | None = None) -> None:
         """Read everything. Raises WrongDirectory and OSError; damage is listed in `problems`."""
@@ -131,8 +131,8 @@ class Recovery:
             raise WrongDirectory(f"{path}: {error}") from None
 
     def _take_headless(self, path: str, content: bytes, *, last: bool) -> None:
-        """A crash while the segment was begun, if it is the newest, holds no record's mark, and either the
-        one before is there or it was the very first."""
+        """Whether a crash left the segment while it was begun: it is the newest, holds no record's mark, and
+        either the one before is there or it was the very first."""
         begun = last and (self.segments or os.path.basename(path) == segment_name(1))
         if begun and RECORD_MAGIC not in content:
             self.headless = path
@@ -141,7 +141,7 @@ class Recovery:
         self.problems.append(f"{path} has no readable header in its {len(content)} bytes")
 
     def _begin(self, path: str, frame: Frame) -> bool:
-        """False if the segment cannot be what its name says."""
+        """Check the header; False if the segment cannot be what its name says."""
         header = frame.header
         self._check_identity(header)
         if os.path.basename(path) != segment_name(header.sequence):
@@ -219,7 +219,7 @@ class Recovery:
             self.problems.append(f"{path} {problem}")
 
     def _judge(self, torn: Torn, size: int, *, last: bool) -> str | None:
-        """What is wrong if this is no torn tail."""
+        """Say what is wrong if this is no torn tail."""
         if last and not torn.whole_records_follow:
             self.cut = torn.offset
             return None

@@ -1,4 +1,4 @@
-"""Whom the links of one replica know: the members of its group, and those it has seen being replaced."""
+"""The members that the links of one replica know: those of its group, and those it saw being replaced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from storage.raft.members import Member, Members, replica_of
 
 FORMER_MAX: Final = 64
 REPLACED_REFUSED_S: Final = 10.0
-"""For how long, from its first call on, a replaced member is refused.
+"""A replaced member is refused for so long, from its first call on.
 
 Not for good: incarnations have no order, so it may be a rightful member again by an entry which this replica
 has not got yet, and it may even be the leader from whom that entry has to come. Who still calls after this
@@ -17,7 +17,7 @@ time gets its link; what it may do, Raft decides.
 
 
 class Roster:
-    """No clock of its own: `now` is in seconds, from any fixed point."""
+    """Says which callers to refuse. `now` is in seconds, from any fixed point."""
 
     def __init__(self, self_id: str) -> None:
         self.peers: dict[str, Member] = {}
@@ -26,10 +26,10 @@ class Roster:
         self._self_id = self_id
         self._ids: frozenset[str] = frozenset()
         self._former: dict[str, float | None] = {}
-        """Left the membership while this process looked; when they called first since."""
+        """Members that left while this process ran, and when each first called since."""
 
     def set_members(self, members: Members) -> frozenset[str]:
-        """Who belongs no more."""
+        """Take these for the members; returns the ids of those that belong no more."""
         self.peers = {
             member.member_id: member
             for member in sorted(members)

@@ -81,7 +81,7 @@ class RaftTransport(Transport):
 
     on_peer_lost: Callable[[str], None] | None = None
     """Called with the peer's id after `_disconnected` when its host closed the connection: its process is
-    gone or hung up on us. A cut link must not be reported here (Raft relies on it: see elections)."""
+    gone or hung up on us. A cut link must not be reported here (Raft relies on it: see votes.py)."""
 
     def set_members(self, members: Members) -> None:
         """Keep links to these, ourselves excepted; called when Raft is made and whenever its membership

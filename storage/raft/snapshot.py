@@ -32,7 +32,7 @@ READABLE_VERSIONS: Final = (1, 2)
 MAGIC: Final = b"GRPS"
 HEADER: Final = struct.Struct("<4sHII")
 HEADER_FIXED: Final = struct.Struct("<4sHI")
-"""What of HEADER the checksum covers, with the body, from version 2 on."""
+"""The part of HEADER that the checksum covers, with the body, from version 2 on."""
 NAME: Final = "snapshot"
 NEW_NAME: Final = "snapshot.new"
 
@@ -45,7 +45,7 @@ class Snapshot:
     term: int
     data: bytes = field(repr=False)
     crc: int
-    """crc32c of `data`."""
+    """The crc32c of `data`."""
     members: Members | None = None
     """The membership after the entry at `index`; None: unknown, the file was of format version 1."""
 
@@ -55,8 +55,9 @@ class Snapshot:
 
 
 class SnapshotStore:
-    """Owned by one loop. A save in the background runs in `executor` and ends with `notify`, called in the
-    executor's thread; the owner then calls `collect`. The journal's directory lock covers this directory."""
+    """The file of the newest snapshot, owned by one loop. A save in the background runs in `executor` and
+    ends with `notify`, called in the executor's thread; the owner then calls `collect`. The journal's
+    directory lock covers this directory."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class SnapshotStore:
         return True
 
     def close(self) -> None:
-        """Wait for a save under way."""
+        """Wait for a save that is under way."""
         if self._executor is not None:
             self._executor.close()
 
@@ -175,7 +176,7 @@ class SnapshotStore:
 
 
 def encode_header(identity: Identity, snapshot: Snapshot) -> bytes:
-    """What precedes the data in a file of this snapshot."""
+    """The bytes that precede the data in a file of this snapshot."""
     body: bytes = msgpack.packb(
         (
             identity.tier_id,
@@ -192,8 +193,8 @@ def encode_header(identity: Identity, snapshot: Snapshot) -> bytes:
 
 
 def decode(path: str, content: bytes) -> tuple[Identity, Snapshot]:
-    """Whose snapshot the file holds, and which. Raises SnapshotDamaged, and WrongDirectory for a format
-    version that this release cannot read."""
+    """Read a file: whose snapshot it holds, and which. Raises SnapshotDamaged, and WrongDirectory for a
+    format version that this release cannot read."""
     if len(content) < HEADER.size:
         raise SnapshotDamaged(f"{path} has no whole header in its {len(content)} bytes: {WAY_OUT}")
     magic, version, length, crc = HEADER.unpack_from(content)

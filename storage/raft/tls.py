@@ -16,7 +16,7 @@ from storage.raft.handshake import Refused
 
 READ_BYTES: Final = 64 * 1024
 TLS_FIRST_BYTES: Final = (0x15, 0x16)
-"""Record types that may come first: an alert or a handshake."""
+"""The record types that may come first: an alert or a handshake."""
 
 
 class TlsUnusable(StorageError):
@@ -31,7 +31,7 @@ class LinkTls(NamedTuple):
     ca_path: str
 
     def context(self, *, dials: bool) -> ssl.SSLContext:
-        """For the links that we dial, or for those that we accept. Raises TlsUnusable."""
+        """Make the context for the links that we dial, or for those that we accept. Raises TlsUnusable."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if dials else ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False
@@ -67,7 +67,7 @@ class TlsStream:
         self._ready = False
 
     def seal(self, plain: bytes) -> bytes:
-        """What to send now. What comes before the TLS handshake is over goes out with the end of it."""
+        """The bytes to send now. What is given before the TLS handshake is over goes out with its end."""
         self._waiting += plain
         self._advance()
         return self._outgoing.read()

@@ -40,16 +40,17 @@ from storage.raft.tls import LinkTls, TlsStream
 __all__ = ["LinkFaults", "LinkIdentity", "LinkTls", "PeerTransport"]
 
 LINKS_MAX: Final = MEMBERS_MAX + 5
-"""Proven ones. Members are never turned away; the rest is for newcomers, and leaders not heard of yet."""
+"""Most links that are proven. Members are never turned away; the rest is for newcomers, and for leaders not
+heard of yet."""
 UNPROVEN_LINKS_MAX: Final = 64
 REDIAL_S: Final = (0.03, 0.08)
-"""Between two attempts: random within this, so that two replicas do not stay in step."""
+"""How long a replica waits between two attempts: drawn anew, so that two do not stay in step."""
 LESSER_REDIAL_S: Final = (0.25, 0.35)
 REFUSED_REDIAL_MAX_S: Final = 2.0
 CROSSING_S: Final = 1.0
-"""More than a handshake takes between hosts that are well."""
+"""A call that is older than this is not waited for: a handshake between hosts that are well takes less."""
 LEAVING_GRACE_S: Final = 1.0
-"""A link with who has left the membership ends after this: the entry that says so may still have to reach
+"""A link with a member that has left ends after this: the entry that says so may still have to reach
 it, and if that entry is taken back nothing has happened."""
 ACCEPT_PAUSE_S: Final = 0.1
 REMARKS_MAX: Final = 1_000
@@ -100,10 +101,10 @@ class PeerTransport(RaftTransport):
         self._nodes: dict[str, Node] = {}
         self._links: dict[str, Link] = {}
         self._calls: dict[str, Link] = {}
-        """Our own calls that are not proven yet; they are in `_unproven` too."""
+        """The links that we dialled and that are not proven yet; they are in `_unproven` too."""
         self._unproven: set[Link] = set()
         self._nonces: deque[bytes] = deque(maxlen=NONCES_MAX)
-        """Of callers: a recorded handshake is known again (its proof would not fit either)."""
+        """The nonces of callers: a recorded handshake is known again (its proof would not fit either)."""
         self._listener: socket.socket | None = None
         self._dialers: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -136,7 +137,7 @@ class PeerTransport(RaftTransport):
         return tuple(sorted(self._links))
 
     def send(self, node: Node, message: Any) -> bool:
-        """False if it surely was not sent."""
+        """Send to the link with this node; False if it surely was not sent."""
         link = self._links.get(node.id)
         if link is None:
             return False
@@ -201,7 +202,7 @@ class PeerTransport(RaftTransport):
                 self._remark(peer_id, "it hangs up on us, again and again: its log says why", link.host)
 
     async def _call(self, peer_id: str) -> Link | None:
-        """The link to wait for: perhaps one that came into use meanwhile."""
+        """Call the peer once; returns the link to wait for, perhaps one that came into use meanwhile."""
         try:
             address = self._address_of(self._roster.peers[peer_id])
             connection = await self._connect(address)
@@ -255,7 +256,7 @@ class PeerTransport(RaftTransport):
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def _begin(self, connection: socket.socket, dial: str | None) -> Link:
-        """Raises OSError when the connection has broken meanwhile."""
+        """Make a link of a connection. Raises OSError when it has broken meanwhile."""
         admit = self._admit_caller if dial is None else self._admit_called
         handshake = Handshake(self._identity, self._secret, dial, admit)
         tls = None
@@ -350,7 +351,7 @@ class PeerTransport(RaftTransport):
             self.activity()
 
     def _part(self, peer_id: str) -> None:
-        """The grace of a member that left is over."""
+        """End the link with a member that left: its grace is over."""
         link = self._links.get(peer_id)
         if link is not None and peer_id not in self._roster.peers:
             self._drop(link)
@@ -361,8 +362,8 @@ class PeerTransport(RaftTransport):
             del self._calls[link.dial]
 
     def _drop(self, link: Link) -> str | None:
-        """End the link; its peer's id if it was the one in use. Raft is told before the peer can see it: a
-        leader must forget what the peer granted."""
+        """End the link; returns its peer's id if it was the one in use. Raft is told before the peer can see
+        it: a leader must forget what the peer granted."""
         self._forget_unproven(link)
         peer_id = link.peer_id
         used = peer_id is not None and self._links.get(peer_id) is link
@@ -376,7 +377,7 @@ class PeerTransport(RaftTransport):
         return peer_id
 
     def _remark(self, peer_id: str | None, reason: str, host: str = "") -> None:
-        """One log line per peer and reason, until that peer has been connected again."""
+        """Write one log line per peer and reason, until that peer has been connected again."""
         if (peer_id, reason) in self._remarks or len(self._remarks) >= REMARKS_MAX:
             return
         self._remarks.add((peer_id, reason))

@@ -82,7 +82,7 @@ def test_a_learner_does_not_campaign_and_does_not_stand_when_told() -> None:
 
 
 def test_a_learner_votes_for_whom_its_log_favours() -> None:
-    """Its own membership may be an older one than the candidate's, in which it has a vote that is needed."""
+    """The voter's membership may be older than the candidate's, in which it has a vote that is needed."""
     bench = Bench(())
     bench.tell("b", append(3, (0, 0), (members_entry(1, 3, (*MEMBERS[1:], Member("a", 1, False))),)))
     bench.tick()
@@ -126,7 +126,7 @@ def test_a_learners_vote_is_not_counted() -> None:
 
 
 def test_a_membership_counts_before_it_is_committed() -> None:
-    """With four voters two are no majority any more."""
+    """Two of four voters are no majority any more."""
     bench = Bench()
     bench.tell("b", append(1, (0, 0), (members_entry(1, 1, D_VOTES),)))
     bench.later(1.0)

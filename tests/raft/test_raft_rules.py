@@ -88,7 +88,7 @@ def test_a_candidate_with_an_older_log_gets_no_vote(bench: Bench) -> None:
 
 
 def test_votes_are_counted_by_replica_not_by_message() -> None:
-    """In a group of five: "b" saying yes three times is one vote."""
+    """One voter of a group of five that says yes three times has one vote."""
     bench = Bench(tuple(Member(name, 1, True) for name in "abcde"))
     bench.later(1.0)
     bench.tick()
