@@ -102,15 +102,16 @@ _GROUPS = (
     _row("group.consumer.min.session.timeout.ms", 1, INT32, "Lower bound of the session timeout."),
     _row("group.consumer.max.session.timeout.ms", 1, INT32, "Upper bound of the session timeout."),
     _row("group.consumer.heartbeat.interval.ms", 1, INT32, "KIP-848: interval that members are told."),
-    _row("group.consumer.min.heartbeat.interval.ms", 1, INT32, "Lower bound of the interval."),
-    _row("group.consumer.max.heartbeat.interval.ms", 1, INT32, "Upper bound of the interval."),
+    _row("group.consumer.min.heartbeat.interval.ms", 1, INT32, "Lower bound of the heartbeat interval."),
+    _row("group.consumer.max.heartbeat.interval.ms", 1, INT32, "Upper bound of the heartbeat interval."),
     _row("group.consumer.max.size", 1, INT32, "KIP-848: members of one group."),
     Setting("group.consumer.assignors", _DEFAULTS["group.consumer.assignors"],
             "KIP-848 assignors, default first: uniform, range, uniform-rack, range-rack or a plug-in."),
-    _row("group.consumer.assignor.timeout.ms", 1, INT32, "What a plug-in may take to assign a group."),
+    _row("group.consumer.assignor.timeout.ms", 1, INT32,
+         "Longest time that a plug-in may take to assign a group."),
     _row("group.consumer.assignment.interval.ms", 0, INT32, "KIP-848: least time between two assignments."),
-    _row("group.consumer.min.assignment.interval.ms", 0, INT32, "Lower bound of that time."),
-    _row("group.consumer.max.assignment.interval.ms", 0, INT32, "Upper bound of that time."),
+    _row("group.consumer.min.assignment.interval.ms", 0, INT32, "Lower bound of the assignment interval."),
+    _row("group.consumer.max.assignment.interval.ms", 0, INT32, "Upper bound of the assignment interval."),
     _row("group.consumer.regex.refresh.interval.ms", 10_000, INT32,
          "KIP-848: age at which a regular expression is matched against all topics again."),
     Setting("group.consumer.migration.policy", POLICIES[0],
@@ -119,7 +120,8 @@ _GROUPS = (
     _row("group.heartbeat.hold.enable", None, None,
          "Hold the answers of heartbeats that say nothing until there is news for the member."),
     Setting("group.heartbeat.hold.clients", _DEFAULTS["group.heartbeat.hold.clients"],
-            "Clients that bear it: name or name/version of ApiVersions, * is anything; :classic behind it: "
+            "Clients that bear held heartbeats: name or name/version of ApiVersions, * is anything;"
+            " :classic behind it: "
             "only Heartbeat."),
     _row("group.heartbeat.budget.per.second", 1, INT32,
          "KIP-848: members of one leader are told longer intervals rather than to send more than so many."),
@@ -140,11 +142,16 @@ _BROKERS = (
     _row("socket.request.max.bytes", 1_024, FRAME_BYTES_MAX, "Largest request."),
     _row("message.max.bytes", 1, INT32, "Largest record batch of the development log."),
     _row("log.retention.bytes", 0, INT64, "Development log: bytes kept of one partition, in memory."),
-    _row("log.retention.ms", 1, INT64, "Development log: age at which records go."),
+    _row("log.retention.ms", 1, INT64, "Development log: age at which records are removed."),
     _row("topics.max", 1, 1_000_000, "Topics of the tier."),
     _row("partitions.max", 1, 10_000_000, "Partitions of all topics together."),
     _row("metrics.host", None, None, "Address of the nodes' HTTP endpoints for Prometheus."),
-    _row("metrics.port", -1, 65_535, "Port of the first node's; the others follow. 0: any. -1: none."),
+    _row(
+        "metrics.port",
+        -1,
+        65_535,
+        "Port of the first node's endpoint; the others follow it. 0: any. -1: none.",
+    ),
 )
 
 _SECURITY = (
@@ -156,13 +163,18 @@ _SECURITY = (
     _row("admin.user", None, None, "First user of a tier with authentication, and a superuser."),
     Setting("authorizer", NO_AUTHORIZER, "acl: ACLs say who may do what.", choices=(NO_AUTHORIZER, ACLS)),
     _row("super.users", None, None, "Who may do everything: User:a;User:b."),
-    _row("allow.everyone.if.no.acl.found", None, None, "What no ACL speaks of is allowed to everybody."),
+    _row("allow.everyone.if.no.acl.found", None, None, "Allow everybody what no ACL mentions."),
 )  # fmt: skip
 
 _RAFT = (
     _row("raft.heartbeat.ms", 5, 60_000, "Interval of a leader's heartbeats to its followers."),
     _row("raft.election.timeout.min.ms", 20, 600_000, "Least silence after which a follower stands."),
-    _row("raft.election.timeout.max.ms", 20, 600_000, "Most of it; the value between is drawn at random."),
+    _row(
+        "raft.election.timeout.max.ms",
+        20,
+        600_000,
+        "Most silence after which it does; each time a value between the two is drawn.",
+    ),
     _row("raft.journal.segment.bytes", 65_536, 2**30, "Size of one journal file."),
     _row("raft.snapshot.journal.bytes.min", 65_536, 2**40, "Journal size before a snapshot is worth it."),
     _row("raft.tls.certificate", None, None, "PEM file for mutual TLS of Raft's TCP links. Empty: no TLS."),
@@ -174,12 +186,14 @@ _RAFT = (
 _HISTORY = (
     _row("history.enable", None, None, "Write what happens to groups to Parquet files."),
     _row("history.dir", None, None,
-         "Where: a directory, or what fsspec knows, as s3://bucket/history. Empty: below data.dir."),
+         "Where history is kept: a directory, or a URL that fsspec knows, as s3://bucket/history. Empty:"
+         " below data.dir."),
     _row("history.segment.bytes", 65_536, 2**30, "A file is written when its rows take so much memory,"
          " or earlier."),
     _row("history.segment.ms", 100, INT32, "A file is written after so long: what a crash loses at most."),
-    _row("history.retention.ms", -1, INT64, "Age at which a day's files go. -1: never."),
-    _row("history.retention.bytes", -1, INT64, "Kept of one offsets partition, newest first. -1: all."),
+    _row("history.retention.ms", -1, INT64, "Age at which a day's files are removed. -1: never."),
+    _row("history.retention.bytes", -1, INT64,
+         "Bytes of history kept of one offsets partition, newest first. -1: all."),
     _row("history.queue.max.events", 1, 10_000_000, "Events that wait to be written; more are dropped"
          " and counted."),
     _row("history.lag.interval.ms", 0, INT32, "How often groups' lag is sampled where the tier has the logs."
