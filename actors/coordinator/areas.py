@@ -22,17 +22,17 @@ class Areas(NamedTuple):
     """What a shard that serves certain kinds of groups is made of."""
 
     every: tuple[Area, ...]
-    """In the order in which they give their records, and are told of an election."""
+    """All areas, in the order in which they give their records and are told of an election."""
     handlers: Mapping[int, Handler]
-    """By API key, whom to ask first."""
+    """API key -> whom to ask first."""
     of_kinds: Handlers
-    """By API key and kind, who answers for the groups of a kind."""
+    """API key -> name of a kind -> who answers for its groups."""
     refusals: Mapping[int, Refusal]
-    """By API key."""
+    """API key -> the answer that refuses."""
     appliers: Mapping[int, Applier]
-    """By kind of record."""
+    """Kind of record -> who applies it."""
     timers: Mapping[str, Fire]
-    """By the first field of the timer's key."""
+    """First field of a timer's key -> who carries it out."""
 
 
 @cache

@@ -16,7 +16,7 @@ KINDS: tuple[Kind, ...] = (CLASSIC, CONSUMER)
 
 
 Handlers = Mapping[int, Mapping[str, Handler]]
-"""By API key, the handlers of the kinds that answer the API, by name of the kind."""
+"""API key -> name of a kind -> its handler."""
 
 
 def handlers_of(kinds: tuple[Kind, ...]) -> Handlers:

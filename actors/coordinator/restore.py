@@ -20,9 +20,9 @@ from actors.ground.records import OFFSET_COMMIT, RECORD_TYPES, OffsetCommitKey, 
 from actors.protocol.errors import GroupError
 
 RESTORE = -1
-"""In place of an API key: no client can ask for it, only the tier's own command."""
+"""The number that stands for an API key: no client can ask for it, only the tier's own command."""
 _BACKUPS: dict[int, Backup] = {record: kind.backup for kind in KINDS for record in kind.backup.record_types}
-"""By kind of record."""
+"""Kind of record -> how it comes back."""
 OF_MEMBERS = frozenset(RECORD_TYPES) - {OFFSET_COMMIT, *_BACKUPS}
 """Kinds of records that go with the members, were of a moment, or are in logs alone."""
 

@@ -40,7 +40,8 @@ class CoordinatorShard:
         *,
         kinds: tuple[Kind, ...] = KINDS,
     ) -> None:
-        self.state = ShardState(settings, new_id, image, gate, clock_us, kinds=kinds)
+        self.state = ShardState(settings, new_id, image, kinds, gate)
+        self.state.clock_us = clock_us
         self._areas = areas(kinds)
         self._handlers = self._areas.handlers
         self._appliers = self._areas.appliers

@@ -55,7 +55,7 @@ class Cause(Enum):
 
 
 class HoldCounts:
-    """For metrics; since this process began."""
+    """Counted for metrics since this process began."""
 
     __slots__ = ("began", "ended", "saved_ms")
 
@@ -102,11 +102,11 @@ class Holding:
         self.is_hurried = False
         """More has come on the connection, or it is gone, since the last heartbeat: not to be held."""
         self.is_listed = False
-        """To be looked at."""
+        """Whether it is on the list of those that are to be looked at."""
         self._held = held
 
     def submit(self, request: Request, now_ms: int) -> Any | None:
-        """As `Replica.submit`, of a heartbeat: the answer, or None if it comes later."""
+        """Submit a heartbeat, as `Replica.submit`: the answer, or None if it comes later."""
         body = request.body
         member = body.group_id, body.member_id
         if member != self.member:
@@ -126,7 +126,7 @@ class Holding:
 
 
 class HeldHeartbeats:
-    """Of one replica. `release(token, response)` gives an answer that was held."""
+    """The held heartbeats of one replica. `release(token, response)` gives an answer that was held."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class HeldHeartbeats:
         self._groups: dict[str, dict[str, Holding]] = {}
         """Group id -> member id -> where its answer is held."""
         self._stamps: dict[str, Stamp | None] = {}
-        """As of the last look at all of a group's members."""
+        """Group id -> its stamp when all its members were last looked at."""
         self._size = 0
         self._timers = Timers()
         """Keys: a `Holding`, or a group id."""
@@ -172,7 +172,7 @@ class HeldHeartbeats:
         return self._size
 
     def of_client(self, name: str, version: str) -> Holding | None:
-        """For a new connection of this software; None if it is answered at once, always."""
+        """What a new connection of this software gets; None if it is always answered at once."""
         for client in self._clients:
             pattern, is_classic_only = client.removesuffix(CLASSIC_ONLY), client.endswith(CLASSIC_ONLY)
             if name and fnmatchcase(f"{name}/{version}" if "/" in pattern else name, pattern):
@@ -333,7 +333,7 @@ class HeldHeartbeats:
                 self._list(holding)
 
     def _stamp(self, group_id: str, now_ms: int) -> Stamp | None:
-        """Of the group now; one that only time unsettles is looked at again."""
+        """The group's stamp of now; a group that only time unsettles is looked at again."""
         stamp = self._shard.stamp(group_id, now_ms)
         if stamp is not None and stamp.is_assigning:
             self._timers.schedule(group_id, now_ms + LOOK_AGAIN_MS)

@@ -36,7 +36,7 @@ CLASSIC_INTERVAL_MS = 3_000
 AWAY_MS = 2_000
 """How long a member is gone."""
 NEXT_MS = 3_000
-"""From one member's return to the departure of the next."""
+"""The time from one member's return to the departure of the next."""
 
 SETTLE_MS = 120_000
 
@@ -211,7 +211,7 @@ class ConsumerMember:
 
 
 class Counts(NamedTuple):
-    """Of one rolling restart."""
+    """What one rolling restart came to."""
 
     rebalances: int
     """Classic: generations. KIP-848: targets."""

@@ -93,7 +93,7 @@ def test_a_consumer_group_waits_for_who_has_to_give_up_partitions() -> None:
 
 
 def test_records_do_not_tell_since_when_a_consumer_group_is_empty() -> None:
-    """Its last target is as old as its last member's time in it."""
+    """The last target is as old as its last member's time in it."""
     driver = ConsumerDriver(image=make_image(1, orders=4))
     a = Client(driver, "a").join()
     settle(a)

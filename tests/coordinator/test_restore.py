@@ -112,7 +112,7 @@ def test_an_empty_group_is_kept_from_the_time_of_its_restore() -> None:
 
 
 def test_a_request_may_be_repeated() -> None:
-    """Its answer was lost; another leader has what the first one wrote."""
+    """The answer was lost; another leader has what the first one wrote."""
     old, new = lived_in(), Driver(t=4)
     records = backup_of(old, new.now_ms)
     restore(new, records)

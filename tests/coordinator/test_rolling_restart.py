@@ -18,7 +18,7 @@ STATIC = Restart(static=True)
 
 
 def test_classic_members_that_leave_and_come_back() -> None:
-    """At most a fifth of Kafka's generations, which are one or two for each member."""
+    """The group has at most a fifth of Kafka's generations, which are one or two for each member."""
     as_kafka = roll(ClassicMember, MEMBERS, AS_KAFKA, LEAVING).rebalances
     batched = roll(ClassicMember, MEMBERS, BATCHED, LEAVING).rebalances
     assert MEMBERS <= as_kafka <= 2 * MEMBERS

@@ -59,7 +59,7 @@ class Member:
     consumer: bool = False
 
     def start_over(self) -> None:
-        """As a client does that the group does not know any more."""
+        """Start over, as a client does that the group does not know any more."""
         self.member_id, self.epoch, self.leader, self.members = "", -1, False, ()
 
 

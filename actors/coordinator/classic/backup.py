@@ -29,7 +29,7 @@ def _is_in_use(state: ShardState, group_id: str) -> bool:
 
 
 def _revive(state: ShardState, record: Record, now_ms: int) -> None:
-    """A leader makes live groups when it is elected; this one leads already."""
+    """Make the live group: a leader does so when it is elected, and this one leads already."""
     assert isinstance(record.value, GroupMetadataValue)
     stored = StoredClassicGroup()
     stored.metadata = record.value

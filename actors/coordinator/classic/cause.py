@@ -11,6 +11,6 @@ class Cause(NamedTuple):
     what: str
     member_id: str | None = None
     reason: str | None = None
-    """As the client gave it."""
+    """The client's own words."""
     rule: str | None = None
     """The row that decided."""

@@ -67,7 +67,8 @@ def _preparing(state: ShardState, group: ClassicGroup) -> tuple[str, list[Waited
 
 
 def _waited(state: ShardState, member: ClassicMember, what: str, deadline_ms: int | None) -> Waited:
-    """It is out when the phase is over, or its session before that; a static member only by its session."""
+    """A member that is waited for. It is out when the phase is over, or its session before that; a static
+    member only by its session."""
     session_ms = state.timers.deadline_ms(member.session_key)
     is_static = member.group_instance_id is not None and what == "joined again"
     ends = [each for each in (None if is_static else deadline_ms, session_ms) if each is not None]

@@ -30,7 +30,7 @@ from actors.protocol.errors import GroupError
 from actors.protocol.messages import JoinGroupRequest
 
 MEMBER_ID_REQUIRED_VERSION = 4
-"""Of JoinGroup (KIP-394)."""
+"""The first version of JoinGroup whose clients come back with the id they are given (KIP-394)."""
 SESSION_TIMER = "classic-session"
 """(kind, group id, member id); a pending member id has one too."""
 JOIN_TIMER = "classic-join"
@@ -112,11 +112,12 @@ class ClassicMember:
         self.join_token: Token | None = None
         self.sync_token: Token | None = None
         self.session_key = (SESSION_TIMER, group_id, member_id)
-        """Built once: the steady heartbeat schedules with it."""
+        """The key of its session timer, made once: the steady heartbeat schedules with it."""
 
     @classmethod
     def joining(cls, request: Request, member_id: str, other: ClassicMember | None = None) -> ClassicMember:
-        """As its JoinGroup says; what another member of the group has too is kept once."""
+        """Make the member that a JoinGroup describes; what another member of the group has too is kept
+        once."""
         body: JoinGroupRequest = request.body
         value = ClassicMemberValue(
             body.group_instance_id,
@@ -141,7 +142,7 @@ class ClassicMember:
         )
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it sent for this protocol, b"" if nothing."""
+        """What the member sent for this protocol, b"" if nothing."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -199,17 +200,17 @@ class ClassicGroup:
         """C16: who has not synced since the join phase completed, in order."""
         self.parked_joins = 0
         self.last_protocols: Protocols = ()
-        """Of the last member that rejoined: most likely the next one's too."""
+        """What the last member that rejoined offered: most likely the next one offers the same."""
         self.supported: dict[str, int] = {}
         """protocol name -> how many members offer it."""
         self.subscribed_topics: frozenset[str] | None = None
-        """As of the last completed join phase (O12); None: unknown."""
+        """What members had subscribed to when a join phase was last completed (O12); None: unknown."""
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
         self.new_member_added = False
         """C10: somebody came during the initial delay, which therefore may be extended."""
         self.newcomers = 0
-        """Who came during this join phase, and when the last of them did."""
+        """How many came during this join phase; the next field is when the last of them did."""
         self.last_newcomer_ms = now_ms
         self.join_deadline_ms = now_ms
         """C11: when this join phase is over for those who have not rejoined."""
@@ -236,7 +237,8 @@ class ClassicGroup:
 
     @property
     def join_key(self) -> tuple[str, str]:
-        """Made when it is needed, as `sync_key`: most groups wait for nobody."""
+        """The key of the join timer. It is made when it is needed, as `sync_key`: most groups wait for
+        nobody."""
         return JOIN_TIMER, self.group_id
 
     @property
@@ -304,7 +306,7 @@ class ClassicGroup:
             self.pending_syncs[new.member_id] = None
 
     def update(self, member: ClassicMember, protocols: Protocols) -> None:
-        """The member has joined again."""
+        """Take what a member brings that has joined again."""
         self._count(member.protocols, -1)
         if protocols != self.last_protocols:
             self.last_protocols = protocols
@@ -340,12 +342,13 @@ class ClassicGroup:
 
     @property
     def last_member(self) -> ClassicMember | None:
-        """Who came last."""
+        """The member that came last."""
         return self.members[next(reversed(self.members))] if self.members else None
 
     @property
-    def is_settled(self) -> bool:
-        """Stable, with a member that works in this generation and would be disturbed by the next."""
+    def has_working_members(self) -> bool:
+        """Whether the group is Stable and a member works in this generation, which the next one would
+        disturb."""
         return self.state is STABLE and any(not member.is_new for member in self.members.values())
 
     @property
@@ -391,7 +394,8 @@ class ClassicGroup:
         )
 
     def learn_subscribed_topics(self) -> None:
-        """Called when a join phase completes, and when the group is rebuilt (O12)."""
+        """Read the members' subscriptions, when a join phase completes and when the group is rebuilt
+        (O12)."""
         self.subscribed_topics = self._subscribed_topics()
 
     def _subscribed_topics(self) -> frozenset[str] | None:

@@ -15,7 +15,8 @@ from actors.ground.records import TopicPartitions
 from actors.protocol.messages import HeartbeatRequest
 
 CLASSIC_HOLD_MS_MAX: Final = 2_400
-"""A client counts from its own sending, and takes a longer silence for a failure or spins."""
+"""The longest hold of a classic member: its client counts from its own sending, and takes a longer silence
+for a failure or spins."""
 
 
 def settled(
@@ -51,7 +52,7 @@ def says_nothing(request: Request, response: Any, beats: Beats) -> bool:
 
 
 def hold_ms(request: Request, found: Settled, beats: Beats) -> int:
-    """A share of the time that the last two heartbeats are apart."""
+    """The answer is held for a share of the time that the last two heartbeats are apart."""
     if beats.spacing_ms < beats.spacing_ms_min:
         return 0
     by_session_ms = found.session_timeout_ms // SESSION_PART

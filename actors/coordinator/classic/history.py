@@ -1,4 +1,4 @@
-"""What a classic group's decisions are told as: events, and what is kept of a rebalance until it ends."""
+"""The events that tell what a classic group decided, and what is kept of a rebalance until it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Because = tuple[int, str, str, int, str, _Text, _Text, _Text, _Text, _Text]
 """The first fields of an event of a rebalance: when, which group, why and whose doing."""
 
 REASON_CHARS_MAX = 255
-"""C24: Kafka cuts a client's reason here."""
+"""The length to which Kafka cuts a client's reason (C24)."""
 
 
 def cut(reason: str | None) -> str | None:
@@ -32,7 +32,8 @@ def cut(reason: str | None) -> str | None:
 
 
 def tell_began(outcome: Outcome, group: ClassicGroup, cause: Cause) -> None:
-    """Before the group moves. What began first is the rebalance, however often it begins anew."""
+    """Tell that a rebalance begins, before the group moves. However often it begins anew, it is one
+    rebalance, and the first cause is its cause."""
     rebalance = rebalances.of(outcome.state, group.group_id, CLASSIC)
     event = RebalanceBegan(*_because(outcome, group, cause), len(group.members))
     if rebalance.began is None:
@@ -42,7 +43,7 @@ def tell_began(outcome: Outcome, group: ClassicGroup, cause: Cause) -> None:
 
 
 def tell_delayed(outcome: Outcome, group: ClassicGroup, cause: Cause, delay_ms: int) -> None:
-    """A rebalance is due, and waits for more reasons."""
+    """Tell that a rebalance is due and waits for more joins and leaves."""
     delayed = RebalanceDelayed(*_because(outcome, group, cause), delay_ms, len(group.members))
     rebalances.of(outcome.state, group.group_id, CLASSIC).delayed = delayed
     outcome.events.append(delayed)
@@ -55,7 +56,7 @@ def _because(outcome: Outcome, group: ClassicGroup, cause: Cause) -> _Because:
 
 
 def _client(outcome: Outcome, group: ClassicGroup, member_id: str | None) -> tuple[_Text, _Text]:
-    """Client id and host of a member, be it gone since."""
+    """Client id and host of a member, even if it is gone by now."""
     member = group.members.get(member_id or "")
     if member is not None:
         return member.client_id, member.client_host
@@ -85,7 +86,8 @@ def move(outcome: Outcome, group: ClassicGroup, step: Step) -> None:
 
 
 def note_joined(outcome: Outcome, group: ClassicGroup) -> None:
-    """Tokens rise: the highest is of the join that was waited for, unless it was an initial delay (C10)."""
+    """Note who completed the join phase. Tokens rise, so the highest one is of the join that was waited for,
+    unless the phase was an initial delay (C10)."""
     rebalance = rebalances.of(outcome.state, group.group_id, CLASSIC)
     rebalance.assigned_ms = outcome.now_ms
     if group.initial_delay_ms > 0:
@@ -95,7 +97,7 @@ def note_joined(outcome: Outcome, group: ClassicGroup) -> None:
 
 
 def tell_ended(outcome: Outcome, group: ClassicGroup) -> None:
-    """The group is Stable or Empty."""
+    """Tell that the rebalance is over: the group is Stable or Empty."""
     rebalance = rebalances.of(outcome.state, group.group_id, CLASSIC)
     if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
         after = {member.member_id: member.assignment for member in group.members.values()}
@@ -111,7 +113,7 @@ def tell_ended(outcome: Outcome, group: ClassicGroup) -> None:
 def tell_gone(
     outcome: Outcome, group: ClassicGroup, gone: type[Gone], cause: Cause, member: ClassicMember | None = None
 ) -> None:
-    """The one that `cause` names is in the group no more; without `member` it never was."""
+    """Tell that the one whom `cause` names is in the group no more; without `member` it never was."""
     outcome.events.append(
         gone(
             outcome.now_ms,

@@ -44,11 +44,11 @@ from actors.protocol.errors import GroupError
 from actors.protocol.messages import NO_ERROR, JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
 
 SKIP_ASSIGNMENT_VERSION = 9
-"""KIP-814."""
+"""The first version of JoinGroup that can tell a leader not to assign (KIP-814)."""
 
 
 def join_group(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Answers at once, or parks the request until the join phase completes.
+    """Answer a JoinGroup at once, or park it until the join phase completes.
 
     Raises INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID; in Kafka's order (C2).
@@ -197,7 +197,7 @@ def _tell_joined(outcome: Outcome, group: ClassicGroup, member: ClassicMember, r
 
 
 def _join_as_known(outcome: Outcome, group: ClassicGroup, request: Request) -> None:
-    """A client that has a member id, pending (C8) or in use (C9)."""
+    """Take in a client that has a member id, pending (C8) or in use (C9)."""
     body: JoinGroupRequest = request.body
     member_id = body.member_id
     if member_id in group.pending_joins:
@@ -231,7 +231,7 @@ def _rejoin(outcome: Outcome, group: ClassicGroup, request: Request, what: str) 
     superseded = JoinGroupResponse(ErrorCode.rebalance_in_progress, member_id=member.member_id)
     outcome.answer(group.take_join(member), superseded, group.group_id)
     group.park_join(member, request.token)
-    if not (member.is_new and group.is_settled):
+    if not (member.is_new and group.has_working_members):
         rebalance_or_complete(outcome, group, Cause(what, member.member_id, body.reason, "C9"))
 
 
@@ -263,7 +263,7 @@ def _replace_static_member(
 
 
 def _fence(outcome: Outcome, group: ClassicGroup, old: ClassicMember) -> None:
-    """Whoever still waits under the instance's old member id is a duplicate or a ghost."""
+    """Refuse whoever still waits under the instance's old member id: it is a duplicate or a ghost."""
     fenced = ErrorCode.fenced_instance_id
     outcome.answer(group.take_join(old), JoinGroupResponse(fenced, member_id=old.member_id), group.group_id)
     outcome.answer(old.sync_token, SyncGroupResponse(fenced), group.group_id)

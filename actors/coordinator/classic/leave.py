@@ -23,7 +23,8 @@ from actors.protocol.messages import (
 
 
 def leave_group(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Errors stand on each member; the top is NONE, for a missing group too (W7). Raises INVALID_GROUP_ID."""
+    """Answer a LeaveGroup. Errors stand on each member; the top is NONE, for a missing group too (W7). Raises
+    INVALID_GROUP_ID."""
     body: LeaveGroupRequest = request.body
     if body.group_id == "":
         raise GroupError(ErrorCode.invalid_group_id)

@@ -21,7 +21,7 @@ class Outcome:
         self.events: list[Any] = []
 
     def answer(self, token: Token | None, body: Any, group_id: str) -> None:
-        """Answer a request, if there is one."""
+        """Answer the request of this token, if there is one."""
         if token is not None:
             self.replies.append(Reply(token, body, group_id))
 

@@ -1,6 +1,6 @@
 """A classic group's rebalance: prepare, complete the join phase, and what timers do to it (C10 to C16, C19).
 
-Functions here change the live group at once and collect records, replies and events in a `Outcome`.
+Functions here change the live group at once and collect records, replies and events in an `Outcome`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def rebalance_or_complete(outcome: Outcome, group: ClassicGroup, cause: Cause) -
 
 
 def members_changed(outcome: Outcome, group: ClassicGroup, cause: Cause) -> None:
-    """Somebody came or went: rebalance, or, in a storm of such changes, let the settled members work on until
+    """Somebody came or went: rebalance, or, in a storm of such changes, let those who work go on until
     more have come or gone (`batching`). Newcomers have their joins parked meanwhile."""
     if group.state is not STABLE:
         rebalance_or_complete(outcome, group, cause)
@@ -91,7 +91,7 @@ def _delay_ms(outcome: Outcome, group: ClassicGroup, cause: Cause) -> int:
     """How long the Stable group waits for more changes, from now on. The clients of newcomers wait for their
     rebalance timeout; half of it is left to the join phase."""
     last = group.last_member
-    if last is None or not group.is_settled:
+    if last is None or not group.has_working_members:
         return 0
     due_ms = outcome.state.timers.deadline_ms(group.join_key)
     if due_ms is not None:
@@ -107,7 +107,7 @@ def _delay_ms(outcome: Outcome, group: ClassicGroup, cause: Cause) -> int:
 
 
 def _waited_for(outcome: Outcome, group: ClassicGroup) -> Cause:
-    """The changes that waited: whose doing the first one was."""
+    """The cause of a rebalance for changes that waited: the first of them, and how many there are."""
     first = rebalances.of(outcome.state, group.group_id, CLASSIC).delayed
     assert first is not None, group.story(Step.REBALANCE)
     together = f"{group.changes} joins and leaves, taken together"
@@ -231,14 +231,14 @@ def _begin_sync_phase(outcome: Outcome, group: ClassicGroup) -> None:
 
 
 def end_rebalance(outcome: Outcome, group: ClassicGroup) -> None:
-    """The group is Stable or Empty: this generation is worth keeping."""
+    """End the rebalance: the group is Stable or Empty, and this generation is stored."""
     group.storm.ended_ms = outcome.now_ms
     outcome.records += generation_records(outcome.state, group)
     tell_ended(outcome, group)
 
 
 def _remove_late(outcome: Outcome, group: ClassicGroup, member: ClassicMember, cause: Cause) -> None:
-    """The member was waited for in vain."""
+    """Remove a member that was waited for in vain."""
     rebalances.of(outcome.state, group.group_id, CLASSIC).late[member.member_id] = None
     remove_member(outcome, group, member, cause, MemberExpired)
 
@@ -292,8 +292,8 @@ def forget(state: ShardState, group_id: str) -> None:
 
 
 def on_join_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
-    """The join phase has lasted long enough; the initial one is extended for newcomers (C10). Or a Stable
-    group has waited long enough for more joins and leaves."""
+    """Complete a join phase that has lasted long enough; the initial one is extended for newcomers (C10). Or
+    rebalance a Stable group that has waited long enough for more joins and leaves."""
     group = classic_groups(state).get(str(key[1]))
     if group is None or group.state not in (PREPARING_REBALANCE, STABLE):
         return NOTHING
@@ -335,7 +335,7 @@ def on_sync_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Re
 
 
 def on_session_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
-    """A member was not heard of, or a pending member did not come back (C8, C12)."""
+    """Remove a member that was not heard of, or a member id that nobody came back with (C8, C12)."""
     group = classic_groups(state).get(str(key[1]))
     if group is None:
         return NOTHING

@@ -26,9 +26,9 @@ class ClassicState:
 
     def __init__(self) -> None:
         self.stored: dict[str, StoredClassicGroup] = {}
-        """Replicated."""
+        """The replicated half of each group, by id."""
         self.groups: dict[str, ClassicGroup] = {}
-        """Volatile: members that are joining, parked requests, state and generation of now."""
+        """The volatile half by id: members that are joining, parked requests, state and generation of now."""
 
     def count(self) -> int:
         """Members are counted no further than it takes to know that they are many."""
@@ -38,7 +38,7 @@ class ClassicState:
         return groups + sum(len(stored.members) for stored in self.stored.values())
 
     def owns(self, group_id: str) -> bool:
-        """Never: what a converted group is, the record of the other kind decides (G1)."""
+        """No classic group: what a converted group is, the record of the other kind decides (G1)."""
         return False
 
     def drop_volatile(self) -> None:

@@ -97,7 +97,7 @@ def generation_records(state: ShardState, group: ClassicGroup) -> list[Record]:
 
 
 def tombstones(state: ShardState, group_id: str) -> list[Record]:
-    """For every record of the group."""
+    """Tombstones for every record of the group."""
     stored = stored_groups(state).get(group_id)
     if stored is None:
         return []

@@ -84,14 +84,14 @@ def describe(state: ShardState, group_id: str) -> DescribedClassicGroup:
 
 
 def listed(state: ShardState, group_id: str) -> ListedGroup:
-    """Raises GROUP_ID_NOT_FOUND."""
+    """The group's row of ListGroups. Raises GROUP_ID_NOT_FOUND."""
     group = _live(state, group_id)
     return ListedGroup(group_id, group.protocol_type or "", group.state.value, CLASSIC)
 
 
 def summary(state: ShardState, group_id: str) -> dict[str, Any]:
-    """The generation, and whether the group waits for more joins and leaves before it rebalances
-    (`batching`)."""
+    """What no Kafka API tells of the group: its generation, and whether the group waits for more joins and
+    leaves before it rebalances (`batching`)."""
     group = _live(state, group_id)
     return {
         "state": group.state.value,

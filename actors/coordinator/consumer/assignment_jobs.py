@@ -38,11 +38,11 @@ from actors.ground.records import (
 )
 
 ASSIGNED = -5
-"""In place of an API key, as `restore.RESTORE`: what a plug-in gave, or that it failed."""
+"""The number that stands for an API key, as `restore.RESTORE`: what a plug-in gave, or that it failed."""
 RETRY_MS = 1_000
-"""After a plug-in failed, before the group asks it again."""
+"""How long the group waits after a plug-in failed before it asks again."""
 OVERDUE_MS = 1_000
-"""Beyond the plug-in's own time: then whoever was asked is taken not to answer any more."""
+"""How long beyond the plug-in's own time an answer is waited for."""
 
 
 class AssignmentAsked(NamedTuple):
@@ -67,7 +67,7 @@ class AssignmentFailed(NamedTuple):
 class AssignedRequest(NamedTuple):
     group_id: str
     group_epoch: int
-    """As asked."""
+    """The epoch for which the plug-in was asked."""
     assignor: str
     assignment: Assignment | None
     """None: it failed."""
@@ -142,7 +142,7 @@ def _is_awaited(group: ConsumerGroup, job: Job, body: AssignedRequest) -> bool:
 def target_records(
     group_id: str, changes: Mapping[str, TopicPartitions], epoch: int, now_ms: int
 ) -> list[Record]:
-    """Of a new target: what changes, by member id, and that it stands (M9)."""
+    """The records of a new target: what changes, by member id, and that it stands (M9)."""
     records = [
         Record(ConsumerMemberKey(TARGET_ASSIGNMENT_MEMBER, group_id, member_id), TargetMemberValue(target))
         for member_id, target in changes.items()

@@ -10,7 +10,7 @@ from actors.ground.records import CONSUMER_GROUP_METADATA, RECORD_TYPES, TARGET_
 
 
 def _emptied(record: Record, now_ms: int) -> Record:
-    """The two records of a group say nothing of its members."""
+    """Keep the record as it is: it says nothing of members."""
     return record
 
 
@@ -26,7 +26,7 @@ def _is_in_use(state: ShardState, group_id: str) -> bool:
 
 
 def _revive(state: ShardState, record: Record, now_ms: int) -> None:
-    """Applying the records is all: an Empty consumer group has no volatile half."""
+    """Do nothing: an Empty consumer group has no volatile half."""
 
 
 BACKUP = Backup(

@@ -93,7 +93,8 @@ def join_group(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _give_way(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Only a member without an id makes a classic group (C3): no other one ends the consumer group."""
+    """Let a classic group take the place of the consumer group, which is empty, if the client has no member
+    id (C3)."""
     body: JoinGroupRequest = request.body
     outcome = Outcome(state, now_ms)
     if body.member_id == "":
@@ -139,7 +140,7 @@ def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
 def _as_heartbeat(
     state: ShardState, request: Request, subscription: Subscription, member_id: str, now_ms: int
 ) -> Decision:
-    """The JoinGroup as the heartbeat that a consumer member would join with."""
+    """Turn a JoinGroup into the heartbeat that a consumer member would join with."""
     body: JoinGroupRequest = request.body
     heartbeat = ConsumerGroupHeartbeatRequest(
         body.group_id,
@@ -209,9 +210,9 @@ def _last_consumer_member(decision: Decision, instance_id: str | None) -> str | 
 
 
 def _join_and_downgrade(decision: Decision, request: Request, replaced_id: str) -> Result:
-    """Without a rebalance if everybody has what the target gives, and the newcomer wants what the one before
-    wanted (KAFKA-19546). Else its JoinGroup waits for the rebalance like everybody's (Kafka answers it with
-    generation 0, which the member's SyncGroup is then refused for)."""
+    """The group becomes a classic one: without a rebalance if everybody has what the target gives, and the
+    newcomer wants what the one before wanted (KAFKA-19546). Else its JoinGroup waits for the rebalance like
+    everybody's (Kafka answers it with generation 0, which the member's SyncGroup is then refused for)."""
     body: JoinGroupRequest = request.body
     state, group = decision.state, decision.group
     joining = ClassicMember.joining(request, decision.member_id)
@@ -220,7 +221,7 @@ def _join_and_downgrade(decision: Decision, request: Request, replaced_id: str) 
     joining.assignment = assignment_bytes(
         decision.target or EMPTY, joining.metadata(live.protocol_name), state.image
     )
-    rebalances = not (_has_settled(group, replaced_id) and _wants_the_same(decision))
+    rebalances = not (_is_reconciled(group, replaced_id) and _wants_the_same(decision))
     for member_id in list(group.members):
         drop_timers(state, group, member_id)
     take_over(outcome, group, live, rebalances=rebalances)
@@ -236,7 +237,7 @@ def _join_and_downgrade(decision: Decision, request: Request, replaced_id: str) 
     return outcome.result()
 
 
-def _has_settled(group: ConsumerGroup, without_id: str) -> bool:
+def _is_reconciled(group: ConsumerGroup, without_id: str) -> bool:
     epoch = group.assignment_epoch
     others = (member.current for member_id, member in group.members.items() if member_id != without_id)
     return group.group_epoch == epoch and all(

@@ -9,14 +9,24 @@ from typing import Any
 
 from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup, ConsumerMember
 from actors.coordinator.consumer.model.metadata import RegexTopics, regex_topics_of
+from actors.coordinator.ground import regex
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import AssignmentComputed
 from actors.ground.contract import Record, Request
 from actors.ground.records import ConsumerMemberValue, CurrentAssignmentValue, TopicPartitions
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest
 
-NEW_MEMBER = ConsumerMemberValue(None, None, "", "", (), "", -1, None)
-"""What a member's first request changes."""
+NEW_MEMBER = ConsumerMemberValue(
+    instance_id=None,
+    rack_id=None,
+    client_id="",
+    client_host="",
+    subscribed_topic_names=(),
+    subscribed_topic_regex=regex.NONE,
+    rebalance_timeout_ms=-1,
+    server_assignor=None,
+)
+"""The metadata that a member has before its first request."""
 
 
 class Decision:

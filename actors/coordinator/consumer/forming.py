@@ -1,4 +1,4 @@
-"""A consumer group that forms: those who join while it has no settled member are taken together.
+"""A consumer group that forms: those who join while it has no members yet are taken together.
 
 The first member of a group would be given every partition at once, and who comes right behind it would wait
 for the next target (M8) and then for what the first one has to give up again: two rounds of heartbeats for a
@@ -28,7 +28,7 @@ ANSWERS_PER_TIMER = 100
 
 
 def may_wait(decision: Decision) -> bool:
-    """Whether the decision's join may wait for others, as a group that forms has it."""
+    """Whether the join may wait for others: its group forms, and nobody is waited for too long."""
     group_id = decision.group.group_id
     forming = kept(decision.state).forming.get(group_id)
     if (
@@ -43,7 +43,7 @@ def may_wait(decision: Decision) -> bool:
 
 
 def wait(decision: Decision) -> None:
-    """Keep the decision's join until the group has formed."""
+    """Keep the join until the group has formed."""
     state, group_id, now_ms = decision.state, decision.group.group_id, decision.now_ms
     forming = kept(state).forming.get(group_id)
     if forming is None:

@@ -70,15 +70,19 @@ from actors.protocol.messages import (
 )
 
 _new_tuple = tuple.__new__
-_NOTHING_NEW = ConsumerGroupHeartbeatRequest("", "", 0)[4:]
-"""The fields after the instance id of a heartbeat that repeats nothing (A5)."""
+_NAMED = slice(0, ConsumerGroupHeartbeatRequest._fields.index("instance_id") + 1)
+"""The fields of a heartbeat that say whose it is: group id, member id, epoch, instance id."""
+_TOLD = slice(_NAMED.stop, None)
+"""The fields that a member sends when they have changed."""
+_NOTHING_NEW = ConsumerGroupHeartbeatRequest("", "", 0)[_TOLD]
+"""What a heartbeat tells that repeats nothing (A5)."""
 WAITING_HEARTBEAT_INTERVAL_MS = 1_000
-"""Told to a member that waits for partitions, to that one alone. Never less: librdkafka takes the interval
-as the time-out of its next heartbeat."""
+"""The interval that is told to a member that waits for partitions, to that one alone. Never less: librdkafka
+takes the interval as the time-out of its next heartbeat."""
 
 
 def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Raises GroupError with the codes of row A8."""
+    """Answer a ConsumerGroupHeartbeat. Raises GroupError with the codes of row A8."""
     body: ConsumerGroupHeartbeatRequest = request.body
     kept: ConsumerState = state.of[CONSUMER]
     group = kept.groups.get(body.group_id)
@@ -124,9 +128,9 @@ def _steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: i
     """The answer if nothing has changed on either side, else None. Writes nothing. The hottest path of a
     consumer group: tuples are taken apart at once, which is cheaper than field by field."""
     token, _, _, client_id, client_host, body = request[:6]
-    group_id, member_id, epoch, instance_id = body[:4]
+    group_id, member_id, epoch, instance_id = body[_NAMED]
     member = group.members.get(member_id)
-    if member is None or body[4:] != _NOTHING_NEW:
+    if member is None or body[_TOLD] != _NOTHING_NEW:
         return None
     current, metadata = member.current, member.metadata
     if current is None or metadata is None:
@@ -157,16 +161,21 @@ def _update_member(decision: Decision) -> None:
     names = body.subscribed_topic_names
     if body.subscribed_topic_regex:
         regex.compiled(body.subscribed_topic_regex)
+    pattern, timeout_ms, assignor = (
+        body.subscribed_topic_regex,
+        body.rebalance_timeout_ms,
+        body.server_assignor,
+    )
     decision.metadata = ConsumerMemberValue(
-        old.instance_id if body.instance_id is None else body.instance_id,
-        old.rack_id if body.rack_id is None else body.rack_id,
-        decision.request.client_id,
-        decision.request.client_host,
-        old.subscribed_topic_names if names is None else tuple(sorted(set(names))),
-        old.subscribed_topic_regex if body.subscribed_topic_regex is None else body.subscribed_topic_regex,
-        old.rebalance_timeout_ms if body.rebalance_timeout_ms == -1 else body.rebalance_timeout_ms,
-        old.server_assignor if body.server_assignor is None else body.server_assignor,
-        decision.classic,
+        instance_id=old.instance_id if body.instance_id is None else body.instance_id,
+        rack_id=old.rack_id if body.rack_id is None else body.rack_id,
+        client_id=decision.request.client_id,
+        client_host=decision.request.client_host,
+        subscribed_topic_names=old.subscribed_topic_names if names is None else tuple(sorted(set(names))),
+        subscribed_topic_regex=old.subscribed_topic_regex if pattern is None else pattern,
+        rebalance_timeout_ms=old.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=old.server_assignor if assignor is None else assignor,
+        classic=decision.classic,
     )
     if decision.stored is None or decision.metadata != decision.stored.metadata:
         key = ConsumerMemberKey(CONSUMER_MEMBER_METADATA, decision.group.group_id, decision.member_id)
@@ -241,7 +250,7 @@ def _reconcile(decision: Decision) -> None:
 
 
 def _join_and_wait(decision: Decision) -> Result:
-    """The member is in the group; what it is given it hears when the group has formed."""
+    """Take the member into the group; what it is given it hears when the group has formed."""
     _update_member(decision)
     _update_epoch(decision)
     settings = group_settings.note_checked(decision.state, decision.group)
@@ -253,7 +262,7 @@ def _join_and_wait(decision: Decision) -> Result:
 
 
 def on_formed(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
-    """Answer some of those who waited."""
+    """Answer some of those who waited for the group to form."""
     joins = next_joins(state, str(key[1]), now_ms)
     return at_once(_answer_join(state, request, now_ms) for request in joins)
 

@@ -88,8 +88,8 @@ def says_nothing(request: Request, response: Any, beats: Beats) -> bool:
 
 
 def hold_ms(request: Request, found: Settled, beats: Beats) -> int:
-    """A share of the interval that the member was last told; a newcomer counts as told what those are told
-    who wait. Never longer than half of the session."""
+    """The answer is held for a share of the interval that the member was last told; a newcomer counts as told
+    what those are told who wait. Never longer than half of the session."""
     body: ConsumerGroupHeartbeatRequest = request.body
     interval_ms = beats.told_ms if body.member_epoch else WAITING_HEARTBEAT_INTERVAL_MS
     return min(int(interval_ms * HOLD_SHARE), 2 * (found.session_timeout_ms // SESSION_PART))

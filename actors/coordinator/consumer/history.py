@@ -39,15 +39,14 @@ _NOBODY: tuple[None, None] = (None, None)
 
 
 def tell(decision: Decision) -> None:
-    """Add the events of a decision that is decided."""
+    """Add the events of a decision that is complete."""
     events: list[Any] = []
     if decision.previous is NEW_MEMBER or decision.replaced_id is not None:
         events += _arrival(decision)
     if decision.cause is not None:
         group, metadata = decision.group, decision.metadata
-        rise = bump(
-            decision.now_ms, group, decision.group_epoch, decision.cause, decision.member_id, _size(decision)
-        )
+        why = decision.cause, decision.member_id
+        rise = bump(decision.now_ms, group, decision.group_epoch, why, _size(decision))
         events += bumped(decision.state, group, rise, (metadata.client_id, metadata.client_host))
     if decision.computed is not None:
         rebalances.target_stands(decision.state, decision.computed)
@@ -56,12 +55,12 @@ def tell(decision: Decision) -> None:
 
 
 def _size(decision: Decision) -> int:
-    """Of the group, with the member."""
+    """How many members the group has once the decision stands."""
     return decision.group.size + (decision.stored is None and decision.replaced_id is None)
 
 
 def _arrival(decision: Decision) -> list[Any]:
-    """A new member, or one that takes a static member's place (M21)."""
+    """The events of a new member, or of one that takes a static member's place (M21)."""
     group, metadata = decision.group, decision.metadata
     events: list[Any] = []
     if decision.replaced_id is not None:
@@ -90,7 +89,7 @@ def _gone(
     member_id: str,
     why: tuple[str, str | None],
 ) -> Any:
-    """`why`: the cause and its row."""
+    """The event of a member that is gone. `why`: the cause and its rule."""
     member = group.members[member_id]
     metadata, epoch = member.metadata, (member.current or NOT_JOINED).member_epoch
     assert metadata is not None
@@ -115,9 +114,10 @@ def removed(
 def bumped_by_removal(
     state: ShardState, group: ConsumerGroup, gone: Sequence[str], cause: str, now_ms: int
 ) -> list[Any]:
-    """The bump that follows (M19); a group that nobody is left in is Empty at once."""
+    """The events of the bump that follows a removal (M19); a group that nobody is left in is Empty at
+    once."""
     size = group.size - len(gone)
-    rise = bump(now_ms, group, group.group_epoch + 1, cause, gone[0], size)
+    rise = bump(now_ms, group, group.group_epoch + 1, (cause, gone[0]), size)
     metadata = group.members[gone[0]].metadata
     assert metadata is not None
     events = bumped(state, group, rise, (metadata.client_id, metadata.client_host))
@@ -131,9 +131,10 @@ def bumped_by_removal(
 
 
 def bump(
-    now_ms: int, group: ConsumerGroup, group_epoch: int, cause: str, member_id: str, members: int
+    now_ms: int, group: ConsumerGroup, group_epoch: int, why: tuple[str, str], members: int
 ) -> EpochBumped:
-    """The event of a rise to `group_epoch`."""
+    """The event of a rise to `group_epoch`. `why`: the cause, and whose doing it is, "" for nobody's."""
+    cause, member_id = why
     rule = RULES.get(cause)
     return EpochBumped(now_ms, group.group_id, CONSUMER, group_epoch, cause, rule, member_id, members)
 
@@ -172,7 +173,7 @@ def bumped(
 
 
 def _tell_reconciled(decision: Decision) -> None:
-    """The member may have what the target gives it now, and be the last one."""
+    """Tell if the member has what the target gives it now, and if it is the last one."""
     group, epoch = decision.group, decision.assignment_epoch
     before = None
     if decision.stored is not None:
@@ -185,26 +186,26 @@ def _tell_reconciled(decision: Decision) -> None:
     has_revoked = before is not None and before.state == UNREVOKED_PARTITIONS
     if has_revoked and decision.current.state != UNREVOKED_PARTITIONS and rebalance is not None:
         rebalance.revoked_ms = decision.now_ms
-    if not _is_settled(decision.current, epoch):
+    if not _is_reconciled(decision.current, epoch):
         return
     same_target = epoch == group.assignment_epoch
-    was_settled = same_target and _is_settled(before, epoch)
-    if not was_settled:
+    was_reconciled = same_target and _is_reconciled(before, epoch)
+    if not was_reconciled:
         event = MemberReconciled(
             decision.now_ms, group.group_id, CONSUMER, decision.group_epoch, decision.member_id, epoch
         )
         decision.events.append(event)
-    settled = (group.settled_count if same_target else 0) + (not was_settled)
-    is_over = settled == _size(decision) and epoch == decision.group_epoch
+    reconciled = (group.reconciled_count if same_target else 0) + (not was_reconciled)
+    is_over = reconciled == _size(decision) and epoch == decision.group_epoch
     if is_over and rebalance is not None and rebalance.began is not None:
         ended = rebalance.ended(
-            decision.now_ms, decision.group_epoch, "Stable", settled, (decision.member_id,)
+            decision.now_ms, decision.group_epoch, "Stable", reconciled, (decision.member_id,)
         )
         decision.events.append(ended)
         rebalances.drop(decision.state, group.group_id, CONSUMER)
 
 
-def _is_settled(current: CurrentAssignmentValue | None, epoch: int) -> bool:
+def _is_reconciled(current: CurrentAssignmentValue | None, epoch: int) -> bool:
     return current is not None and current.state == STABLE and current.member_epoch == epoch > 0
 
 
@@ -225,7 +226,7 @@ def computed(
 
 
 def found_under_way(state: ShardState, group: ConsumerGroup, now_ms: int) -> list[Any]:
-    """A new leader finds the group in a rebalance, of which records tell no more than that."""
-    rise = bump(now_ms, group, group.group_epoch, CAUSE_UNDER_WAY, "", group.size)
+    """The event of a rebalance that a new leader finds under way: records tell no more of it."""
+    rise = bump(now_ms, group, group.group_epoch, (CAUSE_UNDER_WAY, ""), group.size)
     [_, began] = bumped(state, group, rise)
     return [began]

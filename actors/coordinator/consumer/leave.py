@@ -47,7 +47,8 @@ from actors.protocol.messages import (
 
 
 def leave(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Member epoch -1 or -2. Raises GroupError: 69 no such group, 25 no such member, 82 not its instance."""
+    """Answer a heartbeat with member epoch -1 or -2. Raises GroupError: 69 no such group, 25 no such member,
+    82 not its instance."""
     body: ConsumerGroupHeartbeatRequest = request.body
     group = find_group(state, body.group_id)
     if body.instance_id is None:
@@ -120,7 +121,7 @@ def _downgrade(state: ShardState, group: ConsumerGroup, gone: Sequence[str], now
 
 
 def _subscriptions_without(group: ConsumerGroup, gone: Sequence[str]) -> list[Subscription]:
-    """Those that a member has who stays."""
+    """The subscriptions that somebody has who stays."""
     leaving = Counter(s.key for s in (group.members[i].subscription for i in gone) if s is not None)
     return [s for key, s in group.subscriptions.items() if s.member_count > leaving[key]]
 

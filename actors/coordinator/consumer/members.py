@@ -33,7 +33,7 @@ from actors.protocol.messages import ConsumerGroupHeartbeatRequest
 
 
 def find_group(state: ShardState, group_id: str) -> ConsumerGroup:
-    """Raises GroupError(group_id_not_found)."""
+    """The consumer group of this id. Raises GroupError(group_id_not_found)."""
     group = consumer_groups(state).get(group_id)
     if group is None:
         raise group_not_found(group_id)
@@ -67,7 +67,7 @@ def refuse_if_full(group: ConsumerGroup, member_id: str, max_size: int) -> None:
 
 
 def find_member(decision: Decision) -> None:
-    """Fill in who speaks. Raises GroupError: 25, 82, 110, 111."""
+    """Find the member that the heartbeat is of. Raises GroupError: 25, 82, 110, 111."""
     body = decision.body
     if not decision.member_id:
         decision.member_id = decision.state.new_id()
@@ -141,13 +141,13 @@ def _replace_static(decision: Decision, static_id: str) -> None:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """All that is kept of a member, in Kafka's order: 8, 7, 5."""
+    """Tombstones for all that is kept of a member, in Kafka's order: 8, 7, 5."""
     kinds = (CURRENT_MEMBER_ASSIGNMENT, TARGET_ASSIGNMENT_MEMBER, CONSUMER_MEMBER_METADATA)
     return [Record(ConsumerMemberKey(kind, group_id, member_id), None) for kind in kinds]
 
 
 def speak_as(decision: Decision, member: ConsumerMember) -> None:
-    """The request is the member's own."""
+    """Take the request as the member's own."""
     assert member.metadata is not None
     decision.stored = member
     decision.previous = member.metadata

@@ -59,7 +59,7 @@ def update_regexes(decision: Decision) -> None:
 
 
 def forget_regexes(state: ShardState, group_id: str) -> None:
-    """The group has none any more, or is gone."""
+    """Drop what is under way for a group that has no regex any more, or is gone."""
     state.timers.cancel((REGEX_TIMER, group_id))
     kept(state).regex_askers.pop(group_id, None)
     kept(state).regex_resolutions.pop(group_id, None)
@@ -83,7 +83,8 @@ def _schedule(state: ShardState, group: ConsumerGroup, wanted: Iterable[str], no
 
 
 def resolve(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
-    """The timer: begin a resolution, or go on with it. Its end is records, and perhaps a new group epoch."""
+    """Begin a resolution when its timer fires, or go on with it. Its end is records, and perhaps a new group
+    epoch."""
     group_id = str(key[1])
     group, asker = consumer_groups(state).get(group_id), kept(state).regex_askers.get(group_id)
     if group is None or asker is None or not group.regex_counts:
@@ -118,8 +119,8 @@ def _finished(state: ShardState, group: ConsumerGroup, resolution: Resolution, n
         epoch = group.group_epoch + 1
         metadata_key = ConsumerGroupKey(CONSUMER_GROUP_METADATA, group.group_id)
         records.append(Record(metadata_key, ConsumerGroupValue(epoch, hash_now)))
-        member_id = resolution.asker.member_id
-        events = bumped(state, group, bump(now_ms, group, epoch, CAUSE_REGEX_RESOLVED, member_id, group.size))
+        why = CAUSE_REGEX_RESOLVED, resolution.asker.member_id
+        events = bumped(state, group, bump(now_ms, group, epoch, why, group.size))
     _schedule_next(state, group, values, now_ms)
     return Result(records, events=events)
 
@@ -127,7 +128,8 @@ def _finished(state: ShardState, group: ConsumerGroup, resolution: Resolution, n
 def _schedule_next(
     state: ShardState, group: ConsumerGroup, values: Mapping[str, RegularExpressionValue], now_ms: int
 ) -> None:
-    """After a resolution: soon if a regex or a topic came while it was under way, else when it is old."""
+    """Set the timer of the next resolution: soon if a regex or a topic came while this one was under way,
+    else when its result is old."""
     missed = any(pattern not in values for pattern in group.regex_counts)
     outdated = any(value.image_version < state.new_topics_version for value in values.values())
     wait_ms = state.settings.group_consumer_regex_refresh_interval_ms
@@ -137,7 +139,7 @@ def _schedule_next(
 
 
 def note_new_topics(state: ShardState, before: MetadataImage, now_ms: int) -> None:
-    """A newer image is here: if it has new topics, what was resolved before it is out of date."""
+    """Note whether a newer image has new topics: what was resolved before it is then out of date."""
     if state.image.topics_by_id.keys() - before.topics_by_id.keys():
         state.new_topics_version = state.image.version
 

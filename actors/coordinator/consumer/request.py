@@ -17,7 +17,7 @@ _JAVA_BLANK = "".join(map(chr, range(0x21)))
 
 
 def validate(body: ConsumerGroupHeartbeatRequest, api_version: int, settings: GroupSettings) -> None:
-    """Raises GroupError: invalid_request, then unsupported_assignor."""
+    """Check a heartbeat by itself. Raises GroupError: invalid_request, then unsupported_assignor."""
     epoch = body.member_epoch
     if api_version >= CLIENT_MADE_MEMBER_ID_VERSION or epoch > 0 or epoch == LEAVE_EPOCH:
         _refuse_blank(body.member_id, "MemberId can't be empty.")

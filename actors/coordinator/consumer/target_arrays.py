@@ -21,8 +21,9 @@ from actors.coordinator.ground import partitions
 from actors.ground.image import MetadataImage
 
 ARRAYS_FROM = 10_000
-"""Elements of a group (`GroupArrays.elements`) from which it is kept as arrays: so many are assigned as lists
-in some 5 ms (3 members of 10 partitions in 30 us), and what numpy and numba need is 75 MB a process."""
+"""The number of elements of a group (`GroupArrays.elements`) from which it is kept as arrays: so many are
+assigned as lists in some 5 ms (3 members of 10 partitions in 30 us), and what numpy and numba need is 75 MB a
+process."""
 
 _Key = tuple[tuple[str, ...], str]
 
@@ -43,12 +44,13 @@ class TargetArrays:
         self._topic_ids: dict[_Key, frozenset[bytes]] = {}
 
     def note(self, member_id: str) -> bool:
-        """The member's record has changed. False: so many have that the arrays are better made anew."""
+        """Note that the member's record has changed. False: so many have that the arrays are better made
+        anew."""
         self._noted.add(member_id)
         return len(self._noted) <= 2 * len(self.arrays.slots) + ARRAYS_FROM
 
     def bring_up_to_date(self, group: ConsumerGroup, regex_topics: RegexTopics, image: MetadataImage) -> None:
-        """With the group's members as they are."""
+        """Make the arrays those of the group's members as they are now."""
         if image.version != self._image_version or regex_topics != self._regex_topics:
             self._regex_topics = dict(regex_topics)
             self._note_resubscribed(group, image)
@@ -58,7 +60,8 @@ class TargetArrays:
         self._lay_out(image)
 
     def foresee(self, decision: Decision) -> None:
-        """After `bring_up_to_date`: with the decision's member as it is to be."""
+        """Put in the member that the decision is about, as it is to be. To be called after
+        `bring_up_to_date`."""
         if decision.replaced_id is not None:
             self.arrays.drop(decision.replaced_id)
             self._noted.add(decision.replaced_id)
@@ -110,7 +113,7 @@ class TargetArrays:
 
 
 def group_of(decision: Decision) -> Group:
-    """The group's members, with the decision's as it will be. Good until the group changes."""
+    """The group's members, the one that the decision is about as it will be. Good until the group changes."""
     kept = decision.group.target_arrays
     if not isinstance(kept, TargetArrays):
         members = [*_others(decision), _subject(decision)]
@@ -131,7 +134,7 @@ def _lists(decision: Decision, members: list[MemberSpec]) -> GroupLists:
 
 
 def _elements(members: list[MemberSpec], image: MetadataImage) -> int:
-    """As `GroupArrays.elements`."""
+    """The size of a group, counted as `GroupArrays.elements` counts it."""
     subscriptions = {member.topic_ids for member in members}
     topic_ids = frozenset[bytes]().union(*subscriptions)
     partition_count = sum(image.topics_by_id[topic_id].partition_count for topic_id in topic_ids)
@@ -139,7 +142,7 @@ def _elements(members: list[MemberSpec], image: MetadataImage) -> int:
 
 
 def _others(decision: Decision) -> Iterator[MemberSpec]:
-    """All members but the decision's, and but the one that it replaces."""
+    """All members but the one that the decision is about, and the one that it replaces."""
     group, image = decision.group, decision.state.image
     for member_id, member in group.members.items():
         if member.metadata is not None and member_id not in (decision.member_id, decision.replaced_id):
@@ -168,6 +171,6 @@ def _subject(decision: Decision) -> MemberSpec:
 
 
 def partition_racks(image: MetadataImage, topic_id: bytes) -> list[str | None]:
-    """The rack of each partition of a topic: that of the node which leads it."""
+    """The rack of each partition of a topic, which is that of the node that leads it."""
     racks = {node_id: node.rack for node_id, node in image.nodes.items()}
     return [racks.get(leader) for leader in image.topics_by_id[topic_id].partition_leaders]

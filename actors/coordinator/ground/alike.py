@@ -14,7 +14,8 @@ _V = TypeVar("_V", bound=tuple[Any, ...])
 
 
 def alike(value: _V, other: _V | None) -> _V:
-    """`value`, made of the same objects as `other` wherever the two are equal. NamedTuples of one class."""
+    """Make `value` of the same objects as `other` wherever the two are equal. Both are NamedTuples of one
+    class."""
     if other is None or len(value) != len(other):
         return value
     if value == other:
@@ -25,7 +26,7 @@ def alike(value: _V, other: _V | None) -> _V:
 
 
 def alike_topics(value: TopicPartitions, other: TopicPartitions) -> TopicPartitions:
-    """The same for partitions of topics: with the ids of `other`, if the two are of equally many topics."""
+    """Make an assignment of the same topic ids as `other`, if the two have equally many topics."""
     if len(value) != len(other):
         return value
     return tuple([(b[0], a[1]) if a[0] == b[0] else a for a, b in zip(value, other, strict=True)])

@@ -35,13 +35,13 @@ def _nothing_to_note(state: ShardState, before: MetadataImage, now_ms: int) -> N
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Area:
     handlers: Mapping[int, Handler] = field(default_factory=dict)
-    """By API key."""
+    """API key -> who answers."""
     refusals: Mapping[int, Refusal] = field(default_factory=dict)
-    """By API key: what each of them answers when a request as a whole is refused."""
+    """API key -> what is answered when a request as a whole is refused."""
     appliers: Mapping[int, Applier] = field(default_factory=dict)
-    """By record kind."""
+    """Record kind -> who applies it."""
     timers: Mapping[str, Fire] = field(default_factory=dict)
-    """By the first field of the timer's key."""
+    """First field of a timer's key -> who carries it out."""
     records: Callable[[ShardState], Iterator[Record]] = _no_records
     """Every live record of the area's kinds."""
     on_elected: Callable[[ShardState, int], Result] = _nothing_on_elected

@@ -18,19 +18,21 @@ Volatile: after a failover every group is calm.
 from __future__ import annotations
 
 UNDELAYED = 3
-"""So many rebalances in quick succession are no storm: a deployment of a few members, an operator's test."""
+"""How many rebalances in quick succession are no storm yet: a deployment of a few members, an operator's
+test."""
 FIRST_DELAY_MS = 1_000
 MEMBER_MS = 250
-"""A wait is at most as long as so much for each member: a leaver's share of the partitions, idle all the
+"""The longest wait, for each member of the group: a leaver's share of the partitions, idle all the
 while, is then as if the whole group had stood still for so long."""
 _DOUBLINGS_MAX = 31
 NEWCOMERS_MIN = 5
-"""Fewer in one join phase are not waited for."""
+"""How many newcomers of one join phase are worth waiting for."""
 ALONE_MS = 40
 """How long the first one to join a group waits for a second one."""
 PAUSE_GAPS = 50
 PAUSE_MS_MIN = 50
-"""A busy machine stands still for so long now and then, and whoever is left behind costs a rebalance."""
+"""The shortest pause: a busy machine stands still for so long now and then, and whoever is left behind costs
+a rebalance."""
 PAUSE_MS_MAX = 500
 
 
@@ -41,18 +43,18 @@ class Storm:
 
     def __init__(self) -> None:
         self.rebalances = 0
-        """Since the group was last calm."""
+        """How many there were since the group was last calm."""
         self.ended_ms = 0
         """When the last one was over."""
 
     def rebalanced(self, now_ms: int) -> None:
-        """A rebalance that was over as soon as it began."""
+        """Count a rebalance that was over as soon as it began."""
         self.rebalances += 1
         self.ended_ms = now_ms
 
     def delay_ms(self, now_ms: int, longest_ms: int, calm_ms: int) -> int:
-        """How long a change of now waits for more, at most `longest_ms`. A group that nothing happened to for
-        `calm_ms` is calm: the change is the first of its kind."""
+        """How long a change that comes now waits for more, at most `longest_ms`. A group that nothing
+        happened to for `calm_ms` is calm: the change is the first of its kind."""
         if now_ms - self.ended_ms >= calm_ms:
             self.rebalances = 0
         doublings = min(self.rebalances - UNDELAYED, _DOUBLINGS_MAX)

@@ -34,14 +34,14 @@ class Explanation(NamedTuple):
     offsets: int = 0
     """Partitions with a committed offset."""
     since_ms: int | None = None
-    """In this state, or in this rebalance; of a stable consumer group since its last target. None: records do
-    not tell."""
+    """When the group came to this state, or this rebalance began; of a stable consumer group when its last
+    target stood. None: records do not tell."""
     cause: str | None = None
     """Why the rebalance under way began, with the next three."""
     rule: str | None = None
     member_id: str | None = None
     reason: str | None = None
     waiting: int = 0
-    """For how many members."""
+    """How many members the group waits for."""
     waited_for: tuple[Waited, ...] = ()
     """Who holds the others up first; at most WAITED_FOR_MAX once it is told."""

@@ -63,4 +63,4 @@ class HeldApi:
     says_nothing: Callable[[Request, Any, Beats], bool]
     """(heartbeat, response, beats): whether the member hears nothing new by the response."""
     hold_ms: Callable[[Request, Settled, Beats], int]
-    """For how long the answer may be held; 0: not at all."""
+    """How long the answer may be held; 0: not at all."""

@@ -50,7 +50,8 @@ class Kind:
     """One kind of group. Functions of a group id are called for groups of this kind alone."""
 
     name: str
-    """As Kafka shows it: the type of ListGroups, the protocol of metrics."""
+    """What Kafka calls it: the type of ListGroups, the protocol of metrics. Metrics count the states of its
+    groups in the family `{name}_group_count`."""
     states: tuple[str, ...]
     """Kafka's names of all states that a group may be in."""
     new_state: Callable[[], KindState]
@@ -93,7 +94,7 @@ class Kind:
     # Held heartbeats.
     stamp: Callable[[ShardState, str, int], Stamp]
     held: Mapping[int, HeldApi] = field(default_factory=dict)
-    """By API key of the heartbeat."""
+    """API key of a heartbeat -> how its answers are held."""
     of_member: frozenset[int] = frozenset()
     """Record kinds that tell of one member, whose id is the key's third field."""
     of_group: frozenset[int] = frozenset()

@@ -18,7 +18,7 @@ PARTITION_BYTES = 4
 
 
 def pack(partitions: Iterable[int]) -> bytes:
-    """Ascending and without repetition, whatever the order given."""
+    """Pack partition numbers, ascending and without repetition, whatever the order given."""
     ordered = sorted(set(partitions))
     return struct_pack(f">{len(ordered)}i", *ordered)
 

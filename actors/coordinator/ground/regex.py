@@ -22,7 +22,7 @@ _OPTIONS.log_errors = False
 
 
 def compiled(regex: str) -> Matches:
-    """Raises GroupError(invalid_regular_expression) with the reason."""
+    """Compile a regex. Raises GroupError(invalid_regular_expression) with the reason."""
     try:
         pattern = re2.compile(regex, _OPTIONS)
     except re2.error as error:
@@ -34,7 +34,7 @@ def compiled(regex: str) -> Matches:
 
 
 def matches_of(regex: str) -> Matches:
-    """The same for a regex that was checked when it came in; what no longer compiles matches nothing."""
+    """Compile a regex that was checked when it came in; one that no longer compiles matches nothing."""
     try:
         return compiled(regex)
     except GroupError:

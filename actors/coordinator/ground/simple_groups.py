@@ -28,7 +28,7 @@ def is_managed(state: ShardState, group_id: str) -> bool:
 
 
 def places(state: ShardState) -> tuple[Iterable[str], ...]:
-    """Where the ids of all simple groups are, among others'."""
+    """The collections that have the ids of all simple groups, among others'."""
     return state.offsets, state.pending_offsets, state.simple_groups
 
 

@@ -1,4 +1,4 @@
-"""Work too long for one piece, cut into slices between which requests have their turn (`Result.work`)."""
+"""Work too long for one piece, cut into slices between which requests are served (`Result.work`)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Result
 
 SLICE_MAX = 1_000
-"""Members, groups or offsets of a slice, at some microseconds each."""
+"""How many members, groups or offsets a slice has, at some microseconds each."""
 AT_ONCE_MAX = 2 * SLICE_MAX
-"""What is done in one piece: an answer then leaves at once."""
+"""How many are done in one piece, so that the answer leaves at once."""
 
 _T = TypeVar("_T")
 
@@ -49,7 +49,7 @@ def group_members(state: ShardState) -> int:
 
 
 def whole(work: Generator[Result, None, _T]) -> _T:
-    """What work without decisions comes to, done in one piece."""
+    """Do work that decides nothing in one piece, and give what it returns."""
     while True:
         try:
             next(work)

@@ -11,12 +11,12 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
-"""In place of an empty dict."""
+"""The one empty dict that stands for all of them."""
 
 
 def put(values: Mapping[_K, _V], key: _K, value: _V | None) -> Mapping[_K, _V]:
-    """`values`, made here, after the key has been given the value, or taken away if that is None: the same
-    dict, except that an empty one is `NONE`."""
+    """Give the key the value, or take the key away if that is None. Returns the same dict, or `NONE` once it
+    is empty."""
     if value is None:
         if values is not NONE:
             cast(dict[_K, _V], values).pop(key, None)
@@ -28,5 +28,5 @@ def put(values: Mapping[_K, _V], key: _K, value: _V | None) -> Mapping[_K, _V]:
 
 
 def count(counts: Mapping[_K, int], key: _K, change: int) -> Mapping[_K, int]:
-    """The same with the key's number changed; what is 0 is not there."""
+    """Change the key's number; a key whose number is 0 is not there."""
     return put(counts, key, counts.get(key, 0) + change or None)

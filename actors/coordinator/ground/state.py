@@ -70,7 +70,7 @@ class KindState(Protocol):
 
 
 class KindOfGroup(Protocol):
-    """As much of a `ground.kind.Kind` as the state needs."""
+    """What the state needs of a `ground.kind.Kind`."""
 
     @property
     def name(self) -> str: ...
@@ -87,10 +87,8 @@ class ShardState:
         settings: GroupSettings,
         new_id: Callable[[], str],
         image: MetadataImage,
-        gate: Gate | None = None,
-        clock_us: Callable[[], int] = no_clock,
-        *,
         kinds: tuple[KindOfGroup, ...],
+        gate: Gate | None = None,
     ) -> None:
         self.settings = settings
         self.new_id = new_id
@@ -98,7 +96,7 @@ class ShardState:
         self.image = image
         self.gate = Gate() if gate is None else gate
         """What clients may see, as of the newest image; its owner keeps it up to date."""
-        self.clock_us = clock_us
+        self.clock_us: Callable[[], int] = no_clock
         """Tells how long assignors take, in microseconds from any beginning; no decision depends on it."""
         self.new_topics_version = image.version
         """Version of the newest image that brought new topics, as far as this process knows (M24)."""
@@ -125,7 +123,7 @@ class ShardState:
         self.producer_ids: ProducerIdBlockValue | None = None
 
         self.offset_counts = {"commits": 0, "expirations": 0, "deletions": 0}
-        """For metrics: since this process began, while it led."""
+        """Counted for metrics since this process began, while it led."""
         self._begin_volatile()
 
     def _begin_volatile(self) -> None:

@@ -15,9 +15,10 @@ SLOT_MS = 16
 
 
 class _Numbers(dict[Hashable, int]):
-    """By key. A plain dict of plain values leaves the garbage collector's lists in a full collection and
-    comes back as a young object with the next key, so that collections would go through all timers again and
-    again instead of leaving them out (`actors.ground.collector`). One of another class stays where it is."""
+    """Numbers by key. A plain dict of plain values leaves the garbage collector's lists in a full
+    collection and comes back as a young object with the next key, so that collections would go through all
+    timers again and again instead of leaving them out (`actors.ground.collector`). One of another class
+    stays where it is."""
 
     __slots__ = ()
 
@@ -29,7 +30,7 @@ class Timers:
         self._deadlines = _Numbers()
         self._filed = _Numbers()
         self._slots: dict[int, tuple[int, list[Hashable]]] = {}
-        """With its number, so that all keys filed there share one int."""
+        """Slot number -> the same number, so that all keys filed there share one int, and the keys."""
         self._order: list[int] = []
 
     def __len__(self) -> int:

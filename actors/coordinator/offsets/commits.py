@@ -62,7 +62,7 @@ from actors.protocol.offset_refusals import refused_fetch
 from actors.protocol.requests import TOPIC_IDS_SINCE
 
 MANY = 4
-"""Partitions from which on each step is cheaper for all of them at once."""
+"""The number of partitions from which each step is cheaper for all of them at once."""
 GROUP_ID_NOT_FOUND_VERSION = 9
 """The first OffsetCommit version that knows GROUP_ID_NOT_FOUND (O2)."""
 _Topic = TypeVar("_Topic", str, bytes)
@@ -119,7 +119,8 @@ def _commit_by_id(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _commit_what_exists(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Error 3 for the rest. A topic of which nothing is asked is left out, unless it is unknown."""
+    """Commit what exists of a request; the rest gets error 3. A topic of which nothing is asked is left out,
+    unless it is unknown."""
     body: OffsetCommitRequest = request.body
     wrong: dict[str, list[_Error]] = {}
     topics = []
@@ -145,7 +146,7 @@ def _commit_what_exists(state: ShardState, request: Request, now_ms: int) -> Res
 def _attempt(
     state: ShardState, request: Request, now_ms: int
 ) -> tuple[Collection[Record], tuple[tuple[str, tuple[_Error, ...]], ...], list[CommitRegressed]]:
-    """A commit of what exists of a request. If the group refuses it, the rest still has its own errors: Kafka
+    """Commit what exists of a request. If the group refuses it, the rest still has its own errors: Kafka
     sorts that out before the coordinator sees the request."""
     try:
         result = commit(state, request, now_ms)
@@ -162,7 +163,7 @@ def _attempt(
 def _merged(
     wrong: dict[_Topic, list[_Error]], answered: tuple[tuple[_Topic, tuple[_Error, ...]], ...]
 ) -> tuple[tuple[_Topic, tuple[_Error, ...]], ...]:
-    """One entry a topic, errors first; what the group answered as it is if nothing was wrong."""
+    """Merge the two into one entry a topic, errors first."""
     if not wrong:
         return answered
     for topic, errors in answered:
@@ -240,7 +241,8 @@ def _validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
 
 
 def is_longer(metadata: str, characters_max: int) -> bool:
-    """Compared in UTF-16 units, as Java counts a string's length, whatever the setting's name says (O4)."""
+    """Whether the metadata is too long, in UTF-16 units, as Java counts a string's length, whatever the
+    setting's name says (O4)."""
     if len(metadata) > characters_max:
         return True
     if len(metadata) * 2 <= characters_max or metadata.isascii():
@@ -295,7 +297,7 @@ def _refused(state: ShardState, group: OffsetFetchGroup, api_version: int) -> Fe
 def _fetch_named(
     image: MetadataImage, group: OffsetFetchGroup, committed: Committed, unstable: Collection[Position]
 ) -> FetchedGroup:
-    """Of a group whose topics are named, by name or id."""
+    """The offsets of a group whose topics are named, by name or id."""
     offsets = _Offsets(committed, unstable)
     if group.topic_ids is not None:
         return _fetch_by_id(image, group, offsets)
@@ -304,7 +306,8 @@ def _fetch_named(
 
 
 def _fetch_by_id(image: MetadataImage, group: OffsetFetchGroup, offsets: _Offsets) -> FetchedGroup:
-    """Version 10. An offset of an earlier topic of that name is none of this topic's (O9)."""
+    """The same for version 10, which names topics by id. An offset of an earlier topic of that name is none
+    of this topic's (O9)."""
     topics = []
     for topic_id, (_, partitions) in zip(group.topic_ids or (), group.topics or (), strict=True):
         topic_image = image.topics_by_id.get(topic_id)
@@ -346,7 +349,8 @@ class _Offsets(NamedTuple):
     def rows(
         self, topic: str, partitions: Sequence[int], topic_id: bytes = NO_TOPIC_ID
     ) -> tuple[FetchedRow, ...]:
-        """All at once if there are some, and nothing but offsets to be told."""
+        """The answer's rows of one topic, made all at once if they are many and none is unstable or
+        missing."""
         if not self.unstable and len(partitions) >= MANY:
             found = tuple(map(self.committed.get, zip(repeat(topic), partitions)))
             if all(found):

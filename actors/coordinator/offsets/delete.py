@@ -80,7 +80,7 @@ def _topics_in_use(state: ShardState, group_id: str, topics: Collection[str]) ->
 
 
 def tombstones(state: ShardState, group_id: str, topic: str, partition: int) -> list[Record]:
-    """For a partition's offset and what is pending of it, as far as they are there (O8)."""
+    """Tombstones for a partition's offset and what is pending of it, as far as they are there (O8)."""
     records = drop_pending(state, group_id, topic, partition)
     if (topic, partition) in state.offsets.get(group_id, ()):
         records.append(Record(OffsetCommitKey(OFFSET_COMMIT, group_id, topic, partition), None))
@@ -137,7 +137,8 @@ def note_deleted_topics(state: ShardState, before: MetadataImage, now_ms: int) -
 
 
 def _begin_sweep(state: ShardState, gone: frozenset[str], now_ms: int) -> None:
-    """From the start: what an unfinished sweep has passed may hold offsets of the topics deleted since."""
+    """Begin a sweep at the first group: what an unfinished one has passed may hold offsets of the topics
+    deleted since."""
     unfinished = frozenset() if state.sweep is None else state.sweep.gone
     state.sweep = Sweep(stops(state), gone | unfinished)
     state.timers.schedule(_SWEEP_KEY, now_ms)
@@ -170,7 +171,7 @@ def _sweep(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
 
 
 def _is_deleted(state: ShardState, group_id: str, position: Position, sweep: Sweep) -> bool:
-    """By topic id; by name alone if the commit's topic id was not known."""
+    """Whether the offset's topic is gone: by topic id, or by name if the commit did not know the id."""
     committed = state.offsets.get(group_id, {}).get(position)
     topic_ids = [] if committed is None else [committed.topic_id]
     topic_ids += [

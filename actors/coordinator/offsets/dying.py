@@ -35,7 +35,7 @@ _COMMITS = frozenset({api_keys.OFFSET_COMMIT, api_keys.TXN_OFFSET_COMMIT})
 
 
 def begin(state: ShardState, group_id: str, now_ms: int) -> Record:
-    """What decides that the group, which has no member, is dying."""
+    """The record that decides that the group, which has no member, is dying."""
     state.timers.schedule(_KEY, now_ms)
     return Record(DyingGroupKey(DYING_GROUP, group_id), DyingGroupValue(now_ms))
 

@@ -24,7 +24,7 @@ CHECK_TIMER = "offsets-retention"
 _CHECK_KEY = (CHECK_TIMER, "")
 MINUTE_MS = 60_000
 AHEAD_MS_MAX = 24 * 60 * MINUTE_MS
-"""How long before it an expiry is told: so long, or half of a retention that is shorter than two days."""
+"""How long ahead an expiry is told: so long, or half of a retention that is shorter than two days."""
 
 
 ANY_TIME = Retention(None, ())
@@ -32,7 +32,7 @@ ANY_TIME = Retention(None, ())
 
 
 def _retention(state: ShardState, group_id: str) -> Retention | None:
-    """O14; None: no offset of the group may expire now."""
+    """How long the group's offsets are kept (O14); None: none of them may expire now."""
     kind = kind_of(state, group_id)
     return ANY_TIME if kind is None else kind.retention(state, group_id)
 
@@ -45,14 +45,14 @@ def _expires_ms(committed: OffsetCommitValue, retention: Retention, retention_ms
 
 
 def _is_told_now(state: ShardState, expires_ms: int, now_ms: int) -> bool:
-    """Of the checks one every interval, whether this is the first that comes so close to an expiry."""
+    """Whether this is the first check, one every interval, that comes so close to an expiry."""
     interval_ms = state.settings.offsets_retention_check_interval_ms
     ahead_ms = min(AHEAD_MS_MAX, state.settings.offsets_retention_minutes * MINUTE_MS // 2)
     return 0 <= now_ms - now_ms % interval_ms + ahead_ms - expires_ms < interval_ms
 
 
 def _check(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
-    """The next slice of a check, the first one if none is under way."""
+    """Do the next slice of a check, the first one if none is under way."""
     if state.retention_walk is None:
         state.retention_walk = stops(state)
     groups, is_last = next_slice(state.retention_walk)

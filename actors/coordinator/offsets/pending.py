@@ -1,4 +1,4 @@
-"""Offsets of open transactions: written by TxnOffsetCommit, settled by the transaction's marker (O7).
+"""Offsets of open transactions: written by TxnOffsetCommit, ended by the transaction's marker (O7).
 
 A pending offset is one PENDING_TXN_OFFSET record. Nobody sees it but a stable OffsetFetch, which is told
 to wait (O10); the COMMIT marker makes it the committed offset unless a newer one is there, the ABORT marker
@@ -90,8 +90,9 @@ def open_epoch(state: ShardState, producer_id: int) -> int | None:
     return None
 
 
-def settle(state: ShardState, producer_id: int, *, committed: bool) -> list[Record]:
-    """What a marker does: every pending offset of the producer goes, and counts if the transaction did."""
+def end_transaction(state: ShardState, producer_id: int, *, committed: bool) -> list[Record]:
+    """The records of a transaction's end: every pending offset of the producer goes; if the transaction was
+    committed it becomes the committed offset."""
     records: list[Record] = []
     for group_id, topic, partition in state.open_producers.get(producer_id, ()):
         if committed:

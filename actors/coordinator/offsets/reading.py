@@ -29,13 +29,13 @@ from actors.protocol.messages import (
 from actors.protocol.requests import TOPIC_IDS_SINCE
 
 FETCHED_AT_ONCE_MAX = 5_000
-"""Offsets of an answer that is made in one piece."""
+"""How many offsets an answer has that is made in one piece."""
 SORTED_MAX = 50_000
-"""Partitions of a slice that sorts them, which is soon done."""
+"""How many partitions a slice sorts, which is soon done."""
 _PRESENT = OffsetCommitValue(0, 0, "", 0, 0, b"")
 _NONE: Mapping[Position, OffsetCommitValue] = {}
 _Topic = tuple[str, bytes, Sequence[int]]
-"""Its name or "", its id or b"", partitions."""
+"""(name or "", id or b"", partitions)"""
 
 
 class Reading:
@@ -53,7 +53,7 @@ class Reading:
         state.readings.append(self)
 
     def note(self, group_id: str, position: Position, replaced: OffsetCommitValue | None) -> None:
-        """To be told of every change."""
+        """Take note of a change that is being applied."""
         if group_id == self._group_id:
             self._before.setdefault(position, replaced)
             self._has_new = self._has_new or replaced is None
@@ -98,7 +98,7 @@ def offsets_asked(state: ShardState, body: OffsetFetchRequest) -> int:
 
 
 def in_slices(state: ShardState, request: Request, refuse: Refuse, fetch: Fetch) -> Iterator[Result]:
-    """The whole of an OffsetFetch."""
+    """Answer an OffsetFetch in slices."""
     body: OffsetFetchRequest = request.body
     groups = [_begun(state, group, request, refuse) for group in body.groups]
     try:
@@ -157,8 +157,8 @@ def _fetched(
 
 
 def _all_topics(reading: Reading, image: MetadataImage | None) -> Generator[Result, None, list[_Topic]]:
-    """Of all that had an offset, sorted by name; by id if there is an image, which has no id for a topic that
-    is gone."""
+    """All topics that had an offset, sorted by name; by id if there is an image, which has no id for a topic
+    that is gone."""
     # Arrays, for the garbage collector looks at every element of a list.
     partitions: defaultdict[str, array[int]] = defaultdict(partial(array, "i"))
     for some in reading.slices():

@@ -3,7 +3,7 @@ goes back.
 
 A commit pays less than a microsecond here: it adds to its group's tally, which the host takes away now and
 then (`taken`). To see whether it goes back it must look up what was there; the apply that follows needs the
-same, and is left it (`offsets_store.found_before`).
+same, and is left it (`offsets.store.leave_for_apply`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from actors.ground.records import OFFSET_COMMIT, OffsetCommitValue, Position
 from actors.protocol.messages import OffsetCommitRequest
 
 TOLD_MAX = 100
-"""Of the offsets that go back in one commit; all are counted."""
+"""How many of the offsets that go back in one commit are told; all are counted."""
 
 _NONE: list[CommitRegressed] = []
-"""Not to be changed: nearly every commit gives it."""
+"""What nearly every commit takes back: nothing. Not to be changed."""
 _Committed = Mapping[Position, OffsetCommitValue]
 _offset_of: Any = itemgetter(OffsetCommitValue._fields.index("offset"))
 

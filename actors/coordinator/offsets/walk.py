@@ -11,7 +11,7 @@ from actors.coordinator.ground.volatile import Stop
 from actors.ground.records import Position
 
 STOPS_PER_SLICE_MAX = 2_000
-"""About 2 ms if every offset goes. Slices are a slot of the timer wheel apart."""
+"""How many stops a slice has: about 2 ms if every offset goes. Slices are a slot of the timer wheel apart."""
 
 
 def stops(state: ShardState) -> Iterator[Stop]:

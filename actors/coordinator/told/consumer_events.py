@@ -1,6 +1,6 @@
 """What a consumer group tells about itself: why an epoch rose, who was removed, what was assigned.
 
-As `events`, which has what both types of group report; never made on the path of a steady heartbeat.
+What every kind of group reports is in `events`. No event is made on the path of a steady heartbeat.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RULES = {
     CAUSE_REBALANCE_TIMEOUT: "M16",
     CAUSE_UNDER_WAY: "M26",
 }
-"""The rows that decide so."""
+"""Cause -> the rule that decides so."""
 
 
 class EpochBumped(NamedTuple):
@@ -71,7 +71,7 @@ class AssignmentDelayed(NamedTuple):
     group_id: str
     group_epoch: int
     interval_ms: int
-    """Between two targets: as configured, or longer in a storm of joins and leaves (`batching`)."""
+    """The time between two targets: as configured, or longer in a storm of joins and leaves (`batching`)."""
     now_ms: int
 
 
@@ -88,9 +88,9 @@ class AssignmentComputed(NamedTuple):
     """None: a plug-in's, which worked elsewhere."""
     members: int
     partitions: int
-    """Of the topics that are assigned."""
+    """How many partitions the assigned topics have."""
     moved: int | None = None
-    """None, with the next: too many to compare."""
+    """How many partitions have another owner; None, as the next field: too many to compare."""
     moves: tuple[Move, ...] | None = None
 
     @property

@@ -29,7 +29,7 @@ class MemberJoined(NamedTuple):
     reason: str | None = None
     """The client's own words (KIP-800), cut to 255 characters (C24), here and below."""
     members: int | None = None
-    """With it."""
+    """How many members the group has, this one included."""
     client_software: str | None = None
     """Name and version of the client's library (KIP-511); None: it has not said."""
 
@@ -56,11 +56,11 @@ class _MemberGone(NamedTuple):
     rule: str | None
     reason: str | None
     members: int
-    """Without it."""
+    """How many members the group has without it."""
 
 
 class MemberLeft(_MemberGone):
-    """Of its own will, or because an administrator said so."""
+    """A member left of its own will, or because an administrator said so."""
 
     __slots__ = ()
 
@@ -70,7 +70,7 @@ class MemberLeft(_MemberGone):
 
 
 class MemberExpired(_MemberGone):
-    """A timeout passed."""
+    """A member is out because a timeout passed."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ class MemberExpired(_MemberGone):
 
 
 class MemberFenced(_MemberGone):
-    """Another took its place, or there was none for it."""
+    """A member is out because another took its place, or there was none for it."""
 
     __slots__ = ()
 
@@ -112,7 +112,7 @@ class RebalanceBegan(NamedTuple):
     group_id: str
     group_type: str
     group_epoch: int
-    """Of a classic group the generation that ends, of a consumer group the new epoch."""
+    """The generation of a classic group that ends, or the new epoch of a consumer group."""
     cause: str
     rule: str | None
     member_id: str | None
@@ -137,7 +137,7 @@ class RebalanceEnded(NamedTuple):
     group_epoch: int
     state: str
     cause: str
-    """As it first began, with the next three."""
+    """Why it began at first; the next three belong to it."""
     rule: str | None
     member_id: str | None
     reason: str | None
@@ -147,7 +147,7 @@ class RebalanceEnded(NamedTuple):
     revoking_ms: int | None
     members: int
     partitions: int | None
-    """None, with the next: too many to compare, or nobody can read them."""
+    """How many partitions are assigned; None, as `moved`: too many to compare, or nobody can read them."""
     moved: int | None
     moves: tuple[Move, ...] | None
     waited_for: tuple[str, ...] | None
@@ -168,7 +168,7 @@ class CommitRegressed(NamedTuple):
     partition: int
     committed_offset: int
     end_offset: int
-    """Committed before."""
+    """The offset that was committed before."""
 
     @property
     def kind(self) -> str:
@@ -254,14 +254,14 @@ class RebalanceDelayed(NamedTuple):
     group_type: str
     group_epoch: int
     cause: str
-    """Of the first of them, with the next five."""
+    """Why the first of them came; the next five belong to it."""
     rule: str | None
     member_id: str | None
     client_id: str | None
     client_host: str | None
     reason: str | None
     duration_ms: int
-    """At most: another cause of a rebalance takes this one along."""
+    """The longest that it waits: another cause of a rebalance takes this one along."""
     members: int
 
     @property

@@ -15,7 +15,7 @@ from actors.protocol.errors import MalformedRequest
 from storage.history.schema import MOVES_MAX, Move
 
 COMPARED_BYTES_MAX = 65_536
-"""Of both assignments as they are kept, about 10,000 partitions of two: a few milliseconds."""
+"""How much of two assignments, as they are kept, is compared: about 10,000 partitions, a few milliseconds."""
 
 Place = tuple[str, int]
 """A topic's name and a partition of it."""
@@ -24,8 +24,8 @@ Moves = tuple[int, tuple[Move, ...]]
 
 
 def classic_moves(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tuple[int, Moves] | None:
-    """Of a classic group's assignments by member id: how many partitions are assigned, and the moves. None if
-    they are too many, or not in the bytes that consumers use."""
+    """Compare a classic group's assignments by member id: how many partitions are assigned, and the moves.
+    None if they are too many, or not in the bytes that consumers use."""
     if sum(map(len, before.values())) + sum(map(len, after.values())) > COMPARED_BYTES_MAX:
         return None
     try:
@@ -48,8 +48,8 @@ def _read(assignments: Mapping[str, bytes]) -> dict[Place, str]:
 def consumer_moves(
     before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions], image: MetadataImage
 ) -> Moves | None:
-    """Of two targets of a consumer group by member id, those members left out whose target stays. None if
-    they are too many."""
+    """Compare two targets of a consumer group by member id, those members left out whose target stays. None
+    if they are too many."""
     partitions = sum(map(count, before.values())) + sum(map(count, after.values()))
     if partitions * PARTITION_BYTES > COMPARED_BYTES_MAX:
         return None
@@ -57,7 +57,7 @@ def consumer_moves(
 
 
 def _named(targets: Iterable[tuple[str, TopicPartitions]], image: MetadataImage) -> dict[Place, str]:
-    """Topics that are gone have no name to tell."""
+    """Targets by topic name: a topic that is gone has none and is left out."""
     topics = image.topics_by_id
     return {
         (topics[topic_id].name, number): member_id
@@ -69,7 +69,7 @@ def _named(targets: Iterable[tuple[str, TopicPartitions]], image: MetadataImage)
 
 
 def compared(before: Mapping[Place, str], after: Mapping[Place, str]) -> Moves:
-    """Owners by partition, before and after."""
+    """Compare the owners of partitions before and after."""
     places = [place for place, member_id in after.items() if before.get(place) != member_id]
     places += [place for place in before if place not in after]
     moves = tuple(Move(*place, before.get(place), after.get(place)) for place in places[:MOVES_MAX])

@@ -15,7 +15,7 @@ from storage.history.schema import WAITED_FOR_MAX, Move
 
 
 class Rebalance:
-    """One of one group."""
+    """One rebalance of one group."""
 
     __slots__ = (
         "assigned_ms",
@@ -47,7 +47,7 @@ class Rebalance:
         self.late: dict[str, None] = {}
         """Members that were waited for in vain, and removed."""
         self.last_joined: str | None = None
-        """Whose join completed a classic group's join phase."""
+        """The member whose join completed a classic group's join phase."""
         self.assigned_ms: int | None = None
         """When a classic group's join phase was complete, or a consumer group's target stood."""
         self.revoked_ms: int | None = None
@@ -58,13 +58,13 @@ class Rebalance:
         self.moves: tuple[Move, ...] | None = None
 
     def take_moves(self, found: tuple[int, Moves] | None) -> None:
-        """How many partitions are assigned, and which of them moved; None: nobody knows."""
+        """Keep how many partitions are assigned, and which of them moved; None: nobody knows."""
         self.partitions, (self.moved, self.moves) = (None, (None, None)) if found is None else found
 
     def ended(
         self, now_ms: int, group_epoch: int, state: str, members: int, last_ids: tuple[str, ...] = ()
     ) -> RebalanceEnded:
-        """The event of its end. `last_ids`: those whose coming ended its phases."""
+        """The event of the rebalance's end. `last_ids`: members whose coming ended its phases."""
         began, assigned_ms = self.began, self.assigned_ms
         assert began is not None
         syncing_ms = None if assigned_ms is None else now_ms - assigned_ms
@@ -94,7 +94,7 @@ class Rebalance:
 
 
 def of(state: ShardState, group_id: str, group_type: str) -> Rebalance:
-    """The group's, a new one if it has none: what it had as a group of the other type is over."""
+    """The group's rebalance, a new one if it has none: what it had as another kind of group is over."""
     found = under_way(state, group_id)
     if found is None or found.group_type != group_type:
         found = state.rebalances[group_id] = Rebalance(group_type)
@@ -108,14 +108,14 @@ def under_way(state: ShardState, group_id: str) -> Rebalance | None:
 
 
 def drop(state: ShardState, group_id: str, group_type: str) -> None:
-    """The group is gone, or has become one of the other type."""
+    """Forget the rebalance: the group is gone, or has become one of another kind."""
     found = under_way(state, group_id)
     if found is not None and found.group_type == group_type:
         del state.rebalances[group_id]
 
 
 def target_stands(state: ShardState, event: AssignmentComputed) -> None:
-    """A consumer group has a new target."""
+    """Note that a group has a new target."""
     found = of(state, event.group_id, event.group_type)
     found.before.clear()
     found.assigned_ms = event.at_ms

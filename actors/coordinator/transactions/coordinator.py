@@ -28,13 +28,13 @@ from actors.coordinator.transactions.inside import (
 from actors.coordinator.transactions.metadata import Producer
 from actors.coordinator.transactions.refusals import REFUSALS, for_version
 from actors.coordinator.transactions.states import (
+    AT_REST,
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
     ENDING,
     ONGOING,
     PREPARE_COMMIT,
-    SETTLED,
 )
 from actors.ground.contract import NOTHING, Key, Record, Reply, Request, Result, Value
 from actors.ground.image import MetadataImage
@@ -236,7 +236,7 @@ def _exists(image: MetadataImage, topic: str, partition: int) -> bool:
 
 
 def _unknown_topics(image: MetadataImage, topics: TopicNumbers) -> TopicErrors:
-    """All or nothing: what does exist is not added either."""
+    """The errors if a topic does not exist: what does exist is not added either."""
     unknown, left = ErrorCode.unknown_topic_or_partition, ErrorCode.operation_not_attempted
     return tuple(
         (topic, tuple((number, left if _exists(image, topic, number) else unknown) for number in numbers))
@@ -315,7 +315,7 @@ def _schedule(state: ShardState, transactional_id: str, transaction: Transaction
     key = (TIMER, transactional_id)
     if transaction.state == ONGOING:
         state.timers.schedule(key, transaction.start_ms + transaction.txn_timeout_ms + 1)
-    elif transaction.state in SETTLED:
+    elif transaction.state in AT_REST:
         expiration_ms = state.settings.transactional_id_expiration_ms
         state.timers.schedule(key, transaction.last_update_ms + expiration_ms)
     else:

@@ -22,7 +22,7 @@ class TransactionUnverified(NamedTuple):
     part of the transaction (KIP-890)."""
 
     token: Token
-    """Of the request that waits."""
+    """Names the request that waits."""
     transactional_id: str
     producer_id: int
     producer_epoch: int

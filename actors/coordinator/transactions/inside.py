@@ -10,7 +10,7 @@ from actors.ground.contract import Token
 from actors.protocol.transaction_messages import TopicNumbers
 
 TXN_ENDING: Final = -2
-"""In place of an API key, as `restore.RESTORE`: which markers a transaction's end needs."""
+"""The number that stands for an API key, as `restore.RESTORE`: which markers a transaction's end needs."""
 TXN_ENDED: Final = -3
 TXN_VERIFIED: Final = -4
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.transactions.states import (
+    AT_REST,
     COMPLETES,
     EMPTY,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREVIOUS,
-    SETTLED,
 )
 from actors.ground.records import TransactionValue
 from actors.protocol.errors import GroupError
@@ -108,7 +108,7 @@ def with_next_epoch(transaction: TransactionValue, expected: Producer | None) ->
 
 def with_partitions(transaction: TransactionValue, topics: TopicNumbers, now_ms: int) -> TransactionValue:
     """`topics` are in the transaction, which begins with them if none is under way."""
-    start_ms = now_ms if transaction.state in SETTLED else transaction.start_ms
+    start_ms = now_ms if transaction.state in AT_REST else transaction.start_ms
     return _to(transaction, ONGOING, partitions=joined(transaction.partitions, topics), start_ms=start_ms)
 
 
@@ -130,7 +130,7 @@ def prepared(transaction: TransactionValue, *, committed: bool) -> TransactionVa
 
 
 def fenced(transaction: TransactionValue) -> TransactionValue:
-    """Its producer is shut out by the next epoch, which nobody is given, and its transaction aborted."""
+    """The producer is shut out by the next epoch, which nobody is given, and its transaction aborted."""
     epoch = min(transaction.producer_epoch + 1, EPOCH_MAX)
     return _to(transaction, PREPARE_ABORT, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
 

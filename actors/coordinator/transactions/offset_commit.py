@@ -1,8 +1,8 @@
-"""TxnOffsetCommit and the markers that settle it: the group coordinator's half of a transaction (O7).
+"""TxnOffsetCommit and the markers that end it: the group coordinator's half of a transaction (O7).
 
 The first commit of a transaction in an offsets partition waits until the transaction's coordinator has said
 that the partition is part of it (KIP-890): else a zombie could leave an offset pending that no marker ever
-settles. A marker that comes while a commit waits refuses it. Later commits of the same transaction need no
+ends. A marker that comes while a commit waits refuses it. Later commits of the same transaction need no
 such word. Rules: org.apache.kafka OffsetMetadataManager, CoordinatorRuntime, ProducerAppendInfo.
 """
 
@@ -49,7 +49,7 @@ from actors.protocol.transaction_messages import (
 )
 
 ADDS_PARTITION_VERSION = 5
-"""From here on TxnOffsetCommit adds the group's partition to the transaction itself."""
+"""The first version whose TxnOffsetCommit adds the group's partition to the transaction itself."""
 ABORTABLE_VERSION = 4
 """The first version that knows TRANSACTION_ABORTABLE."""
 
@@ -78,7 +78,7 @@ def commit(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def verified(state: ShardState, request: Request, now_ms: int) -> Result:
-    """The coordinator's word on a commit that waits for it."""
+    """Take the coordinator's word on a commit that waits for it."""
     body: TxnVerifiedRequest = request.body
     reply = Reply(request.token, InsideResponse(NO_ERROR), "")
     waiting = state.unverified.pop(body.waiting, None)
@@ -187,7 +187,7 @@ def write_markers(state: ShardState, request: Request, now_ms: int) -> Result:
     for marker in body.markers:
         error = NO_ERROR
         try:
-            records += _settled(state, marker, now_ms)
+            records += _ended(state, marker, now_ms)
         except GroupError as refused:
             error = refused.error_code
         results.append(TxnMarkerErrors(marker.producer_id, _marked(marker, error)))
@@ -195,15 +195,15 @@ def write_markers(state: ShardState, request: Request, now_ms: int) -> Result:
     return Result(records, (Reply(request.token, answer, None),))
 
 
-def _settled(state: ShardState, marker: TxnMarker, now_ms: int) -> list[Record]:
+def _ended(state: ShardState, marker: TxnMarker, now_ms: int) -> list[Record]:
     markers.check_marker(state, marker)
     for token, waiting in state.unverified.items():
         if waiting.request.body.producer_id == marker.producer_id:
             state.unverified[token] = waiting._replace(is_overtaken=True)
     for group_id, _, _ in state.open_producers.get(marker.producer_id, ()):
         simple_groups.keep(state, group_id)
-    settled = offsets.settle(state, marker.producer_id, committed=marker.committed)
-    return [*settled, markers.written(state, marker, now_ms)]
+    ended = offsets.end_transaction(state, marker.producer_id, committed=marker.committed)
+    return [*ended, markers.written(state, marker, now_ms)]
 
 
 def _marked(marker: TxnMarker, error: ErrorCode) -> TopicErrors:

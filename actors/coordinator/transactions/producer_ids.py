@@ -17,7 +17,7 @@ _KEY = ProducerIdBlockKey(PRODUCER_ID_BLOCK, "")
 
 
 def next_producer_id(state: ShardState, partition: int) -> tuple[int, Record]:
-    """An id that was never given out, and the record that keeps it so."""
+    """A producer id that was never given out, and the record that keeps it from being given out again."""
     last = state.producer_ids
     given_out = last.given_out if last is not None and last.partition == partition else 0
     assert given_out < 1 << COUNTER_BITS

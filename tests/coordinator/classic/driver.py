@@ -66,7 +66,7 @@ class Driver:
         self.state = self._new_state()
 
     def _new_state(self) -> ShardState:
-        return ShardState(self.settings, self._new_id, MetadataImage(), kinds=KINDS)
+        return ShardState(self.settings, self._new_id, MetadataImage(), KINDS)
 
     def _new_id(self) -> str:
         self._next_id += 1
@@ -244,7 +244,7 @@ def check_invariants(state: ShardState, group: ClassicGroup) -> None:
     assert group.parked_joins == sum(member.join_token is not None for member in members)
     newcomers = [member for member in members if member.is_new]
     assert all(member.join_token is not None for member in newcomers)
-    assert group.changes == 0 or group.is_settled
+    assert group.changes == 0 or group.has_working_members
     if group.state is not PREPARING_REBALANCE:
         assert group.parked_joins == len(newcomers)
         assert not newcomers or group.changes > 0

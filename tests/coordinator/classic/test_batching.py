@@ -69,7 +69,7 @@ def test_the_first_changes_are_carried_out_at_once() -> None:
 
 
 def test_a_newcomer_in_a_storm_waits_while_the_group_works_on() -> None:
-    """Its join is parked; nobody is disturbed until the delay is over, then one generation takes it in."""
+    """The join is parked; nobody is disturbed until the delay is over, then one generation takes it in."""
     driver, members = in_a_storm()
     generation = driver.group.generation
     token = driver.new_member(client_id="d")

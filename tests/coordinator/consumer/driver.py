@@ -136,7 +136,8 @@ class Driver:
         return reply.body.taken
 
     def run_plug_ins(self) -> list[bool]:
-        """As the host does, at once. Returns for each that was asked whether what it gave was taken."""
+        """Run the plug-ins at once, in the host's place. Returns for each that was asked whether what it gave
+        was taken."""
         return [self.assigned(outcome(asked, self.settings)) for asked in self.asked()]
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatResponse:
@@ -232,7 +233,7 @@ def snapshot(state: ShardState) -> dict[str, Any]:
             "topic_counts": dict(group.topic_counts),
             "static_ids": dict(group.static_ids),
             "votes": dict(group.votes),
-            "settled": group.settled_count,
+            "settled": group.reconciled_count,
             "holders": {
                 topic: {p: number for p, number in enumerate(h.counts) if number}
                 for topic, h in group.holders.items()

@@ -29,7 +29,7 @@ def join(driver: Driver, number: int) -> None:
 
 
 def told(driver: Driver, member_id: str = "m0") -> int:
-    """At the first heartbeat, which may have news, and at the steady one after it alike."""
+    """The first heartbeat, which may have news, and the steady one after it are told the same."""
     epoch = driver.group().group_epoch
     current = driver.group().members[member_id].current
     assert current is not None

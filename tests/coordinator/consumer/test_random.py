@@ -207,7 +207,7 @@ class Life:
         self.driver.failover(self.rng)
 
     def lose_a_join(self) -> None:
-        """As above, for a member that never comes back."""
+        """The same for a member that never comes back."""
         instance = f"i{self.rng.randrange(3)}" if self.rng.random() < 0.5 else None
         self.driver.cut = self.rng.randrange(6)
         try:
@@ -243,7 +243,7 @@ class Life:
         self.group_epoch = group.group_epoch
 
     def converge(self) -> None:
-        """With nothing more happening, every partition of a subscribed topic gets its owner."""
+        """When nothing more happens, every partition of a subscribed topic gets its owner."""
         self.driver.advance(61_000)
         for _ in range(40):
             for client in list(self.clients.values()):

@@ -83,7 +83,7 @@ def test_a_batch_is_the_same_after_its_way_through_the_log(tier: Driver) -> None
 
 
 def test_what_a_batch_replaced_is_told_partition_by_partition(tier: Driver) -> None:
-    """As a snapshot that is being made has to know it."""
+    """A snapshot that is being made has to know it so."""
     tier.commit_offsets("g", offsets={1: 5})
     tier.commit()
     [(one, before)] = tier.records().items()

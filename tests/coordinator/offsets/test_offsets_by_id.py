@@ -101,7 +101,7 @@ def test_all_topics_of_a_group_come_with_their_ids(tier: Driver) -> None:
 
 
 def test_a_request_that_is_refused_unseen_keeps_its_ids(tier: Driver) -> None:
-    """As of a replica that does not lead: the answer names what the request named."""
+    """A replica that does not lead answers with the names that the request had."""
     body = OffsetCommitRequest("g", -1, "", None, -1, (("", (CommittedPartition(0, 7),)),), (T,))
     refused = tier.shard.refusal(Request(1, api_keys.OFFSET_COMMIT, 10, "", "", body), 16)
     assert refused == OffsetCommitResponse((("", ((0, 16),)),), (T,))

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from actors.coordinator.ground.timers import SLOT_MS
-from actors.coordinator.offsets.pending import pend, settle
+from actors.coordinator.offsets.pending import end_transaction, pend
 from actors.coordinator.offsets.walk import STOPS_PER_SLICE_MAX
 from actors.coordinator.told.events import OffsetsExpiring
 from actors.ground.records import (
@@ -48,7 +48,7 @@ def after(tier: Driver, time_ms: int) -> None:
 
 
 def live_on(tier: Driver, until_ms: int, member_id: str) -> None:
-    """As `after`, while the only member of group "g" keeps heartbeating."""
+    """Let time pass as `after` does, while the only member of group "g" keeps heartbeating."""
     while tier.now_ms < START_MS + until_ms:
         tier.advance(SESSION_MS // 2)
         assert tier.heartbeat("g", 1, member_id) == 0
@@ -110,7 +110,7 @@ def test_a_simple_groups_offset_expires_a_retention_after_its_commit(tier: Drive
 
 
 def expiring(tier: Driver) -> list[tuple[int, OffsetsExpiring]]:
-    """With the check that told of it, counted from the start."""
+    """Offsets expire at the check that was told, counted from the start."""
     return [
         ((event.at_ms - START_MS) // INTERVAL_MS, event)
         for event in tier.events
@@ -119,7 +119,7 @@ def expiring(tier: Driver) -> list[tuple[int, OffsetsExpiring]]:
 
 
 def test_an_expiry_is_told_once_ahead_of_it(tier: Driver) -> None:
-    """By the first check in the last half of so short a retention; of what is committed again, later."""
+    """The first check in the last half of so short a retention; of what is committed again, later."""
     tier.commit_offsets("g", offsets={0: 1, 1: 1, 2: 1})
     tier.advance(INTERVAL_MS + 1_000)
     tier.commit_offsets("g", offsets={2: 2})
@@ -242,7 +242,7 @@ def test_an_open_transaction_keeps_offset_and_group(tier: Driver) -> None:
     tier.shard.apply(*pend(state, key, 0, OffsetCommitValue(5, -1, "", tier.now_ms, -1, topic_id(1))))
     after(tier, RETENTION_MS)
     assert tier.offsets("g") == {("t", 0): 1}
-    for record in settle(state, 7, committed=False):
+    for record in end_transaction(state, 7, committed=False):
         tier.shard.apply(*record)
     after(tier, RETENTION_MS + INTERVAL_MS)
     assert tier.records() == {}
@@ -268,7 +268,7 @@ def test_a_member_id_that_was_handed_out_keeps_its_group(tier: Driver) -> None:
 
 
 def test_a_simple_group_outlives_its_last_offset_until_the_next_check(tier: Driver) -> None:
-    """As in Kafka; then it is gone."""
+    """The group is listed as in Kafka; then it is gone."""
     tier.commit_offsets("g")
     assert tier.delete_offsets("g", "t", 0).topics == (("t", ((0, 0),)),)
     assert tier.describe("g").group_state == "Empty"

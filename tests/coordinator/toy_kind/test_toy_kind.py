@@ -180,7 +180,7 @@ def test_metrics_count_the_states(leader: Leader) -> None:
 
 
 def test_other_kinds_leave_the_group_alone(leader: Leader) -> None:
-    """Their requests say that it is none of theirs, and make no second group of its id."""
+    """The requests of other kinds say that it is none of theirs, and make no second group of its id."""
     leader.sign("ann")
     join = JoinGroupRequest("r", 10_000, 60_000, "", None, "consumer", (("range", b""),))
     assert leader.ask(api_keys.JOIN_GROUP, join, 9).error_code == ErrorCode.inconsistent_group_protocol
@@ -251,7 +251,7 @@ def test_only_an_empty_group_is_deleted(leader: Leader) -> None:
 
 
 def test_the_next_leader_goes_on(leader: Leader) -> None:
-    """From the records alone; and it forgets who signs no more."""
+    """The records alone make the roster; and it forgets who signs no more."""
     leader.sign("ann")
     after = Leader()
     for key, value in leader.shard.records():

@@ -142,7 +142,7 @@ def test_a_marker_that_overtakes_a_waiting_commit_refuses_it(tier: TransactionDr
 
 
 def test_late_markers_change_nothing(tier: TransactionDriver) -> None:
-    """Of a coordinator that was replaced, or of a producer that was."""
+    """The marker is of a coordinator that was replaced, or of a producer that was."""
     tier.producer()
     producer = open_transaction(tier)
     tier.commit_in_transaction(producer, 10)

@@ -94,7 +94,7 @@ def take_over(outcome: Outcome, group: ConsumerGroup, live: ClassicGroup, *, reb
 
 
 def tombstones(group: ConsumerGroup) -> list[Record]:
-    """For every record of the group but its metadata."""
+    """Tombstones for every record of the group but its metadata."""
     return [
         Record(record.key, None)
         for record in consumer_apply.group_records(group)

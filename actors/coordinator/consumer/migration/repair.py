@@ -11,7 +11,7 @@ from actors.ground.contract import Record, Result
 
 
 def is_consumer_group(state: ShardState, group_id: str) -> bool:
-    """Which kind a group is, even between two halves of a conversion."""
+    """Whether a group is a consumer group, even between two halves of a conversion."""
     group = consumer_groups(state).get(group_id)
     return group is not None and (group.metadata is not None or group_id not in stored_groups(state))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from actors.coordinator.ground.state import ShardState
 
 JOIN_TIMER = "migration-join"
-"""Since it was told that a rebalance is in progress."""
+"""Runs since the member was told that a rebalance is in progress."""
 SYNC_TIMER = "migration-sync"
-"""Since its JoinGroup was answered."""
+"""Runs since the member's JoinGroup was answered."""
 
 Key = tuple[str, str, str]
 
@@ -24,6 +24,6 @@ def sync_key(group_id: str, member_id: str) -> Key:
 
 
 def cancel(state: ShardState, group_id: str, member_id: str) -> None:
-    """The member is gone, or speaks the consumer protocol from now on."""
+    """Cancel both timers: the member is gone, or speaks the consumer protocol from now on."""
     state.timers.cancel(join_key(group_id, member_id))
     state.timers.cancel(sync_key(group_id, member_id))

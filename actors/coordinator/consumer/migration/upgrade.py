@@ -19,7 +19,7 @@ from actors.coordinator.consumer.migration.policy import allows_upgrade
 from actors.coordinator.consumer.model import apply as consumer_apply
 from actors.coordinator.consumer.model.group import NOT_JOINED, STABLE, ConsumerGroup
 from actors.coordinator.consumer.model.metadata import metadata_hash
-from actors.coordinator.ground import partitions
+from actors.coordinator.ground import partitions, regex
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Record, Reply
 from actors.ground.image import MetadataImage
@@ -108,7 +108,7 @@ def _refused(live: ClassicGroup, reason: str) -> GroupError:
 def _records(
     live: ClassicGroup, subscriptions: Mapping[str, Subscription], image: MetadataImage
 ) -> list[Record]:
-    """All members are settled at the generation, on what they were last assigned."""
+    """The records of the new group: all members have what they were last assigned, at the generation."""
     group_id, generation = live.group_id, live.generation
     records: list[Record] = []
     names: set[str] = set()
@@ -156,15 +156,15 @@ def _subscription(live: ClassicGroup, member: ClassicMember, protocol_name: str)
 
 def _member_value(member: ClassicMember, subscription: Subscription) -> ConsumerMemberValue:
     return ConsumerMemberValue(
-        member.group_instance_id,
-        subscription.rack_id,
-        member.client_id,
-        member.client_host,
-        tuple(sorted(set(subscription.topics))),
-        "",
-        member.rebalance_timeout_ms,
-        None,
-        (member.session_timeout_ms, member.protocols),
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        subscribed_topic_regex=regex.NONE,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=None,
+        classic=(member.session_timeout_ms, member.protocols),
     )
 
 

@@ -16,7 +16,7 @@ from actors.ground.records import CurrentAssignmentValue
 
 Epochs = tuple[int, ...]
 LEFT_EPOCH = 0
-"""Of what a static member has that left for a while (M20)."""
+"""The epoch of every partition of a static member that left for a while (M20)."""
 _Known = dict[bytes, tuple[bytes, Epochs]]
 
 
@@ -52,26 +52,26 @@ def carried(
 
 
 def at_epoch(current: CurrentAssignmentValue, member_epoch: int) -> CurrentAssignmentValue:
-    """The same with another member epoch."""
+    """The same assignment at another member epoch."""
     arrays = [epochs for _, _, epochs in epochs_of(current)]
     return _with_epochs(current._replace(member_epoch=member_epoch), arrays)
 
 
 def released(current: CurrentAssignmentValue, member_epoch: int) -> CurrentAssignmentValue:
-    """STABLE at another member epoch, with nothing to revoke any more."""
+    """The assignment made STABLE at another member epoch, with nothing to revoke any more."""
     arrays = [epochs for _, _, epochs in epochs_of(current)][: len(current.assigned)]
     stable = current._replace(member_epoch=member_epoch, state=STABLE, pending_revocation=EMPTY)
     return _with_epochs(stable, arrays)
 
 
 def reset(current: CurrentAssignmentValue) -> CurrentAssignmentValue:
-    """Every epoch is LEFT_EPOCH."""
+    """The same assignment with LEFT_EPOCH for every partition."""
     topics = len(current.assigned) + len(current.pending_revocation)
     return _with_epochs(current, [(LEFT_EPOCH,)] * topics)
 
 
 def _with_epochs(current: CurrentAssignmentValue, arrays: Iterable[Epochs]) -> CurrentAssignmentValue:
-    """In the shortest form, so that equal epochs are equal records."""
+    """Store epochs in the shortest form, so that equal epochs are equal records."""
     packed = tuple(_pack(epochs[:1] if len(set(epochs)) == 1 else epochs) for epochs in arrays)
     all_now = _pack((current.member_epoch,))
     return current._replace(assignment_epochs=() if all(each == all_now for each in packed) else packed)

@@ -3,7 +3,7 @@
 Only the appliers of `consumer_apply` call the `set_...` methods. Each is total, gives back the value it
 replaced, and keeps the derived indexes exact, so that putting the replaced values back newest first
 restores the group: who holds a partition (M12), subscriptions and their topics (M6, M10), assignor votes
-(M7), static instances (M21), settled members (M23).
+(M7), static instances (M21), reconciled members (M23).
 
 Most groups are small, idle and plain: what few of them need is `NONE` in the others (`sparse`), and who holds
 what is counted only while it matters.
@@ -44,7 +44,7 @@ REGEX_TIMER = "consumer-regex"
 NOT_JOINED = CurrentAssignmentValue(0, 0, STABLE, EMPTY, EMPTY)
 """The current assignment of a member that has no record of one."""
 FIRST_EPOCH = 1
-"""Of a group whose first member brings no subscription (section 11, M2 and M5)."""
+"""The epoch of a group whose first member brings no subscription (section 11, M2 and M5)."""
 NO_IMAGE_VERSION = -1
 NO_TOPICS_HASH = 0
 
@@ -103,7 +103,7 @@ class ConsumerMember:
 
     @property
     def rebalance_key(self) -> tuple[str, str, str]:
-        """Made when it is needed, which is seldom."""
+        """The key of its rebalance timer, which is seldom needed and made then."""
         return (REBALANCE_TIMER, *self.session_key[1:])
 
 
@@ -145,10 +145,10 @@ class ConsumerGroup:
         "members",
         "metadata",
         "rebalance_epochs",
+        "reconciled_count",
         "regex_counts",
         "regexes",
         "settings",
-        "settled_count",
         "size",
         "static_ids",
         "subscriptions",
@@ -178,13 +178,13 @@ class ConsumerGroup:
         self.regex_counts: Mapping[str, int] = NONE
         """Distinct subscriptions that have the regex."""
         self.votes: Mapping[str, int] = NONE
-        self.settled_count = 0
-        """Members that are STABLE at the assignment epoch."""
+        self.reconciled_count = 0
+        """How many members are STABLE at the assignment epoch."""
         self._holders: dict[bytes, Holders] | None = None
-        """None: not counted. They are from when somebody asks until all members are settled."""
+        """None: not counted. They are counted from when somebody asks until all members are reconciled."""
 
         self.last_value: ConsumerMemberValue | None = None
-        """Of the member that was written last: most likely the next one's is `alike`."""
+        """What was written last of any member: most likely the next member's is `alike`."""
         self.last_target: TopicPartitions = EMPTY
 
         # Volatile.
@@ -209,21 +209,21 @@ class ConsumerGroup:
 
     @property
     def topic_names(self) -> Iterable[str]:
-        """That members name in their subscriptions; each once."""
+        """Names of topics that members name in their subscriptions, each once."""
         if len(self.subscriptions) == 1:
             return dict.fromkeys(next(iter(self.subscriptions))[0])
         return self.topic_counts
 
     @property
     def storm(self) -> Storm:
-        """Of new targets: each ends as it begins."""
+        """The recent targets; each counts as a rebalance that is over as soon as it begins."""
         if self._storm is None:
             self._storm = Storm()
         return self._storm
 
     @property
     def holders(self) -> Mapping[bytes, Holders]:
-        """By topic id, how many members hold each partition."""
+        """Topic id -> how many members hold each partition."""
         if self._holders is None:
             self._holders = {}
             for member in self.members.values():
@@ -243,23 +243,23 @@ class ConsumerGroup:
 
     @property
     def blank(self) -> bool:
-        """No record is left."""
+        """Whether no record of the group is left."""
         return not (self.members or self.regexes or self.metadata or self.target_metadata)
 
     @property
     def state_name(self) -> str:
-        """M23, in O(1)."""
+        """Kafka's name of the state (M23), in O(1)."""
         if self.size == 0:
             return "Empty"
         if self.group_epoch > self.assignment_epoch:
             return "Assigning"
-        if self.settled_count < self.size:
+        if self.reconciled_count < self.size:
             return "Reconciling"
         return "Stable"
 
     @property
     def metadata_hash(self) -> int:
-        """Of the subscribed topics when the group epoch was last looked at (M6)."""
+        """The hash of the subscribed topics when the group epoch was last looked at (M6)."""
         return NO_TOPICS_HASH if self.metadata is None else self.metadata.metadata_hash
 
     def member(self, member_id: str) -> ConsumerMember | None:
@@ -286,14 +286,14 @@ class ConsumerGroup:
         replaced, self.target_metadata = self.target_metadata, value
         epoch = 0 if value is None else value.assignment_epoch
         if epoch != self.assignment_epoch:
-            self.assignment_epoch, self.settled_count = epoch, 0
+            self.assignment_epoch, self.reconciled_count = epoch, 0
             for member in self.members.values():
-                self._settle(member, 1)
+                self._count_reconciled(member, 1)
         return replaced
 
     def set_regex(self, regex: str, value: RegularExpressionValue | None) -> RegularExpressionValue | None:
         replaced = self.regexes.get(regex)
-        # At the end, if it is there already.
+        # A regex that is there already moves to the end: the order is that of the last resolution.
         self.regexes = put(put(self.regexes, regex, None), regex, value)
         return replaced
 
@@ -303,13 +303,13 @@ class ConsumerGroup:
         replaced = member.metadata
         if value is not None:
             value = self.last_value = alike(value, self.last_value)
-        self._settle(member, -1)
+        self._count_reconciled(member, -1)
         if replaced is not None:
             self._unlink(member_id, member, replaced)
         member.metadata = value
         if value is not None:
             self._link(member_id, member, value)
-        self._settle(member, 1)
+        self._count_reconciled(member, 1)
         self._drop_if_blank(member_id, member)
         return replaced
 
@@ -331,17 +331,17 @@ class ConsumerGroup:
     ) -> CurrentAssignmentValue | None:
         member = self._slot(member_id)
         replaced = member.current
-        self._settle(member, -1)
+        self._count_reconciled(member, -1)
         old, new = replaced or NOT_JOINED, value or NOT_JOINED
         if self._holders is not None and old[3:5] != new[3:5]:
             self._hold(self._holders, old, -1)
             self._hold(self._holders, new, 1)
         if value is not None and value.assigned == member.target:
-            # Of a settled member, and kept once.
+            # The member has its whole target: the two are kept once.
             value = value._replace(assigned=member.target)
         member.current = value
-        self._settle(member, 1)
-        if self.settled_count == self.size and self.assignment_epoch == self.group_epoch:
+        self._count_reconciled(member, 1)
+        if self.reconciled_count == self.size and self.assignment_epoch == self.group_epoch:
             self._holders = None
         self._drop_if_blank(member_id, member)
         return replaced
@@ -360,7 +360,7 @@ class ConsumerGroup:
         if member.metadata is None and member.current is None and member.target is None:
             del self.members[member_id]
 
-    def _settle(self, member: ConsumerMember, change: int) -> None:
+    def _count_reconciled(self, member: ConsumerMember, change: int) -> None:
         current = member.current
         if (
             member.metadata is not None
@@ -368,7 +368,7 @@ class ConsumerGroup:
             and current.state == STABLE
             and current.member_epoch == self.assignment_epoch
         ):
-            self.settled_count += change
+            self.reconciled_count += change
 
     @staticmethod
     def _hold(by_topic: dict[bytes, Holders], value: CurrentAssignmentValue, change: int) -> None:

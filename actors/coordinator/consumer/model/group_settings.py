@@ -28,8 +28,8 @@ FLOOR_STEP_MS = 1_000
 
 
 def of(state: ShardState, group_id: str) -> EffectiveGroupSettings:
-    """By the metadata image that the shard has now. Who asks with each heartbeat keeps the answer until the
-    image changes (`ConsumerGroup.settings`)."""
+    """The group's settings by the metadata image that the shard has now. Who asks with each heartbeat keeps
+    the answer until the image changes (`ConsumerGroup.settings`)."""
     own = state.image.group_configs.get(group_id)
     settings = state.settings
     if own is None:
@@ -46,14 +46,14 @@ def of(state: ShardState, group_id: str) -> EffectiveGroupSettings:
 
 
 def note_checked(state: ShardState, group: ConsumerGroup) -> EffectiveGroupSettings:
-    """The group has been looked at with the present image, and keeps what is in force for it as of that."""
+    """Note that the group has been looked at with the present image, and keep what is in force for it."""
     group.checked_image_version = state.image.version
     group.settings = of(state, group.group_id)
     return group.settings
 
 
 def count_members(state: ShardState, change: int) -> None:
-    """So many members more. Part of applying a record: the floor is the same on every replica."""
+    """Count members that came or went. Part of applying a record: the floor is the same on every replica."""
     kept(state).members += change
     budget = state.settings.group_heartbeat_budget_per_second
     needed_ms = kept(state).members * 1_000 // budget

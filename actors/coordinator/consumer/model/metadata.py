@@ -15,7 +15,7 @@ from actors.ground.image import MetadataImage
 
 KEPT_TOPICS_MAX = 32
 KEPT_MAX = 1_024
-"""Sets of so few topics, and so many of them, are kept once for all groups: small groups have few topics, and
+"""How many sets of few topics are kept once for all groups: small groups have few topics, and
 those of one application have the same."""
 
 RegexTopics = Mapping[str, tuple[str, ...]]
@@ -23,7 +23,7 @@ RegexTopics = Mapping[str, tuple[str, ...]]
 
 
 def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:
-    """Signed 64 bits; 0 if none of the topics exists."""
+    """The hash of topics as they are, signed, of 64 bits; 0 if none of them exists."""
     digest = blake2b(digest_size=8)
     found = False
     for name in sorted(names):

@@ -81,6 +81,6 @@ class Forming:
     def __init__(self, now_ms: int) -> None:
         self.began_ms = now_ms
         self.joins: list[Request] = []
-        """In order, with the member ids they were given."""
+        """The joins in the order in which they came, with the member ids they were given."""
         self.is_over = False
         """Nobody is waited for any more: the answers are on their way."""

@@ -86,8 +86,8 @@ class Classic:
         self.waits_for = ("sync", self.both.start_sync(answer, shares, instance_id=self.instance_id))
 
     def _shared_out(self, answer: JoinGroupResponse) -> dict[str, bytes]:
-        """As the leader of a classic group. What another member says that it still owns is given to nobody:
-        that member joins again without it."""
+        """Assign as the leader of a classic group. What another member says that it still owns is given to
+        nobody: that member joins again without it."""
         owned = {
             member_id: dict(read_subscription(metadata).owned).get(TOPIC, ())
             for member_id, _, metadata in answer.members

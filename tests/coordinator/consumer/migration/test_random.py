@@ -85,7 +85,7 @@ class World:
 @pytest.mark.parametrize("cooperative", [False, True], ids=["eager", "cooperative"])
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_every_partition_has_one_owner(seed: int, cooperative: bool, policy: str) -> None:
-    """At no time two, in the end one; and all replicas hold the same."""
+    """No partition ever has two owners, in the end each has one, and all replicas hold the same."""
     interval_ms = random.Random(seed).choice([0, 1_000])
     settings = replace(
         AT_ONCE,
