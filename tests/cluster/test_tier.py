@@ -20,6 +20,7 @@ import pytest
 from actors import runtime
 from actors.ground.spec import TierSpec
 from cluster import lifecycle, tier_file
+from cluster.ports import free_ports
 from cluster.reconcile import LOOK_EVERY_STEPS, Reconciler
 from cluster.tier_file import Running, TierFile
 from tests.cluster.toys import KINDS
@@ -32,7 +33,7 @@ DEADLINE_S = 60.0
 
 def test_a_tier_starts_is_seen_repaired_and_stopped_without_a_trace(tmp_path: Path) -> None:
     """The design's control path: start all, status from outside, reconcile, a stop that leaves nothing."""
-    ports = free_ports(2)
+    ports = neighbours(2)
     with toy_tier(tmp_path, ports) as process:
         file, running = tier_file.require_running(tmp_path)
         family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
@@ -73,7 +74,7 @@ def test_a_tier_starts_is_seen_repaired_and_stopped_without_a_trace(tmp_path: Pa
 
 def test_a_failed_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "refuse-broker").touch()
-    (port,) = free_ports(1)
+    (port,) = neighbours(1)
     process = start_toys(tmp_path, [port])
     said = process.communicate(timeout=DEADLINE_S)[0]
     assert process.returncode == 1
@@ -83,7 +84,7 @@ def test_a_failed_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_killed_tier_can_be_started_again(tmp_path: Path) -> None:
     """After SIGKILL its actors go by themselves; the next start waits for them and clears what they left."""
-    ports = free_ports(1)
+    ports = neighbours(1)
     with toy_tier(tmp_path, ports) as process:
         _, running = tier_file.require_running(tmp_path)
         process.kill()
@@ -204,13 +205,9 @@ def start_toys(data_dir: Path, ports: list[int]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def free_ports(count: int) -> list[int]:
-    """A run of ports outside the range that the system hands out."""
-    for first in range(21_000, 30_000, 50):
-        ports = list(range(first, first + count))
-        if not any(is_open(port) for port in ports):
-            return ports
-    raise AssertionError("no ports are free")
+def neighbours(count: int) -> list[int]:
+    first = free_ports(count)
+    return list(range(first, first + count))
 
 
 def is_open(port: int) -> bool:

@@ -34,8 +34,7 @@ class SwallowsFromTheBeginning(SwallowsCommits):
 
 
 class SwallowsOneInTen(Lie):
-    """Every tenth commit of each member in a rolling deploy is acknowledged and thrown away. One that is
-    overwritten before anybody reads is nobody's loss, and cannot be seen.
+    """Every tenth commit of each member in a rolling deploy is acknowledged and thrown away.
 
     One that is overwritten before anybody reads is nobody's loss, and cannot be seen.
     """
