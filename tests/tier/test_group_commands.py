@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from bench.ground.throwaway import Tier
@@ -44,9 +44,17 @@ def test_a_described_group_tells_its_lag(tier: Tier, topic: str, group_id: str) 
 
 
 def commit(admin: AdminClient, group_id: str, topic: str, offsets: dict[int, int]) -> None:
+    """Commit until every partition is known to the group's leader: it hears of a new topic a moment later."""
     places = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
-    asked = [ConsumerGroupTopicPartitions(group_id, places)]
-    admin.alter_consumer_group_offsets(asked)[group_id].result(DEADLINE_S)
+
+    def is_committed() -> bool:
+        asked = [ConsumerGroupTopicPartitions(group_id, places)]
+        answer = admin.alter_consumer_group_offsets(asked)[group_id].result(DEADLINE_S)
+        errors = {place.error.code() for place in answer.topic_partitions if place.error is not None}
+        assert errors <= {KafkaError.UNKNOWN_TOPIC_OR_PART}
+        return not errors
+
+    until(is_committed, f"{group_id} commits")
 
 
 def committed(tier: Tier, group_id: str) -> dict[int, int]:
