@@ -123,7 +123,7 @@ class Wire:
         async with asyncio.timeout(timeout_s):  # wait_for of Python 3.11 may swallow a cancellation
             payload = await self._exchange(frame)
         correlation_id, answer = parse_answer(api, version, payload)
-        assert correlation_id == self._correlation_id, "answers must come in order (W13)"
+        assert correlation_id == self._correlation_id, "answers must come in order"
         return answer
 
     async def send_raw(self, data: bytes) -> None:

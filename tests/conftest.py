@@ -15,6 +15,7 @@ _LEAN = str(Path(__file__).with_name("lean"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_LEAN, os.environ.get("PYTHONPATH"))))
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks at the same moment
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say to pytest-xdist which tests belong together."""
     root = Path(__file__).resolve().parents[1]

@@ -1,6 +1,6 @@
 """The server-side assignors by the names that clients ask for, and those of `group.consumer.assignors`.
 
-An entry of that setting is one of ours, or a plug-in (row A22): a `PartitionAssignor` that every node can
+An entry of that setting is one of ours, or a plug-in (A22): a `PartitionAssignor` that every node can
 import, by the name of its entry point in the group `groupd.assignors` or as `module:Class`. It runs inside
 the coordinator: what it takes, every group of the node waits for. What it gives is checked, because members
 will believe it.

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from actors.ground.image import MetadataImage
 
 Key = tuple[Any, ...]
-"""A record's key: a NamedTuple whose first field `kind` is Kafka's record type (features.md section 4)
+"""A record's key: a NamedTuple whose first field `kind` is Kafka's record type
 and whose second is the group id (or the topic, for the metadata shard). Only str, int, bytes, None and
 tuples of these, so that msgpack carries it."""
 Value = tuple[Any, ...]

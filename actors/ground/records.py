@@ -1,8 +1,8 @@
-"""The coordinator's replicated records: Kafka's own record types (features.md section 4) as NamedTuples.
+"""The coordinator's replicated records: Kafka's own record types as NamedTuples.
 
 A key is `(kind, group_id, ...)`; `kind` is the type that Kafka writes in `__consumer_offsets`. Classic
 groups differ on purpose: one GroupMetadata record and one record per member, so that no big group makes
-a record too large (features.md section 8, complaint 20). Everything is str, int, bytes, None or tuples
+a record too large (KAFKA-3810). Everything is str, int, bytes, None or tuples
 of these: msgpack carries it as it is.
 """
 

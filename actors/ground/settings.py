@@ -1,4 +1,4 @@
-"""What the coordinators are told to do: Kafka's settings with Kafka's defaults (features.md section 5)."""
+"""What the coordinators are told to do: Kafka's settings with Kafka's defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configs that a group may have, with the names, defaults and bounds of Kafka's GroupConfig (row A19).
+"""The configs that a group may have, with the names, defaults and bounds of Kafka's GroupConfig (A19).
 
 What share and streams groups would read is known, kept and shown as Kafka does; nothing here acts on it.
 """

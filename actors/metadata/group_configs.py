@@ -1,4 +1,4 @@
-"""Changing the configs of groups (row A19, KIP-848): the changes to one group are made all or none.
+"""Changing the configs of groups (A19, KIP-848): the changes to one group are made all or none.
 
 A group's configs are the controller's, not the coordinator's: they may be set before the group is there and
 outlive it.

@@ -26,6 +26,7 @@ from cluster.cli.common import (
 from cluster.cli.explain_text import event_line, rebalance_lines, state_lines
 from cluster.cli.leaders import attached
 from cluster.group_leaders import GroupLeaders, NotNow
+from storage.history.rules import worded
 
 CALL_TIMEOUT_S = 5.0
 LOOK_INTERVAL_S = 1.0
@@ -79,7 +80,7 @@ def _is_known(told: Told) -> bool:
 
 def _show(told: Told, last: int, *, as_json: bool) -> None:
     if as_json:
-        print_json(dict(told))
+        print_json(worded(told))
         return
     if not _is_known(told):
         fail(f"group {told['group_id']}: the tier knows no such group, and nothing of its past")
@@ -108,7 +109,7 @@ def _show_news(told: Told, *, as_json: bool) -> None:
     rows = sorted((*told["events"], *told["rebalances"]), key=lambda row: row["sequence"])
     if as_json:
         for row in rows:
-            typer.echo(json.dumps(row))
+            typer.echo(json.dumps(worded(row)))
         return
     for row in rows:
         typer.echo(event_line(row))

@@ -23,6 +23,7 @@ from cluster.cli.common import (
     print_json,
 )
 from cluster.cli.kafka import print_table
+from storage.history.rules import worded
 
 if TYPE_CHECKING:
     from storage.history.jobs.engine import Engine, Row
@@ -366,7 +367,7 @@ def _print_bills(facts: Facts) -> None:
 
 
 def _print_rows(rows: list[Row], as_json: bool) -> None:
-    shown = [{name: _plain(value) for name, value in row.items()} for row in rows[:ROWS_MAX]]
+    shown = worded([_plain(row) for row in rows[:ROWS_MAX]])
     if as_json:
         print_json(shown)
     elif not shown:

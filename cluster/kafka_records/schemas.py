@@ -1,5 +1,6 @@
-"""The records of `__consumer_offsets` as Kafka 4.3.1 defines them: one table, every version (features.md,
-section 4). Names are those that Kafka's own formatters print.
+"""The records of `__consumer_offsets` as Kafka 4.3.1 defines them: one table, every version (A20).
+
+Names are those that Kafka's own formatters print.
 
 A key is its type (int16) and its fields; a value is its version (int16) and its fields. Versions from
 `flexible_since` on have compact lengths and tagged fields.

@@ -1,13 +1,15 @@
 """The rules of a group coordinator that events name by their ids, in words: nobody has to look an id up.
 
-PURE. A letter says what a rule is of: C of classic groups, M of KIP-848 groups, O of committed offsets.
+PURE. A letter says what a rule is of: C of classic groups, M of KIP-848 groups, O of committed offsets. The
+words are the headings of `actors/coordinator/RULES.md`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 RULES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -37,3 +39,20 @@ def told(rule: str | None) -> str:
     """The words of a rule; of one that is not known here, as a later version may name it, its id. Empty for
     none."""
     return "" if not rule else RULES.get(rule, f"rule {rule}")
+
+
+_ID: Final = re.compile(r"[A-Z]\d{1,2}")
+
+
+def worded(value: Any) -> Any:
+    """The value with a field `rule_says` behind every `rule` that is an id or none, at any depth."""
+    if isinstance(value, list | tuple):
+        return [worded(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for name, inner in value.items():
+        found[name] = worded(inner)
+        if name == "rule" and (inner is None or _ID.fullmatch(str(inner))):
+            found["rule_says"] = told(inner)
+    return found

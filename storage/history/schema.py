@@ -71,7 +71,7 @@ SOMETIMES: Final = (
     Column("client_software", "string", "Name and version of the client's library (KIP-511)."),
     Column("member_epoch", "int32", "Epoch of a consumer group's member."),
     Column("cause", "string", "Why it happened, in our words."),
-    Column("rule", "string", "Id of the rule that decided, as C12."),
+    Column("rule", "string", "Id of the rule that decided, as actors/coordinator/RULES.md has it."),
     Column("reason", "string", "Why it happened, in the member's own words (KIP-800)."),
     Column("duration_ms", "int64", "Time from the beginning to this end."),
     Column(

@@ -1,4 +1,4 @@
-"""Who may import whom (design section 3), and what the pure packages may not touch (style rules 3 and 12)."""
+"""Who may import whom, and what the pure packages may not touch."""
 
 from __future__ import annotations
 

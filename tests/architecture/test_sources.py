@@ -1,4 +1,4 @@
-"""Size, words and places of source files (style section 3.2, rules 6 and 10)."""
+"""Size, words and places of source files."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from cluster.tier import plan_nodes
 
 
 def test_defaults_are_kafkas_own() -> None:
-    """features.md section 5: without any source, the coordinators are told Kafka's defaults."""
+    """Coordinators that no source tells anything have Kafka's defaults."""
     settings = load(environment={})
     assert settings.groups == GroupSettings()
     assert settings.broker == BrokerSettings()

@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from storage.history.rules import RULES, told
+from storage.history.rules import RULES, told, worded
 
 RULE_ID = re.compile(r"[CMO]\d{1,2}")
 COORDINATOR = Path(__file__).resolve().parents[2] / "actors" / "coordinator"
@@ -24,3 +24,14 @@ def test_every_rule_that_the_coordinator_gives_as_a_reason_has_words() -> None:
 
 def test_a_rule_of_a_later_version_is_told_by_its_id() -> None:
     assert told("Z99") == "rule Z99"
+
+
+def test_rows_that_name_a_rule_say_it_too() -> None:
+    row = {"events": [{"cause": "left", "rule": "C23", "reason": ""}, {"rule": None}], "rule": "two_leaders"}
+    assert worded(row) == {
+        "events": [
+            {"cause": "left", "rule": "C23", "rule_says": RULES["C23"], "reason": ""},
+            {"rule": None, "rule_says": ""},
+        ],
+        "rule": "two_leaders",
+    }

@@ -59,7 +59,7 @@ def test_a_member_joins_commits_and_fetches(tier: Driver) -> None:
 
 
 def test_offsets_of_a_stable_group_are_only_its_members_to_commit(tier: Driver) -> None:
-    """O1 and section 11: (-1, "") 25, (-1, real member) 22, (-1, unknown) 25; a wrong generation 22."""
+    """O1: (-1, "") 25, (-1, real member) 22, (-1, unknown) 25; a wrong generation 22."""
     member_id = member_of(tier, "g").member_id
     assert tier.commit_offsets("g") == {0: 25}
     assert tier.commit_offsets("g", member_id=member_id) == {0: 22}
@@ -161,7 +161,7 @@ def test_a_consumer_group_member_joins_commits_and_survives_failover(tier: Drive
 def test_fetch_by_a_member_of_a_consumer_group_is_checked(
     tier: Driver, member_id: str | None, epoch: int, error: int
 ) -> None:
-    """O11 and section 11: null id with an epoch is -1, "" is 25, any wrong epoch 113."""
+    """O11: null id with an epoch is -1, "" is 25, any wrong epoch 113."""
     assert beat(tier, "c", "m1", 0).member_epoch == 2
     group = OffsetFetchGroup("c", (("t", (0,)),), member_id, epoch)
     fetched = tier.fetch_group(group)

@@ -1,4 +1,4 @@
-"""Kafka's own console formatters over records that were written here: features.md section 4."""
+"""Kafka's own console formatters over records that were written here (A20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our records as Kafka's and Kafka's as ours: features.md section 4, row O17."""
+"""Our records as Kafka's and Kafka's as ours (A20, O17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written here is read by Kafka's own classes: features.md section 4."""
+"""What is written here is read by Kafka's own classes (A20)."""
 
 from __future__ import annotations
 

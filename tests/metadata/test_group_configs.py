@@ -91,7 +91,7 @@ def test_a_snapshot_and_an_image_carry_them() -> None:
 def test_what_is_wrong_changes_nothing(
     changes: tuple[tuple[str, int, str | None], ...], code: ErrorCode
 ) -> None:
-    """A19 of section 11: 40 for names, operations, values and bounds, 42 for null and for repetitions."""
+    """A19: 40 for names, operations, values and bounds, 42 for null and for repetitions."""
     host = tier()
     assert alter(host, *changes).error_code == code
     assert host.shard.image().group_configs == {}

@@ -1,4 +1,4 @@
-"""One connection: order, bounds, and what bad input gets (W13, design section 10)."""
+"""One connection: order, bounds, and what bad input gets (W13)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Connections between processes: handed over by descriptor, they outlive the broker and end with the leader.
 
-Rows: design section 2 ("the connection outlives a crash of the broker ... end of file at the client").
+"The connection outlives a crash of the broker", and a leader that ends is an end of file at the client.
 """
 
 from __future__ import annotations

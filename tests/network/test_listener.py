@@ -276,7 +276,7 @@ def test_a_full_file_table_pauses_accepting_and_ends_nothing(
 
 
 def test_a_port_in_use_is_named(run: Run) -> None:
-    """Design section 10: one error that names what is wrong."""
+    """One error that names what is wrong."""
 
     async def story() -> None:
         async with Node() as node:

@@ -39,7 +39,7 @@ class Passing(Echo):
 
 
 def test_pipelined_bytes_survive_hand_backs_and_forth(run: Run) -> None:
-    """Design section 2: "passes the connections on, buffers included"; the order of answers stays (W13)."""
+    """ "Passes the connections on, buffers included"; the order of answers stays (W13)."""
 
     async def story() -> None:
         chance = random.Random(7)

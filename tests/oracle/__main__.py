@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("-v", "--verbose", action="store_true", help="print what was said")
         sub.add_argument("--brief", action="store_true", help="of a difference only what differs")
         sub.set_defaults(command=command)
-    sub = commands.add_parser("rows", help="which tests prove which row")
+    sub = commands.add_parser("rows", help="which tests prove which rule")
     sub.add_argument("--markdown", action="store_true", help="the whole table, not only what is missing")
     sub.set_defaults(command=show_rows)
     sub = commands.add_parser("generate", help="random sequences against a real Kafka and a tier")
@@ -117,12 +117,14 @@ def _replayed(transcript: Transcript, server: Address, arguments: argparse.Names
 
 
 def show_rows(arguments: argparse.Namespace) -> int:
-    """Exit code 1 when a row has no test."""
+    """Exit code 1 when a rule has no test."""
     missing = rows.unproved()
     if arguments.markdown:
         print(rows.markdown(), end="")
     else:
-        print(f"{len(rows.ROWS) - len(missing)} of {len(rows.ROWS)} rows have tests; without: {missing}")
+        print(f"{len(rows.rules()) - len(missing)} of {len(rows.rules())} rules have tests")
+        for row in missing:
+            print(f"without: {row}, {rows.rules()[row].says}")
     return 1 if missing else 0
 
 

@@ -1,8 +1,7 @@
 """Which tests prove which rule: the table tests/ROWS.md, made from what transcripts and docstrings name.
 
-A row id is a letter and a number ("C22"): W wire, C classic groups, O offsets, M consumer groups, G
-migration, E static membership, R runtime, B tools and operation, A the protocol's own chapter. A transcript
-names its rows in its decorator, a test in its docstring or in that of its module.
+The rules are those of actors/coordinator/RULES.md. An id is a letter and a number ("C22"). A transcript names
+its rules in its decorator, a test in its docstring or in that of its module.
 """
 
 from __future__ import annotations
@@ -10,28 +9,45 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.oracle.registry import all_transcripts
 
 TESTS = Path(__file__).resolve().parents[1]
 TABLE = TESTS / "ROWS.md"
-_LAST = {"W": 17, "C": 29, "O": 17, "M": 27, "G": 8, "E": 13, "R": 8, "B": 11, "A": 25}
-_ABSENT = {"A4", "A7", "A9", "A10", "A11"}
-"""Rules of the protocol's drafts: Kafka never had them."""
-ROWS = tuple(
-    row
-    for letter, last in _LAST.items()
-    for number in range(1, last + 1)
-    if (row := f"{letter}{number}") not in _ABSENT
-)
+RULES = TESTS.parent / "actors" / "coordinator" / "RULES.md"
+
+
+class Rule(NamedTuple):
+    """A rule as RULES.md tells it."""
+
+    says: str
+    text: str
+
+
+@cache
+def rules() -> Mapping[str, Rule]:
+    """Rule id -> its heading, and the text below it up to the next heading."""
+    parts = re.split(r"^#{2,3} (.+)\n", RULES.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    found = {}
+    for heading, text in zip(parts[1::2], parts[2::2], strict=True):
+        rule_id, _, says = heading.partition(": ")
+        if _ID.fullmatch(rule_id):
+            assert rule_id not in found, f"{rule_id} stands twice in RULES.md"
+            found[rule_id] = Rule(says, text.strip())
+    return found
+
+
 _ID = re.compile(r"\b([WCOMGERBA])(\d{1,2})\b")
 _RANGE = re.compile(r"\b([WCOMGERBA])(\d{1,2}) to \1(\d{1,2})\b")
-HEAD = """# Rows and the tests that prove them
+HEAD = """# Rules and the tests that prove them
 Made by `python -m tests.oracle rows --markdown > tests/ROWS.md`; a test fails when it is stale.
+[RULES.md](../actors/coordinator/RULES.md) tells each rule in full.
 
-| row | transcripts (tests/oracle/transcripts) | tests |
-|--|--|--|
+| rule | says | transcripts (tests/oracle/transcripts) | tests |
+|--|--|--|--|
 """
 
 
@@ -40,12 +56,12 @@ def rows_in(text: str) -> set[str]:
     found = {letter + number for letter, number in _ID.findall(text)}
     for letter, first, last in _RANGE.findall(text):
         found |= {f"{letter}{number}" for number in range(int(first), int(last) + 1)}
-    return found & set(ROWS)
+    return found & set(rules())
 
 
 def transcripts_by_row() -> Mapping[str, list[str]]:
     """Names without their cases."""
-    found: dict[str, set[str]] = {row: set() for row in ROWS}
+    found: dict[str, set[str]] = {row: set() for row in rules()}
     for transcript in all_transcripts():
         for row in transcript.rows:
             found.setdefault(row, set()).add(transcript.name.partition("[")[0])
@@ -54,7 +70,7 @@ def transcripts_by_row() -> Mapping[str, list[str]]:
 
 def tests_by_row() -> Mapping[str, list[str]]:
     """`folder/file.py` where the module's docstring names the row, else `folder/file.py::test`."""
-    found: dict[str, set[str]] = {row: set() for row in ROWS}
+    found: dict[str, set[str]] = {row: set() for row in rules()}
     for path in sorted(TESTS.rglob("test_*.py")):
         place = str(path.relative_to(TESTS))
         module = ast.parse(path.read_text(encoding="utf-8"))
@@ -76,11 +92,14 @@ def _documented(module: ast.Module) -> Iterator[tuple[str, str]]:
 def unproved() -> list[str]:
     """Rows that nothing names."""
     transcripts, tests = transcripts_by_row(), tests_by_row()
-    return [row for row in ROWS if not transcripts[row] and not tests[row]]
+    return [row for row in rules() if not transcripts[row] and not tests[row]]
 
 
 def markdown() -> str:
     """The table."""
     transcripts, tests = transcripts_by_row(), tests_by_row()
-    lines = [f"| {row} | {', '.join(transcripts[row])} | {', '.join(tests[row])} |" for row in ROWS]
+    lines = [
+        f"| {row} | {rule.says} | {', '.join(transcripts[row])} | {', '.join(tests[row])} |"
+        for row, rule in rules().items()
+    ]
     return HEAD + "\n".join(lines) + "\n"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.ground.slices import AT_ONCE_MAX, SLICE_MAX
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Record, Token
@@ -258,7 +259,7 @@ def test_a_new_leader_with_many_members_says_that_it_is_loading_until_it_has_the
     assert not cluster.leader.serving
     cluster.end_long_works()
     assert cluster.leader.serving
-    assert len(state_of(cluster).classic) == 3
+    assert len(classic_groups(state_of(cluster))) == 3
     beat = cluster.send(api_keys.HEARTBEAT, m.HeartbeatRequest("g2", 3, "g2-1"), 4)
     assert cluster.answers[beat].error_code == NO_ERROR
 
@@ -272,6 +273,6 @@ def test_a_leader_that_falls_while_it_takes_over_never_served() -> None:
     cluster.elect(1)
     assert not cluster.replicas[0].serving
     assert cluster.replicas[0].next_deadline_ms is None
-    assert not state_of(cluster, 0).classic
+    assert not classic_groups(state_of(cluster, 0))
     cluster.end_long_works()
     assert cluster.leader.serving

@@ -375,7 +375,7 @@ class ClassicGroup:
     # Protocols.
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """C6. The supported set counts the asking member itself, if it is one already (section 11, C6)."""
+        """C6. The supported set counts the asking member itself, if it is one already."""
         offered = offered_names(protocols)
         if self.state is EMPTY:
             return protocol_type != "" and offered != ()

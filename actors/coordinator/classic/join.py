@@ -1,7 +1,6 @@
 """JoinGroup (C2 to C9, C21, C22, E3 to E6, E10, E12).
 
-Errors raised as GroupError echo the request's member id; where Kafka answers with "" (features.md section
-11) the reply is made here.
+Errors raised as GroupError echo the request's member id; where Kafka answers with "", the reply is made here.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def make_group(outcome: Outcome, request: Request) -> None:
 
 def _accepts(outcome: Outcome, group: ClassicGroup, member_id: str) -> bool:
     """C5. While members rejoin, places are given in the order of joining, so that a group above a lowered
-    limit shrinks; therefore the limit counts parked joins then (and may be passed, section 11)."""
+    limit shrinks; therefore the limit counts parked joins then (and may be passed, C5)."""
     size_max = outcome.state.settings.group_max_size
     if group.state is EMPTY:
         return True
@@ -202,7 +201,7 @@ def _join_as_known(outcome: Outcome, group: ClassicGroup, request: Request) -> N
     member_id = body.member_id
     if member_id in group.pending_joins:
         if body.group_instance_id is not None:
-            # C8, section 11: the id stays usable.
+            # C8: the id stays usable.
             _refuse_without_id(outcome, request, ErrorCode.unknown_server_error)
             return
         _add_member(outcome, group, request, member_id)
@@ -227,7 +226,7 @@ def _rejoin(outcome: Outcome, group: ClassicGroup, request: Request, what: str) 
     group.update(member, body.protocols)
     member.rebalance_timeout_ms = body.rebalance_timeout_ms
     member.session_timeout_ms = body.session_timeout_ms
-    # Kafka forgets the request that was parked before; its client deserves an answer (section 11, C9).
+    # Kafka forgets the request that was parked before; its client deserves an answer (C9).
     superseded = JoinGroupResponse(ErrorCode.rebalance_in_progress, member_id=member.member_id)
     outcome.answer(group.take_join(member), superseded, group.group_id)
     group.park_join(member, request.token)

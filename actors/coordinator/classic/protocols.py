@@ -27,7 +27,7 @@ _HASH_TABLE_LOAD = 0.75
 
 
 def offered_names(protocols: Protocols) -> tuple[str, ...]:
-    """The names that count for a member. One that it lists twice drops out (features.md section 11, C15)."""
+    """The names that count for a member. One that it lists twice drops out (C15)."""
     names = [name for name, _ in protocols]
     if len(names) == 1 or len(set(names)) == len(names):
         return tuple(names)
@@ -36,7 +36,7 @@ def offered_names(protocols: Protocols) -> tuple[str, ...]:
 
 
 def winner(votes: Iterable[str]) -> str:
-    """The name with most votes. A tie falls to Java's HashMap order, as in Kafka (section 11, C15), so that
+    """The name with most votes. A tie falls to Java's HashMap order, as in Kafka (C15), so that
     a group keeps its assignor when it moves here. There must be a vote."""
     counts = Counter(votes)
     assert counts, "a vote needs voters"
@@ -57,7 +57,7 @@ def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
     """The topics of a ConsumerProtocolSubscription of any version; None if the bytes are none.
 
     Read as version 0, which is the prefix of all later ones, as Kafka does; so a client newer than this
-    code is understood. Bytes on which Kafka's join phase hangs (section 11, C29) are merely unknown here.
+    code is understood. Bytes on which Kafka's join phase hangs (C29) are merely unknown here.
     """
     return _read(metadata) if len(metadata) > KEPT_BYTES_MAX else _kept(metadata)
 

@@ -151,7 +151,7 @@ def prepare_rebalance(outcome: Outcome, group: ClassicGroup, cause: Cause) -> No
 def _first_wait_ms(outcome: Outcome, group: ClassicGroup) -> int:
     """How long the first rebalance of a group without an initial delay waits at most for those who join
     together with its first member: who is left behind waits for that member's next heartbeat, seconds later.
-    (Kafka waits for nobody: section 11, C8.)"""
+    (Kafka waits for nobody: C8.)"""
     group.last_newcomer_ms = outcome.now_ms
     return min(PAUSE_MS_MAX, outcome.state.settings.group_rebalance_batch_max_ms, group.rebalance_timeout_ms)
 
@@ -248,7 +248,7 @@ def remove_member(
 ) -> None:
     """Take a member out, without a rebalance: the caller begins one for all it removes.
 
-    Its parked requests get UNKNOWN_MEMBER_ID, a join with member id "" (section 11, C23), so that a client
+    Its parked requests get UNKNOWN_MEMBER_ID, a join with member id "" (C23), so that a client
     that is still there starts over. (Kafka leaves a parked sync unanswered.)
     """
     group_id = group.group_id

@@ -95,7 +95,7 @@ def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def check_sync(request: Request) -> None:
-    """The check that comes before all others, whichever kind of group the SyncGroup is for (section 11, W2).
+    """The check that comes before all others, whichever kind of group the SyncGroup is for (W2).
     Raises INCONSISTENT_GROUP_PROTOCOL."""
     body: SyncGroupRequest = request.body
     if request.api_version >= PROTOCOL_MANDATORY_VERSION and None in (body.protocol_type, body.protocol_name):
@@ -132,7 +132,7 @@ def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
     group = classic_groups(state)[body.group_id]
     generation = body.generation_id_or_member_epoch
     if group.state is EMPTY and generation < 0:
-        # A consumer without group management, or an admin client, whatever member id it gives (section 11).
+        # A consumer without group management, or an admin client, whatever member id it gives (O1).
         return
     if generation < 0 and body.member_id == "" and body.group_instance_id is None:
         raise GroupError(ErrorCode.unknown_member_id)

@@ -71,7 +71,7 @@ def describe(state: ShardState, group_id: str) -> DescribedClassicGroup:
                 member.client_id,
                 member.client_host,
                 # In a rebalance members may be about to agree on another protocol; what they last had
-                # assigned they still own (section 11, C25).
+                # assigned they still own (C25).
                 member.metadata(group.protocol_name) if stable else b"",
                 member.assignment,
             )

@@ -80,7 +80,7 @@ _REJOIN = HeartbeatResponse(ErrorCode.rebalance_in_progress)
 
 def join_group(state: ShardState, request: Request, now_ms: int) -> Result:
     """JoinGroup to a consumer group: one without members gives way to a classic group (C28); in one that has
-    some, the client is a member among them (G3), and every error carries member id "" (section 11)."""
+    some, the client is a member among them (G3), and every error carries member id ""."""
     check_join(state, request.body)
     if consumer_groups(state)[request.body.group_id].size == 0:
         return _give_way(state, request, now_ms)
@@ -129,7 +129,7 @@ def _join(state: ShardState, request: Request, now_ms: int) -> Result:
 
 def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
     """Whether all classic members, the asking one included, offer one of its protocols. A name that a member
-    lists twice counts twice, and so drops out, as in a classic group (C6, section 11)."""
+    lists twice counts twice, and so drops out, as in a classic group (C6)."""
     if body.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return False
     offers = [m.metadata.classic[1] for m in group.members.values() if m.metadata and m.metadata.classic]
@@ -162,7 +162,7 @@ def _as_heartbeat(
 
 
 def _find_member(decision: Decision, body: JoinGroupRequest) -> None:
-    """Who joins. A dynamic member that nobody knows is new, whatever id it gives (section 11, G3).
+    """Who joins. A dynamic member that nobody knows is new, whatever id it gives (G3).
 
     Raises GroupError: 25 no such instance, 82 the instance belongs to another member id.
     """

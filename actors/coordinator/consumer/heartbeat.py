@@ -82,7 +82,7 @@ takes the interval as the time-out of its next heartbeat."""
 
 
 def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Answer a ConsumerGroupHeartbeat. Raises GroupError with the codes of row A8."""
+    """Answer a ConsumerGroupHeartbeat. Raises GroupError with the codes of A8."""
     body: ConsumerGroupHeartbeatRequest = request.body
     kept: ConsumerState = state.of[CONSUMER]
     group = kept.groups.get(body.group_id)
@@ -194,7 +194,7 @@ def _topic_ids(decision: Decision) -> frozenset[bytes]:
 
 def _update_epoch(decision: Decision) -> None:
     """M5, second half, and M6: who joins with a subscription, changes it, or finds its topics changed,
-    raises the group epoch. An assignor's name alone does not (section 11), nor does a regex that is not
+    raises the group epoch. An assignor's name alone does not (M5), nor does a regex that is not
     resolved yet, whatever the one before it matched: its resolution will, once (M24)."""
     group, image = decision.group, decision.state.image
     key = decision.metadata.subscribed_topic_names, decision.metadata.subscribed_topic_regex

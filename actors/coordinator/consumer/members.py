@@ -58,7 +58,7 @@ def find_or_create_group(state: ShardState, body: ConsumerGroupHeartbeatRequest)
 
 
 def refuse_if_full(group: ConsumerGroup, member_id: str, max_size: int) -> None:
-    """M3 as section 11 has it: only a known member id gets into a full group."""
+    """M3: only a known member id gets into a full group."""
     if group.size >= max_size and (not member_id or group.member(member_id) is None):
         raise GroupError(
             ErrorCode.group_max_size_reached,

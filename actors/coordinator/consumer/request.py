@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must look like (M1 and section 11): checked before anything is looked up."""
+"""What a ConsumerGroupHeartbeat must look like (M1): checked before anything is looked up."""
 
 from __future__ import annotations
 

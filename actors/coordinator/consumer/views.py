@@ -103,7 +103,7 @@ def validate_txn_commit(state: ShardState, request: Request, now_ms: int) -> Non
 
 
 def validate_fetch(state: ShardState, group_id: str, member_id: str | None, member_epoch: int) -> None:
-    """O11 and section 11: nothing to check for other kinds of group or for a request that names no
+    """O11: nothing to check for other kinds of group or for a request that names no
     member. Raises GroupError: -1 no member id but an epoch, 25 unknown member, 113 not its epoch."""
     group = consumer_groups(state).get(group_id)
     if group is None or (member_id is None and member_epoch < 0):
@@ -125,7 +125,7 @@ def _check_epoch(member: ConsumerMember, sent: int) -> None:
 
 def _check_assignment_epochs(state: ShardState, member: ConsumerMember, body: OffsetCommitRequest) -> None:
     """KIP-1251: an older epoch may commit what the member has had since then or longer, assigned or still to
-    be revoked. One partition that it has not refuses the whole request (section 11, O6)."""
+    be revoked. One partition that it has not refuses the whole request (O6)."""
     current = member.current or NOT_JOINED
     sent = body.generation_id_or_member_epoch
     for topic, rows in body.topics:

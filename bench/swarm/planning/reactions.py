@@ -1,4 +1,4 @@
-"""What a client does about each error code: as Kafka's own clients do (clients.md, section 1.6). PURE."""
+"""What a client does about each error code: as Kafka's own clients do. PURE."""
 
 from __future__ import annotations
 

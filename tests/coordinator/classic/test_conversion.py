@@ -37,7 +37,7 @@ def join(driver: Driver, member_id: str, protocol_type: str = "consumer") -> Joi
 
 
 def test_consumer_group_refuses_bytes_that_are_no_subscription() -> None:
-    """G3, section 11: -1 with member id "", whoever asks; the group goes on."""
+    """G3: -1 with member id "", whoever asks; the group goes on."""
     driver = Driver(t=3)
     assert beat(driver, 0) == ErrorCode.none
     for member_id in ("", "m"):
@@ -48,7 +48,7 @@ def test_consumer_group_refuses_bytes_that_are_no_subscription() -> None:
 
 
 def test_empty_consumer_group_is_converted_and_starts_over() -> None:
-    """C28, section 11: the first completed generation is 1; no record of the consumer group is left."""
+    """C28: the first completed generation is 1; no record of the consumer group is left."""
     driver = Driver(t=3)
     beat(driver, 0)
     beat(driver, -1)

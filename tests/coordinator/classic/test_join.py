@@ -67,7 +67,7 @@ def test_static_member_is_named_after_its_instance_and_never_pending() -> None:
 
 
 def test_instance_ids_are_not_checked() -> None:
-    """C24 as corrected in section 11: the charset is the client's business."""
+    """C24: the charset is the client's business."""
     for instance in ("", "a b", "ä", ".", "..", "x" * 250):
         driver = Driver()
         assert driver.joined(driver.join(instance=instance)).error_code == ErrorCode.none
@@ -129,7 +129,7 @@ def test_empty_group_knows_no_member() -> None:
 
 
 def test_pending_member_with_an_instance_id_is_a_server_error_and_stays_usable() -> None:
-    """C8, section 11: -1 with member id "", then the same id without instance gets in."""
+    """C8: -1 with member id "", then the same id without instance gets in."""
     driver = Driver()
     member_id = driver.joined(driver.join()).member_id
     refused = driver.joined(driver.join(member_id, instance="i"))
@@ -148,7 +148,7 @@ def test_member_whose_protocols_nobody_shares_is_refused() -> None:
 
 
 def test_sole_member_cannot_change_to_another_protocol() -> None:
-    """C6, section 11: the supported set counts the asking member itself; it stays as it was."""
+    """C6: the supported set counts the asking member itself; it stays as it was."""
     driver = Driver()
     [member] = driver.stable_group("a")
     for fields in ({"protocols": (("roundrobin", b""),)}, {"protocol_type": "connect"}):
@@ -159,7 +159,7 @@ def test_sole_member_cannot_change_to_another_protocol() -> None:
 
 
 def test_protocol_listed_twice_drops_out() -> None:
-    """C15, section 11: with range twice in one list, only sticky is common."""
+    """C15: with range twice in one list, only sticky is common."""
     driver = Driver()
     protocols = (("range", b"1"), ("range", b"2"), ("sticky", b"3"))
     assert driver.joined(driver.new_member(protocols=protocols)).protocol_name == "sticky"
@@ -225,7 +225,7 @@ def test_leader_in_stable_always_rebalances() -> None:
 
 
 def test_second_join_of_one_member_answers_the_first() -> None:
-    """C9, section 11: Kafka leaves the first connection without an answer; here it is told to rejoin."""
+    """C9: Kafka leaves the first connection without an answer; here it is told to rejoin."""
     driver = Driver()
     leader, follower = driver.stable_group("a", "b")
     first = driver.join(follower, protocols=CHANGED)
@@ -255,7 +255,7 @@ def test_pending_member_refused_for_size_is_pending_no_longer() -> None:
 
 
 def test_while_members_rejoin_only_parked_joins_count_against_the_limit() -> None:
-    """C5, section 11: with limit 2, one member and two newcomers make 3; the next is refused."""
+    """C5: with limit 2, one member and two newcomers make 3; the next is refused."""
     driver = limited(2)
     [member] = driver.stable_group("a")
     newcomers = [driver.new_member(), driver.new_member()]
@@ -292,7 +292,7 @@ def test_rebalance_timeout_is_the_longest_of_the_members() -> None:
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 def test_rebalance_timeout_of_nothing_is_taken_as_it_is(timeout_ms: int) -> None:
-    """C11, section 11: JoinGroup answers, then the member is removed at once."""
+    """C11: JoinGroup answers, then the member is removed at once."""
     driver = Driver()
     member_id = driver.joined(driver.new_member(rebalance_timeout_ms=timeout_ms)).member_id
     driver.advance(50)
@@ -313,7 +313,7 @@ def test_group_of_another_protocol_type_keeps_opaque_bytes() -> None:
 
 
 def test_consumer_bytes_that_are_no_subscription_do_no_harm() -> None:
-    """C29, section 11: Kafka's join phase hangs or fails on these; here the group works."""
+    """C29: Kafka's join phase hangs or fails on these; here the group works."""
     for metadata in (
         b"",
         b"\0",

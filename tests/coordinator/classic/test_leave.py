@@ -36,7 +36,7 @@ def test_batch_makes_one_rebalance() -> None:
 
 
 def test_errors_stand_on_members() -> None:
-    """C23, E7, section 11: each pairing; the same id twice is 0 and then 25."""
+    """C23, E7: each pairing; the same id twice is 0 and then 25."""
     driver = Driver()
     driver.stable_group("a", "b")
     for instance in ("s1", "s2", "s3"):
@@ -75,7 +75,7 @@ def test_missing_group_says_it_on_each_member() -> None:
 
 @pytest.mark.parametrize("group", ["none", "orders"])
 def test_empty_batch_is_no_error(group: str) -> None:
-    """C23, section 11: top 0, no members, group existing or not, and nothing happens."""
+    """C23: top 0, no members, group existing or not, and nothing happens."""
     driver = Driver()
     driver.stable_group("a")
     assert driver.leave(group=group) == LeaveGroupResponse(ErrorCode.none, ())
@@ -101,7 +101,7 @@ def test_pending_member_leaves() -> None:
 
 
 def test_parked_join_of_a_member_that_is_removed_is_answered() -> None:
-    """C23, section 11: 25 with member id ""."""
+    """C23: 25 with member id ""."""
     driver = Driver()
     _, follower = driver.stable_group("a", "b")
     parked = driver.join(follower, protocols=CHANGED)

@@ -88,7 +88,7 @@ def test_initial_delay_never_passes_the_rebalance_timeout() -> None:
 
 
 def test_pending_members_do_not_hold_back_the_initial_rebalance() -> None:
-    """C8, section 11: four ids handed out, the first that comes back gets generation 1 at once."""
+    """C8: four ids handed out, the first that comes back gets generation 1 at once."""
     driver = Driver()
     ids = [driver.joined(driver.join()).member_id for _ in range(4)]
     assert driver.joined(driver.join(ids[0])).generation_id == 1
@@ -148,7 +148,7 @@ def test_pending_member_that_comes_back_completes_the_join() -> None:
 
 
 def test_only_member_leaves_during_the_initial_delay() -> None:
-    """C10, section 11: PreparingRebalance without members until the delay is over, then Empty."""
+    """C10: PreparingRebalance without members until the delay is over, then Empty."""
     driver = Driver(GroupSettings())
     token = driver.new_member()
     driver.leave(next(iter(driver.group.members)))
@@ -259,7 +259,7 @@ def test_votes_choose_among_what_all_support() -> None:
 
 
 def test_tied_votes_fall_as_in_java() -> None:
-    """C15, section 11: HashMap order of the names, whatever the members' order."""
+    """C15: HashMap order of the names, whatever the members' order."""
     for first, second in (
         ("a", "b"),
         ("range", "roundrobin"),
@@ -338,7 +338,7 @@ def test_cooperative_rebalance_takes_two_rounds() -> None:
 
 
 def test_rebalance_explains_itself() -> None:
-    """Complaint of section 8: who caused it, why, and how long it took."""
+    """Who caused it, why, and how long it took."""
     driver = Driver()
     [member] = driver.stable_group("a")
     driver.events.clear()

@@ -235,7 +235,7 @@ def test_commit_during_completing_is_sent_back() -> None:
 
 
 def test_commit_to_an_empty_group() -> None:
-    """O1, section 11: any member id with a negative generation; generation 0 is a member's, and unknown."""
+    """O1: any member id with a negative generation; generation 0 is a member's, and unknown."""
     driver = Driver()
     driver.join()
     assert commit(driver, "", -1) == ErrorCode.none
@@ -244,7 +244,7 @@ def test_commit_to_an_empty_group() -> None:
 
 
 def test_commit_to_a_group_with_members() -> None:
-    """O1, section 11: who is no member may not, and a member must know the generation."""
+    """O1: who is no member may not, and a member must know the generation."""
     driver = Driver()
     [member] = driver.stable_group("a")
     driver.join(instance="s")

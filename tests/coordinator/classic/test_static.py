@@ -84,7 +84,7 @@ def test_restart_that_changes_the_vote_rebalances() -> None:
 
 
 def test_restarted_sole_member_cannot_change_the_protocol() -> None:
-    """C6/C21, section 11: the set of protocols counts the old incarnation; 23, and it stays as it was."""
+    """C6/C21: the set of protocols counts the old incarnation; 23, and it stays as it was."""
     driver, [member] = static_group("s1")
     answer = driver.joined(driver.join(instance="s1", protocols=(("roundrobin", b""),)))
     assert answer == JoinGroupResponse(ErrorCode.inconsistent_group_protocol)

@@ -42,7 +42,7 @@ def test_stable_group_is_described_in_full() -> None:
 
 
 def test_rebalancing_group_hides_metadata_but_not_the_last_assignment() -> None:
-    """C25 as corrected in section 11: PreparingRebalance and CompletingRebalance alike."""
+    """C25: PreparingRebalance and CompletingRebalance alike."""
     driver = Driver()
     leader, follower = driver.stable_group("a", "b")
     for state, rejoins in (("PreparingRebalance", leader), ("CompletingRebalance", follower)):
@@ -67,7 +67,7 @@ def test_states_are_listed() -> None:
 
 
 def test_subscriptions_are_known_from_completing_on() -> None:
-    """O12, section 11: a parked joiner's topics do not count yet."""
+    """O12: a parked joiner's topics do not count yet."""
     driver = Driver()
     [member] = driver.stable_group("a", protocols=offering("t1", "t2"))
     assert subscribed_topics(driver.state, GROUP) == frozenset({"t1", "t2"})

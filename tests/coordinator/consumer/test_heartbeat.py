@@ -1,4 +1,4 @@
-"""Joining, fencing and answering: rows M1 to M5, M18, M22, A5, A6, A8, A15 and section 11."""
+"""Joining, fencing and answering: rows M1 to M5, M18, M22, A5, A6, A8 and A15."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_malformed_heartbeat_is_an_invalid_request(fields: dict[str, object]) 
 
 @pytest.mark.parametrize("timeout_ms", [0, -2])
 def test_odd_rebalance_timeouts_are_accepted(timeout_ms: int) -> None:
-    """M1 of section 11: only -1 is refused."""
+    """M1: only -1 is refused."""
     assert Driver().join("a", rebalance_timeout_ms=timeout_ms).member_epoch == 2
 
 
@@ -59,7 +59,7 @@ def test_unknown_group_and_member_come_before_the_regex() -> None:
 
 
 def test_the_first_member_with_topics_makes_epoch_two() -> None:
-    """M2 and A5 of section 11, also when the topic does not exist."""
+    """M2 and A5, also when the topic does not exist."""
     driver = Driver()
     answer = driver.join("a")
     assert answer == ConsumerGroupHeartbeatResponse(
@@ -69,7 +69,7 @@ def test_the_first_member_with_topics_makes_epoch_two() -> None:
 
 
 def test_members_without_subscription_leave_the_epoch_at_one() -> None:
-    """M5 of section 11: [] and regex "" are legal and bump nothing."""
+    """M5: [] and regex "" are legal and bump nothing."""
     driver = Driver()
     assert driver.join("a", subscribed_topic_names=()).member_epoch == 1
     assert driver.join("b", subscribed_topic_names=()).member_epoch == 1
@@ -86,7 +86,7 @@ def test_version_zero_gets_a_member_id_from_the_server() -> None:
 
 
 def test_a_full_group_takes_only_members_it_knows() -> None:
-    """M3 of section 11: size comes before the member's look-up; a static instance is no exception."""
+    """M3: size comes before the member's look-up; a static instance is no exception."""
     driver = Driver(settings=GroupSettings(group_consumer_max_size=1, group_rebalance_batch_max_ms=0))
     driver.join("a", instance_id="i")
     driver.refused_join(ErrorCode.group_max_size_reached, "b")
@@ -126,7 +126,7 @@ def test_a_lost_answer_is_repeated_to_a_full_request() -> None:
 
 
 def test_a_known_dynamic_member_may_start_over_but_not_a_static_one() -> None:
-    """M4 of section 11: epoch 0 by a known dynamic member is accepted, a static one gets 111."""
+    """M4: epoch 0 by a known dynamic member is accepted, a static one gets 111."""
     driver = Driver()
     driver.join("a")
     assert driver.join("a").assignment == owned(orders=range(4))

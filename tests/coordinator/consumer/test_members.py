@@ -91,7 +91,7 @@ def test_leaving_frees_at_once() -> None:
 
 
 def test_the_last_leave_keeps_the_assignment_epoch() -> None:
-    """M19 of section 11: Empty with group epoch 3 and assignment epoch 2."""
+    """M19: Empty with group epoch 3 and assignment epoch 2."""
     driver = Driver()
     driver.join("a")
     driver.beat("a", -1)
@@ -101,7 +101,7 @@ def test_the_last_leave_keeps_the_assignment_epoch() -> None:
 
 
 def test_a_target_waits_for_the_assignment_interval() -> None:
-    """M8 of section 11: who joins within the interval after the group became empty waits for a target."""
+    """M8: who joins within the interval after the group became empty waits for a target."""
     driver = Driver(settings=AS_KAFKA)
     driver.join("a")
     driver.beat("a", -1)

@@ -231,7 +231,7 @@ def test_only_what_the_asking_member_may_see_is_matched() -> None:
     "regex", ["(", "[", "*", "a{2,1}", "(?=x)", r"(a)\1", "a++", r"\p{Nope}", "(?<!x)y", r"\Z", "\ud800"]
 )
 def test_what_re2_does_not_know_is_refused(regex: str) -> None:
-    """M24 of section 11: 128 at the join and later; the member goes on as it was."""
+    """M24: 128 at the join and later; the member goes on as it was."""
     driver = Driver()
     driver.refused_join(ErrorCode.invalid_regular_expression, "a", subscribed_topic_regex=regex)
     assert not consumer_groups(driver.state)
@@ -244,7 +244,7 @@ def test_what_re2_does_not_know_is_refused(regex: str) -> None:
     "regex", ["(?P<n>o).*", "(?<n>o).*", r"orders\+?", "[*+]*|orders", "o[(?=]*.*", "(?i)ORDERS"]
 )
 def test_what_re2_knows_is_accepted(regex: str) -> None:
-    """M24 of section 11, and that the whole name must match."""
+    """M24, and that the whole name must match."""
     driver = Driver(image=make_image(1, orders=4, reorders=1))
     a = Client(driver, "a", subscribed_topic_names=None, subscribed_topic_regex=regex).join()
     driver.resolve()

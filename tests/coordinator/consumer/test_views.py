@@ -50,7 +50,7 @@ def test_commits_need_the_members_epoch(member_id: str, epoch: int, version: int
 
 
 def test_an_empty_group_takes_commits_without_a_member() -> None:
-    """O1 of section 11: a generation below 0 with any member id; generation 0 is not."""
+    """O1: a generation below 0 with any member id; generation 0 is not."""
     driver = Driver()
     driver.join("a")
     driver.beat("a", -1)
@@ -72,7 +72,7 @@ def test_an_empty_group_takes_commits_without_a_member() -> None:
     ],
 )
 def test_fetches_check_member_and_epoch(member_id: str | None, epoch: int, code: ErrorCode) -> None:
-    """O11 of section 11; other groups are not checked."""
+    """O11; other groups are not checked."""
     driver = Driver()
     driver.join("a")
     assert code_of(views.validate_fetch, driver.state, GROUP, member_id, epoch) is code
@@ -105,7 +105,7 @@ def test_describe_shows_members_with_both_assignments() -> None:
 
 
 def test_deletion_leaves_nothing_after_any_prefix() -> None:
-    """O13, section 4: tombstones in Kafka's order; a non-empty group is not deleted."""
+    """O13: tombstones in Kafka's order; a non-empty group is not deleted."""
     driver = Driver(image=make_image(1, orders=2))
     driver.join("a", subscribed_topic_regex="o.*")
     assert code_of(views.delete_records, driver.state, GROUP) is ErrorCode.non_empty_group
@@ -122,7 +122,7 @@ def test_deletion_leaves_nothing_after_any_prefix() -> None:
 
 
 def test_an_empty_classic_group_gives_way_and_another_does_not() -> None:
-    """M27, C28 and R8 of section 11: converted, it starts over at epoch 2, whatever its protocol type."""
+    """M27, C28 and R8: converted, it starts over at epoch 2, whatever its protocol type."""
     driver = Driver()
     key = GroupMetadataKey(GROUP_METADATA, GROUP)
     value = GroupMetadataValue("connect", 7, None, None, driver.now_ms)

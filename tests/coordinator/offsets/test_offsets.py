@@ -146,7 +146,7 @@ def test_a_retention_named_by_the_commit_is_stored_as_an_expiry(tier: Driver) ->
 
 
 def test_fetch_of_what_was_never_committed_is_minus_one_and_no_error(tier: Driver) -> None:
-    """O9, also for topics that do not exist (section 11)."""
+    """O9, also for topics that do not exist."""
     tier.commit_offsets("g", offsets={0: 1})
     group = OffsetFetchGroup("g", (("t", (1,)), ("nope", (0,))))
     nothing = FetchedOffset(0, -1, -1, "", NO_ERROR)

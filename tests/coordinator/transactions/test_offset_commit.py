@@ -178,7 +178,7 @@ def test_a_stable_fetch_waits_for_the_transaction(tier: TransactionDriver) -> No
 
 
 def test_a_deleted_group_takes_its_pending_offsets_along(tier: TransactionDriver) -> None:
-    """O8, O13 with section 11: an open transaction does not stop the deletion, and brings nothing back."""
+    """O8, O13: an open transaction does not stop the deletion, and brings nothing back."""
     tier.commit_offsets("g", offsets={0: 5})
     producer = open_transaction(tier)
     tier.commit_in_transaction(producer, 10)

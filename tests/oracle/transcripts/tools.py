@@ -1,4 +1,4 @@
-"""What kafka-consumer-groups and `groupd groups` ask, in the order they ask it (B10, section 7)."""
+"""What kafka-consumer-groups and `groupd groups` ask, in the order they ask it (B10)."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _member_value(member: ClassicMember, subscription: Subscription) -> Consumer
 
 
 def _assigned(live: ClassicGroup, member: ClassicMember, image: MetadataImage) -> TopicPartitions:
-    """Topics that are no more are dropped silently (section 11, G2)."""
+    """Topics that are no more are dropped silently (G2)."""
     if not member.assignment:
         return partitions.EMPTY
     try:

@@ -44,7 +44,7 @@ REGEX_TIMER = "consumer-regex"
 NOT_JOINED = CurrentAssignmentValue(0, 0, STABLE, EMPTY, EMPTY)
 """The current assignment of a member that has no record of one."""
 FIRST_EPOCH = 1
-"""The epoch of a group whose first member brings no subscription (section 11, M2 and M5)."""
+"""The epoch of a group whose first member brings no subscription (M2 and M5)."""
 NO_IMAGE_VERSION = -1
 NO_TOPICS_HASH = 0
 

@@ -44,7 +44,7 @@ def test_a_dynamic_member_is_told_its_id_first(both: Both) -> None:
 
 
 def test_a_made_up_member_id_is_taken(both: Both) -> None:
-    """G3, section 11: as a new member's; with an instance id nobody knows it is 25."""
+    """G3: as a new member's; with an instance id nobody knows it is 25."""
     assert both.join("made-up").member_id == "made-up"
     refused = both.join("made-up", instance_id="i")
     assert refused == JoinGroupResponse(ErrorCode.unknown_member_id)
@@ -52,7 +52,7 @@ def test_a_made_up_member_id_is_taken(both: Both) -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\1", b"\0\0\x7f\xff\xff\xff"])
 def test_an_unreadable_subscription_is_refused(both: Both, metadata: bytes) -> None:
-    """G3, section 11: -1, with member id ""."""
+    """G3: -1, with member id ""."""
     assert both.join("m", metadata) == JoinGroupResponse(ErrorCode.unknown_server_error)
     assert len(both.described().members) == 1
 

@@ -42,7 +42,7 @@ def rebalanced(both: Both, *members: JoinGroupResponse) -> list[JoinGroupRespons
 
 
 def test_the_last_consumer_member_leaves_and_the_classic_ones_rebalance() -> None:
-    """G7, section 11: PreparingRebalance; the generation goes on from the group epoch."""
+    """G7: PreparingRebalance; the generation goes on from the group epoch."""
     both = Both()
     first, second = mixed(both, None, None)
     epoch = both.described().group_epoch
@@ -86,7 +86,7 @@ def test_members_that_leave_together_with_the_last_consumer_member_are_gone() ->
 
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
 def test_policy_may_forbid_it(policy: str) -> None:
-    """G1, section 11, G7: then it stays a consumer group of classic members."""
+    """G1, G7: then it stays a consumer group of classic members."""
     both = Both(replace(AT_ONCE, group_consumer_migration_policy="bidirectional"))
     mixed(both, None)
     both.shard.state.settings = replace(AT_ONCE, group_consumer_migration_policy=policy)

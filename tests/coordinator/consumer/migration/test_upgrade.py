@@ -143,7 +143,7 @@ def test_group_larger_than_consumer_groups_may_be_is_refused() -> None:
     "metadata", [b"", b"\0", b"\xff\xff\0\0\0\0", b"\0\1", b"\0\0\x7f\xff\xff\xff", b"changed"]
 )
 def test_unreadable_subscription_refuses_the_upgrade(metadata: bytes) -> None:
-    """G2, section 11."""
+    """G2."""
     both = Both()
     [first] = both.classic_group(None, metadata=metadata)
     assert both.beat_in().error_code == ErrorCode.group_id_not_found
@@ -152,7 +152,7 @@ def test_unreadable_subscription_refuses_the_upgrade(metadata: bytes) -> None:
 
 @pytest.mark.parametrize("given", [b"junk", b"\0", assigned(0, user_data=b"sticky")])
 def test_unreadable_assignment_or_one_with_user_data_refuses_the_upgrade(given: bytes) -> None:
-    """G2, section 11: user data of an assignment would be lost; that of a subscription is none of ours."""
+    """G2: user data of an assignment would be lost; that of a subscription is none of ours."""
     both = Both()
     first = both.join()
     both.sync(first, {first.member_id: given})
@@ -161,7 +161,7 @@ def test_unreadable_assignment_or_one_with_user_data_refuses_the_upgrade(given: 
 
 
 def test_assigned_topic_that_is_gone_is_dropped() -> None:
-    """G2, section 11: silently; what exists is kept."""
+    """G2: silently; what exists is kept."""
     both = Both()
     first = both.join()
     both.sync(first, {first.member_id: assigned(0, 1, topic="gone")})
