@@ -43,28 +43,29 @@ LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 """Ray's smallest object store is 75 MiB; no object of ours is large enough to go there."""
 PLACE_SHARE = 0.0001
-"""Of a machine's address, for each that stays there: Ray's smallest."""
+"""How much of a machine's address each actor takes that stays there: the least that Ray allows."""
 CONNECT_PROBE_TIMEOUT_S = 2.0
 STOP_GRACE_S = 3.0
 LIBRARIES_ENV = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
-"""A pool of threads per actor and library would only cost memory: kernels are numba's, single-threaded. And
-Arrow's own pool of memory gives back what a segment of history took, only to take it anew for the next: the
-kernel clears every page of it again, which is a fifth of what writing history costs."""
+"""The environment of actors' libraries. A pool of threads per actor and library would only cost memory:
+kernels are numba's, single-threaded. And Arrow's own pool of memory gives back what a segment of history
+took, only to take it anew for the next: the kernel clears every page of it again, which is a fifth of what
+writing history costs."""
 
 
 class ActorCallError(Exception):
-    """A call that brought no result; the text says why."""
+    """Raised for a call that brought no result; the text says why."""
 
 
 class ActorGoneError(ActorCallError):
-    """The actor is dead or being restarted."""
+    """Raised if the actor is dead or being restarted."""
 
 
 class RayUnreachableError(Exception):
-    """No Ray cluster answers at the address."""
+    """Raised if no Ray cluster answers at the address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +74,10 @@ class ActorOptions:
 
     namespace: str
     ray_node: str | None = None
-    """Address of the machine it stays on: if that is lost, Ray waits until one comes that has it."""
+    """The address of the machine on which the actor stays: if that is lost, Ray waits until one comes that
+    has it."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Extra environment, for clusters whose machines we did not start."""
+    """Extra environment variables, for clusters whose machines we did not start."""
     kinds: Mapping[str, str] = field(default_factory=lambda: KINDS)
 
 
@@ -84,7 +86,7 @@ class _Local:
 
     node: Any = None
     token_path: Path | None = None
-    """In the environment of every process of that Ray, and of no other Ray."""
+    """The path of Ray's token. It is in the environment of every process of that Ray, and of no other Ray."""
 
 
 # Starting, attaching, stopping.
@@ -142,7 +144,7 @@ def start_local(namespace: str, run_dir: Path, *, token_path: Path) -> str:
 
     class LeanNode(ray_node.Node):  # type: ignore[misc, name-defined]
         def start_api_server(self, **_: Any) -> None:
-            """Nothing of ours asks the dashboard."""
+            """Do nothing: nothing of ours asks the dashboard."""
 
     params = parameter.RayParams(
         # Actors ask for none, but Ray starts as many workers at a time as there are.
@@ -198,7 +200,7 @@ def attach(address: str, namespace: str, *, token_path: Path | None = None) -> N
 
 
 def shutdown() -> None:
-    """Disconnect; stop the Ray that this process started, and wait until its processes are gone."""
+    """Disconnect from Ray, stop the Ray that this process started, and wait until its processes are gone."""
     if "ray" not in sys.modules:
         return
     import ray
@@ -208,7 +210,7 @@ def shutdown() -> None:
         with contextlib.suppress(Exception):  # a half-dead Ray must not keep us from ending its processes
             ray.shutdown()
     else:
-        # It would wait for the dead, now and once more when the interpreter ends.
+        # Ray's shutdown would wait for the dead, now and once more when the interpreter ends.
         atexit.unregister(importlib.import_module("ray._private.worker").shutdown)
     if _Local.node is not None:
         with contextlib.suppress(Exception):
@@ -218,12 +220,13 @@ def shutdown() -> None:
 
 
 def connected() -> bool:
-    """Whether this process is connected to a Ray: after `shutdown`, to one that died."""
+    """Return whether this process is connected to a Ray, be it one that died."""
     return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
 
 
 def local_problem() -> str | None:
-    """What is wrong with the Ray that this process started: the name of a process that died, or None."""
+    """Return what is wrong with the Ray that this process started: the name of a process that died, or
+    None."""
     if _Local.node is None:
         return None
     dead = [kind for kind, _ in _Local.node.dead_processes()]
@@ -231,7 +234,7 @@ def local_problem() -> str | None:
 
 
 def ray_nodes() -> list[str]:
-    """Addresses of the live machines of the Ray cluster, in a stable order."""
+    """Return the addresses of the live machines of the Ray cluster, in a stable order."""
     import ray
 
     return sorted({node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]})
@@ -264,8 +267,9 @@ def _on_machine(ray_node: str, function: Callable[..., Any], *args: Any) -> Ref:
 
 
 def _place(ray_node: str) -> dict[str, float]:
-    """Every machine of a Ray cluster has one of a resource with its address. Ids of Ray nodes are no place: a
-    Ray that is started again on a machine has a new one, and Ray gives up whoever waits for the old one."""
+    """Return the resource that keeps an actor on a machine: every machine of a Ray cluster has one with its
+    address. Ids of Ray nodes are no place: a Ray that is started again on a machine has a new one, and Ray
+    gives up whoever waits for the old one."""
     return {f"node:{ray_node}": PLACE_SHARE}
 
 
@@ -311,7 +315,8 @@ def preload(kinds: Mapping[str, str]) -> None:
 
 
 def find(name: str, namespace: str) -> Handle | None:
-    """The actor's handle, or None if there is none of that name. Blocks: in actors, call it in a thread."""
+    """Return the actor's handle, or None if there is none of that name. Blocks: in actors, call it in a
+    thread."""
     import ray
 
     try:
@@ -321,7 +326,7 @@ def find(name: str, namespace: str) -> Handle | None:
 
 
 def list_actors(namespace: str) -> set[str]:
-    """Names of the actors that live or are being restarted. Blocks like `find`."""
+    """Return the names of the actors that live or are being restarted. Blocks like `find`."""
     import ray
 
     everyone = ray.util.list_named_actors(all_namespaces=True)
@@ -340,19 +345,20 @@ async def call(handle: Handle, method: str, *args: Any, timeout_s: float) -> Any
 
 
 def submit(handle: Handle, method: str, *args: Any) -> Ref:
-    """Begin a call from a process that is no actor; see `finished` and `result`."""
+    """Begin a call from a process that is no actor, and return its reference, for `finished` and `result`."""
     return getattr(handle, method).remote(*args)
 
 
 def finished(refs: Sequence[Ref], timeout_s: float) -> list[Ref]:
-    """Those of `refs` that have their result after at most `timeout_s`; returns at the first that has."""
+    """Return those of `refs` that have their result after at most `timeout_s`; it returns at the first that
+    has."""
     import ray
 
     return list(ray.wait(list(refs), num_returns=1, timeout=timeout_s)[0])
 
 
 def result(ref: Ref, timeout_s: float) -> Any:
-    """What a call brought. Raises ActorCallError (ActorGoneError), TimeoutError."""
+    """Return what a call brought. Raises ActorCallError (ActorGoneError), TimeoutError."""
     import ray
 
     try:
@@ -376,7 +382,7 @@ def kill(handle: Handle, *, no_restart: bool = True) -> None:
         ray.kill(handle, no_restart=no_restart)
 
 
-# What stands behind.
+# Parts of the functions above.
 
 
 async def _value(ref: Ref) -> Any:
@@ -395,7 +401,7 @@ def _translated(error: Exception) -> Exception:
 
 
 def _import_quietly() -> None:
-    """Ray's dependencies warn about each other at import; that is not for our user's screen."""
+    """Import Ray without its dependencies' warnings about each other, which are not for our user's screen."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("ray")
@@ -443,7 +449,7 @@ def _share_our_code() -> None:
 
 
 def _family() -> tuple[Any, ...]:
-    """Every process of the local Ray, to be looked for after its end."""
+    """Return every process of the local Ray, to be looked for after its end."""
     import psutil
 
     pids = [info.process.pid for infos in _Local.node.all_processes.values() for info in infos]
@@ -456,7 +462,7 @@ def _family() -> tuple[Any, ...]:
 
 
 def _orphans() -> Iterator[Any]:
-    """Actors whose raylet died: nobody's children, and not sure to end by themselves."""
+    """Yield the actors whose raylet died: they are nobody's children, and not sure to end by themselves."""
     import psutil
 
     for process in psutil.process_iter(["name"]):

@@ -51,13 +51,13 @@ log = logging.getLogger("groupd.controller")
 
 CARE_INTERVAL_S = 1.0
 BROKER_SILENT_S = 5.0
-"""A broker that has not answered for this long leads no topic partition any more."""
+"""How long, in seconds, a broker may be silent before it leads no topic partition any more."""
 CALL_TIMEOUT_S = 1.0
 COMMAND_TIMEOUT_S = 5.0
 
 
 class NotController(Exception):
-    """This replica does not lead; the argument is the replica that does, or None."""
+    """Raised by a replica that does not lead; the argument is the replica that does, or None."""
 
     def __str__(self) -> str:
         return f"this replica does not lead, {self.args[0]} may"
@@ -84,12 +84,12 @@ class Controller(StateSource):
         self._heard_at: dict[int, float] = {}
         self._pushed_version = -1
         self._care_is_due = asyncio.Event()
-        """A new leader introduces nodes and itself at once: brokers wait for that to open their ports. And
-        whoever asked for other replicas waits for those."""
+        """Set when the tier is to be looked after at once: by a new leader, who introduces nodes and itself
+        (brokers wait for that to open their ports), and by whoever asked for other replicas."""
         self._led = False
         self._reconciler: Any = None
         self._noted: tuple[int, dict[str, GroupPlacementValue]] = (-1, {})
-        """Version and placement that this replica has seen last."""
+        """The version and the placement that this replica has seen last."""
         self._care: asyncio.Task[None] | None = None
         super().__init__(spec.data_dir, controller_name(replica_id))
 
@@ -103,7 +103,7 @@ class Controller(StateSource):
         await self._host.stop()
 
     async def status(self) -> dict[str, Any]:
-        """What `groupd status` shows of this replica."""
+        """Return what `groupd status` shows of this replica."""
         status: dict[str, Any] = {
             "replica": self._host.replica_id,
             "node_id": self._host.node_id,
@@ -122,31 +122,33 @@ class Controller(StateSource):
         return status
 
     async def submit(self, command: bytes) -> bytes:
-        """Decide one command (packed by metadata.commands) and answer once it is committed.
+        """Decide one command (packed by metadata.commands), and return its result once it is committed.
 
         Raises NotController(replica id of the leader or None), TimeoutError.
         """
         return pack(await self._decide(unpack(command)))
 
     async def image(self) -> bytes | None:
-        """The committed metadata image, or None if this replica cannot say."""
+        """Return the committed metadata image, or None if this replica cannot say."""
         if not self._host.replica.serving or not self._host.replica.is_settled:
             return None
         return pack_image(self._shard.image())
 
     async def on_leader(self, partition: int, node_id: int, term: int) -> None:
-        """A replica tells that it leads an offsets partition now."""
+        """Learn from a replica that it leads an offsets partition now."""
         if self._host.replica.serving:
             await self._decide(ReportLeader(partition, node_id, term))
 
     async def placement(self) -> dict[str, tuple[Any, ...]]:
-        """Where the replicas should be: fields of a GroupPlacementValue by group. Raises NotController."""
+        """Return where the replicas should be: group -> fields of a GroupPlacementValue. Raises
+        NotController."""
         if not self._host.replica.serving:
             raise NotController(self._host.leader_replica)
         return {group: tuple(value) for group, value in self._shard.state.placements.items()}
 
     async def replace_replica(self, group: str, replica_id: int) -> tuple[str, str]:
-        """Have a replica begin anew, built from its peers. ("done" | "later" | "refused", why in words).
+        """Have a replica begin anew, built from its peers. Return "done", "later" or "refused", and why in
+        words.
 
         Raises NotController.
         """
@@ -222,12 +224,12 @@ class Controller(StateSource):
     # Where the replicas are.
 
     def _present_spec(self) -> TierSpec:
-        """The spec with the nodes and replicas that the tier has now."""
+        """Return the spec with the nodes and replicas that the tier has now."""
         present = present_spec(self._spec, self._shard.state.placements)
         return replace(present, nodes=nodes_of(present, self._shard.image()))
 
     def _note_placement(self) -> None:
-        """Keep a copy for the next start of the tier, on this replica's machine."""
+        """Keep a copy of the placement for the next start of the tier, on this replica's machine."""
         state = self._shard.state
         version, placements = self._noted
         if state.version == version:
@@ -283,7 +285,8 @@ class Controller(StateSource):
             await self._decide(SeedPlacement(tuple(map(self._seed, unplaced))))
 
     async def _begin_credentials(self) -> None:
-        """The first user of a tier that wants clients to authenticate: without one nobody could come in."""
+        """Make the first user of a tier that wants clients to authenticate: without one nobody could come
+        in."""
         password = self._spec.admin_password
         if password and not self._shard.state.credentials:
             user, salt = self._spec.broker.admin_user, secrets.token_bytes(16)
@@ -322,7 +325,7 @@ class Controller(StateSource):
         await self._ask(node_id, "on_image", payload)
 
     async def _ask(self, node_id: int, method: str, *args: Any) -> Any:
-        """Call a broker; None if it does not answer."""
+        """Call a method of a broker. Return its result; None if the broker does not answer."""
         try:
             if node_id not in self._brokers:
                 name = broker_name(node_id)

@@ -1,4 +1,5 @@
-"""`placement.json` beside a tier's `tier.json`: where the replicas are, as the controller has it.
+"""Read and write `placement.json` beside a tier's `tier.json`: where the replicas are, as the controller has
+it.
 
 Every replica of the controller writes it on its machine, so that the next start of the tier begins with the
 replicas that there are now. It may be older than what the controller knows (its machine was away): then the
@@ -19,23 +20,23 @@ from actors.metadata.records import GroupPlacementValue
 
 NAME = "placement.json"
 FORMAT = 1
-"""A newer one is refused."""
+"""The format that this code writes; a newer one is refused."""
 
 
 class PlacementUnreadable(Exception):
-    """The file is damaged, or of another format; the text names it."""
+    """Raised if the file is damaged, or of another format; the text names the file."""
 
 
 class SavedPlacement(NamedTuple):
     tier_id: str
     version: int
-    """Of the metadata image: the higher one is newer."""
+    """The version of the metadata image that says so: the higher one is newer."""
     placements: Mapping[str, GroupPlacementValue]
-    """By group."""
+    """Group -> where its replicas are."""
 
 
 def read(data_dir: Path) -> SavedPlacement | None:
-    """None if there is none. Raises PlacementUnreadable."""
+    """Return the saved placement; None if there is none. Raises PlacementUnreadable."""
     path = data_dir / NAME
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -71,7 +72,7 @@ def _is_newer(data_dir: Path, saved: SavedPlacement) -> bool:
     try:
         found = read(data_dir)
     except PlacementUnreadable:
-        return False  # what cannot be read is of no use to anybody
+        return False  # a file that cannot be read is of no use to anybody, so it is replaced
     return found is not None and found.tier_id == saved.tier_id and found.version >= saved.version
 
 

@@ -9,10 +9,10 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 WILDCARD: Final = "*"
-"""As a literal resource name: every resource of its type. As a host: every host."""
+"""The name of every resource of its type, as a literal resource name, and every host, as a host."""
 ANY_USER: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The one resource of type CLUSTER."""
+"""The name of the one resource of type CLUSTER."""
 
 
 class ResourceType(IntEnum):
@@ -88,20 +88,21 @@ SUPPORTED: Final = {
         Operation.DESCRIBE,
     ),
 }
-"""What `authorized operations` of an answer may hold (AclEntry.supportedOperations)."""
+"""Resource type -> the operations that `authorized operations` of an answer may hold
+(AclEntry.supportedOperations)."""
 
 
 class Acl(NamedTuple):
-    """One entry. Plain ints and str, so that msgpack carries it."""
+    """One access control entry. It has plain ints and str, so that msgpack carries it."""
 
     resource_type: int
     resource_name: str
     pattern_type: int
-    """LITERAL or PREFIXED."""
+    """The kind of pattern that the resource name is: LITERAL or PREFIXED."""
     principal: str
-    """ "User:alice", or "User:*" for everybody."""
+    """The user that the entry is about: "User:alice", or "User:*" for everybody."""
     host: str
-    """An IP address, or "*"."""
+    """Where the user's requests come from: an IP address, or "*"."""
     operation: int
     permission: int
 
@@ -112,7 +113,8 @@ class AclFilter(NamedTuple):
     resource_type: int = ResourceType.ANY
     resource_name: str | None = None
     pattern_type: int = PatternType.ANY
-    """MATCH: every pattern that concerns a resource of that name (KIP-290)."""
+    """The kind of pattern to look for. MATCH is for every pattern that concerns a resource of that name
+    (KIP-290)."""
     principal: str | None = None
     host: str | None = None
     operation: int = Operation.ANY

@@ -1,7 +1,7 @@
 """What the tier's actors have in common: they start themselves, say why they could not, and keep their tasks.
 
 Ray restarts an actor by constructing it again and calls nothing else, and an exception in a constructor is
-final: so the constructor only begins the start, and what goes wrong in it is state.
+final. So the constructor only begins the start, and keeps in the actor's state what goes wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ log = logging.getLogger("groupd.actor")
 
 
 class Actor(ABC):
-    """Base of a plain class that `actors.runtime` makes an actor. Constructed on the actor's running loop.
+    """The base of a plain class that `actors.runtime` makes an actor. It is constructed on the actor's
+    running loop.
 
     A subclass fills itself and calls `super().__init__` last: that begins `_open`.
     """
@@ -30,14 +31,14 @@ class Actor(ABC):
         self._data_dir = data_dir
         self._name = name
         self._problem: str | None = None
-        """Why the start failed; for `status`."""
+        """Why the start failed, for `status`; None: it did not."""
         self._problem_kind: str | None = None
-        """The error's class."""
+        """The class of the error for which the start failed."""
         self._tasks = Tasks(f"work of {name}")
         self._started = asyncio.ensure_future(self._begin())
 
     async def start(self) -> None:
-        """Wait until the actor is up; raises what went wrong, in words. May be called again."""
+        """Wait until the actor is up. Raises what went wrong, in words. May be called again."""
         await asyncio.shield(self._started)
 
     @abstractmethod
@@ -57,13 +58,13 @@ class Actor(ABC):
         gc.freeze()  # what the start loaded never dies: keep collections short
 
     def _unwrap(self, *names: str) -> None:
-        """Have these methods called directly. Ray wraps every method of the class that it makes of ours,
-        to trace remote calls: a quarter of a microsecond for each call within the process, too."""
+        """Have these methods called directly. Ray wraps every method of the class that it makes of ours, to
+        trace remote calls, which costs a quarter of a microsecond for each call within the process, too."""
         for name in names:
             of_classes = (vars(each)[name] for each in type(self).__mro__ if name in vars(each))
             own = next(method for method in of_classes if not method.__module__.startswith("ray."))
             setattr(self, name, MethodType(own, self))
 
     def _spawn(self, work: Awaitable[Any]) -> None:
-        """Run `work` beside."""
+        """Run `work` beside the actor's other work, and keep it until it is done."""
         self._tasks.spawn(work)

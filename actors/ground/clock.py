@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 
 def monotonic_us() -> int:
-    """For how long something takes."""
+    """Return the monotonic clock's time in microseconds, to measure how long something takes."""
     return time.monotonic_ns() // 1_000
 
 
 def steady_clock_ms() -> Callable[[], int]:
-    """A clock for one process."""
+    """Return a clock for one process: a function that returns the tier's time in ms."""
     offset_ms = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000
     monotonic_ns = time.monotonic_ns
 

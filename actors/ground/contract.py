@@ -20,13 +20,13 @@ from typing import Any, NamedTuple, Protocol
 from actors.ground.image import MetadataImage
 
 Key = tuple[Any, ...]
-"""A record's key: a NamedTuple whose first field `kind` is Kafka's record type
-and whose second is the group id (or the topic, for the metadata shard). Only str, int, bytes, None and
-tuples of these, so that msgpack carries it."""
+"""A record's key: a NamedTuple whose first field `kind` is Kafka's record type and whose second is the group
+id (or the topic, for the metadata shard). It has only str, int, bytes, None and tuples of these, so that
+msgpack carries it."""
 Value = tuple[Any, ...]
 """A record's value: a NamedTuple of the same plain types. None in its place is a tombstone."""
 Token = int
-"""Names one request inside one actor until its reply is given; never reused."""
+"""The number of one request inside one actor until its reply is given; it is never reused."""
 
 
 class Record(NamedTuple):
@@ -44,18 +44,20 @@ class Request(NamedTuple):
     api_version: int
     client_id: str
     client_host: str
-    """As Kafka shows it in describe: "/127.0.0.1"."""
+    """The client's address as Kafka shows it in describe: "/127.0.0.1"."""
     body: Any
-    """A request of `actors.protocol.messages` (coordinator) or `actors.metadata.commands` (controller)."""
+    """The decoded request: one of `actors.protocol.messages` (coordinator) or `actors.metadata.commands`
+    (controller)."""
     principal: str = "User:ANONYMOUS"
     """The user as whom the client has authenticated."""
     software_name: str = ""
     software_version: str = ""
-    """What the client's library calls itself (KIP-511); empty: it has not said."""
+    """The version that the client's library calls itself by, as `software_name` is its name (KIP-511); empty:
+    it has not said."""
 
     @property
     def client_software(self) -> str | None:
-        """Name and version of the client's library as history shows them; None: it has not said."""
+        """Return name and version of the client's library as history shows them; None if it has not said."""
         return f"{self.software_name} {self.software_version}".strip() or None
 
 
@@ -66,29 +68,31 @@ class Reply(NamedTuple):
     body: Any
     """The response of `actors.protocol.messages` that belongs to the request."""
     group_id: str | None = None
-    """The one group the answer speaks of: the reply waits only for this group's uncommitted records.
+    """The one group that the answer speaks of: the reply waits only for this group's uncommitted records.
     None: it waits for every uncommitted record."""
 
 
 class Result(NamedTuple):
-    """What a decision asks for. Records are to be applied before the next decision is made."""
+    """What a decision asks for. Its records are to be applied before the next decision is made."""
 
     records: tuple[Record, ...] | list[Record] = ()
     replies: tuple[Reply, ...] | list[Reply] = ()
     events: tuple[Any, ...] | list[Any] = ()
     work: Iterator[Result] | None = None
-    """What is too long for one piece, requests having their turn in between: each `next` does a few
-    milliseconds of it, never raises for what became of the state meanwhile, and gives what it decided. An
-    answer that is to come of it is in the last of them. Dropped when leadership is lost."""
+    """The work of a decision that is too long for one piece, so that requests are served in between: each
+    `next` does a few milliseconds of it, never raises for what became of the state meanwhile, and gives what
+    it decided. An answer that is to come of it is in the last piece. It is dropped when leadership is
+    lost."""
 
 
 NOTHING = Result()
 _new: Any = tuple.__new__
-"""Makes a NamedTuple from all its fields in half the time of a call of its class."""
+"""The constructor of tuples, which makes a NamedTuple from all its fields in half the time of a call of its
+class."""
 
 
 def answered(token: Token, body: Any, group_id: str) -> Result:
-    """A Result of one answer and nothing else: of a heartbeat, therefore cheap."""
+    """Return a Result of one answer and nothing else. Heartbeats need it, therefore it is cheap."""
     result: Result = _new(Result, ((), (_new(Reply, (token, body, group_id)),), (), None))
     return result
 
@@ -98,36 +102,37 @@ class Shard(Protocol):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `expire` has something to do; None if nothing is scheduled."""
+        """Return when `expire` has something to do, in ms; None if nothing is scheduled."""
 
     def handle(self, request: Request, now_ms: int) -> Result:
-        """Decide one request. Changes nothing replicated; never raises for anything a client sent."""
+        """Decide one request. It changes nothing replicated, and never raises for anything that a client
+        sent."""
 
     def expire(self, now_ms: int) -> Result:
         """Carry out ONE due timer (the host calls again while `next_deadline_ms <= now_ms`)."""
 
     def apply(self, key: Key, value: Value | None) -> Value | None:
-        """The only writer of replicated state. Total: never raises. Returns the value it replaced; given back
-        it undoes the write."""
+        """Write a value of replicated state; nobody else does. It never raises. Returns the value that it
+        replaced; given back as `value`, that undoes the write."""
 
     def singles(self, key: Key, replaced: Value | None) -> Iterable[tuple[Key, Value | None]]:
-        """What `apply` returned for `key`, by the keys that `records` gives: one record of the log may stand
-        for several of the state."""
+        """Return what `apply` returned for `key`, by the keys that `records` gives: one record of the log may
+        stand for several of the state."""
 
     def records(self) -> Iterator[Record]:
-        """The snapshot: every live record. `apply` takes them in any order. Goes on after `apply` is called
-        between two records: what was not written since the first is given, once and as it is; of what was
-        written, any part may be missing. A record is bounded work."""
+        """Yield the snapshot: every live record, which `apply` takes in any order. It goes on after `apply`
+        is called between two records: what was not written since the first record is given, once and as it
+        is; of what was written, any part may be missing. To give a record is bounded work."""
 
     def on_elected(self, now_ms: int) -> Result:
-        """Build volatile state from replicated state: live groups, timers (A21, C26, M26). If it
-        gives `work`, that is all of it, and the shard is not to be asked anything until it is done."""
+        """Build volatile state from replicated state: live groups, timers (A21, C26, M26). If it gives
+        `work`, that is all of it, and the shard is not to be asked anything until it is done."""
 
     def on_resigned(self) -> None:
         """Drop all volatile state; the host has answered whoever was parked (C27)."""
 
     def on_metadata(self, image: MetadataImage, now_ms: int) -> Result:
-        """A newer metadata image is here (called on leaders and followers)."""
+        """Take a newer metadata image (called on leaders and followers)."""
 
     def refusal(self, request: Request, error_code: int) -> Any:
-        """The response body that refuses `request` with `error_code` (NOT_COORDINATOR, ...)."""
+        """Return the response body that refuses `request` with `error_code` (NOT_COORDINATOR, ...)."""

@@ -1,4 +1,5 @@
-"""Who is at the other end of a client connection. Travels with the connection when it is handed over."""
+"""Who is at the other end of a client connection. The identity travels with the connection when it is handed
+over."""
 
 from __future__ import annotations
 
@@ -8,40 +9,41 @@ from typing import Any, Final, NamedTuple
 from actors.ground.spec import PLAINTEXT
 
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""Whoever comes through a listener that asks nobody who he is."""
+"""The principal of whoever comes through a listener that asks nobody who he is."""
 
 
 class ClientIdentity(NamedTuple):
-    """What the tier knows of a client, apart from its requests. Only str and int: msgpack carries it."""
+    """What the tier knows of a client, apart from its requests. It has only str and int, so that msgpack
+    carries it."""
 
     client_host: str
-    """As Kafka shows it in describe: "/1.2.3.4" (Java's `InetAddress.toString`)."""
+    """The client's address as Kafka shows it in describe: "/1.2.3.4" (Java's `InetAddress.toString`)."""
     peer: str
-    """Address and port, for log lines: "1.2.3.4:5678"."""
+    """The client's address and port, for log lines: "1.2.3.4:5678"."""
     software_name: str = ""
-    """From ApiVersions v3 and later (KIP-511); the service sets it."""
+    """The name of the client's library, from ApiVersions v3 and later (KIP-511); the service sets it."""
     software_version: str = ""
     principal: str = ANONYMOUS
-    """ "": not authenticated yet, on a listener that wants it."""
+    """The user as whom the client has authenticated. "": it has not yet, on a listener that wants it."""
     listener: str = PLAINTEXT
     session_expires_ms: int = 0
-    """By the machine's monotonic clock: until when the authentication holds (KIP-368); 0: for ever."""
+    """Until when the authentication holds, in ms of the machine's monotonic clock (KIP-368); 0: for ever."""
 
     @property
     def address(self) -> str:
-        """The client's address without port: what the limit per address counts."""
+        """Return the client's address without port, which is what the limit per address counts."""
         return self.client_host[1:]
 
 
 def identity_of(address: tuple[Any, ...], listener: str = PLAINTEXT) -> ClientIdentity:
-    """The identity of a client just accepted from `address`, as `socket.accept` gave it."""
+    """Return the identity of a client just accepted from `address`, as `socket.accept` gave it."""
     host, peer = _in_java(str(address[0]), int(address[1]))
     principal = ANONYMOUS if listener == PLAINTEXT else ""
     return ClientIdentity(f"/{host}", peer, principal=principal, listener=listener)
 
 
 def _in_java(host: str, port: int) -> tuple[str, str]:
-    """(the address as Java writes it, the same with the port)."""
+    """Return the address as Java writes it, and the same with the port."""
     if ":" not in host:
         return host, f"{host}:{port}"
     parsed = ipaddress.IPv6Address(host.partition("%")[0])
@@ -54,5 +56,5 @@ def _in_java(host: str, port: int) -> tuple[str, str]:
 
 
 TIER = ClientIdentity("/", "the tier", software_name="groupd", principal="Tier:groupd", listener="TIER")
-"""Who asks when a replica or a broker of the tier does. Clients are given their identity by the broker that
-accepts them: none can have this one."""
+"""The identity of a replica or a broker of the tier when it asks something. Clients are given their identity
+by the broker that accepts them, so that none can have this one."""

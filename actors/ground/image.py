@@ -12,9 +12,9 @@ from typing import NamedTuple
 from actors.ground.acl import Acl
 
 TopicId = bytes
-"""16 bytes, a topic's UUID as it stands on the wire."""
+"""A topic's UUID: 16 bytes, as they stand on the wire."""
 NO_TOPIC_ID: TopicId = bytes(16)
-"""The id that stands on the wire where none is known."""
+"""The id that stands on the wire if a topic's id is not known."""
 NO_NODE = -1
 
 
@@ -26,11 +26,12 @@ class NodeImage(NamedTuple):
     port: int
     rack: str | None = None
     alive: bool = True
-    """False while the controller has not heard of the node's broker for too long: it leads no partition."""
+    """Whether the controller has heard of the node's broker lately. If not, the node leads no topic
+    partition."""
 
 
 class TopicImage(NamedTuple):
-    """One topic. Partition p of it is led by `partition_leaders[p]` (a node id)."""
+    """One topic. Its partition p is led by `partition_leaders[p]` (a node id)."""
 
     topic_id: TopicId
     name: str
@@ -48,7 +49,7 @@ class ScramCredential(NamedTuple):
 
     user: str
     mechanism: str
-    """"SCRAM-SHA-256" or "SCRAM-SHA-512"."""
+    """The SASL mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512"."""
     salt: bytes
     stored_key: bytes
     server_key: bytes
@@ -93,17 +94,18 @@ class MetadataImage:
         self.topics = {topic.name: topic for topic in topics}
         self.topics_by_id = {topic.topic_id: topic for topic in topics}
         self.offsets_leaders = offsets_leaders
-        """Node id of the leader of each offsets partition as the controller last heard, or NO_NODE. Its
-        length is the number of offsets partitions. Brokers overlay fresher news from their own replicas."""
+        """The node id of each offsets partition's leader as the controller last heard, or NO_NODE. The length
+        is the number of offsets partitions. Brokers overlay fresher news from their own replicas."""
         self.controllers = controllers
-        """Numbers of the controller's replicas, the leaving ones too; () before they are known."""
+        """The numbers of the controller's replicas, the leaving ones too; () before they are known."""
         self.group_configs: Mapping[str, Mapping[str, str]] = group_configs or {}
-        """Group id -> its own configs, as they were set (A19)."""
+        """Group id -> the group's own configs, as they were set (A19)."""
         self.acls = acls
         self.credentials = {(each.user, each.mechanism): each for each in credentials}
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        """Node id of the leader of a topic's partition, or NO_NODE; None: there is no such partition."""
+        """Return the node id of the leader of a topic's partition, or NO_NODE; None if there is no such
+        partition."""
         known = self.topics.get(topic)
         if known is None or not 0 <= partition < known.partition_count:
             return None

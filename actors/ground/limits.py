@@ -3,49 +3,54 @@
 MIB = 1024 * 1024
 
 FRAME_BYTES_MAX = 100 * MIB
-"""Kafka's `socket.request.max.bytes`."""
+"""The largest request or answer: Kafka's `socket.request.max.bytes`."""
 FIRST_FRAME_BYTES_MAX = 64 * 1024
-"""Before a connection has shown itself to be a Kafka client by a valid ApiVersions or any valid request."""
+"""The largest frame of a connection that has not yet shown itself to be a Kafka client, by a valid
+ApiVersions or any valid request."""
 CONNECTION_BUFFER_BYTES_MAX = 1 * MIB
-"""What may be read ahead of the request being answered before reading pauses (a frame may exceed it)."""
+"""How much may be read ahead of the request that is being answered before reading pauses (a frame may exceed
+it)."""
 WRITE_BUFFER_BYTES_MAX = 8 * MIB
-"""Unsent answers of one connection before its reading pauses."""
+"""How much of one connection's answers may be unsent before reading from it pauses."""
 
 CLASSIC_PENDING_MEMBERS_MAX = 100_000
-"""Member ids one classic group has handed out (MEMBER_ID_REQUIRED) and that are not used yet; beyond it new
-members are refused (GROUP_MAX_SIZE_REACHED). Kafka has no such bound."""
+"""How many member ids of one classic group may be handed out (MEMBER_ID_REQUIRED) and not used yet; beyond it
+new members are refused (GROUP_MAX_SIZE_REACHED). Kafka has no such bound."""
 MEMBER_NAME_CHARACTERS_MAX = 8_000
-"""What of a client id (or instance id) the id of a new classic member begins with. Either may have 32,767
-bytes, and so may an id in an answer, but not both and a UUID."""
+"""How many characters of a client id (or instance id) the id of a new classic member begins with. Either may
+have 32,767 bytes, and so may an id in an answer, but not both and a UUID."""
 assert 4 * MEMBER_NAME_CHARACTERS_MAX + 37 <= 0x7FFF
 
 RAFT_FRAME_BYTES_MAX = 64 * MIB
 RAFT_ENTRY_BYTES_MAX = 32 * MIB
-"""One Raft entry, as `storage.raft.raft` bounds it."""
+"""The largest Raft entry, as `storage.raft.raft` bounds it."""
 RAFT_BATCH_BYTES_MAX = 8 * MIB
-"""Decisions share an entry until it holds more than this. What is left of it is for the last one's records:
-up to 24 MiB of them are never cut over two entries, of which a crash might leave one."""
+"""The size that an entry has when no further decision is put into it. What is left of it is for the last
+decision's records: up to 24 MiB of them are never cut over two entries, of which a crash might leave one."""
 MEMBER_FRAME_BYTES_MAX = 12 * MIB
-"""A request whose metadata or assignment becomes part of one member's record. Kafka's own bound is that of a
-record in its offsets topic, 1 MiB by default."""
+"""The largest request whose metadata or assignment becomes part of one member's record. Kafka's own bound is
+that of a record in its offsets topic, 1 MiB by default."""
 RAFT_PENDING_BYTES_MAX = 64 * MIB
-"""Proposed and not yet committed; beyond it requests are refused (COORDINATOR_NOT_AVAILABLE)."""
+"""How much may be proposed and not yet committed; beyond it requests are refused
+(COORDINATOR_NOT_AVAILABLE)."""
 LONG_WORKS_MAX = 16
-"""Long works of one replica under way; beyond it a request that needs another one is refused
+"""How many long works of one replica may be under way; beyond it a request that needs another one is refused
 (COORDINATOR_NOT_AVAILABLE)."""
 SNAPSHOT_CHUNK_BYTES = 1 * MIB
 TRANSPORT_QUEUE_BYTES_MAX = 128 * MIB
-"""Unsent to one peer before the connection is dropped (Raft repairs what was lost)."""
+"""How much may be unsent to one peer before the connection is dropped (Raft repairs what was lost)."""
 CONFIG_VALUE_BYTES_MAX = 32_767
-"""One value of a group's configs, as in Kafka's records."""
+"""The largest value of a group's configs, as in Kafka's records."""
 CONFIGURED_GROUPS_MAX = 100_000
-"""Groups that have configs of their own: each is in every metadata image."""
+"""How many groups may have configs of their own: each is in every metadata image."""
 PLUG_IN_THREADS_MAX = 4
-"""Of one replica: groups that plug-ins assign at the same time, and calls that never come back."""
+"""How many groups of one replica plug-ins may assign at the same time, calls that never come back
+included."""
 REGEX_MATCHES_PER_TURN_MAX = 1_000
-"""Topics that one turn of the timer compares with one regular expression: a few milliseconds of work."""
+"""How many topics the timer compares with one regular expression each time that it fires: a few milliseconds
+of work."""
 DELETED_TOPICS_REMEMBERED_MAX = 10_000
-"""Topics whose deletion a follower saw, in case it is elected before their offsets are gone (O16)."""
+"""How many deleted topics a follower remembers, in case it is elected before their offsets are gone (O16)."""
 
 assert FIRST_FRAME_BYTES_MAX < FRAME_BYTES_MAX
 assert RAFT_BATCH_BYTES_MAX <= RAFT_ENTRY_BYTES_MAX // 4
@@ -57,38 +62,40 @@ assert RAFT_FRAME_BYTES_MAX < TRANSPORT_QUEUE_BYTES_MAX
 
 ACLS_MAX = 10_000
 CREDENTIALS_MAX = 10_000
-"""Of the tier; every actor holds them all, and gets them all with each change of metadata."""
+"""How many credentials the tier may have; every actor holds them all, and gets them all with each change of
+metadata."""
 
 LOG_FILE_BYTES_MAX = 8 * MIB
 LOG_FILES_MAX = 3
-"""Of each actor."""
+"""How many log files each actor keeps."""
 
 REMEMBERED_HEARTBEAT_BYTES_MAX = 512
-"""Of each connection: its last heartbeat, so that the next one need not be decoded."""
+"""The largest heartbeat that a connection remembers, so that the next one need not be decoded."""
 HELD_LOOKS_PER_TURN_MAX = 100
-"""Held heartbeats that are looked at, or answered, before requests get their turn again."""
+"""How many held heartbeats are looked at, or answered, before requests are served again."""
 FRAMES_PER_TURN_MAX = 128
-"""Pipelined requests of one connection that are served before the other connections have their turn."""
+"""How many pipelined requests of one connection are served before those of other connections."""
 ROUND_MS_MAX = 20
-"""What all clients together may ask of one round of an actor's loop, before its Raft and its links have their
-turn again. Far below the shortest election time-out, and enough for a thousand heartbeats."""
+"""How long all clients together may keep an actor's loop busy before its Raft and its links go on. It is far
+below the shortest election time-out, and enough for a thousand heartbeats."""
 QUEUED_BYTES_MAX = 4 * 1024
-"""Read from a connection that waits for its turn to be served: about one turn's worth. The rest stays in the
-kernel, and in the end with the client."""
+"""How much is read from a connection that waits to be served, about as much as is served at once. The rest
+stays in the kernel, and in the end with the client."""
 FIRST_FRAME_MS_MAX = 30_000
 """How long a new connection may take to send its first whole frame."""
 HISTORY_GROUPS_MAX = 10_000
-"""Whose past a leader remembers, for `groupd explain` and `groupd top`."""
+"""How many groups' past a leader remembers, for `groupd explain` and `groupd top`."""
 HISTORY_EVENTS_PER_GROUP_MAX = 64
 HISTORY_BYTES_MAX = 16 * MIB
 UNPROVEN_CONNECTIONS_MAX = 4096
-"""Accepted connections that have not sent a whole frame yet."""
+"""How many accepted connections may not have sent a whole frame yet."""
 LINK_FRAME_BYTES_MAX = FRAME_BYTES_MAX + 4 * MIB
-"""One message between a broker and a replica of its node: a frame, what was read ahead of it, who sent it."""
+"""The largest message between a broker and a replica of its node: a frame, what was read ahead of it, who
+sent it."""
 LINK_QUEUE_BYTES_MAX = 256 * MIB
-"""Unsent on one such link before the link is dropped (the replica connects again)."""
+"""How much may be unsent on one such link before the link is dropped (the replica connects again)."""
 LINK_GREETING_BYTES_MAX = 4096
-"""Before the other side has proved that it knows the tier's secret."""
+"""The largest message on a link before the other side has proved that it knows the tier's secret."""
 
 assert FRAME_BYTES_MAX + 2 * CONNECTION_BUFFER_BYTES_MAX < LINK_FRAME_BYTES_MAX, "a hand-over must fit"
 assert LINK_FRAME_BYTES_MAX < LINK_QUEUE_BYTES_MAX

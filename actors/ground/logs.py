@@ -17,7 +17,8 @@ from pathlib import Path
 from actors.ground.limits import LOG_FILE_BYTES_MAX, LOG_FILES_MAX
 
 LOGGERS = ("groupd", "actors", "storage")
-"""Above every logger of ours: actors log by their part's name, the modules they are made of by their own."""
+"""The loggers above every logger of ours: actors log by their part's name, the modules they are made of by
+their own."""
 UNWRITABLE = "backslashreplace"
 UNWRITTEN_BYTES_MAX = 64 * 1024
 WRITTEN_WITHIN_S = 0.1
@@ -25,8 +26,8 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 class Formatter(logging.Formatter):
-    """Tells the time in UTC, as reports of swarms do, whatever the machine's zone; a second's date and time
-    are made once."""
+    """The form of log lines. It tells the time in UTC, as reports of swarms do, whatever the machine's zone;
+    the date and time of a second are made once."""
 
     _second = -1
     _told = ""
@@ -40,8 +41,8 @@ class Formatter(logging.Formatter):
 
 
 class LogFile(RotatingFileHandler):
-    """A file nobody else writes to, rotated before it would be larger than `bytes_max`. What is at least a
-    warning is written at once, with all before it; the rest within `WRITTEN_WITHIN_S`."""
+    """A log file that nobody else writes to, rotated before it would be larger than `bytes_max`. A warning or
+    worse is written at once, with all lines before it; other lines within `WRITTEN_WITHIN_S`."""
 
     def __init__(self, path: Path, bytes_max: int, files_max: int) -> None:
         super().__init__(path, "a", bytes_max, files_max - 1, encoding="utf-8", errors=UNWRITABLE)
@@ -94,12 +95,12 @@ class LogFile(RotatingFileHandler):
         while self._has_lines.wait() and not self._is_closed:
             self._has_lines.clear()
             time.sleep(WRITTEN_WITHIN_S)
-            with suppress(OSError):  # of a full disk: what comes later is tried again
+            with suppress(OSError):  # the disk may be full: the lines that come later are tried again
                 self.flush()
 
 
 def log_to_file(data_dir: str, actor_name: str) -> None:
-    """Send this process's log lines of ours to `<data_dir>/logs/<actor>.log`. Safe to call again."""
+    """Send this process's log lines of ours to `<data_dir>/logs/<actor>.log`. May be called again."""
     directory = Path(data_dir) / "logs"
     directory.mkdir(parents=True, exist_ok=True)
     if logging.getLogger(LOGGERS[0]).handlers:

@@ -7,7 +7,8 @@ from actors.ground.spec import NodeSpec, TierSpec
 
 
 def nodes_of(spec: TierSpec, image: MetadataImage) -> tuple[NodeSpec, ...]:
-    """The nodes that the image names. While it names none, the tier is starting, with the nodes of the spec.
+    """Return the nodes that the image names. While it names none, the tier is starting, with the nodes of the
+    spec.
 
     The spec says more of a node than clients are told (the port that it binds, its machine in the Ray
     cluster), so that its word is taken for every node that stands in it.
@@ -25,7 +26,7 @@ def _as_clients_see(node: NodeImage) -> NodeSpec:
 
 
 def node_address(spec: TierSpec, image: MetadataImage, node_id: int) -> tuple[str, int]:
-    """Host and port at which the tier's own actors reach a node's broker. Raises ConnectionError."""
+    """Return host and port at which the tier's own actors reach a node's broker. Raises ConnectionError."""
     for node in nodes_of(spec, image):
         if node.node_id == node_id:
             return node.host, node.port

@@ -19,30 +19,31 @@ TARGET_ASSIGNMENT_MEMBER = 7
 CURRENT_MEMBER_ASSIGNMENT = 8
 REGULAR_EXPRESSION = 16
 CLASSIC_MEMBER = 102
-"""Ours: one member of a classic group (Kafka keeps them all inside GROUP_METADATA)."""
+"""Our own record type: one member of a classic group (Kafka keeps them all inside GROUP_METADATA)."""
 PENDING_TXN_OFFSET = 103
-"""Ours: an offset of an open transaction (in Kafka a transactional OFFSET_COMMIT record, O7)."""
+"""Our own record type: an offset of an open transaction (in Kafka a transactional OFFSET_COMMIT record,
+O7)."""
 TRANSACTION = 104
-"""Ours: one transactional id (in Kafka a record of `__transaction_state`)."""
+"""Our own record type: one transactional id (in Kafka a record of `__transaction_state`)."""
 PRODUCER_ID_BLOCK = 105
-"""Ours: how many producer ids this offsets partition has given out."""
+"""Our own record type: how many producer ids this offsets partition has given out."""
 PRODUCER_MARKER = 106
-"""Ours: the last marker of a producer (in Kafka part of the log's producer state)."""
+"""Our own record type: the last marker of a producer (in Kafka part of the log's producer state)."""
 OFFSET_BATCH = 108
-"""Ours: what one request commits of one topic, in the place of an OFFSET_COMMIT for each partition. It only
-travels through the log: it is written as those, and a snapshot has those."""
+"""Our own record type: what one request commits of one topic, in the place of an OFFSET_COMMIT for each
+partition. It only travels through the log: it is applied as those, and a snapshot has those."""
 DYING_GROUP = 107
-"""Ours: a group that is deleted and has more offsets than go at once."""
+"""Our own record type: a group that is deleted and has more offsets than are deleted at once."""
 
 NO_EXPIRY = -1
-"""In place of the time at which a committed offset expires (O5)."""
+"""The number that stands for the time at which a committed offset expires if it has none (O5)."""
 
 TopicPartitions = tuple[tuple[bytes, bytes], ...]
 """An assignment: pairs (topic id, partitions), sorted by topic id, no topic twice and none empty.
 `topic id` is 16 bytes. `partitions` is an ascending int32 array, big-endian, as it stands on the wire
 (`numpy.frombuffer(partitions, '>i4')`; 4 bytes a partition), without a length prefix."""
 Position = tuple[str, int]
-"""A topic's name and a partition of it: what a group has one committed offset of."""
+"""What a group has one committed offset of: a topic's name and a partition."""
 
 
 class OffsetCommitKey(NamedTuple):
@@ -60,9 +61,9 @@ class OffsetCommitValue(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int
-    """NO_EXPIRY unless the commit itself named a retention (O5)."""
+    """When the offset expires, in ms; NO_EXPIRY unless the commit itself named a retention (O5)."""
     topic_id: bytes
-    """16 bytes; zeros if the topic's id was not known."""
+    """The topic's id: 16 bytes; zeros if it was not known."""
 
 
 class DyingGroupKey(NamedTuple):
@@ -81,8 +82,8 @@ class OffsetBatchKey(NamedTuple):
 
 
 class OffsetBatchValue(NamedTuple):
-    """Committed offsets without metadata: the n-th of each of the first three belong together. If a partition
-    is named twice, the last one counts."""
+    """Committed offsets without metadata. The first three fields belong together item by item. If a partition
+    is named twice, its last offset counts."""
 
     partitions: tuple[int, ...]
     offsets: tuple[int, ...]
@@ -98,7 +99,8 @@ class GroupMetadataKey(NamedTuple):
 
 
 class GroupMetadataValue(NamedTuple):
-    """A classic group as it last was Stable or Empty (C26). A simple group has protocol_type ""."""
+    """A classic group as it was when it was last Stable or Empty (C26). A simple group has protocol_type
+    ""."""
 
     protocol_type: str
     generation: int
@@ -120,12 +122,12 @@ class ClassicMemberValue(NamedTuple):
     rebalance_timeout_ms: int
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
-    """(name, metadata) in the member's order of preference."""
+    """What the member offers: (name, metadata), in its order of preference."""
     assignment: bytes
 
 
 class ConsumerGroupKey(NamedTuple):
-    """Key of CONSUMER_GROUP_METADATA and of TARGET_ASSIGNMENT_METADATA."""
+    """The key of CONSUMER_GROUP_METADATA and of TARGET_ASSIGNMENT_METADATA."""
 
     kind: int
     group_id: str
@@ -142,7 +144,7 @@ class TargetMetadataValue(NamedTuple):
 
 
 class ConsumerMemberKey(NamedTuple):
-    """Key of CONSUMER_MEMBER_METADATA, TARGET_ASSIGNMENT_MEMBER and CURRENT_MEMBER_ASSIGNMENT."""
+    """The key of CONSUMER_MEMBER_METADATA, TARGET_ASSIGNMENT_MEMBER and CURRENT_MEMBER_ASSIGNMENT."""
 
     kind: int
     group_id: str
@@ -155,13 +157,14 @@ class ConsumerMemberValue(NamedTuple):
     client_id: str
     client_host: str
     subscribed_topic_names: tuple[str, ...]
-    """Sorted, without repetition."""
+    """The topics that the member subscribes to by name, sorted and without repetition."""
     subscribed_topic_regex: str
-    """"" for none."""
+    """The regular expression that the member subscribes by; "" for none."""
     rebalance_timeout_ms: int
     server_assignor: str | None
     classic: tuple[int, tuple[tuple[str, bytes], ...]] | None = None
-    """(session_timeout_ms, protocols) of a member that speaks the classic protocol (G3), else None."""
+    """The session_timeout_ms and protocols of a member that speaks the classic protocol (G3); None for all
+    others."""
 
 
 class TargetMemberValue(NamedTuple):
@@ -172,13 +175,13 @@ class CurrentAssignmentValue(NamedTuple):
     member_epoch: int
     previous_member_epoch: int
     state: int
-    """STABLE 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2, as Kafka numbers them."""
+    """The member's state as Kafka numbers them: STABLE 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2."""
     assigned: TopicPartitions
     pending_revocation: TopicPartitions
     assignment_epochs: tuple[bytes, ...] = ()
     """Since which epoch the member has each partition (KIP-1251): one packed int32 array for each topic of
-    `assigned` and then each of `pending_revocation`, with one epoch for all of the topic's partitions if
-    they are equal. (): all have `member_epoch`."""
+    `assigned` and then each of `pending_revocation`, with one epoch for all of the topic's partitions if they
+    are equal. (): all have `member_epoch`."""
 
 
 class RegularExpressionKey(NamedTuple):
@@ -202,7 +205,8 @@ class PendingTxnOffsetKey(NamedTuple):
 
 
 class PendingTxnOffsetValue(NamedTuple):
-    """An offset that becomes the committed one when its transaction commits, unless a newer one is there."""
+    """An offset that becomes the committed one when its transaction commits, unless a newer one has been
+    committed."""
 
     producer_epoch: int
     offset: int
@@ -210,11 +214,12 @@ class PendingTxnOffsetValue(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     topic_id: bytes
-    """16 bytes; zeros if the topic's id was not known."""
+    """The topic's id: 16 bytes; zeros if it was not known."""
     sequence: int
-    """Rises with each pending offset of the partition: which of two transactions wrote later."""
+    """A number that rises with each pending offset of the partition: it says which of two transactions wrote
+    later."""
     replaces: tuple[int, int] | None
-    """Offset and commit_timestamp_ms of the committed offset that this one is newer than; None: there is
+    """The offset and commit_timestamp_ms of the committed offset that this one is newer than; None: there is
     none. Any other one, by the time the transaction commits, is newer than this (compaction safety, O7)."""
 
 
@@ -228,28 +233,29 @@ class TransactionValue(NamedTuple):
 
     producer_id: int
     last_producer_id: int
-    """The one before, whose retried InitProducerId is still answered; -1 for none."""
+    """The producer id before this one, whose retried InitProducerId is still answered; -1 for none."""
     producer_epoch: int
     last_producer_epoch: int
     txn_timeout_ms: int
     state: int
-    """As Kafka numbers them, see `transactions.states`."""
+    """The transaction's state as Kafka numbers them, see `transactions.states`."""
     partitions: tuple[tuple[str, tuple[int, ...]], ...]
-    """(topic, ascending partitions), sorted by topic; groups' offsets are in `__consumer_offsets`."""
+    """The partitions that the transaction has written to: (topic, ascending partitions), sorted by topic.
+    Groups' offsets are in `__consumer_offsets`."""
     start_ms: int
-    """-1: no transaction was begun yet."""
+    """When the transaction began, in ms; -1: none was begun yet."""
     last_update_ms: int
 
 
 class ProducerIdBlockKey(NamedTuple):
     kind: int
     transactional_id: str
-    """Always "": the block belongs to the offsets partition."""
+    """Always "": the block belongs to the offsets partition, not to a transactional id."""
 
 
 class ProducerIdBlockValue(NamedTuple):
     partition: int
-    """The offsets partition, which is in the high bits of every id it gives out."""
+    """The offsets partition, which is in the high bits of every id that it gives out."""
     given_out: int
 
 
@@ -261,7 +267,7 @@ class ProducerMarkerKey(NamedTuple):
 
 
 class ProducerMarkerValue(NamedTuple):
-    """What a late marker or commit of a zombie is held against."""
+    """The marker that a late marker or commit of a zombie is compared with."""
 
     producer_epoch: int
     coordinator_epoch: int
@@ -285,4 +291,5 @@ RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]
     PRODUCER_MARKER: (ProducerMarkerKey, ProducerMarkerValue),
     DYING_GROUP: (DyingGroupKey, DyingGroupValue),
 }
-"""kind -> (key class, value class): how a record that travelled as plain tuples gets its names back."""
+"""Record type -> (key class, value class): how a record that travelled as plain tuples gets its names
+back."""

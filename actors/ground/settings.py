@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CLASSIC_ONLY = ":classic"
-"""Ends a pattern of `group_heartbeat_hold_clients` whose ConsumerGroupHeartbeat is not held."""
+"""The end of a pattern of `group_heartbeat_hold_clients` whose ConsumerGroupHeartbeat is not held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """Units are in the names. Each field `a_b_ms` is Kafka's setting `a.b.ms`."""
+    """The settings of the coordinators. Units are in the names. Each field `a_b_ms` is Kafka's setting
+    `a.b.ms`."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -25,10 +26,11 @@ class GroupSettings:
     group_consumer_max_size: int = 2**31 - 1
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_assignor_timeout_ms: int = 5_000
-    """Ours: of a plug-in (`assignment_jobs`)."""
+    """A setting of our own: how long a plug-in may take to assign a group (`assignment_jobs`)."""
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_migration_policy: str = "bidirectional"
-    """See `actors.coordinator.consumer.migration.policy`."""
+    """Which way groups with members may change their protocol, see
+    `actors.coordinator.consumer.migration.policy`."""
     group_consumer_min_assignment_interval_ms: int = 0
     group_consumer_max_assignment_interval_ms: int = 15_000
     group_consumer_regex_refresh_interval_ms: int = 600_000
@@ -39,22 +41,25 @@ class GroupSettings:
         "confluent-kafka-*",
         "*/*rdkafka-*",
     )
-    """Ours: see `actors.leader.held_heartbeats`."""
+    """A setting of our own: the clients that bear held heartbeats, see `actors.leader.held_heartbeats`."""
     group_heartbeat_budget_per_second: int = 10_000
-    """Ours: see `group_settings.interval_floor_ms`."""
+    """A setting of our own: how many heartbeats members of one leader may send, see
+    `group_settings.interval_floor_ms`."""
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     classic_new_member_join_timeout_ms: int = 300_000
-    """A constant in Kafka (C12)."""
+    """How long a new classic member may take to come back for its first join phase, a constant in Kafka
+    (C12)."""
     group_rebalance_batch_max_ms: int = 25_000
-    """Ours: longest wait for more joins and leaves while a storm of them goes on (`batching`); 0: never, as
-    Kafka. Below the 30 s after which some clients give up a JoinGroup (sarama's Net.ReadTimeout)."""
+    """A setting of our own: the longest wait for more joins and leaves while a storm of them goes on
+    (`batching`); 0: no wait, as in Kafka. It is below the 30 s after which some clients give up a JoinGroup
+    (sarama's Net.ReadTimeout)."""
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
 
     @property
     def held_clients(self) -> tuple[str, ...]:
-        """Whose heartbeats may be held."""
+        """Return the patterns of clients whose heartbeats may be held."""
         return self.group_heartbeat_hold_clients if self.group_heartbeat_hold_enable else ()

@@ -18,7 +18,8 @@ from actors.ground.limits import MIB
 
 RECORDS_PER_STEP_MAX = 2_000
 BYTES_PER_STEP_MAX = 4 * MIB
-"""Either bound ends a step: together about 5 ms, whether records are small or large."""
+"""How many bytes of records end a step, as RECORDS_PER_STEP_MAX records do: together about 5 ms, whether
+records are small or large."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -34,24 +35,26 @@ class SnapshotBuild:
     def __init__(
         self, header: tuple[int, ...], records: Iterator[Record], before: dict[Key, Value | None]
     ) -> None:
-        """`records` is `Shard.records()`, not yet begun. `before`: the committed values of the keys whose
-        live value is not committed; the build owns it from now on."""
+        """Build from `records`, which is `Shard.records()` not yet begun. `before` has the committed values
+        of the keys whose live value is not committed; the build owns it from now on."""
         self._packer = msgpack.Packer()
         self._data: BytesIO | None = BytesIO()
-        """Grows in place and gives its bytes away uncopied: a copy of 100 MB would be a pause by itself."""
+        """The snapshot so far. It grows in place and gives its bytes away uncopied: a copy of 100 MB would be
+        a pause by itself."""
         self._data.write(self._packer.pack(header))
         self._before = before
         self.is_walking = True
-        """Writes are to be noted."""
+        """Whether writes are to be noted."""
         self._records = self._as_begun(records)
 
     def note(self, key: Key, replaced: Value | None) -> None:
-        """A write of `key` replaced this value. To be called for every write while `is_walking`."""
+        """Note that a write of `key` replaced this value. It is to be called for every write while
+        `is_walking`."""
         if self.is_walking:
             self._before.setdefault(key, replaced)
 
     def step(self, records_max: int = RECORDS_PER_STEP_MAX) -> bytes | None:
-        """Go on for a bounded number of records and bytes; the whole snapshot once it is complete."""
+        """Go on for a bounded number of records and bytes. Return the whole snapshot once it is complete."""
         data, pack = self._data, self._packer.pack
         assert data is not None, "this build is complete, or another one or a restore abandoned it"
         records_left, bytes_left = records_max, BYTES_PER_STEP_MAX
@@ -65,14 +68,15 @@ class SnapshotBuild:
         return data.getvalue()
 
     def close(self) -> None:
-        """End here, complete or not, and keep nothing."""
+        """End the build, complete or not, and keep nothing."""
         self.is_walking = False
         self._data = None
         self._before = {}
         self._records = iter(())
 
     def _as_begun(self, records: Iterable[Record]) -> Iterator[tuple[Key, Value | None]]:
-        """Every record with its value as of the beginning; None if it had none, or was given already."""
+        """Yield every record with its value as of the beginning; None if it had none, or was given
+        already."""
         before = self._before
         for key, value in records:
             if key in before:
@@ -80,15 +84,15 @@ class SnapshotBuild:
                 yield key, value_then
             else:
                 yield key, value
-        # Whatever is written from now on was met or is new.
+        # Whatever is written from now on was met by the walk, or is new.
         self.is_walking = False
         yield from before.items()
 
 
 def live_items(values: Mapping[_K, _V], keys: Iterable[_K]) -> Iterator[tuple[_K, _V]]:
-    """The items of `keys`, a copy of the mapping's keys, that are still there when their turn comes: for a
-    walk that pauses while the mapping changes. Keys are copied and not items, for 100,000 pairs made at once
-    would set off the garbage collector."""
+    """Yield the items of `keys`, a copy of the mapping's keys, that are still there when the walk gets to
+    them: it may pause while the mapping changes. Keys are copied and not items, for 100,000 pairs made at
+    once would set off the garbage collector."""
     for key in keys:
         value = values.get(key)
         if value is not None:

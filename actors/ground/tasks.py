@@ -1,4 +1,4 @@
-"""Work that runs beside its actor's other work, until it is done or given up."""
+"""Tasks that run beside their actor's other work, until they are done or given up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ log = logging.getLogger("groupd.tasks")
 
 
 class Tasks:
-    """Keeps what it runs, which the loop itself would forget, and logs what fails; `what` it is, in words."""
+    """The tasks of one actor. It keeps what it runs, which the loop itself would forget, and logs what fails;
+    `what` says in words what the tasks are."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -23,11 +24,11 @@ class Tasks:
         task.add_done_callback(self._done)
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """Return how many tasks are under way."""
         return len(self._running)
 
     def close(self) -> None:
-        """Give up what is under way."""
+        """Give up the tasks that are under way."""
         for task in self._running:
             task.cancel()
 

@@ -1,4 +1,5 @@
-"""The clients of one replica: frames of their own connections, and frames that the node's broker relays.
+"""The clients of one replica. Their frames come on their own connections, or are relayed by the node's
+broker.
 
 A connection arrives from the broker by file descriptor and is served here, with no hop on any later request.
 What only a broker can answer is relayed to it.
@@ -33,8 +34,9 @@ from actors.security.broker_checks import screen
 log = logging.getLogger("groupd.partition")
 
 RELAY_TIMEOUT_S = 1_900.0
-"""The broker's own limit: what is relayed may be a JoinGroup of another partition's group, parked for as long
-as group.max.session.timeout.ms, which is 30 minutes by default."""
+"""How long an answer of the broker is waited for, in seconds. The limit is the broker's own: a relayed
+request may be a JoinGroup of another partition's group, parked for as long as group.max.session.timeout.ms,
+which is 30 minutes by default."""
 
 NewLink = Callable[[LinkHandlers], Link]
 
@@ -55,15 +57,15 @@ class ClientService:
         self._server = server
         spec = known.spec
         self.held = HeldHeartbeats(host.replica, server.release, host.now_ms, spec.groups.held_clients)
-        """Heartbeats whose answers wait for something to say."""
+        """The heartbeats whose answers wait until there is news for the member."""
         host.replica.watcher = self.held
         self._kernels = WarmKernels(host.replica, known)
         self.link = new_link(self)
-        """The way to the node's broker."""
+        """The link to the node's broker."""
         self.table = ConnectionTable(
             asyncio.get_running_loop(), ConnectionLimits.of(spec.broker), self.link.gone
         )
-        """The connections of clients that live here."""
+        """The connections of the clients that this replica serves."""
 
     def start(self) -> None:
         """Connect to the node's broker, which hands clients over."""
@@ -79,7 +81,7 @@ class ClientService:
         self.link.close()
 
     def began_to_lead(self) -> None:
-        """Prepare what clients of a leader need."""
+        """Prepare what a leader needs to serve clients: its compiled assignors."""
         self._kernels.look()
 
     def hand_all_back(self) -> None:
@@ -105,7 +107,7 @@ class ClientService:
         if last is not None and last.is_same(frame):
             answered = self._server.serve_again(last, frame, connection.answer)
             if answered is not None and connection.holding is None:
-                return answered  # nothing was decided
+                return answered  # nothing was decided, so there is nothing to commit
         else:
             try:
                 header, body_offset = parse_header(frame)
@@ -124,7 +126,7 @@ class ClientService:
                     holding=connection.holding,
                 )
                 if answered is not None:
-                    self._host.arm()  # it may have set a timer that is due before any other
+                    self._host.arm()  # the request may have set a timer that is due before any other
             except ElsewhereError:
                 return self._relay(connection, frame)
             except (MalformedRequest, UnsupportedRequest) as error:
@@ -135,19 +137,21 @@ class ClientService:
             if holding is not None and connection.has_more:
                 self.on_more(connection)
             elif holding is not None and holding.request is not None:
-                self._host.arm()  # for the end of the hold
+                self._host.arm()  # so that the loop wakes for the end of the hold
                 return answered
             self._host.wake()  # to commit what was decided
         return answered
 
     def on_more(self, connection: Connection) -> None:
-        """A client that asks something else must not wait for its heartbeat's answer."""
+        """End the hold of a connection that sends more: a client that asks something else must not wait for
+        its heartbeat's answer."""
         if connection.holding is not None:
             self.held.end(connection.holding, Cause.REQUEST)
             self._host.wake()  # to commit what was decided
 
     def on_closed(self, connection: Connection) -> None:
-        """A member whose connection closes stays in its group until its session ends (W13)."""
+        """Forget the held heartbeat of a connection that closed. Its member stays in the group until its
+        session ends (W13)."""
         token = None if connection.holding is None else self.held.forget(connection.holding)
         if token is not None:
             self._server.forget(token)
@@ -173,7 +177,8 @@ class ClientService:
         return self._relay(connection, frame)
 
     def _offsets_leaders(self) -> dict[int, int]:
-        """Leaders that this replica knows better than the image: its own partition's."""
+        """Return the leaders that this replica knows better than the image does: itself, for its own
+        partition, while it serves."""
         return {self._partition: self._host.node_id} if self._host.replica.serving else {}
 
     def _relay(self, connection: Connection, frame: bytes) -> bytes | None:
@@ -217,7 +222,8 @@ class ClientService:
         self._kernels.look()
 
     def _forget_heartbeats(self) -> None:
-        """Have every connection's next heartbeat decoded again: other ACLs allowed the last one."""
+        """Have every connection's next heartbeat decoded and checked again, because the last one was allowed
+        by ACLs that have changed."""
         for connection in self.table.connections():
             connection.session = None
 

@@ -1,4 +1,4 @@
-"""Frames in, answers out: the group APIs of one offsets partition, whoever carries the frames.
+"""Serve the group APIs of one offsets partition: frames come in and answers go out, whoever carries them.
 
 A frame comes from a client's own connection (handed over by the broker) or relayed through the node's
 broker. This module knows tokens and wire versions; the replica decides, the connections carry.
@@ -43,27 +43,29 @@ from actors.security.screening import Finish
 log = logging.getLogger("groupd.groups")
 
 Answer = Callable[[bytes], None]
-"""Takes a whole answer frame."""
+"""A function that takes a whole answer frame."""
 
 _Owed = tuple[Answer, Header, list[Any], Any, Finish | None]
 """A request whose answer is still to come: who takes it, the request's header, the answers for groups that
 other partitions lead (to be merged in, W17), the request's body, and what the gate adds to its answer."""
 
 _SCREENED_ALWAYS: Final = (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE)
-"""Their answers may tell what the client may do, authorizer or not."""
+"""APIs whose requests always pass the gate: their answers may tell what the client may do, with an authorizer
+or without."""
 _RECORDED: Final = (JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT)
-"""What these carry becomes part of one member's record."""
+"""APIs whose requests become part of one member's record, so that their frames are bounded."""
 _CORRELATION_ID: Final = slice(4, 8)
-"""Of a request behind its length, and of an answer with its length: both have four bytes before it."""
+"""Where the correlation id stands, in a request behind its length and in an answer with its length: both have
+four bytes before it."""
 _BEFORE: Final = slice(0, 4)
 _BEHIND: Final = slice(8, None)
 
 Submit = Callable[[Request, int], Any]
-"""As `Replica.submit`."""
+"""A function that decides a request at a time in ms, as `Replica.submit` does."""
 
 
 class ElsewhereError(Exception):
-    """The request speaks of groups of other partitions: the node's broker knows who leads them."""
+    """Raised if a request speaks of groups of other partitions: the node's broker knows who leads them."""
 
 
 class LastHeartbeat:
@@ -83,23 +85,24 @@ class LastHeartbeat:
     )
 
     def __init__(self, request: Request, frame: bytes, counts: ApiCounts, submit: Submit) -> None:
-        """`counts`: of the heartbeat's API. `submit`: who decides it."""
+        """Remember a heartbeat that came in `frame`. `counts` counts the answers of its API; `submit` decides
+        it."""
         self.counts = counts
         self.submit = submit
         self.finish: Finish | None = None
-        """Sees an answer that comes later."""
+        """What the gate adds to an answer that comes later; None: nothing."""
         self.before = frame[_BEFORE]
         self.behind = frame[_BEHIND]
         self.request = request
         self.response: Any = None
-        """What was answered at once, if that was small: an equal one has the same bytes."""
+        """The answer that was given at once, if it was small: an equal answer packs to the same bytes."""
         self.answer_before = self.answer_behind = b""
 
     def is_same(self, frame: bytes) -> bool:
         return frame[_BEHIND] == self.behind and frame[_BEFORE] == self.before
 
     def pack(self, response: Any, frame: bytes) -> bytes:
-        """The answer to `frame`, remembered if it is small."""
+        """Return the packed answer to `frame`, and remember it if it is small."""
         request = self.request
         packed = codec.encode(request.api_key, request.api_version, _correlation_id(frame), response)
         if len(packed) <= REMEMBERED_HEARTBEAT_BYTES_MAX:
@@ -108,7 +111,7 @@ class LastHeartbeat:
         return packed
 
     def owed(self, frame: bytes, answer: Answer) -> _Owed:
-        """Where the answer to `frame` goes that comes later."""
+        """Describe the answer to `frame` that is still to come, for `GroupServer` to keep."""
         _, api_key, api_version, client_id, _, body = self.request[:6]
         header = Header(api_key, api_version, _correlation_id(frame), client_id)
         return answer, header, [], body, self.finish
@@ -126,7 +129,8 @@ class GroupServer:
         gate: Gate | None = None,
         beside: Beside | None = None,
     ) -> None:
-        """`beside`: packs large answers; None: they are packed like all others."""
+        """Serve through `replica`. `beside` packs large answers; without it they are packed like all
+        others."""
         self._beside = beside
         self._replica = replica
         self._partition = partition
@@ -135,14 +139,14 @@ class GroupServer:
         self._gate = Gate() if gate is None else gate
         self._owed: dict[Token, _Owed] = {}
         self._released: dict[Token, Any] = {}
-        """Answers that came before `submit` returned."""
+        """Answers that the replica released before its `submit` returned, by the request's token."""
         self._last_token = 0
         self.counts = RequestCounts()
-        """For metrics."""
+        """The answers by API and error code, for metrics."""
 
     def serve_again(self, last: LastHeartbeat, frame: bytes, answer: Answer) -> bytes | None:
-        """Answer a heartbeat of which `last.is_same(frame)` holds. That one was allowed: whoever changes the
-        ACLs must have it forgotten."""
+        """Answer a heartbeat that `last.is_same(frame)` says is a repetition. The heartbeat before it was
+        allowed: whoever changes the ACLs must have it forgotten."""
         response = last.submit(last.request, self._now_ms())
         if response is None:
             return self._wait(last.request.token, last.owed(frame, answer))
@@ -164,8 +168,9 @@ class GroupServer:
         *,
         holding: Holding | None = None,
     ) -> tuple[bytes | None, LastHeartbeat | None]:
-        """Answer one request of a client's own connection: the answer frame now, or None and `answer` later;
-        with it what to remember for `serve_again`, if it was a heartbeat. `holding`: of the connection.
+        """Answer one request of a client's own connection. Return the answer frame now, or None and give it
+        to `answer` later; and with it, for a heartbeat, what `serve_again` needs. `holding` is the
+        connection's, if its heartbeats may be held.
 
         Raises ElsewhereError if it is not for this partition alone, MalformedRequest if the bytes lie.
         """
@@ -196,7 +201,8 @@ class GroupServer:
     def serve_relayed(
         self, header: Header, frame: bytes, body_offset: int, identity: ClientIdentity, answer: Answer
     ) -> bytes | None:
-        """The same for a frame that the broker relayed: groups of other partitions get NOT_COORDINATOR."""
+        """Answer a request that the broker relayed, as `serve` does, but answer groups of other partitions
+        with NOT_COORDINATOR."""
         body: Any = codec.decode(header, frame, body_offset)
         if len(frame) > MEMBER_FRAME_BYTES_MAX and header.api_key in _RECORDED:
             return self._too_large(header, body)
@@ -216,21 +222,21 @@ class GroupServer:
         return self._submit(request, (answer, header, refused, body, finish), submit=self._replica.submit)
 
     def release(self, token: Token, response: Any) -> None:
-        """The replica's answer to a request that had to wait."""
+        """Take the replica's answer to a request that had to wait, and give it to whoever waits for it."""
         owed = self._owed.pop(token, None)
         if owed is None:
-            self._released[token] = response  # while `submit` still decides it
+            self._released[token] = response  # it came while `submit` still decides the request
         else:
             answered = self._finish(owed, response)
             if answered is not None:
                 owed[0](answered)
 
     def forget(self, token: Token) -> None:
-        """The replica will not answer the request any more, and nobody waits for it."""
+        """Forget a request that the replica will not answer any more, and that nobody waits for."""
         self._owed.pop(token, None)
 
     def _is_mine(self, api_key: int, body: Any) -> bool:
-        """All groups of the request are this partition's."""
+        """Return whether all groups of the request belong to this partition."""
         if api_key == OFFSET_FETCH:
             return all(partition_for(each[0], self._partitions) == self._partition for each in body.groups)
         try:
@@ -250,7 +256,8 @@ class GroupServer:
         return self._wait(request.token, owed) if response is None else self._finish(owed, response)
 
     def _too_large(self, header: Header, body: Any) -> bytes:
-        """As Kafka answers when a record is larger than its offsets topic takes."""
+        """Return the answer to a frame that is too large: Kafka's, when a record is larger than its offsets
+        topic takes."""
         request = Request(0, header.api_key, header.api_version, "", "", body)
         refused = refusal(request, ErrorCode.unknown_server_error)
         self.counts.count(header.api_key, refused)
@@ -264,7 +271,7 @@ class GroupServer:
         return None
 
     def _finish(self, owed: _Owed, response: Any) -> bytes | None:
-        """The answer's frame, or None if a thread packs it and gives it to who waits."""
+        """Return the answer's frame, or None if a thread packs it and then gives it to whoever waits."""
         answer, header, refused, body, finish = owed
         if refused:
             response = spanning.merge(header.api_key, [response, *refused], body)
@@ -277,7 +284,8 @@ class GroupServer:
         return self._encode(header, response)
 
     def _pack_large(self, header: Header, body: Any, response: Any) -> bytes:
-        """In a thread: nobody but the client can be told of what goes wrong."""
+        """Pack a large answer, in a thread. If that fails, the client is answered with an error, because
+        nobody else can be told."""
         try:
             packed = self._encode(header, response)
         except Exception:

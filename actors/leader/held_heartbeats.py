@@ -4,16 +4,19 @@ A member of a settled group then hears of a rebalance at once instead of at its 
 client bears that, so only those are held whose software (the name and version of ApiVersions, KIP-511) is on
 a list. The rules:
 
-* only an answer that says nothing is held, to a settled member (`actors.coordinator.ground.held`) that has
-  said that it has what it was given; one answer a member, the newest;
-* for as long as the kind of its group says (`HeldApi.hold_ms`): a share of the time until the client's next
-  heartbeat, and never so long that the client or its session might take the silence for a failure;
-* it ends by news, by any further bytes on the connection, by time, or when the replica leads no longer.
+* An answer is held if it says nothing and goes to a settled member (`actors.coordinator.ground.held`) that
+  has said that it has what it was given. Of each member, only the newest answer is held.
+* It is held for as long as the kind of the group says (`HeldApi.hold_ms`): a share of the time until the
+  client's next heartbeat, and never so long that the client or its session might take the silence for a
+  failure.
+* A hold ends when there is news for the member, when any further bytes come on the connection, when its time
+  is over, or when the replica leads no longer.
 
-To hold is to decide the heartbeat, to drop the answer, and to decide the same request again at the end: what
-the member hears is as of then. Both decisions start its session anew, so that no holding ends one.
+To hold a heartbeat is to decide it, to drop the answer, and to decide the same request again at the end, so
+that the member hears what is true then. Both decisions start its session anew, so that no hold ends a
+session.
 
-A pure machine beside the replica, which tells it what happens; time comes as an argument.
+This module is a pure machine beside the replica, which tells it what happens; time comes as an argument.
 """
 
 from __future__ import annotations
@@ -39,9 +42,11 @@ from actors.protocol.api_keys import HEARTBEAT
 from actors.replica.replica import Replica
 
 CLASSIC_SPACING_MS_MIN: Final = 1_000
-"""A classic member whose heartbeats are closer together is not held: it would have to be let go at once."""
+"""The least time in ms between two heartbeats of a classic member that is held. If they are closer together,
+the member would have to be let go at once."""
 LOOK_AGAIN_MS: Final = 20
-"""How often something is looked at of which only time will tell."""
+"""How often, in ms, a group is looked at again of which only time will tell whether its members are
+settled."""
 
 
 class Cause(Enum):
@@ -55,7 +60,7 @@ class Cause(Enum):
 
 
 class HoldCounts:
-    """Counted for metrics since this process began."""
+    """The counts of held heartbeats since this process began, for metrics."""
 
     __slots__ = ("began", "ended", "saved_ms")
 
@@ -63,7 +68,8 @@ class HoldCounts:
         self.began = 0
         self.ended = dict.fromkeys(Cause, 0)
         self.saved_ms = 0
-        """Between news and the next heartbeat that would have fetched them, over all members."""
+        """The time in ms between news and the next heartbeat that would have fetched them, over all
+        members."""
 
 
 class Holding:
@@ -89,24 +95,25 @@ class Holding:
         self.member = ("", "")
         """(group id, member id) of the last heartbeat; all else is known of that one."""
         self.request: Request | None = None
-        """The heartbeat that is held."""
+        """The heartbeat whose answer is held; None: no answer is held."""
         self.until_ms = 0
         self.beat_at_ms: int | None = None
-        """When the last heartbeat came."""
+        """When the last heartbeat came, in ms; None: none came on this connection."""
         self.spacing_ms = 0
-        """Between the last two heartbeats; 0: not known."""
+        """The time in ms between the last two heartbeats; 0: not known."""
         self.told_ms = 0
-        """The interval that the member was last told, where it is told one; 0: not known."""
+        """The interval in ms that the member was last told, if its answers tell one; 0: not known."""
         self.owned: TopicPartitions | None = None
-        """What the member last said that it owns; None: nothing said on this connection."""
+        """What the member last said that it owns; None: it said nothing on this connection."""
         self.is_hurried = False
-        """More has come on the connection, or it is gone, since the last heartbeat: not to be held."""
+        """Whether more has come on the connection since the last heartbeat, or it is gone: then the answer is
+        not held."""
         self.is_listed = False
-        """Whether it is on the list of those that are to be looked at."""
+        """Whether the member is on the list of those that are to be looked at."""
         self._held = held
 
     def submit(self, request: Request, now_ms: int) -> Any | None:
-        """Submit a heartbeat, as `Replica.submit`: the answer, or None if it comes later."""
+        """Submit a heartbeat, as `Replica.submit` does: return the answer, or None if it comes later."""
         body = request.body
         member = body.group_id, body.member_id
         if member != self.member:
@@ -120,13 +127,14 @@ class Holding:
         return self._held.submit(self, request, now_ms)
 
     def note(self, response: Any) -> Any:
-        """`response` is on its way to the client. Gives it back."""
+        """Note what `response`, which is on its way to the client, tells the member, and return it."""
         self.told_ms = getattr(response, "heartbeat_interval_ms", 0)
         return response
 
 
 class HeldHeartbeats:
-    """The held heartbeats of one replica. `release(token, response)` gives an answer that was held."""
+    """The held heartbeats of one replica. `release(token, response)` is called with an answer that was
+    held."""
 
     def __init__(
         self,
@@ -137,42 +145,45 @@ class HeldHeartbeats:
         *,
         spacing_ms_min: int = CLASSIC_SPACING_MS_MIN,
     ) -> None:
-        """`clients`: patterns of `name/version`, or of the name alone (`*` is anything), each perhaps with
-        CLASSIC_ONLY behind it. `spacing_ms_min`: see there."""
+        """Hold the heartbeats of `clients`: patterns of `name/version`, or of the name alone (`*` is
+        anything), each perhaps with CLASSIC_ONLY behind it. `spacing_ms_min` stands in for
+        CLASSIC_SPACING_MS_MIN."""
         self.counts = HoldCounts()
         self.parked: dict[Token, tuple[Holding, Request]] = {}
-        """Heartbeats whose answer waits for a commit, and may be held then: see `keeps`."""
+        """Token -> a heartbeat whose answer waits for a commit, and may be held after it: see `keeps`."""
         self._replica = replica
         self._release = release
         self._clock_ms = clock_ms
         self._clients = tuple(clients)
         self._spacing_ms_min = spacing_ms_min
         self._groups: dict[str, dict[str, Holding]] = {}
-        """Group id -> member id -> where its answer is held."""
+        """Group id -> member id -> the connection that has this member's held answer."""
         self._stamps: dict[str, Stamp | None] = {}
-        """Group id -> its stamp when all its members were last looked at."""
+        """Group id -> the group's stamp when all its members were last looked at."""
         self._size = 0
         self._timers = Timers()
-        """Keys: a `Holding`, or a group id."""
+        """When to look at a member again (the key is its `Holding`) or at a whole group (the key is its
+        id)."""
         self._changed: OrderedDict[str, None] = OrderedDict()
-        """Groups to be looked at, all members."""
+        """The groups of which all members are to be looked at."""
         self._listed: deque[Holding] = deque()
-        """Members to be looked at."""
+        """The members that are to be looked at."""
         kinds = kinds_of(self._shard.state)
         self._apis: dict[int, HeldApi] = {key: api for kind in kinds for key, api in kind.held.items()}
         self._of_member = frozenset().union(*(kind.of_member for kind in kinds))
         self._of_group = frozenset().union(*(kind.of_group for kind in kinds))
 
     def api(self, request: Request) -> HeldApi:
-        """How the answers of the heartbeat's API are held."""
+        """Return how answers of the heartbeat's API are held."""
         return self._apis[request.api_key]
 
     def __len__(self) -> int:
-        """Answers held now."""
+        """Return how many answers are held now."""
         return self._size
 
     def of_client(self, name: str, version: str) -> Holding | None:
-        """What a new connection of this software gets; None if it is always answered at once."""
+        """Return what a new connection of this software gets to hold answers; None if all its heartbeats are
+        answered at once."""
         for client in self._clients:
             pattern, is_classic_only = client.removesuffix(CLASSIC_ONLY), client.endswith(CLASSIC_ONLY)
             if name and fnmatchcase(f"{name}/{version}" if "/" in pattern else name, pattern):
@@ -182,7 +193,8 @@ class HeldHeartbeats:
     # Requests.
 
     def submit(self, holding: Holding, request: Request, now_ms: int) -> Any | None:
-        """Decide the heartbeat that came on `holding`'s connection."""
+        """Decide the heartbeat that came on `holding`'s connection. Return the answer, or None if it comes
+        later."""
         older = self._groups.get(request.body.group_id, {}).get(request.body.member_id)
         if older is not None:
             self._end(older, Cause.REQUEST, now_ms)
@@ -194,7 +206,8 @@ class HeldHeartbeats:
         return None if self._hold(holding, request, response, now_ms) else holding.note(response)
 
     def keeps(self, token: Token, response: Any) -> bool:
-        """The replica releases the answer to a request that had to wait. True: it has to wait on, held."""
+        """Return whether an answer that waited for its commit, and that the replica releases now, has to wait
+        on, held."""
         parked = self.parked.pop(token, None)
         return (
             parked is not None
@@ -203,7 +216,7 @@ class HeldHeartbeats:
         )
 
     def _hold(self, holding: Holding, request: Request, response: Any, now_ms: int) -> bool:
-        """Hold the answer if it may be held."""
+        """Hold the answer if it may be held, and return whether it is."""
         api, beats = self.api(request), self._beats(holding)
         if not api.says_nothing(request, response, beats):
             return False
@@ -215,7 +228,7 @@ class HeldHeartbeats:
         group_id = request.body.group_id
         members = self._groups.get(group_id)
         if members is not None and request.body.member_id in members:
-            return False  # a newer one, of another connection, while this one waited for its commit
+            return False  # a newer answer, of another connection, is held already
         if members is None:
             members = self._groups[group_id] = {}
             self._stamps[group_id] = self._stamp(group_id, now_ms)
@@ -231,13 +244,14 @@ class HeldHeartbeats:
         return Beats(holding.told_ms, holding.spacing_ms, self._spacing_ms_min)
 
     def end(self, holding: Holding, cause: Cause) -> None:
-        """Answer now, if an answer is held; if it is still to come, it will not be held."""
+        """Answer the held heartbeat now; if its answer is still to come, it will not be held."""
         holding.is_hurried = True
         if holding.request is not None:
             self._end(holding, cause, self._clock_ms())
 
     def forget(self, holding: Holding) -> Token | None:
-        """The connection is gone: nobody takes the answer to the request with this token."""
+        """Drop the held heartbeat of a connection that is gone. Return the token of the request that nobody
+        takes the answer of."""
         holding.is_hurried = True
         request = holding.request
         if request is None:
@@ -246,12 +260,13 @@ class HeldHeartbeats:
         return request.token
 
     def end_all(self, cause: Cause) -> None:
-        """Answer everybody now."""
+        """Answer every held heartbeat now."""
         for holding in self._all():
             self.end(holding, cause)
 
     def refuse_all(self) -> None:
-        """This replica leads no longer, or ends: clients are to look for the coordinator at once."""
+        """Answer every held heartbeat with NOT_COORDINATOR: this replica leads no longer, or ends, and
+        clients are to look for the coordinator at once."""
         for holding in self._all():
             request = holding.request
             if request is not None:
@@ -261,14 +276,15 @@ class HeldHeartbeats:
     def _all(self) -> list[Holding]:
         return [holding for members in self._groups.values() for holding in members.values()]
 
-    # actors.replica.replica.Watcher.
+    # What the replica tells (actors.replica.replica.Watcher).
 
     @property
     def next_deadline_ms(self) -> int | None:
         return 0 if self._listed or self._changed else self._timers.next_deadline_ms
 
     def happened(self, result: Result) -> None:
-        """Records were applied, events took place: see later whose answers they change."""
+        """List the members and groups whose answers may be changed by records that were applied, to be looked
+        at in `run`."""
         groups = self._groups
         if not groups:
             return
@@ -292,7 +308,8 @@ class HeldHeartbeats:
         self._changed.update(dict.fromkeys(self._groups))
 
     def run(self, now_ms: int) -> None:
-        """A bounded part of what is due, so that no group waits for the answers of a big one."""
+        """Look at a bounded number of the members and groups that are due, so that no group waits for the
+        answers of a big one."""
         for _ in range(HELD_LOOKS_PER_TURN_MAX):
             if self._listed:
                 holding = self._listed.popleft()
@@ -309,7 +326,7 @@ class HeldHeartbeats:
                 else:
                     self._look_at_group(str(key), now_ms)
 
-    # Inside.
+    # Looking at members and groups.
 
     @property
     def _shard(self) -> CoordinatorShard:
@@ -333,14 +350,15 @@ class HeldHeartbeats:
                 self._list(holding)
 
     def _stamp(self, group_id: str, now_ms: int) -> Stamp | None:
-        """The group's stamp of now; a group that only time unsettles is looked at again."""
+        """Return the group's stamp of now. A group whose assignment is still being computed is looked at
+        again soon, because no record will tell."""
         stamp = self._shard.stamp(group_id, now_ms)
         if stamp is not None and stamp.is_assigning:
             self._timers.schedule(group_id, now_ms + LOOK_AGAIN_MS)
         return stamp
 
     def _look(self, holding: Holding, now_ms: int) -> None:
-        """Answer if there is something to say, or if it is time."""
+        """Answer the member's heartbeat if there is news for it, or if its time is over."""
         request = holding.request
         if request is None:
             return

@@ -1,8 +1,8 @@
-"""The history of one offsets partition, as its leader sees it: every event gets its place, is remembered for
+"""The history of one offsets partition, as its leader sees it. Every event gets its place, is remembered for
 a while, and goes on to whoever keeps it for good.
 
-What groups do comes from the shard (`Result.events`); what the leader sees beside (commits in sum, requests
-refused, followers that lag, its own coming and going) is looked at every few seconds.
+What groups do comes from the shard (`Result.events`). What the leader sees beside (commits in sum, refused
+requests, followers that lag, its own election and fall) is looked at every few seconds.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from actors.replica.host import ReplicaHost
 from storage.history.schema import Recorded, Stretch, row
 
 INTERVAL_S = 10.0
-"""Between two looks at what is told in sum."""
+"""How often, in seconds, the leader looks at what history tells in sum."""
 SLICE_PAUSE_S = 0.02
 LAG_ENTRIES_MIN = 1_000
-"""A follower that is further behind is worth an event."""
+"""How many entries a follower must be behind to be worth an event."""
 OFFSETS_SEARCHED_MAX = 10_000
-"""For the last commit of a group that has not committed since this leader began."""
+"""How many offsets of a group are searched for its last commit, if it has not committed since this leader
+began."""
 
 
 class CoordinatorElected(NamedTuple):
-    """This leader serves."""
+    """The event that this leader begins to serve."""
 
     at_ms: int
     replica_id: int
@@ -47,7 +48,7 @@ class CoordinatorElected(NamedTuple):
 
 
 class CoordinatorLost(NamedTuple):
-    """This leader serves no longer."""
+    """The event that this leader serves no longer."""
 
     at_ms: int
     replica_id: int
@@ -59,7 +60,7 @@ class CoordinatorLost(NamedTuple):
 
 
 class CoordinatorMoved(NamedTuple):
-    """This leader has handed over, as it was asked to."""
+    """The event that this leader has handed over, as it was asked to."""
 
     at_ms: int
     replica_id: int
@@ -71,7 +72,7 @@ class CoordinatorMoved(NamedTuple):
 
 
 class ReplicaLagging(NamedTuple):
-    """A follower is far behind."""
+    """The event that a follower is far behind."""
 
     at_ms: int
     replica_id: int
@@ -83,7 +84,7 @@ class ReplicaLagging(NamedTuple):
 
 
 class RequestsRefused(NamedTuple):
-    """Requests were answered with an error code since the last of these."""
+    """The event that requests were answered with an error code, and how often since the last such event."""
 
     at_ms: int
     api: str
@@ -96,8 +97,8 @@ class RequestsRefused(NamedTuple):
 
 
 class History:
-    """Belongs to the actor of `partition`. `keep` is told of all events; it must return at once.
-    `newly_dropped` says what it was told and could not keep."""
+    """The history that the leader of `partition` tells. `keep` is told of all events, and must return at
+    once. `newly_dropped` yields an event for what it was told and could not keep."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class History:
         newly_dropped: Callable[[int], Iterable[Any]] = lambda _: (),
     ) -> None:
         self.hands_over = False
-        """Leadership is being moved, as asked."""
+        """Whether leadership is being moved, because somebody asked for it."""
         self.ring = HistoryRing()
         self._partition = partition
         self._host = host
@@ -118,10 +119,10 @@ class History:
         self._term = -1
         self._sequence = 0
         self._refused: Counter[tuple[int, int]] = Counter()
-        """(API key, error code) -> as told so far."""
+        """(API key, error code) -> how many refusals history has told so far."""
         self._timer: asyncio.TimerHandle | None = None
         self._slices: Iterator[Any] = iter(())
-        """Of what is told in sum, what is left."""
+        """What is left of the events that this look tells in sum."""
 
     def start(self) -> None:
         self._arm(INTERVAL_S)
@@ -131,7 +132,7 @@ class History:
             self._timer.cancel()
 
     def record(self, events: Iterable[Any]) -> None:
-        """Take what has a kind."""
+        """Give every event that has a kind its place, remember it and have it kept."""
         raft = self._host.raft
         if raft is None:
             return
@@ -147,18 +148,19 @@ class History:
         self._keep(stretch)
 
     def _next(self, told: Sequence[Any]) -> Stretch:
-        """These events with their places."""
+        """Return these events with their places: the leader's term and their sequence numbers."""
         stretch = Stretch(self._term, self._sequence + 1, told)
         self._sequence += len(told)
         return stretch
 
     def elected(self) -> None:
-        """This replica serves from now on."""
+        """Record that this replica serves from now on."""
         self.hands_over = False
         self.record([CoordinatorElected(self._host.now_ms(), self._host.replica_id)])
 
     def lost(self, cause: str = "leads no longer") -> None:
-        """It does so no longer. What it knows is not to be told as a leader's."""
+        """Record that this replica serves no longer, and forget what it remembers: it is not to be told as a
+        leader's."""
         kind = CoordinatorMoved if self.hands_over else CoordinatorLost
         event = kind(self._host.now_ms(), self._host.replica_id, cause)
         self._keep(self._next([event]))
@@ -175,7 +177,7 @@ class History:
         self._tell_commits()
 
     def _tell_commits(self) -> None:
-        """Some of them; clients have their turn before the rest."""
+        """Tell some of the events in sum, and the rest after a pause in which clients are served."""
         some = list(islice(self._slices, SLICE_MAX)) if self._host.replica.serving else []
         self.record(some)
         if len(some) < SLICE_MAX:
@@ -204,8 +206,8 @@ class History:
     # What the command line asks.
 
     def explain(self, group_id: str, after: int) -> dict[str, Any]:
-        """What is known of a group, as plain values, of its events those after the one of that sequence; {}
-        if this replica does not serve."""
+        """Return what is known of a group, as plain values, with its events after the one of the sequence
+        number `after`; {} if this replica does not serve."""
         shard = serving_shard(self._host)
         if shard is None:
             return {}
@@ -229,15 +231,15 @@ class History:
         }
 
     def _shown(self, kept: Kept) -> dict[str, Any]:
-        """The row as JSON has it."""
+        """Return the event's row as JSON has it."""
         told = row(Recorded(self._partition, self._host.node_id, self._term, *kept))
         if "moves" in told:
             told["moves"] = [move._asdict() for move in told["moves"]]
         return told
 
     def top(self, by: str, limit: int) -> dict[str, Any]:
-        """The groups of this leader that have most of `by`, a key of the rows, as plain values; {} if this
-        replica does not serve."""
+        """Return the groups of this leader that have most of `by`, a key of the rows, as plain values; {} if
+        this replica does not serve."""
         shard = serving_shard(self._host)
         if shard is None:
             return {}
@@ -256,7 +258,8 @@ def _plain(found: explain.Explanation) -> dict[str, Any]:
 
 
 def _last_commit_ms(shard: CoordinatorShard, group_id: str) -> int | None:
-    """As far as the replicated offsets tell, of a group that has not too many of them."""
+    """Return when the group last committed, in ms, as its replicated offsets tell; None if it has none, or
+    too many to search."""
     offsets = shard.state.offsets.get(group_id, {})
     if len(offsets) > OFFSETS_SEARCHED_MAX:
         return None

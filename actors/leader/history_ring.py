@@ -1,7 +1,8 @@
-"""What a leader remembers of its groups' past: for `groupd explain` and `groupd top`.
+"""What a leader remembers of its groups' past, for `groupd explain` and `groupd top`.
 
-Bounded in groups, events and bytes; whoever has been quiet longest is forgotten first. A new leader begins
-with nothing but the replicated state, and says since when it knows more: what was before is in the segments.
+Its groups, events and bytes are bounded; the group that has been quiet longest is forgotten first. A new
+leader begins with nothing but the replicated state, and says since when it knows more: what was before is in
+the segments.
 """
 
 from __future__ import annotations
@@ -15,25 +16,28 @@ from actors.ground.limits import HISTORY_BYTES_MAX, HISTORY_EVENTS_PER_GROUP_MAX
 from storage.history.schema import LIVES
 
 REBALANCES_MAX = 32
-"""Of a group, kept beside its other events: a big group's joins must not push them out."""
+"""How many rebalances of a group are kept beside its other events: a big group's joins must not push them
+out."""
 _EVENT_BYTES = 400
 _ITEM_BYTES = 120
-"""Of an event, and of each of the moves and members in its lists: as measured, rounded up."""
+"""How many bytes each move and each member in an event's lists takes, as measured and rounded up; all else of
+an event takes _EVENT_BYTES."""
 
 
 _new: Any = tuple.__new__
-"""Makes a NamedTuple in a third of the time its own constructor takes."""
+"""The constructor of tuples, which makes a NamedTuple in a third of the time that its own constructor
+takes."""
 
 
 class Kept(NamedTuple):
-    """An event, and its place among its leader's."""
+    """An event with its sequence number among its leader's events."""
 
     sequence: int
     event: Any
 
 
 class GroupPast:
-    """Of one group, since this leader began."""
+    """The past of one group, since this leader began."""
 
     __slots__ = (
         "began_ms",
@@ -51,29 +55,30 @@ class GroupPast:
     def __init__(self) -> None:
         self.events: deque[Kept] = deque()
         self.rebalances: deque[Kept] = deque()
-        """The last ones that ended."""
+        """The last rebalances that ended."""
         self.size_bytes = 0
         self.rebalances_ended = 0
         self.churn = 0
-        """Members that came or went."""
+        """How many members came or went."""
         self.commits = 0
         self.last_commit_ms: int | None = None
         self.unstable_ms = 0
-        """In rebalances that ended."""
+        """The time in ms that the group spent in rebalances that ended."""
         self.began_ms: int | None = None
-        """Of the rebalance under way."""
+        """When the rebalance under way began, in ms; None: there is none."""
         self.cause: str | None = None
-        """Of the last rebalance."""
+        """Why the last rebalance began."""
 
     def since_ms(self, state: str) -> int | None:
-        """When the last rebalance left the group in that state; None if it did not, or is not remembered."""
+        """Return when the last rebalance left the group in that state; None if it did not, or is not
+        remembered."""
         if self.began_ms is not None or not self.rebalances:
             return None
         last = self.rebalances[-1].event
         return last.at_ms if last.state == state else None
 
     def counts(self, now_ms: int) -> dict[str, Any]:
-        """What `groupd top` compares; the rebalance under way is one."""
+        """Return the counts that `groupd top` compares; the rebalance under way is counted."""
         under_way_ms = 0 if self.began_ms is None else now_ms - self.began_ms
         return {
             "rebalances": self.rebalances_ended + (self.began_ms is not None),
@@ -85,26 +90,27 @@ class GroupPast:
 
 
 class HistoryRing:
-    """Of one leader."""
+    """The pasts of one leader's groups, within a bound of memory."""
 
     def __init__(self) -> None:
         self.since_ms: int | None = None
-        """When this leader began; None: it is none."""
+        """When this leader began, in ms; None: this replica does not lead."""
         self.size_bytes = 0
         self._groups: OrderedDict[str, GroupPast] = OrderedDict()
-        """Who was quiet longest is first."""
+        """Group id -> its past. The group that has been quiet longest is first."""
 
     def __len__(self) -> int:
         return len(self._groups)
 
     def begin(self, now_ms: int) -> None:
-        """A new term of leadership: what another leader did meanwhile is not known here."""
+        """Forget everything, because a new term of leadership begins: what another leader did meanwhile is
+        not known here."""
         self.since_ms = now_ms
         self.size_bytes = 0
         self._groups.clear()
 
     def add(self, sequence: int, event: Any) -> None:
-        """Keep an event of a group."""
+        """Keep an event that is of a group."""
         group_id = getattr(event, "group_id", None)
         if group_id is None or event.kind == "lag":
             return
@@ -140,7 +146,7 @@ class HistoryRing:
 
 
 def size_of(event: Any) -> int:
-    """About so many bytes."""
+    """Return about how many bytes the event takes in memory."""
     lists = (getattr(event, "moves", None), getattr(event, "waited_for", None))
     return _EVENT_BYTES + _ITEM_BYTES * sum(len(each) for each in lists if each)
 

@@ -29,24 +29,25 @@ if TYPE_CHECKING:
 log = logging.getLogger("groupd.history")
 
 GATHER_S: Final = 0.1
-"""How long events may wait in the queue: taking each at once would wake the thread for each."""
+"""How long, in seconds, events may wait in the queue: taking each at once would wake the thread for each."""
 REST_S: Final = 0.0005
-"""For so long the interpreter is given up between two pieces of work: the loop then gets it for certain."""
+"""How long, in seconds, the thread gives up the interpreter between two pieces of work: the loop then gets it
+for certain."""
 AT_ONCE_MAX: Final = 500
-"""Events of a piece."""
+"""How many events the thread takes from the queue as one piece."""
 RETRY_S: Final = 30.0
-"""After a failure, how long events are dropped before a segment is tried again."""
+"""How long, in seconds, events are dropped after a failure before a segment is tried again."""
 HOUSEKEEPING_S: Final = 600.0
 FIRST_HOUSEKEEPING_S: Final = 60.0
 REPLACED_KEPT_S: Final = 3_600.0
-"""For how long segments stay that are replaced: a reader may be under way, with a list of names."""
+"""How long, in seconds, segments stay that are replaced: a reader may be under way, with a list of names."""
 CLOSE_TIMEOUT_S: Final = 5.0
 QUEUE_FULL: Final = "queue full"
 NOT_WRITTEN: Final = "not written"
 
 
 class EventsDropped(NamedTuple):
-    """Events that could not be written."""
+    """The event that events could not be written, with their number and why."""
 
     at_ms: int
     cause: str
@@ -58,7 +59,8 @@ class EventsDropped(NamedTuple):
 
 
 class HistoryWriter:
-    """Of one replica. Its loop calls `keep` and `newly_dropped`; what takes time happens in the thread."""
+    """The writer of one replica's history. Its loop calls `keep` and `newly_dropped`; what takes time happens
+    in the thread."""
 
     def __init__(
         self, settings: HistorySettings, data_dir: str, tier_id: str, offsets_partition: int, node_id: int
@@ -68,11 +70,12 @@ class HistoryWriter:
         self._tier_id = tier_id
         self._partition = offsets_partition
         self._node_id = node_id
-        # Of the loop. Each counter has one thread that writes it, so that none needs a lock.
+        # These fields belong to the loop. Each counter has one thread that writes it, so that none needs a
+        # lock.
         self._refused = 0
         self._put = 0
         self._told = dict.fromkeys((QUEUE_FULL, NOT_WRITTEN), 0)
-        # Of the thread.
+        # These fields belong to the thread.
         self._lost = 0
         self._taken = 0
         self._folder: Folder | None = None
@@ -82,19 +85,19 @@ class HistoryWriter:
         self._keep_house_at = time.monotonic() + FIRST_HOUSEKEEPING_S
         self._replaced_at: dict[Segment, float] = {}
         self._damaged: set[Segment] = set()
-        # Of both.
+        # These fields are shared by both.
         self._queue: deque[Stretch] = deque()
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
 
     def start(self) -> None:
-        """Begin to write, if `history.enable`."""
+        """Begin to write, if `history.enable` is set."""
         if self._settings.history_enable:
             self._thread.start()
 
     def keep(self, stretch: Stretch) -> None:
-        """Have events written."""
+        """Put events into the queue, to be written; those that find no room are counted as dropped."""
         if not self._settings.history_enable:
             return
         room = self._settings.history_queue_max_events - (self._put - self._taken)
@@ -109,7 +112,8 @@ class HistoryWriter:
             self._wake.set()
 
     def newly_dropped(self, now_ms: int) -> Iterator[EventsDropped]:
-        """What was dropped and is not told yet, once there is hope that it will be written."""
+        """Yield an event for what was dropped and is not told yet, once there is hope that it will be
+        written."""
         if self._retry_at is None:
             for cause, dropped in ((QUEUE_FULL, self._refused), (NOT_WRITTEN, self._lost)):
                 newly = dropped - self._told[cause]
@@ -119,11 +123,11 @@ class HistoryWriter:
 
     @property
     def dropped(self) -> int:
-        """Events that are in no segment and will be in none."""
+        """Return how many events are in no segment and will be in none."""
         return self._refused + self._lost
 
     def close(self) -> None:
-        """Write what is there. Blocks, for a few seconds at most."""
+        """Write what is in the queue and end the thread. Blocks, for a few seconds at most."""
         if not self._thread.is_alive():
             return
         self._closing.set()
@@ -167,7 +171,7 @@ class HistoryWriter:
                 continue
             try:
                 segments = self._made_writer()
-            except Exception:  # the folder's file system cannot be had
+            except Exception:  # the file system of the folder cannot be opened
                 self._lose(piece)
                 raise
             if segments.term not in (None, piece[0].term):
@@ -179,7 +183,7 @@ class HistoryWriter:
                 self._publish()
 
     def _piece(self) -> list[Stretch]:
-        """The next few events, of one term."""
+        """Take the next few events of one term from the queue."""
         queue = self._queue
         piece: list[Stretch] = []
         room = AT_ONCE_MAX
@@ -222,7 +226,7 @@ class HistoryWriter:
             log.warning("history is written again; %d events were dropped so far", self.dropped)
 
     def _fail(self, why: str, *, exc_info: bool = False) -> None:
-        """Drop what comes, for a while. Only the first failure of a row is told."""
+        """Drop the events that come, for a while. Only the first of several failures in a row is logged."""
         if self._retry_at is None:
             log.error(
                 "history is not written to %s, its events are dropped: %s",
@@ -233,14 +237,16 @@ class HistoryWriter:
         self._retry_at = time.monotonic() + RETRY_S
 
     def _lose(self, piece: Iterable[Stretch]) -> None:
-        """What a lost `events_dropped` stood for is to be told anew."""
+        """Count the events of a piece as lost. A lost `events_dropped` counts as the events that it told of,
+        so that they are told anew."""
         for event in chain.from_iterable(each.events for each in piece):
             self._lost += event.count if isinstance(event, EventsDropped) else 1
 
     # Housekeeping.
 
     def _keep_house(self) -> None:
-        """Remove what is expired or replaced, merge small segments: of this partition, whoever wrote them."""
+        """Remove this partition's expired and replaced segments and merge its small ones, whoever wrote
+        them."""
         try:
             folder = self._opened()
             folder.remove_left_behind(self._partition)
@@ -252,7 +258,7 @@ class HistoryWriter:
                 retention_bytes=self._settings.history_retention_bytes,
             )
             folder.remove(gone)
-            if self._writer is not None:  # who leads, or led
+            if self._writer is not None:  # only a leader, or one that has led, has a writer
                 self._compact(folder, [each for each in found if each.segment not in set(gone)])
         except OSError as error:
             log.warning("history of partition %d cannot be put in order: %s", self._partition, error)
@@ -271,7 +277,7 @@ class HistoryWriter:
                 log.warning("history: %s; it is left as it is", error)
 
     def _between(self) -> None:
-        """While segments are merged, events come."""
+        """Take new events from the queue between two steps of a merge."""
         _rest()
         self._drain()
 

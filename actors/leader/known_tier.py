@@ -11,7 +11,8 @@ from actors.security.gate import Gate
 
 
 class KnownTier:
-    """The newest metadata image, shared by a replica's coordinators, client service and leadership.
+    """The newest metadata image of the tier, shared by a replica's coordinators, client service and
+    leadership.
 
     Before the first image comes, the tier is as the spec says with which the replica was made.
     """
@@ -20,14 +21,14 @@ class KnownTier:
         self.spec = spec
         self.image = MetadataImage(cluster_id=spec.tier_id, offsets_leaders=(-1,) * spec.offsets_partitions)
         self.gate = Gate(spec.broker)
-        """Decides who may do what."""
+        """The gate that decides who may do what."""
         self.sasl = Sasl(spec.broker)
-        """Finds out who a client is."""
+        """The authentication that finds out who a client is."""
         self.access_changed = False
-        """The newest image allows or forbids something that the one before it did not."""
+        """Whether the newest image allows or forbids something that the one before it did not."""
 
     def take(self, payload: bytes) -> bool:
-        """Take an image as the broker pushes it; False: a newer one is known."""
+        """Take an image as the broker pushes it. Return False if a newer one is known."""
         image = unpack_image(payload)
         if image.version < self.image.version:
             return False
@@ -38,10 +39,11 @@ class KnownTier:
 
     @property
     def nodes(self) -> tuple[NodeSpec, ...]:
-        """The tier's nodes, also those that were added after this replica was made."""
+        """Return the tier's nodes, also those that were added after this replica was made."""
         return nodes_of(self.spec, self.image)
 
     @property
     def controllers(self) -> tuple[int, ...]:
-        """Numbers of the controller's replicas, also of those that were added after this replica was made."""
+        """Return the numbers of the controller's replicas, also of those that were added after this replica
+        was made."""
         return self.image.controllers or tuple(replica_id for replica_id, _ in self.spec.controllers)

@@ -1,8 +1,8 @@
-"""How far groups are behind the logs of their topics, looked at now and then: events of kind `lag`.
+"""Samples of how far groups are behind the logs of their topics, told as events of kind `lag`.
 
 Brokers know where the logs end that they lead, a coordinator knows what was committed. The leader of an
-offsets partition asks its node's broker (`log_ends`), which asks the others. A log that ends before what was
-committed is not the one that was read: its records are elsewhere, or gone, and nothing is told of it.
+offsets partition asks its node's broker (`log_ends`), which asks the others. A log that ends before the
+committed offset is not the log that was read: its records are elsewhere, or gone, and no lag is told.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ from actors.replica.host import ReplicaHost
 log = logging.getLogger("groupd.partition")
 
 SAMPLES_MAX: Final = 5_000
-"""In one round; the next one goes on where it ended."""
+"""How many partitions are sampled in one round; the next round goes on where it ended."""
 ASKED_MAX: Final = 100
-"""Partitions in one request: a millisecond of a broker's time."""
+"""How many partitions one request asks for, which takes a millisecond of a broker's time."""
 VERSION: Final = 1
 LATEST: Final = -1
 _ANYBODY: Final = -1
 
 Committed = tuple[str, Position, int]
-"""(group, position, offset)"""
+"""What a group committed: (group id, position, offset)."""
 Offsets = Mapping[str, Mapping[Position, OffsetCommitValue]]
-"""Group -> what it committed."""
+"""Group id -> position -> what the group committed there."""
 AskBroker = Callable[[int, int, Any], Awaitable[Any]]
-"""(api key, api version, kio's request) -> kio's response, None if there was none."""
+"""A function that asks the node's broker: (api key, api version, kio's request) -> kio's response, None if
+there was none."""
 
 
 class Lag(NamedTuple):
-    """A group had so much of a partition still to read."""
+    """The event that a group had so much of a partition still to read."""
 
     at_ms: int
     group_id: str
@@ -58,8 +59,8 @@ class Lag(NamedTuple):
 
 
 class LagSamples:
-    """Of one replica. `offsets` are looked up when needed, None while it does not serve; `tell` takes the
-    samples."""
+    """Samples the lag of one replica's groups. `offsets` are looked up when needed, and None while the
+    replica does not serve; `tell` takes the samples."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class LagSamples:
         self._now_ms = now_ms
         self._group = 0
         self._position = 0
-        """Of that group: with whom the next round begins."""
+        """The place, within the offsets of that group, where the next round begins."""
         self._tasks = Tasks("sampling lag")
 
     @classmethod
@@ -88,7 +89,7 @@ class LagSamples:
         ask_broker: AskBroker,
         tell: Callable[[Iterable[Lag]], None],
     ) -> LagSamples:
-        """For the coordinator of a replica."""
+        """Return the sampler for the coordinator of a replica."""
 
         def offsets() -> Offsets | None:
             shard = serving_shard(host)
@@ -113,7 +114,8 @@ class LagSamples:
                 log.exception("lag could not be sampled")
 
     async def sample(self) -> None:
-        """One round: every group in its turn, at most SAMPLES_MAX partitions."""
+        """Sample once: at most SAMPLES_MAX partitions, beginning with the group where the last round
+        ended."""
         committed = list(self._due())
         positions = list(dict.fromkeys(position for _, position, _ in committed))
         ends: dict[Position, int] = {}
@@ -125,7 +127,8 @@ class LagSamples:
             await asyncio.sleep(0)
 
     def _due(self) -> Iterator[Committed]:
-        """Those whose turn it is. To be taken at once: commits change what it goes through."""
+        """Yield the offsets that this round samples. They are to be taken at once, because commits change
+        what is iterated."""
         offsets, left = self._offsets() or {}, SAMPLES_MAX
         for group_id in islice(offsets, self._group, None):
             some = list(islice(offsets[group_id].items(), self._position, self._position + left))
@@ -138,7 +141,7 @@ class LagSamples:
         self._group = self._position = 0
 
     async def _ends(self, positions: Sequence[Position]) -> dict[Position, int]:
-        """Where these logs end; without those that nobody knows of."""
+        """Return where these logs end, without those of which nobody knows the end."""
         asked: dict[str, list[Any]] = {}
         partition_class = codec.nested(LIST_OFFSETS, VERSION, "ListOffsetsPartition", "request")
         topic_class = codec.nested(LIST_OFFSETS, VERSION, "ListOffsetsTopic", "request")

@@ -1,7 +1,7 @@
 """Answers so large that packing them would hold up other clients' heartbeats: a thread packs them instead.
 
-One thread, so that many of them do not take the interpreter from the loop by turns; and while it packs, the
-interpreter changes hands much sooner than Python's 5 ms.
+There is one thread for all of them, because several would take the interpreter from the loop one after the
+other. While it packs, the interpreter changes hands much sooner than after Python's 5 ms.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from actors.ground.tasks import Tasks
 from actors.protocol.api_keys import CONSUMER_GROUP_DESCRIBE, DESCRIBE_GROUPS, LIST_GROUPS, OFFSET_FETCH
 
 SMALL_MAX: Final = 500
-"""Groups, members or offsets of an answer that is packed at once, in a few milliseconds."""
+"""How many groups, members or offsets an answer may have to be packed at once, in a few milliseconds."""
 SHORT_SWITCH_S: Final = 0.0005
-"""How long the thread may keep the interpreter from the loop."""
+"""How long, in seconds, the thread may keep the interpreter from the loop."""
 
 Pack = Callable[[], bytes]
 Beside = Callable[[Pack, Callable[[bytes], None]], None]
-"""Runs the one in a thread, and gives what it returns to the other, back in the loop. The one never
-raises."""
+"""A function that runs its first argument, which never raises, in a thread, and gives what that returns to
+its second argument, back in the loop."""
 
 
 def _members(body: Any) -> int:
@@ -52,8 +52,8 @@ def is_large(api_key: int, body: Any) -> bool:
 
 
 def take_apart(api_key: int, body: Any) -> None:
-    """Free what a packed answer was made of piece by piece: a million objects that go with one reference are
-    a tenth of a second in which no other thread runs."""
+    """Free the objects that a packed answer was made of piece by piece: a million objects that go with one
+    reference are a tenth of a second in which no other thread runs."""
     if api_key == OFFSET_FETCH:
         for group in body.groups:
             for _, partitions in group.topics:
@@ -62,7 +62,7 @@ def take_apart(api_key: int, body: Any) -> None:
 
 
 class PackingThread:
-    """Of one replica."""
+    """The thread that packs one replica's large answers."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-answers")
@@ -71,11 +71,11 @@ class PackingThread:
         self._waiting = 0
 
     def pack(self, pack: Pack, answer: Callable[[bytes], None]) -> None:
-        """See `Beside`."""
+        """Have `pack` run in the thread, and `answer` called with its result in the loop."""
         self._tasks.spawn(self._pack(pack, answer))
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """End the thread. Answers that it has not packed are not given."""
         self._tasks.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 

@@ -24,13 +24,13 @@ MOVE_LOOK_INTERVAL_S = 0.001
 
 
 class Announced(NamedTuple):
-    """What a replica says of its partition's leader."""
+    """What a replica says about its partition's leader."""
 
     leader_node: int | None
-    """None: nobody is known to lead."""
+    """The node that leads; None: nobody is known to lead."""
     term: int
     serving: bool
-    """This replica leads and answers clients."""
+    """Whether this replica leads and answers clients."""
 
 
 class Leadership:
@@ -58,7 +58,7 @@ class Leadership:
 
     @property
     def serving_term(self) -> int | None:
-        """The term in which this replica leads and answers clients; None: it does not."""
+        """Return the term in which this replica leads and answers clients; None if it does not."""
         raft = self._host.raft
         return raft.term if raft is not None and self._host.replica.serving else None
 
@@ -110,7 +110,7 @@ class Leadership:
         return handle is not None and await runtime.call(handle, "serves", timeout_s=RAY_CALL_TIMEOUT_S)
 
     async def resign(self) -> None:
-        """Stop the replica; leadership goes to a follower if there is one."""
+        """Stop the replica; a follower takes over if there is one."""
         self._history.hands_over = True
         await self._host.stop()
         if self._announced.serving:  # nobody is known to have taken over

@@ -1,4 +1,4 @@
-"""What one replica of an offsets partition counts, and the rows it tells."""
+"""What one replica of an offsets partition counts, and the rows that it gives to the tier's metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ PARTITION_STATES = ("active", "standby", "loading", "failed")
 
 
 class ReplicaMetrics:
-    """Belongs to the actor of `partition`, which tells it of events; the rest is looked up when asked."""
+    """The metrics of the replica of `partition`, which is told of events; everything else is looked up when
+    metrics are asked for."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class ReplicaMetrics:
         self._load_s = 0.0
 
     def loaded(self, load_s: float) -> None:
-        """The replica is up: its journal was read in `load_s` seconds."""
+        """Note that the replica is up, and that its journal was read in `load_s` seconds."""
         self._load_s = load_s
         self._lag.start()
 
@@ -52,7 +53,7 @@ class ReplicaMetrics:
         self._lag.close()
 
     async def rows(self, problem: str | None) -> list[Row]:
-        """Everything, now. Groups are counted in steps, with requests served in between."""
+        """Return all rows as of now. Groups are counted in steps, with requests served in between."""
         host = self._host
         rows: list[Row] = [
             ("num_partitions", (state,), int(state == self._state(problem))) for state in PARTITION_STATES

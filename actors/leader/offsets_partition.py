@@ -54,14 +54,14 @@ def _new_id() -> str:
 
 
 class Outside(NamedTuple):
-    """What of a replica reaches beyond its process, made by these."""
+    """What makes the parts of a replica that reach beyond its process."""
 
     new_host: Callable[..., ReplicaHost] = ReplicaHost
-    """Disk and peers."""
+    """The class of the host, which has disk and peers."""
     new_link: Callable[..., Link] = Link
-    """The way to the node's broker."""
+    """The class of the link to the node's broker."""
     new_id: Callable[[], str] = _new_id
-    """UUIDs."""
+    """The function that makes UUIDs."""
 
 
 OUTSIDE = Outside()
@@ -137,7 +137,7 @@ class OffsetsPartition(StateSource):
         self._clients.close()
 
     async def status(self) -> dict[str, Any]:
-        """What `groupd status` shows of this replica."""
+        """Return what `groupd status` shows of this replica."""
         host = self._host
         status: dict[str, Any] = {
             "partition": self._partition,
@@ -162,19 +162,19 @@ class OffsetsPartition(StateSource):
         return status
 
     async def metrics(self) -> list[Row]:
-        """This replica's part of the tier's metrics."""
+        """Return this replica's part of the tier's metrics."""
         return await self._metrics.rows(self._problem)
 
     async def group(self, group_id: str) -> dict[str, Any]:
-        """State and generation or epochs of a group; {} if this replica does not lead or know it."""
+        """Return state and generation or epochs of a group; {} if this replica does not lead or know it."""
         return self._shard.summary(group_id) if self._host.replica.serving else {}
 
     async def explain(self, group_id: str, after: int = 0) -> dict[str, Any]:
-        """What `groupd explain` shows of a group; {} if this replica does not serve."""
+        """Return what `groupd explain` shows of a group; {} if this replica does not serve."""
         return self._history.explain(group_id, after)
 
     async def top(self, by: str, limit: int) -> dict[str, Any]:
-        """What `groupd top` shows of this leader's groups; {} if this replica does not serve."""
+        """Return what `groupd top` shows of this leader's groups; {} if this replica does not serve."""
         return self._history.top(by, limit)
 
     @property
@@ -184,16 +184,16 @@ class OffsetsPartition(StateSource):
         return shard
 
     async def serves(self) -> bool:
-        """This replica leads and answers clients."""
+        """Return whether this replica leads and answers clients."""
         return self._host.replica.serving
 
     async def move_leadership(self, to_replica: int | None = None) -> dict[str, Any]:
-        """Hand leadership to a follower and wait until one serves; see `Leadership.move`."""
+        """Hand leadership to a follower and wait until one serves, as `Leadership.move` does."""
         return await self._leadership.move(self.transfer(to_replica))
 
     async def restore(self, packed: bytes) -> tuple[int, str | None]:
-        """Write records of groups that are not there, packed by msgpack as [[key, value], ...]: Kafka's error
-        code, 0 once they are committed, and what it means. Raises TimeoutError."""
+        """Write records of groups that do not exist yet, packed by msgpack as [[key, value], ...]. Return
+        Kafka's error code, which is 0 once they are committed, and what it means. Raises TimeoutError."""
         body = RestoreRequest(msgpack.unpackb(packed, use_list=False))
         response: RestoreResponse = await asyncio.wait_for(
             self._own.ask_shard(RESTORE, body), RESTORE_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""Requests that a replica makes for the tier itself: of its own shard, and of its node's broker."""
+"""Requests that a replica makes for the tier itself, to its own shard and to its node's broker."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from actors.protocol.headers import Header
 from actors.replica.host import ReplicaHost
 
 BROKER_TIMEOUT_S = ANSWER_TIMEOUT_S + 1.0
-"""Longer than the broker's own time-out, so that the answers it has by then are not lost with the rest."""
+"""How long the node's broker is waited for, in seconds: longer than it waits itself, so that the answers that
+it has by then are not lost with the rest."""
 
 
 class OwnRequests:
-    """One replica's requests under way. Their tokens are negative; those of clients' requests are not."""
+    """The requests that one replica has under way. Their tokens are negative; those of clients' requests are
+    not."""
 
     def __init__(self, host: ReplicaHost, link: Link) -> None:
         self._host = host
@@ -27,7 +29,8 @@ class OwnRequests:
         self._last_token = 0
 
     async def ask_shard(self, api_key: int, body: Any) -> Any:
-        """Return the shard's answer once all that it decided is committed; a refusal if this is no leader."""
+        """Return the shard's answer once all that it decided is committed. It is a refusal if this replica
+        does not lead."""
         host = self._host
         token = self._last_token = self._last_token - 1
         answer = self._asked[token] = asyncio.get_running_loop().create_future()
@@ -45,7 +48,8 @@ class OwnRequests:
             answer.set_result(response)
 
     async def ask_broker(self, api_key: int, api_version: int, entity: Any) -> Any:
-        """Return what the node's broker answers, which passes the request on to other leaders; or None."""
+        """Return what the node's broker answers, which passes the request on to other leaders; None if there
+        is no answer."""
         header = Header(api_key, api_version, 0)
         frame = codec.encode_request(header, entity)[4:]
         answer = await self._link.relay(TIER, frame, BROKER_TIMEOUT_S)

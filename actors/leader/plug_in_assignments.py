@@ -1,7 +1,8 @@
 """Plug-ins that assign groups, run for the shard by its actor: each in a thread, with a deadline.
 
-The shard says so by `AssignmentAsked` and hears of the outcome by `ASSIGNED`. A thread cannot be stopped: one
-that does not come back keeps its place, and when there is none left, groups are told so at their deadline.
+The shard asks for an assignment by `AssignmentAsked` and hears of the outcome by `ASSIGNED`. A thread cannot
+be stopped: one that does not come back keeps its place, and when no place is left, groups are told so at
+their deadline.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from actors.ground.settings import GroupSettings
 from actors.ground.tasks import Tasks
 
 AskShard = Callable[[int, Any], Awaitable[Any]]
-"""(api key, body) -> the shard's answer."""
+"""A function that asks the shard: (api key, body) -> the shard's answer."""
 
 
 class PlugInAssignments:
-    """Of one replica."""
+    """The plug-ins' assignments that one replica has under way."""
 
     def __init__(self, settings: GroupSettings, ask_shard: AskShard) -> None:
         self._entries = settings.group_consumer_assignors
@@ -34,7 +35,7 @@ class PlugInAssignments:
         self.tasks = Tasks("an assignment by a plug-in")
 
     def on_event(self, event: Any) -> bool:
-        """Take the event if it is for a plug-in."""
+        """Take the event if it asks for a plug-in's assignment, and return whether it does."""
         if not isinstance(event, AssignmentAsked):
             return False
         self.tasks.spawn(self._assign(event))

@@ -7,6 +7,6 @@ from actors.replica.host import ReplicaHost
 
 
 def serving_shard(host: ReplicaHost) -> CoordinatorShard | None:
-    """None: it does not serve, or has no coordinators."""
+    """Return the replica's coordinators; None if it does not serve, or has none."""
     shard = host.replica.shard
     return shard if host.replica.serving and isinstance(shard, CoordinatorShard) else None

@@ -1,6 +1,6 @@
 """What a coordinator's shard needs of other leaders in transactions, done for it by its actor.
 
-The shard says so by events (`coordinator.transactions.events`) and hears of the outcome by requests
+The shard asks by events (`coordinator.transactions.events`) and hears of the outcome by requests
 (`coordinator.transactions.inside`). Markers are written until every partition has its own: tried again with
 growing pauses, and after an election anew by the next leader, because they may be written twice.
 """
@@ -47,7 +47,7 @@ from actors.protocol.transaction_messages import (
 BACKOFF_S_MIN: Final = 0.02
 BACKOFF_S_MAX: Final = 1.0
 AT_ONCE_MAX: Final = 256
-"""Transactions whose markers are written at the same time; the others wait their turn."""
+"""How many transactions have their markers written at the same time; the others wait until one is done."""
 _AGAIN: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,
@@ -59,16 +59,20 @@ _AGAIN: Final = frozenset(
         ErrorCode.unknown_server_error,
     }
 )
-"""Errors of a marker that pass; any other says that the partition needs it no more."""
+"""Errors of a marker that pass with time. Any other error says that the partition does not need the marker
+any more."""
 
 AskShard = Callable[[int, Any], Awaitable[Any]]
-"""(api key, body) -> the shard's answer, once what it decided is committed."""
+"""A function that asks the shard: (api key, body) -> the shard's answer, once what it decided is
+committed."""
 AskBroker = Callable[[int, int, Any], Awaitable[Any]]
-"""(api key, api version, kio's request) -> kio's response, None if there was none."""
+"""A function that asks the node's broker: (api key, api version, kio's request) -> kio's response, None if
+there was none."""
 
 
 class Transactions:
-    """Of one replica of offsets partition `partition`. `image` and `term` are looked up when needed."""
+    """The transactions that the leader of offsets partition `partition` has under way. `image` and `term` are
+    looked up when needed."""
 
     def __init__(
         self,
@@ -84,14 +88,14 @@ class Transactions:
         self._ask_broker = ask_broker
         self._image = image
         self._term = term
-        """The term in which this replica leads; None: it does not."""
+        """A function that returns the term in which this replica leads; None: it does not lead."""
         self._ending: dict[str, bool] = {}
-        """Transactional ids being worked on; True: said to be ending once more since that began."""
+        """Transactional id that is worked on -> whether its ending was asked for once more meanwhile."""
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self.tasks = Tasks("work on a transaction")
 
     def on_event(self, event: Any) -> bool:
-        """Take the event if it is one of a transaction."""
+        """Take the event if it is one of a transaction, and return whether it is."""
         if isinstance(event, TransactionEnding):
             if event.transactional_id in self._ending:
                 self._ending[event.transactional_id] = True
@@ -126,7 +130,8 @@ class Transactions:
         await self._ask_shard(TXN_ENDED, ended)
 
     async def _mark(self, ending: TxnEndingResponse) -> bool:
-        """Write the markers until all are there; False: another coordinator does it."""
+        """Write the markers until all are there. Return False if this replica leads no longer: the next
+        leader writes them."""
         topics, pause_s = self._existing(ending.topics), BACKOFF_S_MIN
         while topics:
             term = self._term()
@@ -151,7 +156,7 @@ class Transactions:
         return True
 
     def _existing(self, topics: TopicNumbers) -> TopicNumbers:
-        """Without those that were deleted, which need no marker."""
+        """Return the partitions without those of deleted topics, which need no marker."""
         known = self._image().topics
         return tuple(each for each in topics if each[0] == OFFSETS_TOPIC or each[0] in known)
 

@@ -1,4 +1,4 @@
-"""Compiled assignors, loaded before a leader needs them."""
+"""Load the compiled assignors before a leader needs them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WarmKernels:
         self._tasks = Tasks("the loading of compiled assignors")
 
     def look(self) -> None:
-        """Load them if they may be needed from now on."""
+        """Load the compiled assignors if they may be needed from now on."""
         partitions = sum(topic.partition_count for topic in self._known.image.topics.values())
         if self._replica.serving and partitions >= ARRAYS_FROM // 2 and not self._is_loaded:
             self._is_loaded = True

@@ -1,4 +1,4 @@
-"""The actor of one node's port: every client arrives here.
+"""The actor of one node's port, where every client arrives.
 
 Requests about the tier and its topics are answered here. A connection whose first group request is for a
 partition led on this node is handed over to the leader's actor by file descriptor; on any other
@@ -61,7 +61,8 @@ log = logging.getLogger("groupd.broker")
 
 FIRST_IMAGE_TIMEOUT_S = 30.0
 RELAY_TIMEOUT_S = 1_900.0
-"""Longer than any join may be parked (group.max.session.timeout.ms is 30 minutes by default)."""
+"""How long, in seconds, a leader's answer to a relayed request is waited for: longer than any join may be
+parked (group.max.session.timeout.ms is 30 minutes by default)."""
 
 
 class Broker(Actor):
@@ -83,9 +84,9 @@ class Broker(Actor):
         self._spec = spec
         self._node = spec.node(node_id)
         self._serving: dict[int, int] = {}
-        """Offsets partition -> link of the replica of this node that leads it."""
+        """Offsets partition -> the link of this node's replica that leads it."""
         self._leaders: dict[int, tuple[int, int]] = {}
-        """Offsets partition -> (term, node id of its leader), the freshest news."""
+        """Offsets partition -> (term, node id of its leader), as the freshest news say."""
         self._controller = new_controller(spec)
         self._logs = TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics")
         self._apis = BrokerApis(
@@ -128,7 +129,7 @@ class Broker(Actor):
         await self._listener.start()
 
     async def _first_image(self) -> None:
-        """Ask the controllers for the image rather than wait for the next change."""
+        """Ask the controllers for the image, rather than wait for the next change of it."""
         deadline = asyncio.get_running_loop().time() + FIRST_IMAGE_TIMEOUT_S
         while not self._apis.image.nodes:
             payload = await self._controller.image()
@@ -153,7 +154,7 @@ class Broker(Actor):
             log.warning("the topics' offsets will skip ahead at the next start: %s", error)
 
     async def status(self) -> dict[str, Any]:
-        """What `groupd status` shows of this broker."""
+        """Return what `groupd status` shows of this broker."""
         return {
             "node_id": self._node.node_id,
             "host": self._node.host,
@@ -168,7 +169,7 @@ class Broker(Actor):
         }
 
     async def metrics(self) -> list[Row]:
-        """The broker's own part of the tier's metrics."""
+        """Return the broker's own part of the tier's metrics."""
         return self._metrics.rows()
 
     # News from the tier.
@@ -177,7 +178,7 @@ class Broker(Actor):
         return self._apis.image.version
 
     async def on_image(self, payload: bytes) -> int:
-        """A metadata image from the controller; passed on to this node's replicas at once."""
+        """Take a metadata image from the controller, and pass it on to this node's replicas at once."""
         image = unpack_image(payload)
         if image.version >= self._apis.image.version:
             self._apis.set_image(image)
@@ -191,17 +192,18 @@ class Broker(Actor):
         return self._apis.image.version
 
     async def begin_logs_at(self, offsets: list[tuple[bytes, int, int]]) -> None:
-        """Restored topics are empty, but their offsets must not start over below what is committed: groups
-        would take new records for old ones. `offsets`: (topic id, partition, offset)."""
+        """Begin the logs of restored topics at these offsets: (topic id, partition, offset). The topics are
+        empty, but their offsets must not start over below what is committed: groups would take new records
+        for old ones."""
         for topic_id, partition_, offset in offsets:
             self._logs.begin_at(topic_id, partition_, offset)
 
     async def on_leader(self, partition_: int, node_id: int, term: int) -> None:
-        """A leader of an offsets partition tells that it serves."""
+        """Learn from the leader of an offsets partition that it serves."""
         self._learn_leader(partition_, node_id, term)
 
     def on_leading(self, slot: int, leading: Leading | None) -> None:
-        """A replica of this node says who leads its partition (network.hub.HubHandlers)."""
+        """Learn from a replica of this node who leads its partition (network.hub.HubHandlers)."""
         partition_ = replica_of_slot(slot)[0]
         if leading is not None and leading.serving_here:
             self._serving[partition_] = slot
@@ -219,16 +221,17 @@ class Broker(Actor):
         log.info("replica %d of partition %d %s", replica_id, partition_, state)
 
     def _serving_slot(self, partition_: int) -> int | None:
-        """The link of the replica on this node that leads the partition, if there is one."""
+        """Return the link of this node's replica that leads the partition; None if there is none."""
         slot = self._serving.get(partition_)
         return slot if slot is not None and self._hub.connected(slot) else None
 
     def slot_of(self, partition_: int) -> int | None:
-        """transaction_relay.Leaders."""
+        """Return what `_serving_slot` does, as transaction_relay.Leaders asks for it."""
         return self._serving_slot(partition_)
 
     def node_of(self, partition_: int) -> int | None:
-        """transaction_relay.Leaders."""
+        """Return the node that leads an offsets partition, as transaction_relay.Leaders asks for it; None if
+        it is not known."""
         leader = self._leaders.get(partition_)
         return None if leader is None else leader[1]
 
@@ -240,7 +243,8 @@ class Broker(Actor):
     # Connections that have not shown yet what they are (network.early).
 
     def _decide(self, early: EarlyConnection, frame: bytes) -> Decision:
-        """Answer, hand the connection over to the leader it asks for, or keep it."""
+        """Decide about a connection by its first frames: answer, hand it over to the leader it asks for, or
+        keep it."""
         try:
             if not early.identity.principal:
                 return self._sasl.on_stranger(early, frame, self)
@@ -267,10 +271,11 @@ class Broker(Actor):
         return HandOver(partial(self._hub.hand_over, slot), self)
 
     def on_hand_back(self, client: socket, identity: ClientIdentity, buffered: bytes) -> None:
-        """A leader fell and another replica of this node took over: the next frame finds it."""
+        """Take back a connection whose leader fell while another replica of this node took over: the
+        connection's next frame finds the new leader."""
         self._listener.take_back(client, identity, buffered)
 
-    # Connections that stay: everything on them comes through here.
+    # Connections that stay with the broker: all their frames come through here.
 
     def on_frame(self, connection: Connection, frame: bytes) -> Any:
         if self._sasl.is_wanted:
@@ -286,10 +291,10 @@ class Broker(Actor):
         return LATER
 
     def on_more(self, connection: Connection) -> None:
-        """Nothing is held back here that more bytes could release."""
+        """Do nothing: this broker holds back no answer that more bytes could release."""
 
     def on_closed(self, connection: Connection) -> None:
-        """Requests under way finish into nothing."""
+        """Do nothing: requests that are under way finish, and nobody takes their answers."""
 
     async def _answer(self, connection: Connection, frame: bytes) -> None:
         try:
@@ -307,7 +312,7 @@ class Broker(Actor):
             connection.answer(answer)
 
     async def serve(self, identity: ClientIdentity, frame: bytes) -> bytes | None:
-        """The answer frame of any request; b"" where none is sent; None: close the connection."""
+        """Return the answer frame of any request; b"" if it has none; None to close the connection."""
         header, body_offset = parse_header(frame)
         if is_signed(self._peer_secret, header, frame, body_offset):
             identity = TIER
@@ -374,8 +379,8 @@ class Broker(Actor):
         return gather(header, by_partition, self._partition_for)
 
     def _refused(self, identity: ClientIdentity, header: Header, body: Any) -> bytes:
-        """No replica of this node leads any of the groups asked for (W17; W9 for lists); and those that the
-        client may not ask for are refused for that (W10)."""
+        """Return the answer that no replica of this node leads any of the groups asked for (W17; W9 for
+        lists). Groups that the client may not ask for are refused for that reason (W10)."""
         allowed, finish = self._gate.screen(identity.principal, identity.client_host, header, body)
         answer = None
         if allowed is not None:
@@ -411,7 +416,8 @@ class Broker(Actor):
             answer(None)
 
     async def _serve_tier(self, frame: bytes) -> bytes:
-        """What a leader of this node needs of others: where logs end, or in a transaction."""
+        """Answer what a leader of this node needs of other nodes: where logs end, or a step of a
+        transaction."""
         header, body_offset = parse_header(frame)
         entity = codec.decode_entity(header, frame, body_offset)
         if header.api_key == LIST_OFFSETS:
@@ -424,6 +430,7 @@ class Broker(Actor):
 def _with_software(
     identity: ClientIdentity, header: Header, frame: bytes, body_offset: int
 ) -> ClientIdentity:
-    """The identity with the client software that ApiVersions v3 and later name (KIP-511)."""
+    """Return the identity with the name and version of the client's software, which ApiVersions v3 and later
+    tell (KIP-511)."""
     name, version = codec.client_software(header, frame, body_offset)
     return identity._replace(software_name=name, software_version=version) if name else identity

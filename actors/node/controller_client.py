@@ -1,4 +1,4 @@
-"""How a broker speaks to the controller: by Ray call to the replica that leads, found by asking."""
+"""How a broker speaks to the controller: by Ray call to the replica that leads, which it finds by asking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CALL_TIMEOUT_S = 1.5
 SUBMIT_TIMEOUT_S = 10.0
 RETRY_INTERVAL_S = 0.05
 LIST_INTERVAL_S = 1.0
-"""All actors' names come from one place: no broker asks for them more often."""
+"""How often, in seconds, a broker may ask for all actors' names, which come from one place."""
 
 
 class RayControllerClient:
@@ -25,12 +25,12 @@ class RayControllerClient:
     def __init__(self, spec: TierSpec) -> None:
         self._spec = spec
         self._replicas = [replica for replica, _ in spec.controllers]
-        """Numbers of the controller's replicas, first the one that answered last."""
+        """The numbers of the controller's replicas, first the one that answered last."""
         self._handles: dict[int, Any] = {}
         self._listed_at = float("-inf")
 
     async def submit(self, command: Any) -> Any:
-        """The committed result of `command`. Raises TimeoutError if no controller leads in time.
+        """Return the committed result of `command`. Raises TimeoutError if no controller leads in time.
 
         A retry after a lost answer may decide the command twice: commands are written so that the second
         finds its work done (a topic exists, a block of producer ids is skipped).
@@ -49,7 +49,8 @@ class RayControllerClient:
         raise TimeoutError(f"no controller answered in {SUBMIT_TIMEOUT_S:.0f} s")
 
     async def image(self) -> bytes | None:
-        """The committed metadata image, from whichever controller can say."""
+        """Return the committed metadata image, from whichever replica of the controller can say; None if none
+        can."""
         for replica in tuple(self._replicas):
             payload: bytes | None = await self._call(replica, "image")
             if payload is not None:
@@ -62,7 +63,8 @@ class RayControllerClient:
         self._replicas = [replica, *(other for other in self._replicas if other != replica)]
 
     async def _find_replicas(self) -> None:
-        """Those that there are now: they may all have been replaced since this actor was made."""
+        """Find the replicas that the controller has now: all of them may have been replaced since this actor
+        was made."""
         now = asyncio.get_running_loop().time()
         if now - self._listed_at < LIST_INTERVAL_S:
             return

@@ -1,4 +1,4 @@
-"""OffsetFetch for a group whose leader on this node was lost a moment ago.
+"""Serve OffsetFetch for a group whose leader on this node was lost a moment ago.
 
 When a Kafka broker dies nobody answers on its port, and clients ask again until they have found the new
 coordinator. Here the port lives on when a leader dies: a client that is quicker with its retry than the
@@ -20,12 +20,13 @@ from actors.protocol.api_keys import OFFSET_FETCH
 from actors.protocol.headers import Header, parse_header
 
 PASSED_ON_FOR_S: Final = 2.0
-"""After the loss; two election timeouts. Later clients have long found the new coordinator."""
+"""How long, in seconds, requests are passed on after a leader is lost: two election timeouts. Later clients
+have long found the new coordinator."""
 _LOOK_EVERY_S: Final = 0.005
 
 
 class FallenLeaders:
-    """Of the broker of node `node_id`."""
+    """The leaders that were lost a moment ago on node `node_id`, for its broker."""
 
     def __init__(self, node_id: int, hub: Relay, leaders: Leaders, peers: Peers) -> None:
         self._node_id = node_id
@@ -33,14 +34,14 @@ class FallenLeaders:
         self._leaders = leaders
         self._peers = peers
         self._until: dict[int, float] = {}
-        """Offsets partition -> the loop's time until which its requests are passed on."""
+        """Offsets partition -> until when its requests are passed on, by the loop's clock."""
 
     def fell(self, partition: int) -> None:
-        """The replica that led the partition on this node is gone."""
+        """Note that the replica is gone that led the partition on this node."""
         self._until[partition] = asyncio.get_running_loop().time() + PASSED_ON_FOR_S
 
     def waits_for(self, header: Header, partitions: set[int]) -> bool:
-        """Whether `fetch` is for this request, of groups of `partitions`."""
+        """Return whether `fetch` is to answer this request of groups of `partitions`."""
         if header.api_key != OFFSET_FETCH or len(partitions) != 1:
             return False
         return asyncio.get_running_loop().time() < self._until.get(next(iter(partitions)), 0.0)
@@ -48,8 +49,8 @@ class FallenLeaders:
     async def fetch(
         self, partition: int, identity: ClientIdentity, header: Header, frame: bytes, *, elsewhere: bool
     ) -> bytes | None:
-        """The new leader's answer frame; None: close the connection. `elsewhere`: another node may be asked,
-        which takes this node's word for what the client may see."""
+        """Return the new leader's answer frame; None to close the connection. With `elsewhere`, another node
+        may be asked, which takes this node's word for what the client may see."""
         loop = asyncio.get_running_loop()
         while loop.time() < self._until[partition]:
             slot = self._leaders.slot_of(partition)

@@ -1,6 +1,8 @@
-"""Where logs of the tier's topics end: what a leader asks its node's broker, whichever broker leads the log.
+"""Find where logs of the tier's topics end, for a leader that asks its node's broker: whichever broker leads
+the log.
 
-ListOffsets as clients send it, which only the leader of a log answers; here the parts go where they belong.
+Clients send ListOffsets to the leader of a log, which alone answers it; here the parts of one request go to
+the leaders of their logs.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from actors.protocol.headers import Header
 
 
 class LogEnds:
-    """Of the broker of node `node_id`. `list_here` answers for the logs that this broker leads."""
+    """The ends of logs, for the broker of node `node_id`. `list_here` answers for the logs that this broker
+    leads."""
 
     def __init__(
         self, node_id: int, peers: Peers, list_here: Callable[[Header, Any], Awaitable[Any]]
@@ -29,8 +32,8 @@ class LogEnds:
         self._list_here = list_here
 
     async def answer(self, image: MetadataImage, header: Header, entity: Any) -> Any:
-        """kio's answer; without what does not exist, has no leader, or whose leader does not answer in time.
-        A topic comes once for each node that leads some of it."""
+        """Return kio's answer without the partitions that do not exist, have no leader, or whose leader does
+        not answer in time. A topic comes once for each node that leads some of it."""
         parts: defaultdict[int | None, list[Any]] = defaultdict(list)
         for topic in entity.topics:
             of_node: defaultdict[int | None, list[Any]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The numbers of one node: its broker's own and those of the replicas that live on it."""
+"""The metrics of one node: its broker's own and those of the replicas that live on it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OFF = -1
 
 
 class NodeMetrics:
-    """Belongs to the broker of `node_id`, which tells it which replicas are linked to it."""
+    """The metrics of node `node_id`. Its broker tells which replicas are linked to it."""
 
     def __init__(self, spec: TierSpec, node_id: int, quota: ConnectionQuota) -> None:
         self.requests = RequestCounts()
-        """Answered by the broker itself."""
+        """The answers that the broker itself gave, by API and error code."""
         self._namespace = spec.namespace
         self._quota = quota
         self._slots: set[int] = set()
@@ -38,7 +38,8 @@ class NodeMetrics:
             self._endpoint = MetricsEndpoint(spec.broker.metrics_host, own_port, self.text)
 
     async def start(self) -> None:
-        """Raises OSError naming the setting if the port cannot be had."""
+        """Open the HTTP endpoint, if the node has one. Raises OSError naming the setting if its port cannot
+        be had."""
         self._lag.start()
         if self._endpoint is not None:
             await self._endpoint.start()
@@ -50,14 +51,14 @@ class NodeMetrics:
 
     @property
     def port(self) -> int | None:
-        """Of the HTTP endpoint; None: there is none."""
+        """Return the port of the HTTP endpoint; None if there is none."""
         return None if self._endpoint is None else self._endpoint.port
 
     def on_link(self, slot: int, connected: bool) -> None:
         (self._slots.add if connected else self._slots.discard)(slot)
 
     def rows(self) -> list[Row]:
-        """The broker's own part."""
+        """Return the broker's own rows."""
         return [
             *process_rows("broker"),
             *request_rows(self.requests),
@@ -67,8 +68,8 @@ class NodeMetrics:
         ]
 
     async def text(self) -> tuple[bytes, str]:
-        """What a scrape gets, and its content type. A replica that does not answer in time is a failed one
-        in `num_partitions`."""
+        """Return what a scrape gets, and its content type. A replica that does not answer in time is counted
+        as failed in `num_partitions`."""
         from actors.metrics.exposition import CONTENT_TYPE, exposition  # only a node that is scraped pays
 
         answers = await asyncio.gather(*(self._ask(slot) for slot in sorted(self._slots)))
