@@ -1,9 +1,10 @@
 """A big consumer group as arrays: its members, their subscriptions, and who has each partition.
 
-Kept from one assignment to the next, and brought up to date by what has changed (`put`, `drop`), so that no
-assignment begins with all members' strings. A member has a slot, a small number that it keeps until it goes;
-members of equal subscriptions are one class; topics with the same classes of subscribers are one topic set.
-Everything here follows from the members given and the topics of the last `lay_out`, in whatever order.
+The arrays are kept from one assignment to the next, and brought up to date by what has changed (`put`,
+`drop`), so that no assignment begins with all members' strings. A member has a slot, a small number that it
+keeps until it goes; members of equal subscriptions are one class; topics with the same classes of subscribers
+are one topic set. Everything here follows from the members given and the topics of the last `lay_out`, in
+whatever order they came.
 """
 
 from __future__ import annotations
@@ -21,25 +22,26 @@ from actors.assignors.spec import Assignment, AssignmentSpec, MemberSpec, TopicP
 from actors.assignors.topic_sets import NO_RACK, RacksOf, TopicSet, key
 
 FEW_CLASSES = 64
-"""Of subscribers, over all topic sets: so many are looked for among all members, more by class."""
+"""How many classes of subscribers, over all topic sets, are looked for among all members; more are looked up
+by class."""
 _NOBODY = MemberSpec("", None, frozenset(), ())
 
 
 class GroupArrays:
-    """See the module, and `group.Group`."""
+    """A big group as `group.Group` describes groups; the module says how it is kept."""
 
     kernels = COMPILED
 
     def __init__(self) -> None:
         self.slots: dict[str, int] = {}
         self.members: list[MemberSpec] = []
-        """By slot; `_NOBODY` where a slot is free."""
+        """Slot -> its member; `_NOBODY` if the slot is free."""
         self._free: list[int] = []
         self._keys: list[tuple[bool, str, str]] = []
         self._order = array("i")
-        """Slots in Kafka's order, that of `_keys`."""
+        """The slots in Kafka's order of members, which is that of `_keys`."""
         self._class_of = array("i")
-        """By slot."""
+        """Slot -> the number of its member's class."""
         self._classes: dict[frozenset[bytes], int] = {}
         self._class_sizes: list[int] = []
         self._free_classes: list[int] = []
@@ -64,7 +66,8 @@ class GroupArrays:
     # Members.
 
     def put(self, member: MemberSpec, *, told: bool = True) -> None:
-        """Take a member in, or change it. `told`: its target is one it was given, if only an empty one."""
+        """Take a member in, or change it. `told` says whether it was ever given a target, if only an empty
+        one."""
         slot = self.slots.get(member.member_id)
         if slot is None:
             slot = self._new_slot(member)
@@ -84,7 +87,7 @@ class GroupArrays:
             self.untold.add(slot)
 
     def drop(self, member_id: str) -> None:
-        """Forget a member, if there is such a one."""
+        """Forget a member, if the group has it."""
         slot = self.slots.pop(member_id, None)
         if slot is None:
             return
@@ -146,11 +149,13 @@ class GroupArrays:
 
     @property
     def is_laid_out(self) -> bool:
-        """False after a class of subscribers came or went: `lay_out` is due."""
+        """Return whether partitions are numbered for the classes of now. After a class of subscribers came or
+        went they are not, and `lay_out` is due."""
         return self._is_laid_out
 
     def lay_out(self, partition_count: Callable[[bytes], int]) -> None:
-        """Number the partitions of all topics that a member subscribes to; by topic id, how many it has."""
+        """Number the partitions of all topics that a member subscribes to. `partition_count` says how many a
+        topic has, by its id."""
         layout = topic_sets.lay_out(self._classes, partition_count, _array)
         self.topic_ids, self.starts = layout.topic_ids, _array(layout.starts)
         self.topic_sets, self.is_simple = layout.topic_sets, layout.is_simple
@@ -170,12 +175,13 @@ class GroupArrays:
 
     @property
     def elements(self) -> int:
-        """How much work the group is: partitions, members, and the topics of each distinct subscription."""
+        """Return how much work the group is: partitions, members, and the topics of each distinct
+        subscription."""
         return self.partitions + len(self.slots) + sum(map(len, self._classes))
 
     def scratch(self, use: str, each: int = 1) -> Int32s:
-        """The same one for the same use: fresh memory of a big group costs more to touch for the first time
-        than a kernel takes to run through it."""
+        """Return an array for this use, always the same one: to touch fresh memory of a big group for the
+        first time costs more than a kernel takes to run through it."""
         found = self._scratch.get(use)
         if found is None:
             found = self._scratch[use] = np.empty(each * self.partitions, dtype=np.int32)
@@ -187,11 +193,11 @@ class GroupArrays:
         return owner
 
     def order(self) -> Int32s:
-        """i4: slots in the group's order."""
+        """Return the slots in the group's order, as i4."""
         return np.array(self._order, dtype=np.int32)
 
     def subscribers(self) -> list[Int32s]:
-        """By topic set: its subscribers' slots, in the group's order."""
+        """Return the slots of each topic set's subscribers, in the group's order."""
         order = self.order()
         class_of = np.array(self._class_of, dtype=np.int32)[order]
         if sum(len(each.classes) for each in self.topic_sets) > FEW_CLASSES:
@@ -204,7 +210,8 @@ class GroupArrays:
         return found
 
     def _subscribers_by_class(self, order: Int32s, class_of: Int32s) -> list[Int32s]:
-        """The same where there are many sets: what one takes depends on its own subscribers alone."""
+        """Return what `subscribers` does, if there are many topic sets: what one costs depends on its own
+        subscribers alone."""
         by_class = np.argsort(class_of, kind="stable")
         ends = np.cumsum(np.bincount(class_of, minlength=len(self._class_sizes)))
         places = np.split(by_class, ends[:-1])
@@ -229,7 +236,7 @@ class GroupArrays:
         return self.slots.values() if self._claims.are_disputed else self._claims.strays
 
     def racks(self, racks_of: RacksOf) -> tuple[Int32s, Int32s, int] | None:
-        """A partition's rack holds until the next `lay_out`."""
+        """Return the racks as `group.Group.racks` says. A partition's rack holds until the next `lay_out`."""
         if self._partition_racks is None:
             found, numbers = topic_sets.partition_racks(self.topic_ids, racks_of)
             self._partition_racks = _array(found), numbers

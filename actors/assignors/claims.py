@@ -1,8 +1,8 @@
-"""Who has each partition, as an array that follows from the members' targets whatever order they change in.
+"""Who has each partition, as an array that follows from the members' targets in whatever order they change.
 
-Of each partition the sum of its claimants' slots + 1 is kept, less 1: a target taken back is subtracted, so
-one put back after another (an undo) leaves no trace. With one claimant, as is right, that is its slot.
-Several are seen by counting: there are then more claims than partitions claimed.
+For each partition, the sum of its claimants' slots + 1 is kept, less 1: a target taken back is subtracted, so
+one put back after another (an undo) leaves no trace. If there is one claimant, as is right, that is its slot.
+If there are several, counting tells: there are then more claims than partitions claimed.
 """
 
 from __future__ import annotations
@@ -21,34 +21,37 @@ _NUMBER = np.dtype(">i4")
 
 
 class Claims:
-    """See the module. Changes are collected, and counted all at once when somebody looks."""
+    """The members' claims to partitions. Changes are collected, and counted all at once when somebody
+    looks."""
 
     def __init__(self) -> None:
         self._places: dict[bytes, tuple[int, int]] = {}
         self.owner: Int32s = np.zeros(0, dtype=np.int32)
-        """i4[P], FREE where there is no claim; if they are disputed of no meaning to others."""
+        """The slot that claims each partition (i4[P]), FREE if none does. It has no meaning to others while
+        claims are disputed."""
         self._total = 0
         self.strays: dict[int, int] = {}
-        """Slot -> how many of its claims are of topics or partitions that are not there."""
+        """Slot -> how many of its claims are of topics or partitions that do not exist."""
         self._changed: dict[int, tuple[TopicPartitions, TopicPartitions]] = {}
-        """Slot -> (what of it is counted, what is to be)."""
+        """Slot -> (the target of it that is counted, the target that is to be)."""
         self._expected: tuple[dict[int, TopicPartitions], Int32s] | None = None
         self.are_disputed = False
-        """After `settle`: two claim the same partition."""
+        """Whether two members claim the same partition, as of the last count."""
 
     def change(self, slot: int, target: TopicPartitions, before: TopicPartitions) -> None:
         counted = self._changed[slot][0] if slot in self._changed else before
         self._changed[slot] = counted, target
 
     def expect(self, changes: dict[int, TopicPartitions], owner: Int32s) -> None:
-        """With these targets by slot, and everybody else's as they are, `owner` (i4[P], complete) is what the
-        claims come to: if just these come, nothing need be counted."""
+        """Expect these targets by slot, and everybody else's as they are: the claims then come to `owner`
+        (i4[P], complete). If just these come, nothing need be counted."""
         self._expected = changes, owner.copy()
 
     def lay_out(
         self, topic_ids: list[bytes], starts: Int32s, targets: Iterable[tuple[int, TopicPartitions]]
     ) -> None:
-        """Take over another numbering of partitions. `targets` is everybody's, in case of strays."""
+        """Take over another numbering of partitions. `targets` has every member's, in case there are
+        strays."""
         counts = np.diff(starts).tolist()
         begins = starts.tolist()
         places = {
@@ -69,7 +72,7 @@ class Claims:
         self._places, self.owner, self._expected = places, owner, None
 
     def settle(self) -> None:
-        """Count what has changed."""
+        """Count the changes that were collected."""
         self._take_expected()
         changed, self._changed = self._changed, {}
         packed: list[bytes] = []
@@ -95,7 +98,8 @@ class Claims:
                 del self._changed[slot]
 
     def _count(self, packed: list[bytes], rows: list[tuple[int, int, int, int]]) -> None:
-        """packed: claims of one topic each. rows: (where the topic begins, its partitions, sign, slot)."""
+        """Count claims. `packed` has the claims of one topic each, `rows` (where the topic begins, its
+        partitions, sign, slot) for each."""
         lengths = [len(claimed) // 4 for claimed in packed]
         columns = np.repeat(np.array(rows, dtype=np.int32), lengths, axis=0)
         numbers = np.frombuffer(b"".join(packed), dtype=_NUMBER).astype(np.int32)
@@ -115,7 +119,7 @@ class Claims:
                 del self.strays[slot]
 
     def last_owner(self, targets: Iterable[tuple[int, TopicPartitions]]) -> Int32s:
-        """i4[P], where claims are disputed: whose target comes last."""
+        """Return who has each partition (i4[P]) if claims are disputed: the slot whose target comes last."""
         owner = np.full(len(self.owner), FREE, dtype=np.int32)
         for slot, target in targets:
             for topic_id, packed in target:

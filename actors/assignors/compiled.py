@@ -1,8 +1,8 @@
-"""The kernels as they run: plain Python on lists for small groups, compiled on arrays for big ones.
+"""Run the kernels: plain Python on lists for small groups, compiled on arrays for big ones.
 
 numpy costs a process 20 MB and a tenth of a second, numba 50 MB and a third, so only a big group makes a
-process import them. numba's on-disk cache lies beside the kernels, or in the user's cache directory where
-nobody may write there, so that only the first big group of an installation waits for the compiler.
+process import them. numba's on-disk cache lies beside the kernels, or in the user's cache directory if nobody
+may write there, so that only the first big group of an installation waits for the compiler.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     Int32s = NDArray[np.int32]
 
 Kernels = SimpleNamespace
-"""Every kernel by its name, and for what they take: `full`, which makes one with a size and a value; `pack`,
-which gives its bytes, big-endian; `listed`, which gives it as a list; `raised`, the places that are not 0."""
+"""Every kernel by its name, and four functions for what kernels take: `full` makes it with a size and a
+value; `pack` gives its bytes, big-endian; `listed` gives it as a list; `raised` gives the places that are not
+0."""
 
 
 class _Compiled:
@@ -41,7 +42,7 @@ class _Compiled:
             try:
                 self._compiled = _compile(self._kernel, cache=True)
             except (OSError, RuntimeError):
-                # The cache cannot be written: this process compiles for itself.
+                # The cache cannot be written, so this process compiles for itself.
                 self._compiled = _compile(self._kernel, cache=False)
         return self._compiled
 
@@ -90,7 +91,7 @@ COMPILED = Kernels(
 
 
 class _Warming:
-    """Whether a thread is at it."""
+    """Whether a thread compiles or loads the kernels now."""
 
     def __init__(self) -> None:
         self.is_under_way = False
@@ -100,8 +101,8 @@ WARMING = _Warming()
 
 
 def warm() -> None:
-    """Compile every kernel (5 s of a processor), or load it from the on-disk cache (0.5 s): for a worker
-    thread, ahead of big groups. Who needs an assignment meanwhile does better with plain Python."""
+    """Compile every kernel (5 s of a processor), or load it from the on-disk cache (0.5 s). A worker thread
+    calls this ahead of big groups: who needs an assignment meanwhile does better with plain Python."""
     WARMING.is_under_way = True
     try:
         for each in vars(COMPILED).values():

@@ -1,4 +1,5 @@
-"""A consumer group as the assignors see it, whichever way it is kept: `arrays`, or `lists` if it is small."""
+"""A consumer group as the assignors see it, whichever way it is kept: in `arrays`, or in `lists` if it is
+small."""
 
 from __future__ import annotations
 
@@ -12,59 +13,62 @@ from actors.assignors.topic_sets import RacksOf, TopicSet
 
 
 class Group(Protocol):
-    """A member has a slot, a small number. Partition p of the topic at place t is number `starts[t] + p`."""
+    """A group whose members have slots, which are small numbers. Partition p of the topic at place t is
+    number `starts[t] + p`."""
 
     @property
     def kernels(self) -> Kernels:
-        """Those that take what is in here."""
+        """Return the kernels that take what this group is made of."""
 
     @property
     def members(self) -> Sequence[MemberSpec]:
-        """By slot."""
+        """Return the member of each slot."""
 
     @property
     def slots(self) -> Mapping[str, int]:
-        """By member id."""
+        """Return member id -> slot."""
 
     @property
     def untold(self) -> set[int]:
-        """Slots of members that were never given a target, not even an empty one."""
+        """Return the slots of members that were never given a target, not even an empty one."""
 
     @property
     def topic_ids(self) -> Sequence[bytes]:
-        """Subscribed topics, ascending."""
+        """Return the ids of the subscribed topics, ascending."""
 
     @property
     def starts(self) -> Ints:
-        """i4[T + 1]."""
+        """Return the number of each topic's first partition, and at the end the number of all partitions
+        (i4[T + 1])."""
 
     @property
     def topic_sets(self) -> Sequence[TopicSet]: ...
 
     @property
     def is_simple(self) -> bool:
-        """As in `topic_sets.Layout`."""
+        """Return whether the group is simple as `topic_sets.Layout` says."""
 
     @property
     def odd(self) -> Iterable[int]:
-        """Slots of members whose target may say more than `before`: of topics or partitions that are not
-        there, or what another has."""
+        """Return the slots of members whose target may say more than `before`: topics or partitions that do
+        not exist, or what another member has."""
 
     def subscribers(self) -> list[Ints]:
-        """By topic set: its subscribers' slots, in Kafka's order of members."""
+        """Return the slots of each topic set's subscribers, in Kafka's order of members."""
 
     def before(self) -> Ints:
-        """i4[P]: who has each partition by the targets so far, -1 where nobody has it; of several the first
-        in Kafka's order. To be read only, and good until asked again."""
+        """Return who has each partition by the targets so far (i4[P]), -1 if nobody has it; if several do,
+        the first in Kafka's order. It is to be read only, and good until asked again."""
 
     def copy(self, before: Ints) -> Ints: ...
 
     def scratch(self, use: str, each: int = 1) -> Ints:
-        """i4[each * P], of no particular content, and the same one for the same use."""
+        """Return an array of i4[each * P] of no particular content, the same one for the same use."""
 
     def racks(self, racks_of: RacksOf) -> tuple[Ints, Ints, int] | None:
-        """(i4[P] of partitions, i4[M] of slots, how many); None if they make no difference: no member is in
-        one of them, or all partitions are in one."""
+        """Return the racks of partitions (i4[P]), the racks of slots (i4[M]), and how many racks there are;
+        None if they make no difference, because no member is in one of them, or all partitions are in one."""
 
     def expect(self, changes: Assignment, owner: Ints) -> None:
-        """`owner` (i4[P], complete): `before` as it will be once those of `changes` have their targets."""
+        """Expect `owner` (i4[P], complete): `before` as it will be once the members of `changes` have their
+        targets."""

@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 Ints = Any
-"""i4 array, or a list of int."""
+"""An array of i4, or a list of int."""
 FREE = -1
 
 
 def run_end(numbers: Ints, first: int, end: int) -> int:
-    """Where the run of equal numbers ends that begins at `first`, at the latest at `end`."""
+    """Return where the run of equal numbers ends that begins at `first`, at the latest at `end`."""
     at = first + 1
     while at < end and numbers[at] == numbers[first]:
         at += 1
@@ -26,7 +26,7 @@ def run_end(numbers: Ints, first: int, end: int) -> int:
 
 
 def run_end_by_blocks(numbers: Ints, first: int, end: int) -> int:
-    """The same, and what compiled kernels call in its place: most runs of a big group are long, and a
+    """Return what `run_end` does. Compiled kernels call it instead: most runs of a big group are long, and a
     processor compares many numbers at once if it may compare some in vain."""
     number = numbers[first]
     at = first + 1
@@ -46,8 +46,8 @@ def run_end_by_blocks(numbers: Ints, first: int, end: int) -> int:
 def count_kept(
     owner: Ints, begins: Ints, ends: Ints, members: Ints, number: int, mark: Ints, kept: Ints
 ) -> int:
-    """Take partitions from who does not subscribe to them, and count what each subscriber has. Returns how
-    many are free.
+    """Take partitions from members that do not subscribe to them, and count what each subscriber has. Returns
+    how many are free.
 
     owner: i4[P], in and out. number: another one for each set of topics; mark: i4[M], in and out, gets it
     for each subscriber. kept: i4[M], out for the subscribers.
@@ -74,7 +74,7 @@ def count_kept(
 
 
 def add_kept(members: Ints, kept: Ints, load: Ints) -> None:
-    """load: i4[M], in and out; kept: i4[M]."""
+    """Add what subscribers keep to their loads. load: i4[M], in and out; kept: i4[M]."""
     for m in members:
         load[m] += kept[m]
 
@@ -123,8 +123,8 @@ def allow(members: Ints, partitions: int, kept: Ints, load: Ints, room: Ints) ->
 
 
 def book(members: Ints, kept: Ints, load: Ints, room: Ints) -> int:
-    """load: in and out, becomes what it will be once every room is just filled. Returns how many partitions
-    are free once nobody has more than its room."""
+    """Book every subscriber's room as its load. load: in and out, becomes what it will be once every room is
+    just filled. Returns how many partitions are free once nobody has more than its room."""
     free = 0
     for m in members:
         load[m] += room[m] - kept[m]
@@ -135,7 +135,8 @@ def book(members: Ints, kept: Ints, load: Ints, room: Ints) -> int:
 def release(
     owner: Ints, before: Ints, begins: Ints, ends: Ints, members: Ints, kept: Ints, room: Ints, moved: int
 ) -> None:
-    """Free what members have beyond their room; what they did not have before goes first, then the highest.
+    """Free what members have beyond their room: first what they did not have before, then the highest
+    numbers.
 
     owner, kept: in and out. before: i4[P], the assignment to stick to. moved: 0 if nobody has anything else
     yet.
@@ -178,7 +179,8 @@ def give_back(
     kept: Ints,
     room: Ints,
 ) -> int:
-    """Give free partitions to who had them before and has room. owner, kept: in and out. Returns how many."""
+    """Give free partitions to the members that had them before and have room. owner, kept: in and out.
+    Returns how many were given."""
     given = 0
     for i in range(len(begins)):
         for p in range(begins[i], ends[i]):
@@ -216,9 +218,9 @@ def fill(owner: Ints, begins: Ints, ends: Ints, members: Ints, kept: Ints, room:
 
 
 def ranges(owner: Ints, begins: Ints, count: int, members: Ints, sizes: Ints) -> None:
-    """Give topics of `count` partitions each to the members in ranges; the first have one more where it does
-    not divide. begins: where a topic's partitions begin. owner: i4[P], out. sizes: i4[M], how many partitions
-    each has, in and out."""
+    """Give topics of `count` partitions each to the members in ranges; the first members have one more if it
+    does not divide. begins: where a topic's partitions begin. owner: i4[P], out. sizes: i4[M], how many
+    partitions each has, in and out."""
     quota = count // len(members)
     extra = count - quota * len(members)
     begin = begins[0]
@@ -237,8 +239,8 @@ def ranges(owner: Ints, begins: Ints, count: int, members: Ints, sizes: Ints) ->
 
 
 def common_racks(rack: Ints, begins: Ints, common: Ints) -> None:
-    """Of topics with as many partitions as `common` (out) is long: the rack of each partition if that is the
-    same in all of them, or -1. rack: i4[P]."""
+    """Find the racks that topics have in common. The topics have as many partitions as `common` (out) is
+    long: it gets the rack of each partition if that is the same in all of them, or -1. rack: i4[P]."""
     for k in range(len(common)):
         common[k] = rack[begins[0] + k]
     for i in range(1, len(begins)):
@@ -258,7 +260,7 @@ def match_racks(
     room: Ints,
     cursor: Ints,
 ) -> int:
-    """Give partitions to members of their rack, as far as everybody goes on having as many.
+    """Give partitions to members of their rack, as far as every member goes on having as many.
 
     owner: in and out, complete. rack: i4[P], member_rack: i4[M], a number below R, or -1. kept, room: i4[M],
     out. cursor: i4[R], scratch. Who has a partition of its own rack keeps it. Every other partition becomes
@@ -302,8 +304,9 @@ def match_racks(
 def settle_loose(
     owner: Ints, before: Ints, begins: Ints, ends: Ints, members: Ints, kept: Ints, room: Ints
 ) -> None:
-    """After `match_racks`: a loose partition goes back to who had it before, then to who had it a moment ago,
-    while there is room; the rest, whose owners gave their room to matches, in order to who has room."""
+    """Give the loose partitions of `match_racks` to members: each goes back to the one that had it before,
+    then to the one that had it a moment ago, while there is room; the rest, whose owners gave their room to
+    matches, go in order to members with room."""
     for sticky in range(2):
         for i in range(len(begins)):
             for p in range(begins[i], ends[i]):
@@ -322,7 +325,8 @@ def settle_loose(
 
 
 def compare(owner: Ints, before: Ints, changed: Ints) -> None:
-    """Find who has others than before. owner, before: i4[P]. changed: i4[M], in and out, gets 1 for those."""
+    """Find the members that have other partitions than before. owner, before: i4[P]. changed: i4[M], in and
+    out, gets 1 for them."""
     for p in range(len(owner)):
         if owner[p] != before[p]:
             changed[owner[p]] = 1
@@ -331,8 +335,9 @@ def compare(owner: Ints, before: Ints, changed: Ints) -> None:
 
 
 def add_up(sizes: Ints, begins: Ints, ends: Ints) -> None:
-    """sizes: i4[M], how many partitions each has. begins: i4[M + 1], out, where a member's partitions begin
-    among those of all members. ends: i4[M], out, where its segments do: see `sort_by_member`."""
+    """Add up sizes. sizes: i4[M], how many partitions each has. begins: i4[M + 1], out, where a member's
+    partitions begin among those of all members. ends: i4[M], out, where its segments do: see
+    `sort_by_member`."""
     total = 0
     for m in range(len(sizes)):
         begins[m] = total
@@ -344,7 +349,8 @@ def add_up(sizes: Ints, begins: Ints, ends: Ints) -> None:
 def sort_by_member(
     owner: Ints, starts: Ints, at: Ints, last: Ints, ends: Ints, segments: Ints, numbers: Ints
 ) -> None:
-    """A counting sort, by member, topic, and number within it, with a segment for each topic of a member.
+    """Sort partitions by member, topic, and number within it, by counting; a member gets a segment for each
+    of its topics.
 
     owner: i4[P], complete. starts: i4[T + 1], where a topic's partitions begin. at: i4[M], where a member's
     numbers begin, in and out. last: i4[M] of -1, scratch. segments: i4[2P], out: from twice where its numbers
@@ -356,7 +362,8 @@ def sort_by_member(
         p = 0
         while p < len(mine):
             m = mine[p]
-            # It is never below 0, but a compiler that knows is twice as fast: so it is with `max` below.
+            # The number is never below 0, but a compiler that knows is twice as fast: so it is with `max`
+            # below.
             i = max(at[m], 0)
             if last[m] != t:
                 last[m] = t
@@ -373,8 +380,8 @@ def sort_by_member(
 def sort_ranges(
     topics: Ints, count: int, members: Ints, begins: Ints, ends: Ints, segments: Ints, numbers: Ints
 ) -> None:
-    """What `sort_by_member` makes of `ranges`, if the members have nothing but these topics of `count`
-    partitions each: without looking anything up, and a member's all at once."""
+    """Make of `ranges` what `sort_by_member` would, if the members have nothing but these topics of `count`
+    partitions each: without looking anything up, and all of a member's at once."""
     quota = max(count // len(members), 0)
     extra = count - quota * len(members)
     first = 0

@@ -14,7 +14,8 @@ from actors.assignors.topic_sets import NO_RACK, RacksOf, key
 
 
 class GroupLists:
-    """See the module, and `group.Group`. Slots are in Kafka's order of members."""
+    """A small group as `group.Group` describes groups; the module says why. Slots are in Kafka's order of
+    members."""
 
     kernels = PLAIN
 
@@ -24,7 +25,8 @@ class GroupLists:
         partition_count: Callable[[bytes], int],
         untold: Container[str] = (),
     ) -> None:
-        """untold: ids of members that were never given a target, maybe of others too."""
+        """Make the group of `members`. `untold` has the ids of those that were never given a target, maybe of
+        others too."""
         self.members = sorted(members, key=key)
         self.slots = {member.member_id: slot for slot, member in enumerate(self.members)}
         self.untold = {slot for slot, each in enumerate(self.members) if each.member_id in untold}
@@ -78,4 +80,4 @@ class GroupLists:
         return of_partitions, of_members, len(numbers)
 
     def expect(self, changes: Assignment, owner: list[int]) -> None:
-        """Nothing is kept."""
+        """Do nothing: lists are not kept for the next assignment."""

@@ -1,4 +1,4 @@
-"""The range assignor (M10): each topic for itself, in ranges, to its subscribers in their order.
+"""The range assignor (M10), which gives each topic for itself, in ranges, to its subscribers in their order.
 
 Static members come first, by instance id, then dynamic ones by member id; the first have one partition more
 where a topic does not divide. So topics with the same number of partitions and the same subscribers are
@@ -18,7 +18,7 @@ from actors.assignors.topic_sets import NO_RACK, Equals, RacksOf
 
 
 def assign(group: Group, racks_of: RacksOf | None = None) -> Targets:
-    """racks_of: the racks of a topic's partitions; None: racks do not count."""
+    """Assign the group. `racks_of` gives the racks of a topic's partitions; without it racks do not count."""
     kernels = group.kernels
     owner = group.scratch("owner")
     sizes = kernels.full(len(group.members), 0)

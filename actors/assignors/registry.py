@@ -28,7 +28,8 @@ from actors.assignors.topic_sets import RacksOf
 
 
 class ArrayAssignor(NamedTuple):
-    """One of ours. Pure and deterministic: depends on the members, not on the order in which they came."""
+    """An assignor of our own. It is pure and deterministic: it depends on the members, not on the order in
+    which they came."""
 
     assign: Callable[[Group, RacksOf | None], Targets]
     by_rack: bool
@@ -44,42 +45,43 @@ assert tuple(OWN) == OWN_NAMES
 
 
 class AssignorError(Exception):
-    """An assignor cannot be had, or fails; in words for the operator."""
+    """Raised if an assignor cannot be had, or fails; it says so in words for the operator."""
 
 
 class PartitionAssignor(Protocol):
-    """A plug-in, made without arguments once in each process."""
+    """A plug-in that assigns, made without arguments once in each process."""
 
     name: str
-    """What members ask for, and what describe shows."""
+    """The name that members ask for, and that describe shows."""
 
     def assign(self, spec: AssignmentSpec) -> Mapping[str, Mapping[bytes, Iterable[int]]]:
-        """Member id -> topic id -> partitions. Deterministic; it may raise whatever it likes (M9)."""
+        """Return member id -> topic id -> partitions. It is deterministic, and may raise whatever it likes
+        (M9)."""
 
 
 class PlugIn:
-    """A plug-in whose failures have one name, and whose assignments are checked."""
+    """A plug-in whose failures are all AssignorErrors, and whose assignments are checked."""
 
     def __init__(self, entry: str) -> None:
-        """Raises AssignorError."""
+        """Import and make the plug-in. Raises AssignorError."""
         try:
             assignor: PartitionAssignor = _class_of(entry)()
             self.name, self._assign = assignor.name, assignor.assign
-        except Exception as error:  # the plug-in's own code
+        except Exception as error:  # the plug-in's own code may raise anything
             raise AssignorError(f"{entry} cannot be had: {error!r}") from error
 
     def assign(self, spec: AssignmentSpec) -> Assignment:
-        """Raises AssignorError."""
+        """Return the plug-in's assignment, checked. Raises AssignorError."""
         try:
             given = self._assign(spec)
-        except Exception as error:  # the plug-in's own code
+        except Exception as error:  # the plug-in's own code may raise anything
             raise AssignorError(f"{self.name} failed: {error!r}") from error
         return _checked(self.name, spec, given)
 
 
 @lru_cache
 def named(entries: tuple[str, ...]) -> Mapping[str, ArrayAssignor | PlugIn]:
-    """By name, the default first. Raises AssignorError."""
+    """Return the assignors by name, the default first. Raises AssignorError."""
     found: dict[str, ArrayAssignor | PlugIn] = {}
     for entry in entries:
         assignor = OWN.get(entry) or PlugIn(entry)
@@ -104,7 +106,7 @@ def _class_of(entry: str) -> Callable[[], PartitionAssignor]:
 def _checked(
     name: str, spec: AssignmentSpec, given: Mapping[str, Mapping[bytes, Iterable[int]]]
 ) -> Assignment:
-    """As records hold it. Raises AssignorError for what no group could live with."""
+    """Return an assignment as records hold it. Raises AssignorError for what no group could live with."""
     members = {member.member_id: member for member in spec.members}
     assignment: Assignment = {}
     for member_id, topics in given.items():

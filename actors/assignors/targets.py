@@ -1,4 +1,5 @@
-"""An assignment as arrays: every member's partitions, sorted by topic and number, and whose have changed."""
+"""An assignment as arrays: every member's partitions, sorted by topic and number, and which members' have
+changed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from actors.assignors.spec import Assignment, TopicPartitions
 
 
 class Targets:
-    """What each member is to have. Good until the group changes or is assigned again.
+    """What each member is to have. It is good until the group changes or is assigned again.
 
     numbers[begins[slot]] to numbers[begins[slot + 1]] (i4[P]) are a member's partitions by topic, ascending,
     as their numbers within it. segments[2 * begins[slot]] to segments[ends[slot]] (i4[2P]) are its topics,
@@ -18,7 +19,8 @@ class Targets:
     """
 
     def __init__(self, group: Group, owner: Ints, sizes: Ints) -> None:
-        """owner: i4[P], complete. sizes: i4[M], how many each has. To be sorted, then compared."""
+        """Take an assignment that is to be sorted, then compared. `owner` (i4[P], complete) is who has each
+        partition, `sizes` (i4[M]) how many each member has."""
         self._group = group
         self._owner = owner
         kernels, slots = group.kernels, len(group.members)
@@ -35,13 +37,13 @@ class Targets:
         )
 
     def sort_ranges(self, topics: Ints, count: int, members: Ints) -> None:
-        """In place of `sort`: these members have ranges of these topics, of `count` partitions each, and have
-        nothing else."""
+        """Sort, as `sort` does, when these members have ranges of these topics, of `count` partitions each,
+        and have nothing else."""
         kernels = self._group.kernels
         kernels.sort_ranges(topics, count, members, self.begins, self.ends, self.segments, self.numbers)
 
     def compare(self, before: Ints) -> None:
-        """before: i4[P], the group's `before()`."""
+        """Find the members whose partitions have changed since `before` (i4[P], the group's `before()`)."""
         self._group.kernels.compare(self._owner, before, self._changed)
 
     @cached_property
@@ -50,7 +52,7 @@ class Targets:
         return packed
 
     def of(self, slot: int) -> TopicPartitions:
-        """As the coordinator's records hold it."""
+        """Return a member's target as the coordinator's records hold it."""
         listed, topic_ids, packed = self._group.kernels.listed, self._group.topic_ids, self._packed
         first, end = listed(self.begins[slot : slot + 2])
         pairs = listed(self.segments[2 * first : self.ends[slot]])
@@ -61,8 +63,8 @@ class Targets:
         )
 
     def changes(self) -> Assignment:
-        """By member id: the targets of those who are to have something else than so far. Most likely these
-        are put into the group's arrays next."""
+        """Return member id -> target, for the members that are to have something else than so far. Most
+        likely these targets are put into the group's arrays next."""
         group = self._group
         changes: Assignment = {}
         for slot in sorted({*group.kernels.raised(self._changed), *group.untold, *group.odd}):
@@ -73,5 +75,5 @@ class Targets:
         return changes
 
     def assignment(self) -> Assignment:
-        """Everybody's, by member id."""
+        """Return member id -> target, for all members."""
         return {member_id: self.of(slot) for member_id, slot in self._group.slots.items()}

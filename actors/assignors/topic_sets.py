@@ -1,4 +1,4 @@
-"""The topics of a group: how their partitions are numbered, and which of them have the same subscribers."""
+"""Number the partitions of a group's topics, and find which of the topics have the same subscribers."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from actors.assignors.spec import MemberSpec
 
 NO_RACK = -1
 RacksOf = Callable[[bytes], Sequence[str | None]]
-"""The rack of each partition of a topic, by its id."""
+"""A function that gives the rack of each partition of a topic, by its id."""
 
 
 class Equals(NamedTuple):
     """Topics with the same subscribers and the same number of partitions."""
 
     topics: Ints
-    """Their places in `Layout.topic_ids`, ascending."""
+    """The topics' places in `Layout.topic_ids`, ascending."""
     begins: Ints
-    """Where the partitions of each begin."""
+    """Where the partitions of each topic begin."""
     partitions: int
-    """Of each."""
+    """How many partitions each topic has."""
 
 
 class TopicSet(NamedTuple):
-    """Topics that have the same subscribers, and partitions."""
+    """Topics that have the same subscribers, and their partitions."""
 
     topics: Ints
-    """Their places in `Layout.topic_ids`, ascending."""
+    """The topics' places in `Layout.topic_ids`, ascending."""
     classes: tuple[int, ...]
-    """Of subscribers, ascending."""
+    """The classes of subscribers, ascending."""
     partitions: int
-    """Of all of them."""
+    """How many partitions all topics have together."""
     begins: Ints
-    """Spans begins[i] to ends[i] are the topics' partitions; neighbours are one span."""
+    """Where the spans of partitions begin; span i ends at ends[i], and neighbours are one span."""
     ends: Ints
     equals: tuple[Equals, ...]
 
 
 class Layout(NamedTuple):
-    """Partition p of the topic at place t is number `starts[t] + p`."""
+    """How partitions are numbered: partition p of the topic at place t is number `starts[t] + p`."""
 
     topic_ids: list[bytes]
-    """Subscribed topics, ascending."""
+    """The ids of the subscribed topics, ascending."""
     starts: list[int]
-    """By place, and at the end the number of all partitions."""
+    """The number of each topic's first partition, and at the end the number of all partitions."""
     topic_sets: list[TopicSet]
     is_simple: bool
-    """Whatever a member subscribes to is of one topic set, and of one number of partitions."""
+    """Whether all that a member subscribes to is of one topic set, and of one number of partitions."""
 
 
 def lay_out(
@@ -57,7 +57,8 @@ def lay_out(
     partition_count: Callable[[bytes], int],
     array: Callable[[list[int]], Ints],
 ) -> Layout:
-    """classes: the distinct subscriptions, numbered. array: what makes of a list what the kernels take."""
+    """Number the partitions of all subscribed topics. `classes` numbers the distinct subscriptions; `array`
+    makes of a list what the kernels take."""
     classes_of: dict[bytes, list[int]] = {}
     for subscription, number in classes.items():
         for topic_id in subscription:
@@ -104,13 +105,13 @@ def _topic_set(
 
 
 def key(member: MemberSpec) -> tuple[bool, str, str]:
-    """Kafka's order of members: static ones by instance id, then the others by member id, so that a restarted
-    static member stands where it stood."""
+    """Return a member's place in Kafka's order of members: static ones by instance id, then the others by
+    member id, so that a restarted static member stands where it stood."""
     return member.instance_id is None, member.instance_id or "", member.member_id
 
 
 def partition_racks(topic_ids: Iterable[bytes], racks_of: RacksOf) -> tuple[list[int], dict[str, int]]:
-    """A number for the rack of each partition, NO_RACK where it has none; and the number of each rack."""
+    """Return a number for the rack of each partition, NO_RACK if it has none; and the number of each rack."""
     numbers: dict[str, int] = {}
     named = chain.from_iterable(racks_of(topic_id) for topic_id in topic_ids)
     return [NO_RACK if r is None else numbers.setdefault(r, len(numbers)) for r in named], numbers

@@ -1,4 +1,4 @@
-"""The uniform assignor (M10): as even as the subscriptions allow, and sticky.
+"""The uniform assignor (M10), which is as even as the subscriptions allow, and sticky.
 
 Homogeneous groups: member loads differ by at most one and the number of moved partitions is the smallest
 possible. Heterogeneous groups: no single partition can be moved to make two loads more even; evenness
@@ -17,12 +17,12 @@ from actors.assignors.targets import Targets
 from actors.assignors.topic_sets import RacksOf
 
 ROUNDS_MAX = 100
-"""Of levelling one set of topics after the other. Few groups need more than three; what is not level after
-so many differs by little, and is levelled further by the next assignment."""
+"""How often one set of topics after the other is levelled. Few groups need more than three rounds; what is
+not level after so many differs by little, and is levelled further by the next assignment."""
 
 
 def assign(group: Group, racks_of: RacksOf | None = None) -> Targets:
-    """racks_of: the racks of a topic's partitions; None: racks do not count."""
+    """Assign the group. `racks_of` gives the racks of a topic's partitions; without it racks do not count."""
     before = group.before()
     work = _Work(group, before)
     work.level()
@@ -36,7 +36,7 @@ def assign(group: Group, racks_of: RacksOf | None = None) -> Targets:
 
 
 class _Share(NamedTuple):
-    """A set of topics and who subscribes to them."""
+    """A set of topics and the slots of its subscribers."""
 
     number: int
     partitions: int
@@ -70,7 +70,7 @@ class _Work:
         if len(self.shares) == 1:
             self._fill(self.shares[0], 0)
             return
-        # What is free levels loads without a move, so that comes before anybody is taken something.
+        # Free partitions level loads without a move, so they come before anything is taken from a member.
         for share, count in zip(self.shares, free, strict=True):
             if count:
                 self._give_free(share, count)
@@ -83,14 +83,14 @@ class _Work:
                 return
 
     def _count(self, share: _Share) -> int:
-        """Returns how many of the share's partitions are free."""
+        """Count what each subscriber has of the share, and return how many of its partitions are free."""
         free: int = self.kernels.count_kept(
             self.owner, share.begins, share.ends, share.members, share.number, self.mark, self.kept
         )
         return free
 
     def _give_free(self, share: _Share, free: int) -> None:
-        """Give the share's free partitions out, and take none from anybody."""
+        """Give the share's free partitions out, and take none from any member."""
         kernels, members, kept, room = self.kernels, share.members, self.kept, self.room
         self._count(share)
         kernels.allow(members, free, self.nothing, self.load, room)
@@ -99,7 +99,7 @@ class _Work:
         kernels.fill(self.owner, share.begins, share.ends, members, kept, room, free)
 
     def _fill(self, share: _Share, round_number: int) -> bool:
-        """Give the share's partitions out anew, as evenly as can be. Returns whether anything has changed."""
+        """Give the share's partitions out anew, as evenly as can be. Return whether anything has changed."""
         kernels, kept, room = self.kernels, self.kept, self.room
         number, partitions, begins, ends, members = share
         change = kernels.allow(members, partitions, kept, self.load, room)
@@ -110,7 +110,7 @@ class _Work:
         if change == 2:
             kernels.release(owner, before, begins, ends, members, kept, room, round_number)
         if free and round_number:
-            # Now and then a later round gives room again to who lost a partition in an earlier one.
+            # Now and then a later round gives room again to a member that lost a partition in an earlier one.
             free -= kernels.give_back(owner, before, begins, ends, number, self.mark, kept, room)
         kernels.fill(owner, begins, ends, members, kept, room, free)
         return True

@@ -1,4 +1,4 @@
-"""Access control entries come and go, with the checks of Kafka's controller (AclControlManager)."""
+"""Create and delete access control entries, with the checks of Kafka's controller (AclControlManager)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPERATIONS = frozenset(Operation) - {Operation.UNKNOWN, Operation.ANY}
 
 
 def create_acls(state: MetadataState, command: CreateAcls) -> tuple[list[Record], CreateAclsResult]:
-    """An entry that is there already is created again without effect."""
+    """Create access control entries. One that exists already is created again without effect."""
     new: dict[Acl, None] = {}
     outcomes = []
     for acl in command.acls:
@@ -43,7 +43,7 @@ def create_acls(state: MetadataState, command: CreateAcls) -> tuple[list[Record]
 
 
 def _check(acl: Acl) -> None:
-    """Raises GroupError."""
+    """Check an entry that is to be created. Raises GroupError."""
     wrong = None
     if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
         wrong = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
@@ -64,7 +64,7 @@ def _check(acl: Acl) -> None:
 
 
 def delete_acls(state: MetadataState, command: DeleteAcls) -> tuple[list[Record], DeleteAclsResult]:
-    """Two filters that match one entry both tell of it."""
+    """Delete the entries that match. If two filters match one entry, both results name it."""
     gone: dict[Acl, None] = {}
     results = []
     for asked in command.filters:

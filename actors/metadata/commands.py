@@ -1,4 +1,4 @@
-"""What brokers, replicas and the controller's actor ask of the metadata shard, and what it answers.
+"""The commands that brokers, replicas and the controller's actor give the metadata shard, and their results.
 
 Error codes are plain ints of `kio.schema.errors.ErrorCode`, so that `pack` carries every command and result
 between actors as bytes. A result has one entry for each entry of its command, in its order.
@@ -16,26 +16,28 @@ from actors.ground.spec import Copies, Copy
 from actors.metadata.wire import Unreadable
 
 FORMAT = 1
-"""Stands before every packed command and result; any other is refused."""
+"""The format that stands before every packed command and result; any other is refused."""
 
 SET = 0
 DELETE = 1
 APPEND = 2
 SUBTRACT = 3
-"""Operations of IncrementalAlterConfigs (KIP-339), as on the wire."""
+"""An operation of IncrementalAlterConfigs (KIP-339), as SET, DELETE and APPEND are, with its number on the
+wire."""
 
 PRODUCER_ID_BLOCK_SIZE = 1_000
-"""As Kafka's controller gives them out (KIP-730)."""
+"""How many producer ids a block has, as Kafka's controller gives them out (KIP-730)."""
 
 
 class NewTopic(NamedTuple):
     name: str
     partition_count: int = -1
-    """-1: the default, or as many as `assignments` name."""
+    """How many partitions the topic is to have; -1: the default, or as many as `assignments` name."""
     replication_factor: int = -1
-    """Checked as Kafka does, without effect: a topic's log has one copy."""
+    """How many copies the client wants. It is checked as Kafka does, without effect: a topic's log has one
+    copy."""
     assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """(partition, node ids); the first living node leads."""
+    """Where partitions are to be: (partition, node ids); the first living node leads."""
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
@@ -52,7 +54,7 @@ class CreatedTopic(NamedTuple):
     partition_count: int = -1
     replication_factor: int = -1
     configs: tuple[tuple[str, str], ...] = ()
-    """Overrides only."""
+    """The configs that the topic does not have by default."""
 
 
 class CreateTopicsResult(NamedTuple):
@@ -60,7 +62,7 @@ class CreateTopicsResult(NamedTuple):
 
 
 class TopicToDelete(NamedTuple):
-    """Either a name or an id (KIP-516)."""
+    """The topic to delete, by its name or by its id (KIP-516)."""
 
     name: str | None = None
     topic_id: bytes = NO_TOPIC_ID
@@ -84,9 +86,9 @@ class DeleteTopicsResult(NamedTuple):
 class MorePartitions(NamedTuple):
     name: str
     partition_count: int
-    """Afterwards."""
+    """How many partitions the topic is to have afterwards."""
     assignments: tuple[tuple[int, ...], ...] | None = None
-    """Node ids of each added partition; None: the controller chooses."""
+    """The node ids of each added partition; None: the controller chooses."""
 
 
 class CreatePartitions(NamedTuple):
@@ -107,7 +109,7 @@ class CreatePartitionsResult(NamedTuple):
 class TopicConfigChange(NamedTuple):
     topic: str
     changes: tuple[tuple[str, int, str | None], ...]
-    """(config name, SET, DELETE, APPEND or SUBTRACT, value)"""
+    """What to change: (config name, SET, DELETE, APPEND or SUBTRACT, value)."""
 
 
 class AlterTopicConfigs(NamedTuple):
@@ -122,7 +124,7 @@ class AlterTopicConfigsResult(NamedTuple):
 class GroupConfigChange(NamedTuple):
     group_id: str
     changes: tuple[tuple[str, int, str | None], ...]
-    """(config name, SET, DELETE, APPEND or SUBTRACT, value)"""
+    """What to change: (config name, SET, DELETE, APPEND or SUBTRACT, value)."""
 
 
 class AlterGroupConfigs(NamedTuple):
@@ -142,7 +144,7 @@ class AlterGroupConfigsResult(NamedTuple):
 
 class AllocateProducerIds(NamedTuple):
     node_id: int
-    """Who asks; every answer is a new block."""
+    """The node that asks for a block; every answer is a new block."""
 
 
 class ProducerIdBlock(NamedTuple):
@@ -152,7 +154,7 @@ class ProducerIdBlock(NamedTuple):
 
 
 class RegisterNode(NamedTuple):
-    """A broker is up at this address. It counts as alive from now on."""
+    """The news that a broker is up at this address. It counts as alive from now on."""
 
     node_id: int
     host: str
@@ -161,14 +163,16 @@ class RegisterNode(NamedTuple):
 
 
 class SetNodeAlive(NamedTuple):
-    """Not alive: its topic partitions get other leaders and clients are no longer told of it."""
+    """The news whether a node is alive. If it is not, its topic partitions get other leaders and clients are
+    no longer told of it."""
 
     node_id: int
     alive: bool
 
 
 class ReportLeader(NamedTuple):
-    """A replica was elected leader of an offsets partition. The highest term wins; ties change nothing."""
+    """The news that a replica was elected leader of an offsets partition. The highest term wins; ties change
+    nothing."""
 
     partition: int
     node_id: int
@@ -176,7 +180,7 @@ class ReportLeader(NamedTuple):
 
 
 class ReportController(NamedTuple):
-    """The controller's leader lives on this node."""
+    """The news that the controller's leader lives on this node."""
 
     node_id: int
 
@@ -186,15 +190,15 @@ class RestoredTopic(NamedTuple):
     topic_id: bytes
     partition_count: int
     configs: tuple[tuple[str, str], ...] = ()
-    """Overrides only, sorted by name."""
+    """The configs that the topic does not have by default, sorted by name."""
 
 
 class RestoreTopics(NamedTuple):
-    """Topics of a backup, all or none."""
+    """The order to restore topics of a backup, all or none."""
 
     topics: tuple[RestoredTopic, ...]
     next_producer_id: int
-    """The first id that the backup's tier had not given out."""
+    """The first producer id that the backup's tier had not given out."""
 
 
 NEW_REPLICA = -1
@@ -202,20 +206,21 @@ NEW_REPLICA = -1
 
 class GroupCopies(NamedTuple):
     group: str
-    """"controller" or "partition-<p>"."""
+    """The name of the Raft group: "controller" or "partition-<p>"."""
     copies: Copies
     leaving: Copies = ()
-    """Not wanted any more, and perhaps still there."""
+    """The replicas that are not wanted any more, and perhaps still there."""
 
 
 class SeedPlacement(NamedTuple):
-    """Where the replicas of new groups are. Groups that are placed already stay as they are."""
+    """The order to note where the replicas of new groups are. Groups that are placed already stay as they
+    are."""
 
     groups: tuple[GroupCopies, ...]
 
 
 class PlaceGroup(NamedTuple):
-    """The replicas that a group should have from now on, first the preferred leader.
+    """The order to give a group these replicas from now on, first the preferred leader.
 
     Refused unless `expected` are those it has: of two changes decided at once the second is not to undo the
     first. A replica that moves is a new one, with a number that the group has not had: whoever comes without
@@ -225,11 +230,12 @@ class PlaceGroup(NamedTuple):
     group: str
     expected: Copies
     copies: Copies
-    """NEW_REPLICA stands for a number that the controller chooses."""
+    """The replicas that the group should have. NEW_REPLICA stands for a number that the controller
+    chooses."""
 
 
 class ForgetReplica(NamedTuple):
-    """A replica that was to leave its group has left, and its actor is stopped."""
+    """The news that a replica which was to leave its group has left, and that its actor is stopped."""
 
     group: str
     replica_id: int
@@ -244,7 +250,7 @@ class DeleteAcls(NamedTuple):
 
 
 class DeletedAcls(NamedTuple):
-    """What one filter of DeleteAcls has removed."""
+    """The entries that one filter of DeleteAcls has removed."""
 
     acls: tuple[Acl, ...] = ()
     error_code: int = 0
@@ -260,7 +266,7 @@ class NewCredential(NamedTuple):
 
     user: str
     mechanism: int
-    """As on the wire; see `actors.security.scram`."""
+    """The mechanism's number on the wire; see `actors.security.scram`."""
     iterations: int
     salt: bytes
     stored_key: bytes
@@ -288,7 +294,7 @@ class AlteredUser(NamedTuple):
 
 
 class AlterCredentialsResult(NamedTuple):
-    """One entry for each user that the command names, however often."""
+    """The result of AlterCredentials: one entry for each user that the command names, however often."""
 
     users: tuple[AlteredUser, ...]
 
@@ -342,7 +348,7 @@ CommandResult = (
 class _Shape(NamedTuple):
     cls: type[Any]
     entry_classes: tuple[type[Any] | None, ...] = ()
-    """Of the first fields, as far as they hold entries: their class."""
+    """The classes of the entries of the first fields; None for a field that holds no entries."""
 
 
 _SHAPES = {
@@ -380,13 +386,13 @@ _SHAPES = {
 
 
 def pack(message: Command | CommandResult) -> bytes:
-    """A command or result as msgpack of (format, class name, fields)."""
+    """Return a command or result as msgpack of (format, class name, fields)."""
     assert type(message).__name__ in _SHAPES
     return cast(bytes, msgpack.packb((FORMAT, type(message).__name__, message)))
 
 
 def unpack(packed: bytes) -> Any:
-    """The command or result that `pack` was given. Raises Unreadable."""
+    """Return the command or result that `pack` was given. Raises Unreadable."""
     try:
         version, name, values = msgpack.unpackb(packed, use_list=False)
         if version != FORMAT:

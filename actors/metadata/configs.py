@@ -1,4 +1,4 @@
-"""Changing topic configs one by one (KIP-339). The changes to one topic are made all or none."""
+"""Change topic configs one by one (KIP-339). The changes to one topic are made all or none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def alter_topic_configs(
 
 
 def _altered(state: MetadataState, change: TopicConfigChange) -> TopicValue:
-    """Raises GroupError if one of the changes is not possible."""
+    """Return the topic with its configs changed. Raises GroupError if one of the changes is not possible."""
     value = state.topics.get(change.topic)
     if value is None:
         message = f"The topic '{change.topic}' does not exist."

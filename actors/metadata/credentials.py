@@ -1,4 +1,4 @@
-"""SCRAM credentials of users, with the checks of Kafka's controller (ScramControlManager, KIP-554)."""
+"""Change SCRAM credentials of users, with the checks of Kafka's controller (ScramControlManager, KIP-554)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def alter_credentials(
 
 
 def _record(state: MetadataState, change: CredentialToDelete | NewCredential) -> tuple[Record, bool]:
-    """What is to be written, and whether it is a credential more. Raises GroupError."""
+    """Return the record to write, and whether it adds a credential. Raises GroupError."""
     if not change.user:
         raise GroupError(ErrorCode.unacceptable_credential, "Username must not be empty")
     mechanism = MECHANISM_NAMES.get(change.mechanism)

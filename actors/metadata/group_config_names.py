@@ -42,7 +42,7 @@ _FIXED_BOUNDS = {
     "group.streams.min.assignment.interval.ms": 0,
     "group.streams.max.assignment.interval.ms": 15_000,
 }
-"""Kafka's defaults of broker settings that are no settings here."""
+"""Kafka's defaults of broker settings that the tier does not have."""
 
 
 class GroupConfigDefinition(NamedTuple):
@@ -50,12 +50,12 @@ class GroupConfigDefinition(NamedTuple):
     config_type: int
     default: str
     synonym: str | None = None
-    """The broker's setting that is in force where the group has nothing of its own."""
+    """The broker's setting that is in force if the group has no value of its own."""
     minimum: int = 0
-    """Of an INT, whatever the broker's settings say."""
+    """The least value of an INT, whatever the broker's settings say."""
     low: str | None = None
     high: str | None = None
-    """The broker's settings that bound it."""
+    """The broker's setting that is the upper bound, as `low` is the lower one."""
     values: tuple[str, ...] = ()
     """What a STRING may be; () for anything."""
     documentation: str = _KEPT
@@ -64,7 +64,8 @@ class GroupConfigDefinition(NamedTuple):
 def _number(
     kind: str, name: str, default: int, minimum: int, documentation: str = _KEPT
 ) -> GroupConfigDefinition:
-    """Of `kind` "consumer", "share" or "streams", bounded by the broker's settings of the usual names."""
+    """Define a number of the `kind` "consumer", "share" or "streams", bounded by the broker's settings of the
+    usual names."""
     low, high = f"group.{kind}.min.{name}", f"group.{kind}.max.{name}"
     return GroupConfigDefinition(
         f"{kind}.{name}",
@@ -110,23 +111,23 @@ _DEFINITIONS = (
     _number("streams", "assignment.interval.ms", 1_000, 0),
 )
 GROUP_CONFIGS: Mapping[str, GroupConfigDefinition] = {each.name: each for each in _DEFINITIONS}
-"""In the order in which Kafka looks at their bounds."""
+"""Name -> definition, in the order in which Kafka looks at the configs' bounds."""
 
 
 def broker_value(name: str, settings: GroupSettings) -> int | None:
-    """The value of a broker's setting, Kafka's own default if it is no setting here."""
+    """Return the value of a broker's setting; Kafka's default if the tier does not have the setting."""
     fixed = _FIXED_BOUNDS.get(name)
     return getattr(settings, name.replace(".", "_"), None) if fixed is None else fixed
 
 
 def default_value(definition: GroupConfigDefinition, settings: GroupSettings) -> str:
-    """What is in force for a group that has no value of its own."""
+    """Return what is in force for a group that has no value of its own."""
     given = None if definition.synonym is None else broker_value(definition.synonym, settings)
     return definition.default if given is None else str(given)
 
 
 def parsed(definition: GroupConfigDefinition, value: str) -> str:
-    """A value that has no problem, as Kafka shows it."""
+    """Return a value that has no problem as Kafka shows it."""
     value = value.strip()
     if definition.config_type == INT:
         return str(int(value))
@@ -134,7 +135,7 @@ def parsed(definition: GroupConfigDefinition, value: str) -> str:
 
 
 def problem(configs: Mapping[str, str], settings: GroupSettings) -> str | None:
-    """What is wrong with a group's own configs, in Kafka's words, or None."""
+    """Return what is wrong with a group's own configs, in Kafka's words, or None."""
     for name in configs:
         if name not in GROUP_CONFIGS:
             return f"Unknown group config name: {name}"

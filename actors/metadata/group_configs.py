@@ -1,6 +1,6 @@
-"""Changing the configs of groups (A19, KIP-848): the changes to one group are made all or none.
+"""Change the configs of groups (A19, KIP-848). The changes to one group are made all or none.
 
-A group's configs are the controller's, not the coordinator's: they may be set before the group is there and
+A group's configs are the controller's, not the coordinator's: they may be set before the group exists, and
 outlive it.
 """
 
@@ -63,8 +63,8 @@ def _check_room(room: int) -> None:
 
 
 def _altered(state: MetadataState, change: GroupConfigChange) -> Configs:
-    """The group's own configs afterwards, sorted. Raises GroupError: 42 what no controller would look at,
-    40 a name, an operation or a value that is not possible."""
+    """Return the group's own configs after the change, sorted. Raises GroupError: 42 for what no controller
+    would look at, 40 for a name, an operation or a value that is not possible."""
     names = [name for name, _, _ in change.changes]
     if len(set(names)) != len(names):
         raise GroupError(ErrorCode.invalid_request, "Error due to duplicate config keys")

@@ -1,4 +1,4 @@
-"""Topic names, as Kafka judges them (org.apache.kafka.common.internals.Topic)."""
+"""Judge topic names as Kafka does (org.apache.kafka.common.internals.Topic)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with a topic's name, in Kafka's words, or None."""
+    """Return what is wrong with a topic's name, in Kafka's words, or None."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -28,5 +28,6 @@ def name_problem(name: str) -> str | None:
 
 
 def collision_name(name: str) -> str | None:
-    """What colliding names have in common: metric names do not tell "." from "_". None: cannot collide."""
+    """Return what names have in common that collide, because metric names do not tell "." from "_"; None if
+    the name cannot collide."""
     return name.replace(".", "_") if "." in name or "_" in name else None

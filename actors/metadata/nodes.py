@@ -1,4 +1,4 @@
-"""Nodes coming and going, who leads which offsets partition, and blocks of producer ids."""
+"""Note which nodes come and go and who leads which offsets partition, and give out blocks of producer ids."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def set_node_alive(state: MetadataState, command: SetNodeAlive) -> tuple[list[Re
 
 
 def _node_changed(state: MetadataState, node_id: int, value: NodeValue) -> list[Record]:
-    """A partition changes its leader only when that one is not alive: its log is lost by moving it."""
+    """Return the records of a changed node. A topic partition gets another leader only if its own is not
+    alive: its log is lost by moving it."""
     if state.nodes.get(node_id) == value:
         return []
     records = [Record(NodeKey(NODE, "", node_id), value)]

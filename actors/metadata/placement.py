@@ -1,4 +1,5 @@
-"""Which node leads which partition of a topic: round robin over living nodes, from a place the name gives."""
+"""Choose which node leads which partition of a topic: round robin over living nodes, from a place that the
+topic's name gives."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Sequence
 
 
 def spread(name: str, first_partition: int, count: int, alive: Sequence[int]) -> tuple[int, ...]:
-    """Leaders of `count` partitions from `first_partition` on. `alive` is ascending and not empty.
+    """Return the leaders of `count` partitions from `first_partition` on. `alive` is ascending and not empty.
 
     The start differs from topic to topic, so that many topics of one partition do not all sit on one node.
     """
@@ -17,7 +18,7 @@ def spread(name: str, first_partition: int, count: int, alive: Sequence[int]) ->
 
 
 def moved(name: str, leaders: Sequence[int], alive: Sequence[int]) -> tuple[int, ...]:
-    """The same leaders with those that are not alive replaced; unchanged when nobody is alive."""
+    """Return the leaders with those replaced that are not alive; nothing changes if no node is alive."""
     if not alive:
         return tuple(leaders)
     living = set(alive)

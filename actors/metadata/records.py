@@ -24,7 +24,7 @@ SCRAM_CREDENTIAL = 210
 
 
 class SingletonKey(NamedTuple):
-    """Key of IMAGE_VERSION, CONTROLLER and PRODUCER_IDS: there is one record of each."""
+    """The key of IMAGE_VERSION, CONTROLLER and PRODUCER_IDS: there is one record of each."""
 
     kind: int
     topic: str = ""
@@ -32,7 +32,7 @@ class SingletonKey(NamedTuple):
 
 class ImageVersionValue(NamedTuple):
     version: int
-    """`MetadataImage.version`."""
+    """The version of the image, `MetadataImage.version`."""
 
 
 class ControllerValue(NamedTuple):
@@ -41,7 +41,7 @@ class ControllerValue(NamedTuple):
 
 class ProducerIdsValue(NamedTuple):
     next_producer_id: int
-    """The first id that no block has been given out for."""
+    """The first producer id that no block has been given out for."""
 
 
 class NodeKey(NamedTuple):
@@ -55,7 +55,7 @@ class NodeValue(NamedTuple):
     port: int
     rack: str | None
     alive: int
-    """1 or 0."""
+    """Whether the node is alive: 1 or 0."""
 
 
 class OffsetsLeaderKey(NamedTuple):
@@ -77,10 +77,10 @@ class TopicKey(NamedTuple):
 
 class TopicValue(NamedTuple):
     topic_id: bytes
-    """16 bytes."""
+    """The topic's id: 16 bytes."""
     partition_leaders: tuple[int, ...]
     configs: tuple[tuple[str, str], ...]
-    """Overrides only, sorted by name."""
+    """The configs that the topic does not have by default, sorted by name."""
 
 
 class GroupConfigKey(NamedTuple):
@@ -91,33 +91,34 @@ class GroupConfigKey(NamedTuple):
 
 class GroupConfigValue(NamedTuple):
     configs: tuple[tuple[str, str], ...]
-    """The group's own, sorted by name; never empty (A19)."""
+    """The group's own configs, sorted by name; never empty (A19)."""
 
 
 class GroupPlacementKey(NamedTuple):
     kind: int
     topic: str
     group: str
-    """"controller" or "partition-<p>"."""
+    """The name of the Raft group: "controller" or "partition-<p>"."""
 
 
 class GroupPlacementValue(NamedTuple):
     copies: Copies
     """The replicas that the Raft group should have; the first is the preferred leader."""
     next_replica_id: int
-    """No replica of the group has had this number, nor a higher one."""
+    """The number of the group's next new replica: none has had it, nor a higher one."""
     leaving: Copies = ()
-    """Not wanted any more; each stays until the group's leader has let it go and its actor is stopped."""
+    """The replicas that are not wanted any more; each stays until the group's leader has let it go and its
+    actor is stopped."""
 
     @classmethod
     def of(cls, value: tuple[object, ...]) -> GroupPlacementValue:
-        """Out of plain tuples."""
+        """Make the value out of plain tuples."""
         copies, next_replica_id, leaving = cls(*value)  # type: ignore[arg-type]
         return cls(tuple(Copy(*each) for each in copies), next_replica_id, tuple(Copy(*c) for c in leaving))
 
 
 class AclKey(NamedTuple):
-    """An access control entry; its value is empty, for the key says it all."""
+    """The key of an access control entry; its value is empty, for the key says it all."""
 
     kind: int
     topic: str
@@ -125,7 +126,7 @@ class AclKey(NamedTuple):
 
 
 class AclValue(NamedTuple):
-    """Nothing more is known of an entry."""
+    """The value of an access control entry, of which nothing is known but its key."""
 
 
 class ScramCredentialKey(NamedTuple):

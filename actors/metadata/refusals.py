@@ -1,4 +1,4 @@
-"""The answer that refuses a whole command with one error code: each of its entries gets it."""
+"""Refuse a whole command with one error code, which each of its entries gets."""
 
 from __future__ import annotations
 

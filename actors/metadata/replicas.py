@@ -1,7 +1,8 @@
-"""Which replicas each Raft group should have, and where: the replicated half of moving and replacing them.
+"""Decide which replicas each Raft group should have, and where: the replicated half of moving and replacing
+them.
 
-Only what is wanted stands here. What is there is for the groups' own logs to say (storage.raft.members),
-and the reconciler of the controller's leader makes the one like the other.
+The placement says only what is wanted. What is there is for the groups' own logs to say
+(storage.raft.members), and the reconciler of the controller's leader makes the one like the other.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def _record(group: str, value: GroupPlacementValue) -> Record:
 
 
 def _numbered(placed: GroupPlacementValue, copies: Copies) -> Copies:
-    """With numbers for the new ones: on one machine their Raft ports differ from the others'."""
+    """Return the copies with numbers for the new ones: on one machine their Raft ports differ from those of
+    the group's other replicas."""
     taken = {copy.replica_id % PORTS_A_GROUP for copy in (*placed.copies, *placed.leaving)}
     number = placed.next_replica_id
     numbered = []
@@ -89,7 +91,7 @@ def _numbered(placed: GroupPlacementValue, copies: Copies) -> Copies:
 
 
 def _problem(state: MetadataState, placed: GroupPlacementValue, copies: Copies) -> str | None:
-    """Why a group cannot have these replicas, in words."""
+    """Return why a group cannot have these replicas, in words; None if it can."""
     if not copies:
         return "its only replica cannot be removed: what it holds would be lost"
     if len(copies) > MEMBERS_MAX:
@@ -113,12 +115,12 @@ def _problem(state: MetadataState, placed: GroupPlacementValue, copies: Copies) 
 
 
 def in_words(copies: Copies) -> str:
-    """ "0 on node 1, 2 on node 3"."""
+    """Return the copies as in "0 on node 1, 2 on node 3"."""
     return ", ".join(f"{replica_id} on node {node_id}" for replica_id, node_id in copies)
 
 
 def present_spec(spec: TierSpec, placements: Mapping[str, GroupPlacementValue]) -> TierSpec:
-    """`spec` with the replicas that the groups should have now, and those that are leaving."""
+    """Return `spec` with the replicas that the groups should have now, and those that are leaving."""
     rows = []
     for partition, row in enumerate(spec.placement):
         placed = placements.get(partition_group(partition))
@@ -133,5 +135,5 @@ def present_spec(spec: TierSpec, placements: Mapping[str, GroupPlacementValue]) 
 
 
 def groups_of(spec: TierSpec) -> list[str]:
-    """Every Raft group of a tier."""
+    """Return the name of every Raft group of a tier."""
     return [CONTROLLER_GROUP, *(partition_group(number) for number in range(spec.offsets_partitions))]

@@ -1,4 +1,4 @@
-"""Topics of a backup come back under their old ids: committed offsets name topics by id (O16)."""
+"""Restore topics of a backup under their old ids: committed offsets name topics by id (O16)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from actors.protocol.errors import GroupError
 
 
 def restore_topics(state: MetadataState, command: RestoreTopics) -> tuple[list[Record], Outcome]:
-    """All of the command's topics or, with the reason, none. A topic that is there as it should be is no
-    obstacle, so that a command whose answer was lost can be repeated.
+    """Restore all of the command's topics or, with the reason, none. A topic that is there as it should be is
+    no obstacle, so that a command whose answer was lost can be repeated.
 
     Leaders are chosen among this tier's living nodes. Producer ids go on where the backup's tier stood.
     """

@@ -83,11 +83,12 @@ RECORD_TYPES = {
     SCRAM_CREDENTIAL: (ScramCredentialKey, ScramCredentialValue),
     GROUP_CONFIG: (GroupConfigKey, GroupConfigValue),
 }
-"""(key class, value class) by kind."""
+"""Kind of record -> (key class, value class)."""
 
 
 class MetadataShard:
-    """See `actors.ground.contract.Shard`. `new_id` yields 16 bytes that no topic has had before.
+    """The metadata shard behind `actors.ground.contract.Shard`. `new_id` yields 16 bytes that no topic has
+    had before.
 
     `Request.body` is a `Command`; `Reply.body` is the `CommandResult` that belongs to it.
     """
@@ -110,8 +111,8 @@ class MetadataShard:
         )
 
     def image(self) -> MetadataImage:
-        """The applied state; on a leader this includes what is decided and not yet committed, so the host
-        passes it on only when nothing is. Built once for each change."""
+        """Return the image of the applied state. On a leader this includes what is decided and not yet
+        committed, so the host passes it on only when nothing is. It is built once for each change."""
         return self.state.image()
 
     @property
@@ -120,7 +121,7 @@ class MetadataShard:
 
     def handle(self, request: Request, now_ms: int) -> Result:
         records, answer = _decide(self.state, request.body)
-        # Producer ids are no part of the image: giving out a block makes no newer one.
+        # Producer ids are no part of the image: to give out a block makes no newer one.
         if any(record.key[0] != PRODUCER_IDS for record in records):
             version = ImageVersionValue(self.state.version + 1)
             records.append(Record(SingletonKey(IMAGE_VERSION), version))
@@ -139,14 +140,14 @@ class MetadataShard:
         return self.state.records()
 
     def on_elected(self, now_ms: int) -> Result:
-        """Nothing is volatile, so nothing is to be built."""
+        """Do nothing: no state is volatile, so none is to be built."""
         return NOTHING
 
     def on_resigned(self) -> None:
-        """Nothing is volatile."""
+        """Do nothing: no state is volatile, so none is to be dropped."""
 
     def on_metadata(self, image: MetadataImage, now_ms: int) -> Result:
-        """The images come from here."""
+        """Do nothing: the images come from this shard."""
         return NOTHING
 
     def refusal(self, request: Request, error_code: int) -> Any:

@@ -1,4 +1,4 @@
-"""What the controller knows. Written by `apply` alone, the same on every replica of the controller."""
+"""What the controller knows. It is written by `apply` alone, the same on every replica of the controller."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ V = TypeVar("V")
 
 
 class MetadataState:
-    """`new_topic_id` yields 16 bytes that no topic has had before (a random UUID)."""
+    """The state of the controller. `new_topic_id` yields 16 bytes that no topic has had before (a random
+    UUID)."""
 
     def __init__(
         self,
@@ -61,28 +62,28 @@ class MetadataState:
     ) -> None:
         self.settings = settings
         self.group_settings = group_settings
-        """They bound what a group's own configs may be (A19)."""
+        """The coordinators' settings, which bound what a group's own configs may be (A19)."""
         self.new_topic_id = new_topic_id
         self.cluster_id = cluster_id
         self.offsets_partitions = offsets_partitions
 
-        # Replicated: one dict per kind of record.
+        # The replicated state: one dict per kind of record.
         self.singletons: dict[int, Value] = {}
         self.nodes: dict[int, NodeValue] = {}
         self.offsets_leaders: dict[int, OffsetsLeaderValue] = {}
         self.topics: dict[str, TopicValue] = {}
         self.placements: dict[str, GroupPlacementValue] = {}
-        """By group."""
+        """Raft group -> where its replicas should be."""
         self.group_configs: dict[str, GroupConfigValue] = {}
-        """By group id; of groups that may not exist."""
+        """Group id -> the group's own configs; the group may not exist."""
         self.acls: dict[Acl, AclValue] = {}
         self.credentials: dict[tuple[str, str], ScramCredentialValue] = {}
-        """By user and mechanism."""
+        """(user, mechanism) -> the user's credential."""
 
-        # Derived from the above by `apply`.
+        # The derived state, made from the above by `apply`.
         self.topic_names: dict[bytes, str] = {}
         self.colliding_names: dict[str, set[str]] = {}
-        """Topics by their name with "." and "_" made equal; only names that have one of them."""
+        """Name with "." and "_" made equal -> the topics of that name; only names that have one of them."""
         self.partition_total = 0
         self._topic_images: dict[str, TopicImage] = {}
         self._image: MetadataImage | None = None
@@ -103,11 +104,11 @@ class MetadataState:
         return NO_NODE if value is None else ControllerValue(*value).node_id
 
     def alive_node_ids(self) -> list[int]:
-        """Ascending."""
+        """Return the ids of the living nodes, ascending."""
         return sorted(node_id for node_id, node in self.nodes.items() if node.alive)
 
     def apply(self, key: Key, value: Value | None) -> Value | None:
-        """Kinds of a newer version are skipped."""
+        """Apply a record and return the value that it replaced. Kinds of a newer version are skipped."""
         applier = _APPLIERS.get(key[0])
         if applier is None:
             return None
@@ -115,7 +116,8 @@ class MetadataState:
         return applier(self, key, value)
 
     def records(self) -> Iterator[Record]:
-        """Sorted, so that replicas with equal state give equal records. The state may change under way."""
+        """Yield all records, sorted, so that replicas with equal state give equal records. The state may
+        change under way."""
         for kind, value in live_items(self.singletons, sorted(self.singletons)):
             yield Record(SingletonKey(kind), value)
         for node_id, node in live_items(self.nodes, sorted(self.nodes)):
@@ -135,7 +137,7 @@ class MetadataState:
             yield Record(ScramCredentialKey(SCRAM_CREDENTIAL, "", *user), credential)
 
     def image(self) -> MetadataImage:
-        """Built once for each change of state."""
+        """Return the image of this state, built once for each change."""
         if self._image is None:
             self._image = MetadataImage(
                 version=self.version,
@@ -213,7 +215,7 @@ class MetadataState:
 
 
 def _put(values: dict[K, V], key: K, value: V | None) -> V | None:
-    """Set, or remove when `value` is None; returns what was there."""
+    """Set a value, or remove it when `value` is None. Return what was there."""
     replaced = values.pop(key, None)
     if value is not None:
         values[key] = value

@@ -18,7 +18,7 @@ INT = 3
 LONG = 5
 DOUBLE = 6
 LIST = 7
-"""Config types as DescribeConfigs numbers them (KIP-569)."""
+"""A config type as DescribeConfigs numbers them (KIP-569), as the types above are."""
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -33,7 +33,7 @@ class ConfigDefinition(NamedTuple):
     default: str
     minimum: int = 0
     maximum: int = LONG_MAX
-    """Bounds of INT and LONG."""
+    """The upper bound of an INT or LONG, as `minimum` is the lower one."""
     values: tuple[str, ...] = ()
     """What a STRING, or each entry of a LIST, may be; () for anything."""
     setting: str | None = None
@@ -121,7 +121,7 @@ def default_value(definition: ConfigDefinition, settings: BrokerSettings) -> str
 
 
 def problem(name: str, value: str) -> str | None:
-    """What is wrong with `value`, in Kafka's words, or None."""
+    """Return what is wrong with `value`, in Kafka's words, or None."""
     definition = TOPIC_CONFIGS.get(name)
     if definition is None:
         return f"Unknown topic config name: {name}"
@@ -130,7 +130,7 @@ def problem(name: str, value: str) -> str | None:
 
 
 def entries(value: str) -> list[str]:
-    """The entries of a LIST, without blanks, each once."""
+    """Return the entries of a LIST, without blanks, each once."""
     return list(dict.fromkeys(entry for entry in (part.strip() for part in value.split(",")) if entry))
 
 

@@ -1,7 +1,7 @@
-"""Creating, growing and deleting topics, with Kafka's checks in Kafka's order (ReplicationControlManager).
+"""Create, grow and delete topics, with Kafka's checks in Kafka's order (ReplicationControlManager).
 
-What is not here: topic configs by themselves (`configs`), and Kafka's replica sets: a topic's log has one
-copy, so of an assignment only the first living node counts.
+Topic configs by themselves are in `configs`. Kafka's replica sets are nowhere: a topic's log has one copy, so
+of an assignment only the first living node counts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 
 class Room:
-    """How many topics and partitions may still be added, and the names that this command has taken."""
+    """How many topics and partitions a command may still add, and the names that it has taken."""
 
     def __init__(self, state: MetadataState) -> None:
         self.topics = state.settings.topics_max - len(state.topics)
@@ -48,7 +48,8 @@ class Room:
         self._partitions_max = state.settings.partitions_max
 
     def check(self, topics: int, partitions: int) -> None:
-        """Raises GroupError with Kafka's code for a broker's own rules (its CreateTopicPolicy)."""
+        """Check that so many topics and partitions may be added. Raises GroupError with Kafka's code for a
+        broker's own rules (its CreateTopicPolicy)."""
         if topics > self.topics:
             message = f"The tier holds at most {self._topics_max} topics (topics.max)."
             raise GroupError(ErrorCode.policy_violation, message)
@@ -85,7 +86,7 @@ def create_topics(state: MetadataState, command: CreateTopics) -> tuple[list[Rec
 
 
 def _leaders_of_new_topic(state: MetadataState, topic: NewTopic, room: Room) -> tuple[int, ...]:
-    """Raises GroupError if the topic may not be created."""
+    """Return the leaders of a new topic's partitions. Raises GroupError if the topic may not be created."""
     _check_name(state, topic.name, room)
     _check_configs(topic)
     alive = state.alive_node_ids()
@@ -145,7 +146,7 @@ def _check_configs(topic: NewTopic) -> None:
 
 
 def _assigned_leaders(state: MetadataState, topic: NewTopic, alive: list[int]) -> tuple[int, ...]:
-    """Of a manual assignment."""
+    """Return the leaders that a manual assignment names. Raises GroupError."""
     for field, value in (
         ("replication factor", topic.replication_factor),
         ("numPartitions", topic.partition_count),
@@ -211,7 +212,7 @@ def create_partitions(
 
 
 def _grown(state: MetadataState, topic: MorePartitions, room: Room) -> TopicValue:
-    """Raises GroupError if the topic may not have that many partitions."""
+    """Return the topic with more partitions. Raises GroupError if it may not have that many."""
     value = state.topics.get(topic.name)
     if value is None:
         raise GroupError(
@@ -245,7 +246,7 @@ def _grown(state: MetadataState, topic: MorePartitions, room: Room) -> TopicValu
 
 
 def delete_topics(state: MetadataState, command: DeleteTopics) -> tuple[list[Record], DeleteTopicsResult]:
-    """A deleted topic's name is free at once: its logs are known by topic id."""
+    """Delete topics. A deleted topic's name is free at once: its logs are known by topic id."""
     records: list[Record] = []
     deleted: list[DeletedTopic] = []
     gone: set[str] = set()

@@ -1,4 +1,4 @@
-"""Metadata images as bytes: how the controller's leader sends them to every actor."""
+"""Pack metadata images into bytes, as the controller's leader sends them to every actor."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from actors.ground.acl import Acl
 from actors.ground.image import MetadataImage, NodeImage, ScramCredential, TopicImage
 
 FORMAT = 3
-"""Stands before every packed image."""
+"""The format that stands before every packed image."""
 READABLE = (2, FORMAT)
 _ABSENT: list[Any] = [{}, (), ()]
 """What stands for the fields that an older release does not write."""
 
 
 class Unreadable(ValueError):
-    """The bytes are no command, result or image of a format that this release reads."""
+    """Raised if bytes are no command, result or image of a format that this release reads."""
 
 
 def pack_image(image: MetadataImage) -> bytes:
@@ -38,7 +38,7 @@ def pack_image(image: MetadataImage) -> bytes:
 
 
 def unpack_image(packed: bytes) -> MetadataImage:
-    """Raises Unreadable."""
+    """Return the image that `pack_image` packed. Raises Unreadable."""
     try:
         format_version, *fields = msgpack.unpackb(packed, use_list=False)
         if format_version not in READABLE:

@@ -1,4 +1,4 @@
-"""What an actor counts while it works: requests and errors, and the rare events of its groups."""
+"""Count what an actor does while it works: requests and errors, and the rare events of its groups."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ COUNTED_EVENTS: Final[Mapping[tuple[type, str | None], str]] = MappingProxyType(
         (EpochBumped, CONSUMER): "consumer_group_rebalances",
     }
 )
-"""By the event's class and the type of its group."""
+"""(class of the event, type of its group) -> the metric that counts it."""
 
 
 class ApiCounts:
-    """Answers of one API: `fine` ones, and those with an error code of their own, by code. OffsetCommit has
-    none: what refuses it as a whole stands on its first partition, as on all others."""
+    """The answers of one API: `fine` ones, and those with an error code of their own, by code. OffsetCommit
+    has none: what refuses it as a whole stands on its first partition, as on all others."""
 
     __slots__ = ("errors", "fine")
 
     def __init__(self) -> None:
         self.fine = 0
-        """To be raised by who answers, where a call would cost too much."""
+        """How many answers were fine. Who answers raises it where a call would cost too much."""
         self.errors: Counter[int] = Counter()
 
     def count(self, answer: Any) -> None:
@@ -41,7 +41,7 @@ class ApiCounts:
 
 
 class RequestCounts:
-    """Requests answered, by API key."""
+    """The requests that were answered, by API key."""
 
     __slots__ = ("by_api",)
 
@@ -50,7 +50,7 @@ class RequestCounts:
 
     @property
     def answered(self) -> int:
-        """Of all APIs together."""
+        """Return how many requests of all APIs were answered."""
         return sum(each.fine + each.errors.total() for each in self.by_api.values())
 
     def of(self, api_key: int) -> ApiCounts:
@@ -71,7 +71,7 @@ def _of_commit(answer: OffsetCommitResponse) -> int:
 
 
 def count_events(counter: Counter[str], events: Iterable[Any]) -> None:
-    """Add those of a shard's events that are metrics to `counter`, by metric."""
+    """Count those of a shard's events that are metrics, in `counter` by the metric's name."""
     for event in events:
         name = COUNTED_EVENTS.get((type(event), getattr(event, "group_type", None)))
         if name is not None:

@@ -1,4 +1,4 @@
-"""The node's HTTP port for scrapers: GET /metrics, nothing else, one answer a connection."""
+"""Serve scrapers on the node's HTTP port: GET /metrics, nothing else, one answer a connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger("groupd.metrics")
 REQUEST_TIMEOUT_S = 5.0
 HEAD_BYTES_MAX = 8_192
 CONNECTIONS_MAX = 16
-"""At the same time: scrapers are few."""
+"""How many connections may be open at the same time: scrapers are few."""
 PATHS = ("/metrics", "/")
 
 
@@ -35,7 +35,7 @@ class MetricsEndpoint:
 
     @property
     def port(self) -> int | None:
-        """The one it listens on; None before `start`."""
+        """Return the port it listens on; None before `start`."""
         return None if self._server is None else int(self._server.sockets[0].getsockname()[1])
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Prometheus' text form of merged numbers."""
+"""Write merged numbers in Prometheus' text form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class _Once(Collector):
-    """The numbers of one scrape."""
+    """The collector of one scrape's numbers."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
@@ -31,7 +31,7 @@ class _Once(Collector):
 
 
 def exposition(numbers: Numbers) -> bytes:
-    """What a scrape gets."""
+    """Return what a scrape gets."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Once(numbers))
     return generate_latest(registry)
@@ -54,7 +54,7 @@ def _metric(family: Family, rows: list[tuple[tuple[str, ...], Any]]) -> Metric:
 
 
 def summary_samples(value: tuple[int, dict[int, int]]) -> Iterator[tuple[str, dict[str, str], float]]:
-    """(suffix, labels, number in seconds) of a merged histogram."""
+    """Yield (suffix, labels, number in seconds) of a merged histogram."""
     sum_ns, counts = value
     for quantile in QUANTILES:
         yield "", {"quantile": f"{quantile:g}"}, quantile_ns(counts, quantile) / 1e9

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 Kind = Literal["gauge", "counter", "summary", "max"]
-"""max: a gauge of which the largest of several actors' values stands for all; any other is summed."""
+"""The kind of a metric. max is a gauge of which the largest of several actors' values stands for all; any
+other is summed."""
 PREFIX: Final = "groupd_"
 
 
@@ -22,7 +23,8 @@ class Family(NamedTuple):
     meaning: str
     labels: tuple[str, ...] = ()
     kafka: str = ""
-    """Kafka's metric, of kafka.server:type=group-coordinator-metrics unless another type is named."""
+    """The metric of Kafka's broker, of kafka.server:type=group-coordinator-metrics unless another type is
+    named."""
 
 
 _ROWS = (
@@ -89,7 +91,7 @@ all. A summary has the quantiles {quantiles}, `_count` and `_sum`, in seconds. K
 
 
 def markdown() -> str:
-    """The page METRICS.md: one table of all metrics."""
+    """Return the page METRICS.md: one table of all metrics."""
     rows = [
         f"| `{PREFIX}{each.name}{'_total' if each.kind == 'counter' else ''}` |"
         f" {'gauge (max)' if each.kind == 'max' else each.kind} | {', '.join(each.labels)} | {each.meaning} |"

@@ -1,4 +1,4 @@
-"""Durations in buckets of fixed width on a logarithmic scale: adding one costs an increment."""
+"""Count durations in buckets of fixed width on a logarithmic scale: to add one costs an increment."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 _STEPS_BITS = 2
 _STEPS = 1 << _STEPS_BITS
 BUCKETS = 64 * _STEPS
-"""Four to each power of two: a quantile is at most a quarter too high."""
+"""How many buckets a histogram has: four to each power of two, so that a quantile is at most a quarter too
+high."""
 
 
 class Histogram:
-    """Of durations in nanoseconds, below 2**63."""
+    """A histogram of durations in nanoseconds, below 2**63."""
 
     __slots__ = ("counts", "sum_ns")
 
@@ -20,7 +21,7 @@ class Histogram:
         self.sum_ns = 0
 
     def observe(self, duration_ns: int) -> None:
-        """A clock that stood still gives 0."""
+        """Count a duration, which is 0 if the clock stood still."""
         bits = duration_ns.bit_length()
         if bits > _STEPS_BITS:
             step = (duration_ns >> (bits - 1 - _STEPS_BITS)) & (_STEPS - 1)
@@ -30,12 +31,12 @@ class Histogram:
         self.sum_ns += duration_ns
 
     def packed(self) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """The sum and the buckets that are not empty: what travels to the broker."""
+        """Return the sum and the buckets that are not empty, which is what travels to the broker."""
         return self.sum_ns, tuple((at, count) for at, count in enumerate(self.counts) if count)
 
 
 def added(packed: Iterable[tuple[int, Sequence[Sequence[int]]]]) -> tuple[int, dict[int, int]]:
-    """Several packed histograms as one: the sum, and the counts by bucket."""
+    """Return several packed histograms as one: the sum, and the counts by bucket."""
     total_ns, counts = 0, dict[int, int]()
     for sum_ns, buckets in packed:
         total_ns += sum_ns
@@ -45,7 +46,7 @@ def added(packed: Iterable[tuple[int, Sequence[Sequence[int]]]]) -> tuple[int, d
 
 
 def quantile_ns(counts: dict[int, int], quantile: float) -> int:
-    """The upper end of the bucket in which the quantile lies; 0 if nothing was observed."""
+    """Return the upper end of the bucket in which the quantile lies; 0 if nothing was observed."""
     wanted, seen = quantile * sum(counts.values()), 0
     for at in sorted(counts):
         seen += counts[at]

@@ -1,4 +1,4 @@
-"""How late an event loop is: what a request waits before anybody looks at it."""
+"""Measure how late an event loop is: what a request waits before anybody looks at it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ INTERVAL_S = 0.5
 
 
 class LoopLag:
-    """Looks every half second how late it is called. `start` on the loop's thread."""
+    """Measures, twice a second, how late it is called. `start` is called on the loop's thread."""
 
     def __init__(self) -> None:
         self.late = Histogram()

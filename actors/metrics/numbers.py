@@ -19,13 +19,14 @@ from actors.protocol.versions import VERSIONS
 
 Row = tuple[str, tuple[str, ...], Any]
 Numbers = dict[tuple[str, tuple[str, ...]], Any]
-"""(name, labels) -> value; of a summary (sum in ns, {bucket: count})."""
+"""(name, labels) -> value. The value of a summary is (sum in ns, {bucket: count})."""
 
 _PAGE_BYTES = resource.getpagesize()
 
 
 def merged(rows: Iterable[Iterable[Any]]) -> Numbers:
-    """Rows of several actors as one; of families that are not known here (a newer actor's) nothing."""
+    """Return the rows of several actors as one, without families that are not known here (a newer
+    actor's)."""
     by_key: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
     for name, labels, value in rows:
         if name in FAMILIES:
@@ -40,7 +41,7 @@ def _together(kind: str, values: list[Any]) -> Any:
 
 
 def request_rows(counts: RequestCounts) -> list[Row]:
-    """Of one actor's requests."""
+    """Return the rows of one actor's requests."""
     rows: list[Row] = []
     for api_key, of_api in sorted(counts.by_api.items()):
         name = api_name(api_key)
@@ -51,7 +52,7 @@ def request_rows(counts: RequestCounts) -> list[Row]:
 
 
 def process_rows(actor: str) -> list[Row]:
-    """Memory and processor time of this process."""
+    """Return the rows of this process's memory and processor time."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     with open("/proc/self/statm", encoding="ascii") as statm:
         resident_bytes = int(statm.read().split()[1]) * _PAGE_BYTES

@@ -1,4 +1,4 @@
-"""Who asks, and what he asks about: what the checks of a broker's APIs need to know."""
+"""Who asks, and what about: what the checks of a broker's APIs need to know."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from actors.security.authorizer import Access
 
 
 class Asking(NamedTuple):
-    """One client in front of one metadata image."""
+    """One client that asks, in front of one metadata image."""
 
     access: Access
     image: MetadataImage
     auto_create: bool
-    """`auto.create.topics.enable`."""
+    """Whether `auto.create.topics.enable` is set."""
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return self.access.may(operation, resource_type, name)

@@ -23,11 +23,11 @@ from actors.ground.acl import (
 )
 
 ANSWERS_REMEMBERED_MAX: Final = 100_000
-"""Of all clients together: beyond it all are worked out again."""
+"""How many answers are remembered of all clients together: beyond it all are worked out again."""
 CLIENTS_REMEMBERED_MAX: Final = 10_000
-"""Pairs of principal and host."""
+"""How many clients are remembered, which are pairs of principal and host."""
 NAME_REMEMBERED_MAX: Final = 256
-"""Characters of a resource's name: a client may ask for names of 32,767."""
+"""How many characters a resource's name may have to be remembered: a client may ask for names of 32,767."""
 
 _IMPLY: Final = {
     Operation.DESCRIBE: frozenset(
@@ -35,24 +35,25 @@ _IMPLY: Final = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""An ALLOW of one of these allows the operation too. A DENY denies what it names and no more."""
+"""Operation -> the operations of which an ALLOW allows it too. A DENY denies what it names and no more."""
 
 
 class Access:
-    """What one client may do. Everything, for a client of a tier without an authorizer."""
+    """What one client may do: everything, if it is a client of a tier without an authorizer."""
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return True
 
     def may_with_any(self, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether there is a resource of that type, here or to come, that it may be done to."""
+        """Return whether there is a resource of that type, here or to come, to which the client may do it."""
         return True
 
     def may_cluster(self, operation: Operation) -> bool:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
-        """Bit n is set if operation n is allowed: the `authorized operations` of answers (KIP-430)."""
+        """Return what the client may do to a resource, as `authorized operations` of answers (KIP-430): bit n
+        is set if operation n is allowed."""
         return sum(1 << each for each in SUPPORTED[resource_type] if self.may(each, resource_type, name))
 
 
@@ -71,7 +72,7 @@ class Authorizer:
         self._longest_prefix: dict[int, int] = {}
         self._access: dict[tuple[str, str], Access] = {}
         self._answers = 0
-        """Remembered by those of `_access`."""
+        """How many answers the clients in `_access` remember together."""
         for acl in acls:
             resource = (acl.resource_type, acl.resource_name)
             if acl.pattern_type == PatternType.PREFIXED:
@@ -82,7 +83,7 @@ class Authorizer:
                 self._literal[resource].append(acl)
 
     def access(self, principal: str, client_host: str) -> Access:
-        """Of a client at `client_host`, as Kafka shows it ("/127.0.0.1")."""
+        """Return what a client at `client_host`, as Kafka shows it ("/127.0.0.1"), may do."""
         if principal in self.super_users:
             return EVERYTHING
         client = (principal, client_host)
@@ -94,7 +95,7 @@ class Authorizer:
         return access
 
     def count_answer(self) -> None:
-        """A client's Access is going to remember one more."""
+        """Count an answer that a client's Access is going to remember."""
         self._answers += 1
         if self._answers > ANSWERS_REMEMBERED_MAX:
             self._forget()
@@ -104,7 +105,7 @@ class Authorizer:
         self._answers = 0
 
     def about(self, resource_type: int, name: str) -> Iterable[Acl]:
-        """Every entry that concerns the resource."""
+        """Yield every entry that concerns the resource."""
         yield from self._literal.get((resource_type, name), ())
         if name != WILDCARD:
             yield from self._literal.get((resource_type, WILDCARD), ())
@@ -113,7 +114,7 @@ class Authorizer:
 
 
 class _ListedAccess(Access):
-    """Of a client for whom the ACLs decide."""
+    """What a client may do for whom the ACLs decide."""
 
     def __init__(self, authorizer: Authorizer, principal: str, host: str) -> None:
         self._authorizer = authorizer
@@ -149,7 +150,7 @@ class _ListedAccess(Access):
         return acl.permission == Permission.ALLOW and acl.operation in _IMPLY.get(operation, ())
 
     def may_with_any(self, operation: Operation, resource_type: ResourceType) -> bool:
-        # As Authorizer.authorizeByResourceType of Kafka: a name nobody has stands for those to come.
+        # As in Authorizer.authorizeByResourceType of Kafka, a name that nobody has stands for those to come.
         if self.may(operation, resource_type, "hardcode"):
             return True
         mine = [
@@ -166,7 +167,7 @@ class _ListedAccess(Access):
 
 
 def _covers(deny: Acl, allow: Acl) -> bool:
-    """Whether nothing is left of what `allow` allows."""
+    """Return whether `deny` leaves nothing of what `allow` allows."""
     if deny.pattern_type == PatternType.PREFIXED:
         return allow.resource_name.startswith(deny.resource_name) and not _is_everything(allow)
     if _is_everything(deny):

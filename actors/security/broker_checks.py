@@ -1,4 +1,5 @@
-"""What a client may ask of a broker: the checks and refusals of Kafka's brokers, on kio's entities (W10).
+"""Check what a client may ask of a broker, as Kafka's brokers do and with their refusals, on kio's entities
+(W10).
 
 An entry that may not be served is answered in the place of the broker; the others go on. Requests about
 topics are in `topic_checks`.
@@ -50,9 +51,10 @@ MESSAGES: Final = {
     ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
 }
 _SCREENED_ALWAYS: Final = (METADATA, DESCRIBE_CLUSTER)
-"""Their answers may tell what the client may do, authorizer or not."""
+"""APIs whose requests are always screened: their answers may tell what the client may do, with an authorizer
+or without."""
 _ENTRIES_SINCE: Final = 4
-"""Version of FindCoordinator."""
+"""The first version of FindCoordinator whose answers have an entry for each key."""
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _TOPIC_CONFIGS: Final = 2
@@ -60,7 +62,7 @@ _GROUP_CONFIGS: Final = 32
 
 
 def screen(gate: Gate, identity: ClientIdentity, header: Header, entity: Any) -> Screened:
-    """What may be served of a request that the broker answers."""
+    """Return what may be served of a request that the broker answers."""
     check = _CHECKS.get(header.api_key)
     if check is None or not (gate.checks or header.api_key in _SCREENED_ALWAYS):
         return Screened(entity)
@@ -135,7 +137,7 @@ def _init_producer_id(asking: Asking, header: Header, entity: Any) -> Screened:
 
 
 def _may_be_idempotent(asking: Asking) -> bool:
-    """KIP-679: whoever may write to any topic may."""
+    """Return whether the client may produce idempotently: whoever may write to any topic may (KIP-679)."""
     if asking.may_cluster(Operation.IDEMPOTENT_WRITE):
         return True
     return asking.access.may_with_any(Operation.WRITE, ResourceType.TOPIC)
@@ -154,7 +156,8 @@ def _may_configure(asking: Asking, operation: Operation, resource: Any) -> Error
 def _configs(
     asking: Asking, header: Header, entity: Any, operation: Operation, names: tuple[str, str]
 ) -> Screened:
-    """`names`: of the answer's field of results, and of a result's class."""
+    """Screen a request about configs. `names` are those of the answer's field of results, and of a result's
+    class."""
     field, class_name = names
     errors = [_may_configure(asking, operation, resource) for resource in entity.resources]
     if not any(errors):
@@ -194,7 +197,8 @@ _ClusterRefusal = Callable[[Header, Any], Any]
 
 
 def _cluster(operation: Operation, refusal: _ClusterRefusal) -> Callable[[Asking, Header, Any], Screened]:
-    """A request that needs `operation` on the cluster, and the answer to one who has it not."""
+    """Return the check of a request that needs `operation` on the cluster, and is refused with `refusal`
+    otherwise."""
 
     def check(asking: Asking, header: Header, entity: Any) -> Screened:
         return Screened(entity) if asking.may_cluster(operation) else refused(refusal(header, entity))
@@ -257,7 +261,8 @@ def _no_resources(header: Header, entity: Any) -> Any:
 
 
 def _write_markers(asking: Asking, header: Header, entity: Any) -> Screened:
-    """From other brokers, or from an administrator who aborts a transaction that hangs (KIP-664)."""
+    """Screen WriteTxnMarkers, which comes from other brokers, or from an administrator who aborts a
+    transaction that hangs (KIP-664)."""
     if asking.may_cluster(Operation.ALTER) or asking.may_cluster(Operation.CLUSTER_ACTION):
         return Screened(entity)
     markers = tuple(

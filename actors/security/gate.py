@@ -19,11 +19,12 @@ from actors.security.screening import Screened
 
 NO_AUTHORIZER: Final = "none"
 ACLS: Final = "acl"
-"""Values of the setting `authorizer`."""
+"""The value of the setting `authorizer` for a tier with one, as NO_AUTHORIZER is for one without."""
 
 
 def super_users(settings: BrokerSettings) -> frozenset[str]:
-    """`super.users` ("User:a;User:b", as Kafka has it), and the administrator that the tier begins with."""
+    """Return the users of `super.users` ("User:a;User:b", as Kafka has it), and the administrator that the
+    tier begins with."""
     listed = {user.strip() for user in settings.super_users.split(";") if user.strip()}
     if settings.listener_security_protocol == SASL_PLAINTEXT:
         listed.add(f"User:{settings.admin_user}")
@@ -31,10 +32,10 @@ def super_users(settings: BrokerSettings) -> frozenset[str]:
 
 
 class Gate:
-    """`checks`: there is an authorizer, so requests must be screened."""
+    """The gate of one actor. `checks` says that there is an authorizer, so that requests must be screened."""
 
     def __init__(self, settings: BrokerSettings | None = None) -> None:
-        """None: an open gate."""
+        """Make the gate that the settings describe; without settings, an open one."""
         self.checks = settings is not None and settings.authorizer == ACLS
         self._image = MetadataImage()
         self._auto_create = settings is not None and settings.auto_create_topics_enable
@@ -46,7 +47,8 @@ class Gate:
         self._authorizer = self._made_of(())
 
     def take(self, image: MetadataImage) -> bool:
-        """Take a newer image. True: the ACLs have changed, so nothing that was allowed is allowed still."""
+        """Take a newer image. Return True if the ACLs have changed, so that nothing that was allowed is
+        allowed still."""
         self._image = image
         if not self.checks or image.acls == self._authorizer.acls:
             return False
@@ -54,14 +56,14 @@ class Gate:
         return True
 
     def access(self, principal: str, client_host: str) -> Access:
-        """Of a client, named as ClientIdentity and Request name it."""
+        """Return what a client may do. `principal` and `client_host` are those of its ClientIdentity."""
         return self._authorizer.access(principal, client_host) if self.checks else EVERYTHING
 
     def asking(self, principal: str, client_host: str) -> Asking:
         return Asking(self.access(principal, client_host), self._image, self._auto_create)
 
     def screen(self, principal: str, client_host: str, header: tuple[Any, ...], body: Any) -> Screened:
-        """What may be served of a group request; `header` begins with API key and version."""
+        """Return what may be served of a group request; `header` begins with API key and version."""
         if not self.checks and not asks_for_operations(body):
             return Screened(body)
         access = self.access(principal, client_host)

@@ -1,6 +1,5 @@
-"""What a client may ask of groups: the checks that Kafka's brokers make before the coordinator sees a
-request, with the answer that each API gives to a refusal (W10, W11).
-"""
+"""Check what a client may ask of groups, as Kafka's brokers do before the coordinator sees a request, with
+the answer that each API gives to a refusal (W10, W11)."""
 
 from __future__ import annotations
 
@@ -52,8 +51,8 @@ TopicsById = Mapping[bytes, TopicImage]
 
 
 def screen(access: Access, image: MetadataImage, api_key: int, api_version: int, body: Any) -> Screened:
-    """What `access` leaves of a request that coordinators answer. The image gives requests with topic ids
-    their names; an unknown id is left to the coordinator."""
+    """Return what `access` leaves of a request that coordinators answer. The image gives requests with topic
+    ids their names; an unknown id is left to the coordinator."""
     topics_by_id = image.topics_by_id
     if api_key in _READERS:
         return _reader(access, api_key, body)
@@ -76,7 +75,8 @@ def screen(access: Access, image: MetadataImage, api_key: int, api_version: int,
 
 
 def asks_for_operations(body: Any) -> bool:
-    """Whether the answer tells what the client may do, which also a tier without an authorizer knows."""
+    """Return whether the answer tells what the client may do, which also a tier without an authorizer
+    knows."""
     return bool(getattr(body, "include_authorized_operations", False))
 
 
@@ -87,7 +87,7 @@ _READERS: Final[Mapping[int, Any]] = {
     api_keys.LEAVE_GROUP: LeaveGroupResponse(GROUP_FAILED),
     api_keys.CONSUMER_GROUP_HEARTBEAT: ConsumerGroupHeartbeatResponse(GROUP_FAILED),
 }
-"""Members' requests, which need READ of their group, and what refuses them."""
+"""API key -> the answer that refuses it, for members' requests, which need READ of their group."""
 
 
 def _reader(access: Access, api_key: int, body: Any) -> Screened:
@@ -156,7 +156,7 @@ def _offset_fetch(
 ) -> Screened:
     left: list[OffsetFetchGroup] = []
     places: list[FetchedGroup | Finish] = []
-    """Of each group that is asked for: its refusal, or how its answer is completed."""
+    """The refusal of each group that is asked for, or how its answer is completed."""
     for group in body.groups:
         if not access.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
             places.append(refused_fetch(group, GROUP_FAILED, api_version))
@@ -200,7 +200,7 @@ def _fetch_of_group(
 
 
 def _only_described(access: Access, topics_by_id: TopicsById, served: FetchedGroup) -> FetchedGroup:
-    """Who asks for all topics is not told of those that he may not see."""
+    """Return an answer to a client that asks for all topics, without those that it may not see."""
     check = _topic_check(access, Operation.DESCRIBE, topics_by_id, served.topic_ids)
     shown, _ = parted(enumerate(served.topics), check)
     topics = tuple(topic for _, topic in shown)
@@ -260,7 +260,8 @@ def _consumer_describe(access: Access, body: ConsumerGroupDescribeRequest) -> Sc
 
 
 def _shown(access: Access, group: DescribedConsumerGroup) -> DescribedConsumerGroup:
-    """W11: who may not see one of the topics that are assigned sees nothing of the group."""
+    """Return what a client is shown of a group: nothing, if it may not see one of the topics that are
+    assigned (W11)."""
     topics = {
         topic.topic_name
         for member in group.members

@@ -1,4 +1,5 @@
-"""SASL on client connections: who a client is, before it may ask anything (KIP-12, KIP-43, KIP-84, KIP-368).
+"""SASL on client connections, which finds out who a client is before it may ask anything (KIP-12, KIP-43,
+KIP-84, KIP-368).
 
 SaslHandshake names a mechanism, SaslAuthenticate carries its tokens. After a handshake of version 0 the
 tokens come as bare frames. PLAIN is checked against the same credentials as SCRAM.
@@ -28,23 +29,23 @@ _WITH_LIFETIME_SINCE: Final = 1
 _LENGTH_BYTES: Final = 4
 
 Credentials = Mapping[tuple[str, str], ScramCredential]
-"""By user and mechanism."""
+"""(user, mechanism) -> the user's credential."""
 
 
 class Step(NamedTuple):
     """What one frame of an exchange has led to."""
 
     answer: bytes
-    """The whole frame; b"" for none."""
+    """The whole answer frame; b"" for none."""
     principal: str = ""
-    """As whom the client is known from now on; "": not yet."""
+    """The user as whom the client is known from now on; "": not yet."""
     failure: str = ""
-    """Why the connection is to be closed after the answer, for the log."""
+    """Why the connection is to be closed after the answer, for the log; "": it stays open."""
 
 
 class Passwords:
-    """Remembers which passwords were right, by a keyed digest: the same client connects again and again, and
-    working out a salted password takes milliseconds on purpose."""
+    """The passwords that were right, remembered by a keyed digest: the same client connects again and again,
+    and to work out a salted password takes milliseconds on purpose."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -71,19 +72,19 @@ class SaslPolicy:
     ) -> None:
         self.mechanisms = tuple(mechanisms)
         self.reauth_ms = reauth_ms
-        """How long an authentication holds; 0: as long as its connection."""
+        """How long an authentication holds, in ms; 0: as long as its connection."""
         self.new_nonce = new_nonce
         self.passwords = passwords
         self.credentials: Credentials = {}
 
 
 class SaslExchange:
-    """One authentication of one connection; `before` is the principal that it has already, when it
-    authenticates again: it must stay the same."""
+    """One authentication of one connection. `before` is the principal that it has already when it
+    authenticates again, which must stay the same."""
 
     def __init__(self, policy: SaslPolicy, before: str = "") -> None:
         self.expects_bare_token = False
-        """The next frame is a token without a Kafka header (after a handshake of version 0)."""
+        """Whether the next frame is a token without a Kafka header (after a handshake of version 0)."""
         self._policy = policy
         self._before = before
         self._mechanism = ""
@@ -91,7 +92,7 @@ class SaslExchange:
         self._user = ""
 
     def on_request(self, header: Header, frame: bytes, body_offset: int) -> Step:
-        """A SaslHandshake or SaslAuthenticate. Raises MalformedRequest, UnsupportedRequest."""
+        """Carry out a SaslHandshake or SaslAuthenticate. Raises MalformedRequest, UnsupportedRequest."""
         entity = codec.decode_entity(header, frame, body_offset)
         if header.api_key == SASL_HANDSHAKE and not self._mechanism:
             return self._handshake(header, entity)
@@ -100,7 +101,7 @@ class SaslExchange:
         return Step(b"", failure="a request that SASL does not expect now")
 
     def on_bare_token(self, token: bytes) -> Step:
-        """A frame without a Kafka header; a refusal has no answer there."""
+        """Take a token that came as a frame without a Kafka header; a refusal has no answer there."""
         try:
             answer, principal = self._token(token)
         except ScramError as error:
@@ -121,7 +122,7 @@ class SaslExchange:
         try:
             server_token, principal = self._token(token)
         except ScramError as error:
-            # Not the reason: it would tell whether there is such a user.
+            # The client is not told the reason: it would tell whether there is such a user.
             kind = "re-authentication" if self._before else "authentication"
             message = (
                 f"Authentication failed during {kind} due to invalid credentials "
@@ -143,7 +144,7 @@ class SaslExchange:
         return Step(answer, principal)
 
     def _token(self, token: bytes) -> tuple[bytes, str]:
-        """(the server's token, the principal once it is proved). Raises ScramError."""
+        """Return the server's token, and the principal once it is proved. Raises ScramError."""
         if self._mechanism == PLAIN:
             self._user = self._plain(token)
         elif self._scram is None:
@@ -161,7 +162,7 @@ class SaslExchange:
         return answer, principal
 
     def _plain(self, token: bytes) -> str:
-        """The user of a PLAIN message (RFC 4616). Raises ScramError."""
+        """Return the user of a PLAIN message (RFC 4616). Raises ScramError."""
         try:
             parts = token.decode().split("\0")
         except UnicodeDecodeError as error:
@@ -187,7 +188,7 @@ def _encoded(header: Header, **fields: Any) -> bytes:
 
 
 def refused_again(header: Header) -> bytes | None:
-    """The answer to SASL's requests where they make no sense: on a listener without SASL, or after the
+    """Return the answer to SASL's requests if they make no sense: on a listener without SASL, or after the
     authentication, unless it is limited in time (ILLEGAL_SASL_STATE). None for any other request."""
     error = ErrorCode.illegal_sasl_state
     if header.api_key == SASL_HANDSHAKE:

@@ -16,11 +16,11 @@ from actors.ground.image import ScramCredential
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"
 MECHANISM_NAMES: Final = {1: SCRAM_SHA_256, 2: SCRAM_SHA_512}
-"""By their numbers in AlterUserScramCredentials and DescribeUserScramCredentials."""
+"""The mechanisms by their numbers in AlterUserScramCredentials and DescribeUserScramCredentials."""
 MECHANISM_NUMBERS: Final = {name: number for number, name in MECHANISM_NAMES.items()}
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384
-"""Kafka's bounds."""
+"""The most iterations that a credential may have, as Kafka bounds them; ITERATIONS_MIN is the least."""
 
 _HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 _CLIENT_FIRST: Final = re.compile(
@@ -32,33 +32,34 @@ _CLIENT_FINAL: Final = re.compile(
 
 
 class ScramError(Exception):
-    """The client has not proved that it knows the password, or what it sent is no SCRAM message."""
+    """Raised if the client has not proved that it knows the password, or if what it sent is no SCRAM
+    message."""
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """The costly step: milliseconds on purpose."""
+    """Return the salted password. This is the costly step: it takes milliseconds on purpose."""
     return hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
 
 
 def client_key(mechanism: str, salted: bytes) -> bytes:
-    """What only the client has: the server stores its hash."""
+    """Return the key that only the client has: the server stores its hash."""
     return hmac.digest(salted, b"Client Key", _HASHES[mechanism])
 
 
 def keys_of(mechanism: str, salted: bytes) -> tuple[bytes, bytes]:
-    """(stored key, server key) of a salted password."""
+    """Return the stored key and the server key of a salted password."""
     algorithm = _HASHES[mechanism]
     stored_key = hashlib.new(algorithm, client_key(mechanism, salted)).digest()
     return stored_key, hmac.digest(salted, b"Server Key", algorithm)
 
 
 def signature(mechanism: str, key: bytes, signed: str) -> bytes:
-    """Of the messages of an exchange."""
+    """Return the signature of an exchange's messages by a key."""
     return hmac.digest(key, signed.encode(), _HASHES[mechanism])
 
 
 def is_password(credential: ScramCredential, password: str) -> bool:
-    """Whether the credential was made of this password: what mechanism PLAIN asks."""
+    """Return whether the credential was made of this password, which is what mechanism PLAIN asks."""
     salted = salted_password(credential.mechanism, password, credential.salt, credential.iterations)
     return hmac.compare_digest(keys_of(credential.mechanism, salted)[0], credential.stored_key)
 
@@ -88,10 +89,10 @@ class ScramServer:
         self._nonce = client.nonce + server_nonce
         salt = b64encode(credential.salt).decode()
         self.first = f"r={self._nonce},s={salt},i={credential.iterations}".encode()
-        """The server's first message."""
+        """The server's first message of the exchange."""
 
     def final(self, message: bytes) -> bytes:
-        """The server's last message, to a client that knows the password. Raises ScramError."""
+        """Return the server's last message, to a client that knows the password. Raises ScramError."""
         found = _CLIENT_FINAL.fullmatch(_text(message))
         if found is None:
             raise ScramError("the last message is no client-final-message")
@@ -124,7 +125,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _unescaped(name: str) -> str:
-    """RFC 5802, section 5.1: "," and "=" in a name stand as "=2C" and "=3D"."""
+    """Return a name with "," and "=" in it, which stand as "=2C" and "=3D" (RFC 5802, section 5.1)."""
     if re.search("=(?!2C|3D)", name):
         raise ScramError("a name with an unknown escape")
     return name.replace("=2C", ",").replace("=3D", "=")

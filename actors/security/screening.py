@@ -8,25 +8,25 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 Finish = Callable[[Any], Any]
-"""From the answer to what was left of the request (None: nothing was) to the whole answer."""
+"""A function from the answer to what was left of the request (None: nothing was) to the whole answer."""
 
 
 class Screened(NamedTuple):
     """A request after the authorizer has looked at it."""
 
     body: Any | None
-    """What may be served; None: nothing, and `finish(None)` is the answer."""
+    """What may be served of the request; None: nothing, and `finish(None)` is the answer."""
     finish: Finish | None = None
-    """None: the answer is complete as it is."""
+    """What completes the answer; None: it is complete as it is."""
 
 
 def refused(answer: Any) -> Screened:
-    """Nothing of the request may be served."""
+    """Screen a request of which nothing may be served, and which `answer` answers."""
     return Screened(None, lambda _: answer)
 
 
 def parted(entries: Iterable[T], allowed: Callable[[T], bool]) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    """(those that are allowed, the others), both in order."""
+    """Return the entries that are allowed and the others, both in order."""
     yes: list[T] = []
     no: list[T] = []
     for entry in entries:

@@ -1,4 +1,4 @@
-"""What a client may ask of topics and their records: the checks and refusals of Kafka's brokers."""
+"""Check what a client may ask of topics and their records, as Kafka's brokers do and with their refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _by_partition(
     classes: tuple[str, str],
     refused_partition: dict[str, Any],
 ) -> Callable[[Asking, Header, Any], Screened]:
-    """The check of a request about partitions of topics, each of which needs `operation` on its topic.
+    """Return the check of a request about partitions of topics, each of which needs `operation` on its topic.
 
     `fields`: the request's topics, a topic's partitions there, the answer's topics, a topic's partitions
     there; `classes`: the answer's topic and partition.
@@ -131,7 +131,8 @@ delete_records = _by_partition(
 
 
 def produce(asking: Asking, header: Header, entity: Any) -> Screened:
-    """Records of a transaction need WRITE on its id too. Without acks nobody hears of a refusal."""
+    """Screen Produce. Records of a transaction need WRITE on its id too. Without acks nobody hears of a
+    refusal."""
     body, finish = _produce(asking, header, entity)
     if entity.acks == 0 and finish is not None:
         return Screened(body, lambda _: None)
@@ -171,7 +172,8 @@ def create_topics(asking: Asking, header: Header, entity: Any) -> Screened:
 
 
 def _without_configs(topic: Any) -> Any:
-    """KIP-525: who may not see the configs of a topic that he has made."""
+    """Return the answer about a created topic without its configs, for a client that may not see them
+    (KIP-525)."""
     if topic.error_code != ErrorCode.none or not hasattr(topic, "topic_config_error_code"):
         return topic
     return replaced(
@@ -180,7 +182,8 @@ def _without_configs(topic: Any) -> Any:
 
 
 def delete_topics(asking: Asking, header: Header, entity: Any) -> Screened:
-    """By id, the name of a topic that may not be seen is not told; an unknown id is for the controller."""
+    """Screen DeleteTopics. If topics are named by id, a name that the client may not see is not told; an
+    unknown id is for the controller."""
     by_id = header.api_version >= _TOPIC_IDS_OF_DELETION_SINCE
     field = "topics" if by_id else "topic_names"
 
@@ -237,8 +240,9 @@ def create_partitions(asking: Asking, header: Header, entity: Any) -> Screened:
 
 
 def metadata(asking: Asking, header: Header, entity: Any) -> Screened:
-    """Topics that may not be seen are left out of "all", and refused where they are named; so are topics
-    that would have to be created by somebody who may not. An answer may tell what may be done (KIP-430)."""
+    """Screen Metadata. Topics that may not be seen are left out of "all", and refused if they are named; so
+    are topics that would have to be created by a client that may not. An answer may tell what may be done
+    (KIP-430)."""
     version = header.api_version
     everything = entity.topics is None or (version == 0 and not entity.topics)
     no: tuple[Any, ...] = ()
@@ -294,7 +298,7 @@ def _with_operations(asking: Asking, topic: Any) -> Any:
 
 
 def cluster_operations(asking: Asking) -> int:
-    """0 for a client that may not see the cluster."""
+    """Return what the client may do to the cluster; 0 for a client that may not see it."""
     if not asking.may_cluster(Operation.DESCRIBE):
         return 0
     return asking.access.operations(ResourceType.CLUSTER, CLUSTER_NAME)

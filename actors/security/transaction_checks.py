@@ -1,4 +1,4 @@
-"""What a client may ask of transactions: the checks of Kafka's brokers, and the answers to refusals (W10)."""
+"""Check what a client may ask of transactions, as Kafka's brokers do and with their refusals (W10)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from actors.security.screening import Screened, parted, refused
 
 ID_FAILED: Final = ErrorCode.transactional_id_authorization_failed
 _FROM_BROKERS_SINCE: Final = 4
-"""Version of AddPartitionsToTxn: what comes from there on comes from brokers."""
+"""The first version of AddPartitionsToTxn that comes from brokers, and not from clients."""
 
 
 def screen(access: Access, image: MetadataImage, api_version: int, body: Any) -> Screened:
-    """What `access` leaves of a request about a transaction."""
+    """Return what `access` leaves of a request about a transaction."""
     match body:
         case InitProducerIdRequest():
             return Screened(body) if _may_write(access, body) else refused(InitProducerIdResponse(ID_FAILED))
@@ -85,7 +85,7 @@ def _add_partitions(
 
 
 def _error(access: Access, image: MetadataImage, topic: str, number: int) -> ErrorCode:
-    """Of one partition among some that may not be written: none of them is added."""
+    """Return the error of one partition among some that may not be written: none of them is added."""
     if not access.may(Operation.WRITE, ResourceType.TOPIC, topic):
         return ErrorCode.topic_authorization_failed
     known = image.topics.get(topic)

@@ -1,4 +1,4 @@
-"""Record batches (message format v2): checked, patched and read as bytes, never decoded as a whole.
+"""Check, patch and read record batches (message format v2) as bytes, never decoded as a whole.
 
 The layout is org.apache.kafka DefaultRecordBatch. The CRC covers everything from the attributes on, so
 the base offset and the leader epoch in front of it can be set without computing it again.
@@ -18,7 +18,8 @@ from actors.topics.errors import LogError
 
 HEADER_BYTES = 61
 _LENGTH_FROM = 12
-"""The batch length counts the bytes behind itself."""
+"""How many bytes of a batch its length does not count: those in front of the length, and the length
+itself."""
 _CRC_FROM = 21
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = struct.Struct(">q")
@@ -31,7 +32,8 @@ _MAX_TIMESTAMP_AT = 35
 MAGIC = 2
 
 _RECORD_BYTES_MIN = 7
-"""Length, attributes, two deltas, key length, value length, header count: a byte each."""
+"""The size of the smallest record: length, attributes, two deltas, key length, value length and header count
+take a byte each."""
 _COMPRESSION_MASK = 0x07
 _LOG_APPEND_TIME_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
@@ -66,7 +68,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> int:
-        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        """Return the batch's compression: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
         return self.attributes & _COMPRESSION_MASK
 
 
@@ -77,7 +79,7 @@ def read_header(batch: bytes) -> BatchHeader:
 def check_produced(
     records: bytes | None, message_bytes_max: int, *, zstd_allowed: bool = True
 ) -> BatchHeader:
-    """The header of what one Produce request brings for one partition: one whole, valid batch.
+    """Return the header of what one Produce request brings for one partition: one whole, valid batch.
 
     Raises LogError: INVALID_RECORD for what no producer of format v2 sends (ProduceRequest.validateRecords,
     LogValidator.validateBatch), CORRUPT_MESSAGE for damaged bytes, MESSAGE_TOO_LARGE.
@@ -141,7 +143,7 @@ def _check_contents(header: BatchHeader, zstd_allowed: bool) -> None:
 
 
 def placed(records: bytes, base_offset: int, leader_epoch: int, log_append_time_ms: int | None) -> bytes:
-    """The batch as it stands in the log; with a log append time that is every record's timestamp."""
+    """Return the batch as it stands in the log. A log append time becomes every record's timestamp."""
     batch = bytearray(records)
     _BASE_OFFSET.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, _LENGTH_FROM, leader_epoch)
@@ -154,7 +156,7 @@ def placed(records: bytes, base_offset: int, leader_epoch: int, log_append_time_
 
 
 def transactional_producer(records: bytes | None) -> tuple[int, int] | None:
-    """Producer id and epoch of a transactional batch; None for any other, damaged ones too."""
+    """Return producer id and epoch of a transactional batch; None for any other, damaged ones too."""
     if records is None or len(records) < HEADER_BYTES or records[_MAGIC_AT] != MAGIC:
         return None
     header = read_header(records)
@@ -164,7 +166,7 @@ def transactional_producer(records: bytes | None) -> tuple[int, int] | None:
 def end_marker(
     producer: tuple[int, int], committed: bool, coordinator_epoch: int, timestamp_ms: int
 ) -> bytes:
-    """A control batch that ends a transaction of `producer`, to be `placed`; org.apache.kafka
+    """Return a control batch that ends a transaction of `producer`, to be `placed`; org.apache.kafka
     EndTransactionMarker and ControlRecordType."""
     key, value = _CONTROL_KEY.pack(0, int(committed)), _CONTROL_VALUE.pack(0, coordinator_epoch)
     body = b"\0\0\0" + bytes((2 * len(key),)) + key + bytes((2 * len(value),)) + value + b"\0"
@@ -182,9 +184,10 @@ def end_marker(
 
 
 def first_since(batch: bytes, timestamp_ms: int, start_offset: int) -> tuple[int, int] | None:
-    """(offset, timestamp) of the batch's first record from `start_offset` on that is at least so young.
+    """Return (offset, timestamp) of the batch's first record from `start_offset` on that is at least so
+    young.
 
-    Records are told apart only where that needs no decompression; else the batch's first one stands for all.
+    Records are told apart only if that needs no decompression; else the batch's first record stands for all.
     """
     header = read_header(batch)
     if header.max_timestamp_ms < timestamp_ms:
@@ -201,8 +204,8 @@ def first_since(batch: bytes, timestamp_ms: int, start_offset: int) -> tuple[int
 
 
 def newest(batch: bytes, start_offset: int) -> tuple[int, int]:
-    """(offset, timestamp) of the first record that has the batch's highest timestamp; the last one's offset
-    if the records cannot be told apart."""
+    """Return (offset, timestamp) of the first record that has the batch's highest timestamp; if the records
+    cannot be told apart, the last one's offset."""
     header = read_header(batch)
     last_offset = header.base_offset + header.last_offset_delta
     if not header.attributes & (_LOG_APPEND_TIME_BIT | _COMPRESSION_MASK):
@@ -213,9 +216,9 @@ def newest(batch: bytes, start_offset: int) -> tuple[int, int]:
 
 
 def _timestamps(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """(offset, timestamp in ms) of each record that is not compressed.
+    """Yield (offset, timestamp in ms) of each record, if they are not compressed.
 
-    Stops early at bytes that are no records: a CRC says that bytes are as the producer made them, no more.
+    It stops early at bytes that are no records: a CRC says that bytes are as the producer made them, no more.
     """
     at = HEADER_BYTES
     for _ in range(header.record_count):
@@ -232,7 +235,7 @@ def _timestamps(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
 
 
 def _varint(batch: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint and the offset behind it. Raises IndexError at the batch's end."""
+    """Return a zigzag varint and the offset behind it. Raises IndexError at the batch's end."""
     value = shift = 0
     while True:
         byte = batch[at]

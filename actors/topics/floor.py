@@ -1,4 +1,4 @@
-"""No offset is given out twice, although a broker's logs die with it.
+"""Reserve offsets so that none is given out twice, although a broker's logs die with it.
 
 Before a log gives out offsets it reserves a block of them here, in a small file. After a restart a
 partition's log starts where its last reservation ended: above every offset that a consumer may have seen
@@ -17,7 +17,7 @@ from typing import Protocol
 from crc32c import crc32c
 
 BLOCK = 10_000
-"""Offsets reserved at a time: at most so many are skipped by a restart."""
+"""How many offsets are reserved at a time: a restart skips at most so many."""
 FORMAT = b"groupd floor 1\n"
 _ENTRY = struct.Struct(">16siq")
 _CRC = struct.Struct(">I")
@@ -26,15 +26,15 @@ _REWRITE_ENTRIES_MIN = 4_096
 
 
 class FloorStore(Protocol):
-    """Where the reservations are kept."""
+    """The store in which the reservations are kept."""
 
     def load(self) -> bytes:
-        """What was stored, b"" at first."""
+        """Return what was stored, b"" at first."""
 
     def append(self, data: bytes) -> None: ...
 
     def replace(self, data: bytes) -> None:
-        """Either the old or the new content is there afterwards, whatever happens."""
+        """Replace what is stored. Afterwards either the old or the new content is there, whatever happens."""
 
 
 class FloorFile:
@@ -70,7 +70,7 @@ class OffsetsFloor:
         self._rewrite()
 
     def start_offset(self, topic_id: bytes, partition: int) -> int:
-        """Where a new log of the partition starts; 0 if there never was one here."""
+        """Return where a new log of the partition starts; 0 if there never was one here."""
         return self._ends.get((topic_id, partition), 0)
 
     def reserve(self, topic_id: bytes, partition: int, end_offset: int) -> None:
@@ -81,7 +81,7 @@ class OffsetsFloor:
         self._raise_to(key, (end_offset // BLOCK + 1) * BLOCK)
 
     def begin_at(self, topic_id: bytes, partition: int, offset: int) -> None:
-        """A log that is not there yet is to start no lower than `offset`. Raises OSError."""
+        """Have a log that does not exist yet start no lower than `offset`. Raises OSError."""
         if offset > self._ends.get((topic_id, partition), 0):
             self._raise_to((topic_id, partition), offset)
 
@@ -123,7 +123,8 @@ def _entry(key: tuple[bytes, int], end_offset: int) -> bytes:
 
 
 def _read(stored: bytes) -> dict[tuple[bytes, int], int]:
-    """Later entries win. An entry that a crash cut short is the last, and nothing was given out for it."""
+    """Read the reservations, of which later entries win. An entry that a crash cut short is the last, and no
+    offset was given out for it."""
     ends: dict[tuple[bytes, int], int] = {}
     if stored and not stored.startswith(FORMAT):
         raise ValueError("the offsets floor is of a format that this release does not read")

@@ -1,4 +1,4 @@
-"""All partition logs of one broker, within one budget of memory."""
+"""Keep all partition logs of one broker, within one budget of memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from actors.topics.transactions import Marker
 from actors.topics.waiting import AppendWaiters, PartitionKey
 
 LOGS_BYTES_MAX = 1024 * 1024 * 1024
-"""Record batches of all logs of one broker together."""
+"""The bytes that the record batches of all logs of one broker may have together."""
 _SHRINK_TO = 7 / 8
-"""Of every log and of the budget, once that is spent: one pass over the logs makes room for many appends."""
+"""The share of every log, and of the budget, that is left once the budget is spent: one pass over the logs
+makes room for many appends."""
 
 
 class Produced(NamedTuple):
@@ -23,9 +24,9 @@ class Produced(NamedTuple):
 
     records: bytes | None
     zstd_allowed: bool = True
-    """The request's version knows zstd."""
+    """Whether the request's version knows zstd."""
     guard: object = None
-    """What the transaction was verified with, see `transactions`."""
+    """What the transaction was verified with, see `transactions`; None: it was not verified."""
 
 
 class TopicLogs:
@@ -46,7 +47,7 @@ class TopicLogs:
         self._floor = OffsetsFloor(store if store is not None else FloorFile(directory))
         self._logs: dict[PartitionKey, PartitionLog] = {}
         self._configs: dict[bytes, tuple[tuple[tuple[str, str], ...], LogSettings]] = {}
-        """By topic id: the configs, and what they mean."""
+        """Topic id -> the topic's configs, and what they mean for its logs."""
         self._bytes_max = bytes_max
         self._bytes = 0
         self.waiters = AppendWaiters()
@@ -59,7 +60,7 @@ class TopicLogs:
         return self._bytes
 
     def log(self, topic: TopicImage, partition: int) -> PartitionLog:
-        """The log of a partition that this broker leads, with the topic's configs as they are now."""
+        """Return the log of a partition that this broker leads, with the topic's configs as they are now."""
         key = (topic.topic_id, partition)
         log = self._logs.get(key)
         settings = self._log_settings(topic)
@@ -71,7 +72,8 @@ class TopicLogs:
         return log
 
     def begin_at(self, topic_id: bytes, partition: int, offset: int) -> None:
-        """The partition's log, which must not be there yet, begins no lower than `offset`. Raises OSError."""
+        """Have the partition's log, which must not exist yet, begin no lower than `offset`. Raises
+        OSError."""
         self._floor.begin_at(topic_id, partition, offset)
 
     def append(
@@ -81,7 +83,7 @@ class TopicLogs:
         produced: Produced,
         now_ms: int,
     ) -> Appended:
-        """Append and wake whoever waits for it. Raises LogError, OSError (nothing was appended)."""
+        """Append a batch and wake whoever waits for it. Raises LogError, OSError (nothing was appended)."""
         log = self.log(topic, partition)
         before = log.size_bytes
         appended = log.append(
@@ -95,7 +97,7 @@ class TopicLogs:
         return appended
 
     def end_transaction(self, topic: TopicImage, partition: int, marker: Marker, now_ms: int) -> None:
-        """Append a marker and wake whoever waits: what he waits for may be readable now. Raises LogError,
+        """Append a marker and wake whoever waits: what it waits for may be readable now. Raises LogError,
         OSError (nothing was appended)."""
         log = self.log(topic, partition)
         before = log.size_bytes
@@ -104,7 +106,7 @@ class TopicLogs:
         self.waiters.interrupt((topic.topic_id, partition))
 
     def delete_records(self, topic: TopicImage, partition: int, before_offset: int) -> int:
-        """The log's new start. Raises LogError."""
+        """Drop a log's records below `before_offset` and return its new start. Raises LogError."""
         log = self.log(topic, partition)
         before = log.size_bytes
         try:
@@ -130,7 +132,7 @@ class TopicLogs:
         self._floor.forget_topics(but=image.topics_by_id)
 
     def close(self) -> None:
-        """The broker stops: the next one's logs go on exactly where these end. Raises OSError."""
+        """Stop, so that the next broker's logs go on exactly where these end. Raises OSError."""
         self._floor.settle({key: log.end_offset for key, log in self._logs.items()})
 
     def _log_settings(self, topic: TopicImage) -> LogSettings:
@@ -140,7 +142,7 @@ class TopicLogs:
         return known[1]
 
     def _shrink(self, but: PartitionLog) -> None:
-        """The oldest batches of each log go; if every log is down to its newest batch, whole logs go."""
+        """Drop the oldest batches of each log; if every log is down to its newest batch, drop whole logs."""
         for log in self._logs.values():
             before = log.size_bytes
             log.shrink_to(int(before * _SHRINK_TO))
@@ -164,7 +166,8 @@ def _leads(image: MetadataImage, key: PartitionKey, node_id: int) -> bool:
 
 
 def log_settings(topic: TopicImage, settings: BrokerSettings) -> LogSettings:
-    """A topic's overrides over the broker's settings; memory is the broker's, so its size is a ceiling."""
+    """Return a topic's overrides over the broker's settings. Memory is the broker's, so its size is a
+    ceiling."""
     configs = dict(topic.configs)
     retention_bytes = int(configs.get("retention.bytes", settings.log_retention_bytes))
     if retention_bytes < 0:

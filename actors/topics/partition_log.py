@@ -1,4 +1,4 @@
-"""One partition's log: whole record batches in memory, oldest dropped first.
+"""The log of one partition: whole record batches in memory, of which the oldest is dropped first.
 
 Offsets only rise. Nothing is replicated, nothing is compacted, and what is dropped is gone: this is enough
 to run real producers and consumers against the tier, and no message store.
@@ -27,9 +27,9 @@ from actors.topics.producers import Producers
 from actors.topics.transactions import LogTransactions, Marker
 
 LEADER_EPOCH = 0
-"""A log ends with its leader, so none has a second epoch."""
+"""The leader epoch of every log: a log ends with its leader, so none has a second epoch."""
 BATCHES_MAX = 200_000
-"""Per log, whatever their size: a batch costs about 300 bytes besides its own."""
+"""How many batches a log may have, whatever their size: a batch costs about 300 bytes besides its own."""
 _COMPACT_AT = 1_024
 
 
@@ -39,16 +39,16 @@ class LogSettings(NamedTuple):
     message_bytes_max: int
     retention_bytes: int
     retention_ms: int | None
-    """Since the append; None: no limit."""
+    """How long after its append a batch is kept, in ms; None: no limit."""
     log_append_time: bool = False
-    """Records get the time of their append (message.timestamp.type)."""
+    """Whether records get the time of their append (message.timestamp.type)."""
 
 
 class Appended(NamedTuple):
     base_offset: int
     log_append_time_ms: int | None
     size_bytes: int
-    """0 if the batch had been appended before (an idempotent producer's retry)."""
+    """The bytes appended; 0 if the batch had been appended before (an idempotent producer's retry)."""
 
 
 class FoundOffset(NamedTuple):
@@ -64,13 +64,14 @@ class _Batch(NamedTuple):
 
 
 class PartitionLog:
-    """`reserve(end_offset)` is called before an append gives out offsets below `end_offset`."""
+    """The log of one partition. `reserve(end_offset)` is called before an append gives out offsets below
+    `end_offset`."""
 
     def __init__(self, settings: LogSettings, start_offset: int, reserve: Callable[[int], None]) -> None:
         self.settings = settings
         self.log_start_offset = start_offset
         self.end_offset = start_offset
-        """The next record's offset; also the high watermark, there being one copy."""
+        """The next record's offset. It is the high watermark too, because there is one copy."""
         self.size_bytes = 0
         self._reserve = reserve
         self._producers = Producers()
@@ -78,12 +79,12 @@ class PartitionLog:
         self._batches: list[_Batch] = []
         self._base_offsets: list[int] = []
         self._first = 0
-        """Index of the first batch that is not dropped; those before it are removed now and then."""
+        """The index of the first batch that is not dropped; those before it are removed now and then."""
 
     def append(
         self, records: bytes | None, now_ms: int, *, zstd_allowed: bool = True, guard: object = None
     ) -> Appended:
-        """Append what a Produce request brings for this partition. `guard`: see `transactions`.
+        """Append what a Produce request brings for this partition. `guard` is as `transactions` describes it.
 
         Raises LogError, or what `reserve` raises, having changed nothing.
         """
@@ -121,7 +122,7 @@ class PartitionLog:
 
     @property
     def stable_offset(self) -> int:
-        """Consumers of committed records read up to here (KIP-98)."""
+        """Return the offset up to which consumers of committed records read (KIP-98)."""
         return max(self.transactions.stable_offset(self.end_offset), self.log_start_offset)
 
     def _placed(self, records: bytes, header: BatchHeader, now_ms: int) -> Appended:
@@ -138,17 +139,18 @@ class PartitionLog:
         return Appended(base_offset, append_time_ms, len(data))
 
     def read(self, offset: int, bytes_max: int, *, at_least_one: bool = True) -> bytes:
-        """Whole batches from the one that holds `offset` on, b"" at the log's end; see `read_before`."""
+        """Return whole batches from the one that holds `offset` on, b"" at the log's end, as `read_before`
+        does."""
         return self.read_before(self.end_offset, offset, bytes_max, at_least_one=at_least_one)[0]
 
     def read_before(
         self, before_offset: int, offset: int, bytes_max: int, *, at_least_one: bool = True
     ) -> tuple[bytes, int]:
-        """Whole batches from the one that holds `offset` on, none that reaches `before_offset`, and the
-        offset behind them.
+        """Return whole batches from the one that holds `offset` on, none that reaches `before_offset`, and
+        the offset behind them.
 
-        `at_least_one`: the first batch is given even if it is larger than `bytes_max`, so that a consumer
-        never stands still before a big record (KIP-74). Raises LogError with OFFSET_OUT_OF_RANGE.
+        With `at_least_one`, the first batch is given even if it is larger than `bytes_max`, so that a
+        consumer never stands still before a big record (KIP-74). Raises LogError with OFFSET_OUT_OF_RANGE.
         """
         if not self.log_start_offset <= offset <= self.end_offset:
             raise LogError(ErrorCode.offset_out_of_range)
@@ -167,7 +169,8 @@ class PartitionLog:
         return b"".join(pieces), next_offset
 
     def offset_for_time(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record whose timestamp is at least `timestamp_ms`; in a compressed batch, its first."""
+        """Return the first record whose timestamp is at least `timestamp_ms`; in a compressed batch, its
+        first."""
         for batch in self._batches[self._first :]:
             if batch.max_timestamp_ms >= timestamp_ms:
                 found = first_since(batch.data, timestamp_ms, self.log_start_offset)
@@ -176,7 +179,8 @@ class PartitionLog:
         return None
 
     def offset_of_max_timestamp(self) -> FoundOffset | None:
-        """The first record of those with the highest timestamp (KIP-734); in a compressed batch, its last."""
+        """Return the first of the records with the highest timestamp (KIP-734); in a compressed batch, its
+        last."""
         live = self._batches[self._first :]
         if not live:
             return None
@@ -184,7 +188,7 @@ class PartitionLog:
         return FoundOffset(*newest(youngest.data, self.log_start_offset))
 
     def delete_records(self, before_offset: int) -> int:
-        """Drop what is below `before_offset` (-1: everything); returns the log's new start (KIP-107).
+        """Drop what is below `before_offset` (-1: everything), and return the log's new start (KIP-107).
 
         Raises LogError with OFFSET_OUT_OF_RANGE beyond the log's end.
         """
@@ -222,13 +226,13 @@ class PartitionLog:
             self._batches[self._first] = _DROPPED
             self._first += 1
         self.transactions.truncate(self.log_start_offset)
-        # Removing from a list's front moves all that follows, so it waits until half of the list is gone.
+        # To remove from a list's front moves all that follows, so it waits until half of the list is gone.
         if self._first >= _COMPACT_AT and self._first * 2 >= len(self._batches):
             del self._batches[: self._first], self._base_offsets[: self._first]
             self._first = 0
 
     def _index(self, offset: int) -> int:
-        """Index of the batch that holds `offset`, or of the one behind the last."""
+        """Return the index of the batch that holds `offset`, or of the one behind the last."""
         if offset >= self.end_offset:
             return len(self._batches)
         return max(bisect_right(self._base_offsets, offset) - 1, self._first)

@@ -1,4 +1,5 @@
-"""What idempotent producers have appended to one partition: duplicates are told, gaps are refused.
+"""Remember what idempotent producers have appended to one partition: duplicates are recognized, gaps are
+refused.
 
 The rules are org.apache.kafka ProducerAppendInfo's and ProducerStateEntry's; `transactions` has the rest. The
 state is lost with the broker, as the log is; an unknown producer may then begin with any sequence.
@@ -15,9 +16,10 @@ from actors.topics.batch import BatchHeader
 from actors.topics.errors import LogError
 
 PRODUCERS_MAX = 10_000
-"""Per partition; the one that was idle for longest is forgotten."""
+"""How many producers of a partition are remembered; the one that was idle for longest is forgotten."""
 BATCHES_REMEMBERED = 5
-"""Kafka's number: a producer has at most five requests in flight when it is idempotent."""
+"""How many batches of a producer are remembered: an idempotent producer of Kafka has at most five requests in
+flight."""
 SEQUENCE_MAX = 2**31 - 1
 
 
@@ -48,7 +50,7 @@ class Producers:
         return len(self._producers)
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
-        """The earlier append that `header` repeats, or None if it is the producer's next batch.
+        """Return the earlier append that `header` repeats, or None if it is the producer's next batch.
 
         Raises LogError with INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
@@ -88,12 +90,12 @@ class Producers:
             self._producers.popitem(last=False)
 
     def fence(self, producer_id: int, producer_epoch: int) -> None:
-        """A marker of this epoch: older ones may not append any more."""
+        """Refuse the producer's older epochs from now on: a marker of this epoch was written."""
         producer = self._producers.get(producer_id)
         if producer is not None and producer.epoch < producer_epoch:
             self._producers[producer_id] = _Producer(producer_epoch)
 
 
 def _add(sequence: int, increment: int) -> int:
-    """Sequences wrap from 2**31 - 1 to 0."""
+    """Return the sequence number so far ahead. Sequences wrap from 2**31 - 1 to 0."""
     return (sequence + increment) & SEQUENCE_MAX

@@ -1,4 +1,5 @@
-"""Transactions in one partition's log: what is open, what was aborted, up to where a log is settled.
+"""Keep track of transactions in one partition's log: what is open, what was aborted, up to where all is
+decided.
 
 The rules are org.apache.kafka ProducerStateManager's and ProducerAppendInfo's (KIP-98), with KIP-890's guard:
 a transaction's first batch waits until the coordinator has said that the partition is part of it, and a
@@ -16,13 +17,14 @@ from kio.schema.errors import ErrorCode
 from actors.topics.errors import LogError
 
 ABORTED_MAX = 100_000
-"""Aborted transactions remembered of one log; beyond it the log begins behind the oldest of them."""
+"""How many aborted transactions of one log are remembered; beyond it the log begins behind the oldest of
+them."""
 
 MARKERS_MAX = 10_000
-"""Producers of one log whose last marker is remembered."""
+"""How many producers of one log there are whose last marker is remembered."""
 GUARDS_MAX = 10_000
-"""Producers of one log whose transaction is being verified. Beyond it the oldest is given up: its batch is
-refused, if it still comes. What the coordinator did not confirm would stay for ever."""
+"""How many producers of one log may have a transaction that is being verified. Beyond it the oldest is given
+up: its batch is refused, if it still comes. What the coordinator did not confirm would stay for ever."""
 
 
 class Marker(NamedTuple):
@@ -38,7 +40,7 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    """Of its marker."""
+    """The offset of the transaction's marker."""
 
 
 class _Open(NamedTuple):
@@ -47,14 +49,14 @@ class _Open(NamedTuple):
 
 
 class LogTransactions:
-    """Of one log. Offsets of a log rise, so both lists are in the order of their offsets."""
+    """The transactions of one log. Offsets of a log rise, so both lists are in the order of their offsets."""
 
     def __init__(self) -> None:
         self._open: dict[int, _Open] = {}
         self._markers: OrderedDict[int, tuple[int, int]] = OrderedDict()
         """Producer id -> producer epoch and coordinator epoch of its last marker; oldest first."""
         self._guards: dict[int, object] = {}
-        """Producers whose transaction is being verified, oldest first."""
+        """Producer id -> the guard of its transaction that is being verified; oldest first."""
         self._aborted: list[AbortedTransaction] = []
 
     def is_open(self, producer_id: int, producer_epoch: int) -> bool:
@@ -62,13 +64,14 @@ class LogTransactions:
         return opened is not None and opened.producer_epoch == producer_epoch
 
     def guard(self, producer_id: int) -> object:
-        """To be had before the coordinator is asked, and given with the batch that its word allows."""
+        """Return the guard that is to be had before the coordinator is asked, and given with the batch that
+        its word allows."""
         if producer_id not in self._guards and len(self._guards) >= GUARDS_MAX:
             del self._guards[next(iter(self._guards))]
         return self._guards.setdefault(producer_id, object())
 
     def check(self, producer_id: int, producer_epoch: int, *, transactional: bool, guard: object) -> None:
-        """Whether the producer's next batch may be appended. Raises LogError."""
+        """Check that the producer's next batch may be appended. Raises LogError."""
         if producer_epoch < self._markers.get(producer_id, (-1, -1))[0]:
             raise LogError(
                 ErrorCode.invalid_producer_epoch,
@@ -84,7 +87,7 @@ class LogTransactions:
             raise LogError(ErrorCode.invalid_txn_state, "Record was not part of an ongoing transaction")
 
     def appended(self, producer_id: int, producer_epoch: int, first_offset: int) -> None:
-        """A transactional batch is in the log."""
+        """Note that a transactional batch is in the log."""
         self._guards.pop(producer_id, None)
         opened = self._open.get(producer_id)
         if opened is None:
@@ -93,7 +96,8 @@ class LogTransactions:
             self._open[producer_id] = opened._replace(producer_epoch=producer_epoch)
 
     def check_marker(self, marker: Marker) -> None:
-        """Raises LogError with INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a late one."""
+        """Check a marker that is to be appended. Raises LogError with INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED for a late one."""
         if marker.producer_epoch < 0:
             raise LogError(ErrorCode.unknown_server_error)
         known_epoch, known_coordinator = self._markers.get(marker.producer_id, (-1, -1))
@@ -104,7 +108,7 @@ class LogTransactions:
             raise LogError(ErrorCode.transaction_coordinator_fenced)
 
     def ended(self, marker: Marker, offset: int) -> None:
-        """The marker is in the log, at `offset`."""
+        """Note that the marker is in the log, at `offset`."""
         self._guards.pop(marker.producer_id, None)
         self._markers[marker.producer_id] = (marker.producer_epoch, marker.coordinator_epoch)
         self._markers.move_to_end(marker.producer_id)
@@ -115,21 +119,23 @@ class LogTransactions:
             self._aborted.append(AbortedTransaction(marker.producer_id, opened.first_offset, offset))
 
     def stable_offset(self, end_offset: int) -> int:
-        """The last stable offset: everything below it is decided."""
+        """Return the last stable offset: everything below it is decided."""
         return min((opened.first_offset for opened in self._open.values()), default=end_offset)
 
     def aborted(self, from_offset: int, before_offset: int) -> tuple[AbortedTransaction, ...]:
-        """Those that have records from `from_offset` on and below `before_offset`."""
+        """Return the aborted transactions that have records from `from_offset` on and below
+        `before_offset`."""
         first = bisect_left(self._aborted, from_offset, key=_last_offset)
         return tuple(each for each in self._aborted[first:] if each.first_offset < before_offset)
 
     def truncate(self, start_offset: int) -> None:
-        """The log begins at `start_offset` now."""
+        """Note that the log begins at `start_offset` now."""
         del self._aborted[: bisect_left(self._aborted, start_offset, key=_last_offset)]
 
     @property
     def must_drop_before(self) -> int:
-        """Where the log is to begin so that not more than ABORTED_MAX are remembered; -1: where it is."""
+        """Return where the log is to begin so that not more than ABORTED_MAX are remembered; -1: where it
+        does."""
         return -1 if len(self._aborted) <= ABORTED_MAX else self._aborted[0].last_offset + 1
 
 

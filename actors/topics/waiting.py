@@ -1,4 +1,4 @@
-"""Fetches that wait for records: woken by appends, never by polling.
+"""Have fetches wait for records: they are woken by appends, never by polling.
 
 A waiter says how many bytes it lacks; every append to one of its partitions takes from that, and the one
 that takes the last of it wakes it. There are at most as many waiters as connections, because a connection
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable
 
 PartitionKey = tuple[bytes, int]
-"""(topic id, partition)"""
+"""A partition of a topic: (topic id, partition)."""
 
 
 class _Waiter:
@@ -27,13 +27,13 @@ class _Waiter:
 
 
 class AppendWaiters:
-    """Who waits for which partitions of one broker."""
+    """The fetches that wait for partitions of one broker."""
 
     def __init__(self) -> None:
         self._waiters: dict[PartitionKey, set[_Waiter]] = {}
 
     def __len__(self) -> int:
-        """Partitions that somebody waits for."""
+        """Return how many partitions somebody waits for."""
         return len(self._waiters)
 
     def appended(self, key: PartitionKey, size_bytes: int) -> None:
@@ -43,13 +43,13 @@ class AppendWaiters:
                 waiter.wake()
 
     def interrupt(self, key: PartitionKey) -> None:
-        """The partition has gone from here: whoever waits for it is to look again."""
+        """Wake whoever waits for the partition, to look at it again."""
         for waiter in self._waiters.get(key, ()):
             waiter.wake()
 
     async def wait(self, keys: Iterable[PartitionKey], missing_bytes: int, timeout_s: float) -> None:
-        """Wait until `missing_bytes` more were appended to the partitions together, one was interrupted, or
-        `timeout_s` passed: the caller looks again."""
+        """Wait until `missing_bytes` more were appended to the partitions together, or one was interrupted,
+        or `timeout_s` passed. The caller looks at them again."""
         loop = asyncio.get_running_loop()
         waiter = _Waiter(missing_bytes, loop.create_future())
         watched = set(keys)

@@ -30,14 +30,9 @@ STILL_MANY = (
 """Paths with functions of too many parameters. To become empty."""
 STILL_IN_FRAGMENTS = (
     "actors/api/",
-    "actors/assignors/",
-    "actors/metadata/",
-    "actors/metrics/",
     "actors/network/",
     "actors/protocol/",
     "actors/replica/",
-    "actors/security/",
-    "actors/topics/",
     "bench/hold/",
     "bench/peers/classic",
     "bench/peers/consumer",
