@@ -30,15 +30,17 @@ from actors.replica.long_works import LongWorks
 from storage.raft.errors import Busy, NotLeader
 
 FORMAT_VERSION = 2
-"""Of entries and snapshots. Version 1 had no batches of offsets, and whoever reads it would skip them."""
+"""The format version of entries and snapshots. Version 1 had no batches of offsets, and whoever reads it
+would skip them."""
 READABLE_VERSIONS = frozenset({1, 2})
 ENTRIES_IN_FLIGHT_MAX = 2
-"""With so many entries under way the batch grows until one of them is committed: an entry costs the same
-whether it carries one commit or fifty, and what comes while disks sync could not be synced sooner anyway."""
+"""How many entries may be in the log uncommitted before the batch grows until one of them is committed: an
+entry costs the same whether it carries one commit or fifty, and what comes while disks sync could not be
+synced sooner anyway."""
 PACKED_AT_ONCE_MAX = 1_000
-"""Records of one Result that are packed in one call."""
+"""How many records of one Result are packed in one call."""
 TIMERS_PER_TURN_MAX = 256
-"""Timers fired before requests get their turn again."""
+"""How many timers are fired in one turn, before requests are served again."""
 
 
 class Log(Protocol):
@@ -55,7 +57,7 @@ class Log(Protocol):
 
 
 class Watcher(Protocol):
-    """Whoever wants to know what happens to a serving replica's shard, and has its part of each turn."""
+    """What wants to know what happens to a serving replica's shard, and has its part of each turn."""
 
     @property
     def next_deadline_ms(self) -> int | None: ...
@@ -70,7 +72,7 @@ class RecordType(NamedTuple):
 
     key: Any
     value: Any
-    """NamedTuple classes."""
+    """The class of the record's values, as `key` is the class of its keys: both are NamedTuples."""
 
 
 class _Entry:
@@ -80,7 +82,7 @@ class _Entry:
 
     def __init__(self, header: bytes) -> None:
         self.index = 0
-        """In the log; 0: not there yet."""
+        """The entry's index in the log; 0: it is not there yet."""
         self.packed = [header]
         self.size_bytes = len(header)
         self.undo: list[tuple[Key, Value | None]] = []
@@ -107,48 +109,51 @@ class Replica:
     ) -> None:
         self.shard = new_shard()
         self.log: Log | None = None
-        """Set once, right after the log has been made (each needs the other)."""
+        """The log, set once, right after it has been made (each needs the other)."""
         self.watcher: Watcher | None = None
-        """Set once, if at all."""
+        """What watches the shard, set once; None: nothing does."""
         self.serving = False
         self._new_shard = new_shard
         self._layouts: dict[int, tuple[Any, int, Any, int]] = {
             kind: (key, len(key._fields), value, len(value._fields))
             for kind, (key, value) in record_types.items()
         }
-        """Record kind -> its key's class and number of fields, and its value's."""
+        """Record kind -> the class of its key and the number of its fields, and the same of its value."""
         self._release = release
         self._clock_ms = clock_ms
         self._on_events = on_events
         self._image: MetadataImage | None = None
         self._packer = msgpack.Packer()
         self._uncommitted: deque[_Entry] = deque()
-        """Oldest first: those in the log, then those that wait for it. The last one grows."""
+        """The uncommitted entries, oldest first: those in the log, then those that wait for it. The last one
+        grows."""
         self._in_flight = 0
-        """How many of them are in the log."""
+        """How many of the uncommitted entries are in the log."""
         self._dirty: dict[Any, _Entry] = {}
         """Group id -> the newest uncommitted entry that concerns it."""
         self._open: dict[Token, Request] = {}
-        """Requests whose answer is still owed: parked by the shard, or waiting for a commit or the lease."""
+        """Token -> a request whose answer is still owed: parked by the shard, or waiting for a commit or the
+        lease."""
         self._leaseless: list[Reply] = []
         self._is_behind = False
-        """As of the last flush: so much waits for its commit that long work adds nothing to it."""
+        """Whether, at the last flush, so much waited for its commit that long work would add nothing to
+        it."""
         self._is_full = False
-        """As of the last flush: what waits for its commit has reached its bound."""
+        """Whether, at the last flush, what waited for its commit had reached its bound."""
         self._works = LongWorks()
         self._takeover: Iterator[Result] | None = None
-        """The long work that comes before serving."""
+        """The long work that comes before serving; None: there is none."""
         self._taken_over: list[Result] = []
-        """What it has given so far."""
+        """What the long work before serving has given so far."""
         self._build: SnapshotBuild | None = None
-        """The last snapshot begun."""
+        """The last snapshot that was begun."""
         self._copy: SnapshotBuild | None = None
-        """The last copy begun."""
+        """The last copy that was begun."""
 
     # Requests.
 
     def submit(self, request: Request, now_ms: int) -> Any | None:
-        """Decide one request. Returns its response body if it may leave at once, else None.
+        """Decide one request. Return its response body if it may leave at once, else None.
 
         None means that `release` will be called for its token later, exactly once.
         """
@@ -172,7 +177,7 @@ class Replica:
         return None
 
     def run_timers(self, now_ms: int) -> None:
-        """Fire due timers, a bounded number a turn, and go on with one long work, for a slice."""
+        """Fire due timers, a bounded number a turn, and go on with one slice of one long work."""
         if self._takeover is not None:
             self._take_over()
         if not self.serving:
@@ -208,8 +213,8 @@ class Replica:
         return min(deadline_ms, watcher_ms)
 
     def flush(self) -> None:
-        """End of a loop iteration: what was decided becomes a Raft entry, unless enough of them are under
-        way; replies that wait for the lease go."""
+        """End a turn: make a Raft entry of what was decided, unless enough of them are under way, and release
+        the replies that wait for the lease."""
         if self._leaseless:
             self._release_leaseless()
         while self.can_flush and self._propose(self._uncommitted[self._in_flight]):
@@ -223,17 +228,17 @@ class Replica:
 
     @property
     def can_flush(self) -> bool:
-        """`flush` would make an entry now."""
+        """Return whether `flush` would make an entry now."""
         return self._in_flight < min(len(self._uncommitted), ENTRIES_IN_FLIGHT_MAX)
 
     @property
     def is_settled(self) -> bool:
-        """Nothing decided here is still uncommitted."""
+        """Return whether everything that was decided here is committed."""
         return not self._uncommitted
 
     @property
     def owed(self) -> int:
-        """Requests that still wait for their answer."""
+        """Return how many requests still wait for their answer."""
         return len(self._open)
 
     def on_metadata(self, image: MetadataImage, now_ms: int) -> None:
@@ -249,7 +254,7 @@ class Replica:
     # storage.raft.raft.StateMachine.
 
     def apply(self, index: int, term: int, command: bytes) -> None:
-        """A committed entry. Its records are already applied if this leader decided them."""
+        """Apply a committed entry. Its records are already applied if this leader decided them."""
         if self._uncommitted and self._uncommitted[0].index == index:
             self._commit(self._uncommitted.popleft())
             return
@@ -258,12 +263,14 @@ class Replica:
             self._write(records)
 
     def begin_snapshot(self) -> SnapshotBuild:
-        """Every live record as committed now, without what is only decided. Abandons an unfinished one."""
+        """Begin a snapshot of every live record as committed now, without what is only decided. It abandons
+        an unfinished one."""
         self._build = self._begin(self._build)
         return self._build
 
     def begin_copy(self) -> SnapshotBuild:
-        """The same for a backup, beside a snapshot of Raft's. Abandons an unfinished copy."""
+        """Begin a copy for a backup, made as a snapshot is and beside one of Raft's. It abandons an
+        unfinished copy."""
         self._copy = self._begin(self._copy)
         return self._copy
 
@@ -272,7 +279,8 @@ class Replica:
             unfinished.close()
         before: dict[Key, Value | None] = {}
         for entry in reversed(self._uncommitted):
-            # Newest first: of several values that speculation replaced in turn, the oldest is committed.
+            # Newest first: of several values of a key that speculation replaced, the oldest is the committed
+            # one.
             for key, value in reversed(entry.undo):
                 before.update(self.shard.singles(key, value))
         return SnapshotBuild((FORMAT_VERSION, 0), self.shard.records(), before)
@@ -289,8 +297,8 @@ class Replica:
             shard.on_metadata(self._image, self._clock_ms())
 
     def on_leading(self, term: int) -> None:
-        """Elected, and every earlier entry is applied: the state is as the last leader left it. Requests are
-        refused as long as the shard is at work on it (W4)."""
+        """Begin to lead: this replica is elected, and every earlier entry is applied, so the state is as the
+        last leader left it. Requests are refused as long as the shard is at work on it (W4)."""
         assert self.is_settled
         result = self.shard.on_elected(self._clock_ms())
         self._takeover, self._taken_over = result.work, [result._replace(work=None)]
@@ -298,7 +306,7 @@ class Replica:
             self._serve()
 
     def _take_over(self) -> None:
-        """A slice of what the shard does before it serves."""
+        """Do a slice of what the shard does before it serves."""
         assert self._takeover is not None
         result = next(self._takeover, None)
         if result is None:
@@ -313,7 +321,8 @@ class Replica:
             self._take(result)
 
     def on_fallen(self) -> None:
-        """Undo what was not committed, refuse whoever waits, forget what only a leader knows."""
+        """Stop leading: undo what was not committed, refuse whoever waits, forget what only a leader
+        knows."""
         self.serving, self._takeover, self._taken_over = False, None, []
         self._works.clear()
         for entry in reversed(self._uncommitted):
@@ -329,11 +338,11 @@ class Replica:
         if self.watcher is not None:
             self.watcher.refuse_all()
 
-    # Inside.
+    # Parts of the above.
 
     def _write(self, records: Iterable[tuple[Key, Value | None]]) -> list[tuple[Key, Value | None]]:
-        """Every change of the shard's records comes through here, for a snapshot under way must know of it.
-        Returns the values replaced, each with its key."""
+        """Write records. Every change of the shard's records comes through here, for a snapshot under way
+        must know of it. Return the values replaced, each with its key."""
         apply = self.shard.apply
         replaced = [(key, apply(key, value)) for key, value in records]
         for build in (self._build, self._copy):
@@ -385,7 +394,7 @@ class Replica:
                 self._dirty[group_id] = entry
 
     def _open_entry(self) -> _Entry:
-        """The entry that takes what is decided next."""
+        """Return the entry that takes what is decided next."""
         if len(self._uncommitted) > self._in_flight:
             entry = self._uncommitted[-1]
             if entry.size_bytes <= RAFT_BATCH_BYTES_MAX:
@@ -414,7 +423,7 @@ class Replica:
         return self.is_settled if group_id is None else group_id not in self._dirty
 
     def _propose(self, entry: _Entry) -> bool:
-        """Give the entry to the log; False if it does not take it."""
+        """Give the entry to the log. Return False if it does not take it."""
         assert self.log is not None
         command = b"".join(entry.packed)
         entry.packed = [command]
@@ -477,5 +486,5 @@ class Replica:
 
 
 def _array_header_bytes(length: int) -> int:
-    """Of a msgpack array."""
+    """Return how many bytes the header of a msgpack array of this length has."""
     return 1 if length < 16 else 3 if length < 65_536 else 5

@@ -1,5 +1,5 @@
-"""The actors that hold replicated state: who belongs to their group and leads it, and copies for a backup,
-one at a time and in pieces.
+"""The base of actors that hold replicated state: who belongs to their group and leads it, and copies for a
+backup.
 
 A copy is the state as of one committed entry, built in slices between requests (see snapshot_build) and kept
 until its reader has taken all of it, or has not been heard of for a while.
@@ -15,11 +15,13 @@ from actors.replica.host import ReplicaHost
 from storage.raft.members import replica_of
 
 COPY_IDLE_S = 30.0
-"""A copy whose reader asks for nothing for so long is dropped."""
+"""How long, in seconds, a copy is kept whose reader asks for nothing."""
 RECORDS_PER_STEP = 500
-"""About a millisecond: nobody waits for a backup, so it may take more turns of the loop than a snapshot."""
+"""How many records a step of a copy takes, which is about a millisecond: nobody waits for a backup, so it may
+take more steps than a snapshot."""
 PIECE_BYTES_MAX = 64 * 1024
-"""Below the size from which Ray would put an answer into its object store."""
+"""How large a piece of a copy may be: below the size from which Ray would put an answer into its object
+store."""
 
 
 class _Copy(NamedTuple):
@@ -29,7 +31,7 @@ class _Copy(NamedTuple):
 
 
 class StateSource(Actor):
-    """Base of the actors that have a replica."""
+    """The base of the actors that have a replica."""
 
     _host: ReplicaHost
     _copy: _Copy | None = None
@@ -37,11 +39,11 @@ class StateSource(Actor):
     _copies_begun = 0
 
     async def set_members(self, target: dict[str, int]) -> None:
-        """Work towards these members (id -> node id) if this replica leads; see `Raft.set_target`."""
+        """Work towards these members (id -> node id) if this replica leads, as `Raft.set_target` does."""
         self._host.set_members(target)
 
     async def transfer(self, to_replica: int | None = None) -> bool:
-        """Hand leadership to a follower, gracefully."""
+        """Hand leadership to a follower, gracefully. Return whether that has begun."""
         raft = self._host.raft
         if raft is None:
             return False
@@ -56,9 +58,9 @@ class StateSource(Actor):
         return begun
 
     async def begin_copy(self) -> dict[str, Any]:
-        """Copy the committed state of now. {"copy", "commit_index", "term", "bytes"}: the copy's number, the
-        entry of the log (with its term) after which the state was as in the copy. {} if this replica does
-        not lead, or cannot be sure: then another may know more.
+        """Copy the committed state of now. Return {"copy", "commit_index", "term", "bytes"}: the copy's
+        number, the entry of the log (with its term) after which the state was as in the copy, and the copy's
+        size. {} if this replica does not lead, or cannot be sure: then another may know more.
 
         Raises RuntimeError if a copy is being read already.
         """
@@ -77,7 +79,7 @@ class StateSource(Actor):
         try:
             build = host.replica.begin_copy()
             while (data := build.step(RECORDS_PER_STEP)) is None:
-                # Once around the loop: whoever sent a request meanwhile is answered first.
+                # The loop goes round once: whoever sent a request meanwhile is answered first.
                 await asyncio.sleep(0)
         finally:
             self._is_copying = False
@@ -86,7 +88,7 @@ class StateSource(Actor):
         return {"copy": self._copies_begun, "bytes": len(data), **begun}
 
     async def copy_piece(self, number: int, offset: int) -> bytes:
-        """At most PIECE_BYTES_MAX bytes of copy `number` from `offset` on.
+        """Return at most PIECE_BYTES_MAX bytes of copy `number` from `offset` on.
 
         Raises RuntimeError if the copy is gone.
         """
@@ -98,7 +100,7 @@ class StateSource(Actor):
         return copy.data[offset : offset + PIECE_BYTES_MAX]
 
     async def end_copy(self, number: int) -> None:
-        """The reader needs copy `number` no more."""
+        """Drop copy `number`, which its reader needs no more."""
         if self._copy is not None and self._copy.number == number:
             self._copy.idle.cancel()
             self._copy = None

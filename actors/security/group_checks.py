@@ -104,7 +104,7 @@ def _reader(access: Access, api_key: int, body: Any) -> Screened:
 def _topic_check(
     access: Access, operation: Operation, topics_by_id: TopicsById, topic_ids: tuple[bytes, ...] | None
 ) -> Callable[[tuple[int, Any]], bool]:
-    """Whether an entry (position, (topic, ...)) of a request's topics may be served."""
+    """Return the check whether an entry (position, (topic, ...)) of a request's topics may be served."""
 
     def allowed(entry: tuple[int, Any]) -> bool:
         position, topic = entry

@@ -1,4 +1,4 @@
-"""Where replicas listen: "unix:<path>" or "<host>:<port>"."""
+"""The addresses at which replicas listen: "unix:<path>" or "<host>:<port>"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BACKLOG: Final = 128
 
 
 async def resolve(loop: asyncio.AbstractEventLoop, address: str) -> tuple[int, Any]:
-    """The socket family, and the address as the socket module wants it. Raises ValueError, OSError."""
+    """Return the socket family, and the address as the socket module wants it. Raises ValueError, OSError."""
     if address.startswith("unix:"):
         return socket.AF_UNIX, address.removeprefix("unix:")
     host, separator, port = address.rpartition(":")
@@ -41,7 +41,7 @@ def listen(family: int, address: Any) -> socket.socket:
 
 
 def _remove_stale_socket(path: str) -> None:
-    """Remove the socket file that a killed process left. Two live ones cannot meet here: the journal's
+    """Remove the socket file that a killed process left. Two live replicas cannot meet here: the journal's
     directory is locked."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISSOCK(os.stat(path).st_mode):

@@ -28,11 +28,11 @@ class Compaction:
         self._core = core
         self._building: _Building | None = None
         self._above_bytes = 0.0
-        """How big the journal has to be at least before the next snapshot."""
+        """How many bytes the journal must have before the next snapshot is worth it."""
 
     @property
     def is_building(self) -> bool:
-        """Whether a slice of the work waits for the next tick."""
+        """Return whether a slice of the work waits for the next tick."""
         return self._building is not None
 
     def abandon(self) -> None:
@@ -67,7 +67,7 @@ class Compaction:
             )
 
     def _build(self, building: _Building) -> None:
-        """Do one slice a tick: requests are served in between."""
+        """Do one slice of the build: requests are served between two ticks."""
         index = building.at_index
         try:
             data = building.build.step()
@@ -78,8 +78,8 @@ class Compaction:
             self._core.snapshots.save_later(Snapshot.of(index, building.at_term, data, building.members))
 
     def _shorten(self) -> None:
-        """Drop what the new snapshot stands for. A tail stays, so that a peer that lags a little needs no
-        snapshot."""
+        """Drop the entries that the new snapshot stands for. A tail stays, so that a peer that lags a little
+        needs no snapshot."""
         core, journal, index = self._core, self._core.journal, self._core.snapshots.index
         tail_bytes = core.settings.snapshot_journal_bytes_min // 4
         keep_from = min(journal.tail_within(tail_bytes), index)

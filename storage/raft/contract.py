@@ -7,21 +7,23 @@ from typing import Final, Protocol
 
 MIB: Final = 1024 * 1024
 NEVER: Final = float("-inf")
-"""The time of what has not happened yet."""
+"""The time of an event that has not happened yet."""
 
 
 class SnapshotBuild(Protocol):
     """A snapshot in the making, of the state at the moment it was begun, whatever is applied meanwhile."""
 
     def step(self) -> bytes | None:
-        """Do some milliseconds of the work; the whole snapshot once it is complete, which ends the build."""
+        """Do some milliseconds of the work. Return the whole snapshot once it is complete, which ends the
+        build."""
 
 
 class StateMachine(Protocol):
-    """What is replicated. Synchronous and total: whatever is raised in it ends the replica (RaftFatal)."""
+    """The state that is replicated. It is synchronous and total: whatever is raised in it ends the replica
+    (RaftFatal)."""
 
     def apply(self, index: int, term: int, command: bytes) -> None:
-        """One committed command, in order, on every replica, the leader included."""
+        """Apply one committed command. This is called in order, on every replica, the leader included."""
 
     def begin_snapshot(self) -> SnapshotBuild:
         """Begin a snapshot of the whole state after the last applied command. There is one build at a time:
@@ -31,11 +33,11 @@ class StateMachine(Protocol):
         """Replace the state with what a build gave, perhaps on another replica."""
 
     def on_leading(self, term: int) -> None:
-        """This replica was elected, and everything committed before has been applied."""
+        """Begin to lead: this replica was elected, and everything committed before has been applied."""
 
     def on_fallen(self) -> None:
-        """This replica leads no longer, whether or not `on_leading` was called; no entry of another leader
-        has been applied yet."""
+        """Stop leading, whether or not `on_leading` was called; no entry of another leader has been applied
+        yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +48,15 @@ class RaftConfig:
     election_min_s: float = 0.25
     election_max_s: float = 0.5
     batch_bytes: int = MIB
-    """Most bytes of commands in one message; a bigger command travels alone."""
+    """The most bytes of commands in one message; a bigger command travels alone."""
     window_bytes_max: int = 8 * MIB
-    """Most bytes that are sent to one peer and not yet acknowledged."""
+    """The most bytes that are sent to one peer and not yet acknowledged."""
     entry_bytes_max: int = 32 * MIB
     pending_bytes_max: int = 64 * MIB
-    """Most bytes that are proposed and not yet applied; beyond it `propose` raises Busy."""
+    """The most bytes that are proposed and not yet applied; beyond it `propose` raises Busy."""
     snapshot_journal_bytes_min: int = 16 * MIB
-    """A snapshot is taken when the journal holds more than this and than twice the last snapshot."""
+    """The journal's size that is worth a snapshot: one is taken when the journal holds more than this and
+    than twice the last snapshot."""
     snapshot_chunk_bytes: int = MIB
 
     def __post_init__(self) -> None:

@@ -41,18 +41,18 @@ class Core:
     positions in the log their first values, from the journal; then `recover` has to be called."""
 
     role: int
-    """FOLLOWER, CANDIDATE or LEADER."""
+    """The replica's role: FOLLOWER, CANDIDATE or LEADER."""
     term: int
     voted_for: str | None
-    """Whom this replica votes for in `term`."""
+    """The member for which this replica votes in `term`; None: it has not voted."""
     leader: Node | None
-    """Who leads `term`, as far as this replica knows."""
+    """The member that leads `term`, as far as this replica knows."""
     commit_index: int
     applied_index: int
     election_deadline: float
     """When this replica campaigns, if it hears no leader before."""
     election_timeout_s: float
-    """The timeout in force, drawn anew for each election."""
+    """The election timeout in force, in seconds, drawn anew for each election."""
 
     def __init__(self, given: Given) -> None:
         self.links = given.links
@@ -65,14 +65,15 @@ class Core:
         self.group = Group(given.self_id)
         self.memberships = Memberships(0, ())
         self.verified_index = 0
-        """Up to here the log is the present leader's: its messages of this term said so."""
+        """The index up to which the log is known to be the present leader's: its messages of this term said
+        so."""
         self.heard_leader_at = NEVER
         self.restart_hold_until = NEVER
-        """Until then this replica votes for nobody: it may have promised so before it was restarted."""
+        """Until when this replica votes for nobody: it may have promised so before it was restarted."""
         self.pre_votes: set[str] | None = None
-        """Who would vote for this replica in the next term; None while it does not ask."""
+        """The members that would vote for this replica in the next term; None while it does not ask."""
         self.failure: str | None = None
-        """Why this replica takes no more part."""
+        """Why this replica takes no more part; None: it does."""
 
     # -- start --------------------------------------------------------------------------------------
 
@@ -82,7 +83,8 @@ class Core:
         now = self.clock()
         self._recover_log()
         is_alone = self.group.has_vote and self.group.majority == 1
-        # A restart forgets whom this replica promised not to depose: keep the promise for its longest life.
+        # A restart forgets which leader this replica promised not to depose: it keeps the promise for its
+        # longest life.
         is_new = self.journal.term == 0 and self.journal.last_index == 0
         if not is_new and not is_alone:
             self.restart_hold_until = now + self.settings.election_min_s
@@ -163,7 +165,8 @@ class Core:
         return self.random.uniform(self.settings.election_min_s, self.settings.election_max_s)
 
     def postpone_election(self, now: float) -> None:
-        """Wait for a whole timeout, newly drawn: two that campaigned at once must not do it again."""
+        """Wait for a whole election timeout, newly drawn: two that campaigned at once must not do it
+        again."""
         self.election_timeout_s = self.election_timeout()
         self.election_deadline = now + self.election_timeout_s
 
@@ -178,7 +181,8 @@ class Core:
     # -- talking and failing ------------------------------------------------------------------------
 
     def send(self, node: Node, message: Message) -> bool:
-        """False if it surely was not sent. After a failed write, sync or save nothing is said any more."""
+        """Send a message. Return False if it surely was not sent. After a failed write, sync or save nothing
+        is sent any more."""
         if self.journal.failed is not None or self.failure is not None:
             return False
         return self.links.send(node, message)

@@ -21,7 +21,7 @@ class AppendFile(Protocol):
     """A file open for appending. Methods raise OSError."""
 
     def append(self, content: bytes) -> None:
-        """Write all of `content` at the end; it is durable only after `sync`."""
+        """Write all of `content` at the end of the file; it is durable only after `sync`."""
 
     def sync(self) -> None:
         """Block until everything appended is durable (fdatasync). May be called from another thread."""
@@ -99,7 +99,7 @@ class Disk:
         os.makedirs(path, mode=0o700, exist_ok=True)
 
     def lock(self, directory: str) -> DirectoryLock:
-        """Take the directory for this process; DirectoryInUse if another has it."""
+        """Take the directory for this process. Raises DirectoryInUse if another has it."""
         path = os.path.join(directory, "lock")
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
@@ -150,7 +150,7 @@ class Disk:
         os.replace(old, new)
 
     def free_bytes(self, path: str) -> int:
-        """Bytes that are left in the file system that holds `path`."""
+        """Return how many bytes are left in the file system that holds `path`."""
         return shutil.disk_usage(path).free
 
     def sync_directory(self, directory: str) -> None:
@@ -185,6 +185,6 @@ class Worker:
             outcome: BaseException | None = None
             try:
                 work()
-            except Exception as error:  # handed to `done`, which is the one who knows what it means
+            except Exception as error:  # handed to `done`, which knows what it means
                 outcome = error
             done(outcome)

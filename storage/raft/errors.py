@@ -1,4 +1,4 @@
-"""What can go wrong with replicated state. Every text names the place and what was expected there."""
+"""The errors of replicated state. Every text names the place and what was expected there."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ class StorageError(Exception):
 
 
 class NotLeader(StorageError):
-    """Only a leader accepts commands; ask again where `leader_id` says."""
+    """Raised because only a leader accepts commands; `leader_id` says where to ask again."""
 
 
 class Busy(StorageError):
-    """The bound on uncommitted bytes is reached, or leadership is being handed over: try again later."""
+    """Raised because the bound on uncommitted bytes is reached, or leadership is being handed over: try again
+    later."""
 
 
 class RaftFatal(StorageError):
-    """The replica's state can no longer be trusted: the process has to end."""
+    """Raised if the replica's state can no longer be trusted: the process has to end."""
 
 
 class DirectoryInUse(StorageError):
-    """Another process holds the directory's lock."""
+    """Raised if another process holds the directory's lock."""
 
 
 class WrongDirectory(StorageError):
-    """The directory belongs to another tier or to another replica."""
+    """Raised if the directory belongs to another tier or to another replica."""
 
 
 class JournalDamaged(StorageError):
-    """Bytes that were once whole are not: cutting them off could lose acknowledged entries."""
+    """Raised if bytes that were once whole are not: cutting them off could lose acknowledged entries."""
 
 
 class SnapshotDamaged(StorageError):
-    """The snapshot's checksum or size does not hold."""
+    """Raised if the snapshot's checksum or size does not hold."""
 
 
 class JournalFailed(StorageError):
-    """A write or a sync failed: nothing more can be made durable until the process is started anew."""
+    """Raised if a write or a sync failed: nothing more can be made durable until the process is started
+    anew."""
 
 
 class BadMessage(StorageError):
-    """A peer sent what no peer of this format version sends."""
+    """Raised if a peer sent what no peer of this format version sends."""

@@ -31,7 +31,7 @@ from storage.raft.skeleton import FOLLOWER, LEADER, Node
 from storage.raft.snapshot import Snapshot
 
 UNASKED = -1
-"""`previous_index` of an answer that only tells how far the disk has got."""
+"""The `previous_index` of an answer that only tells how far the disk has got."""
 
 
 @dataclass(slots=True)
@@ -64,17 +64,18 @@ class Follower:
         self._compaction = compaction
         self._incoming: _Incoming | None = None
         self._owed_since: float | None = None
-        """When entries came that have not been answered: the answer waits a little for the disk."""
+        """When entries came that have not been answered, because the answer waits a little for the disk;
+        None: all are answered."""
         self._owed_sent_at = NEVER
-        """The leader's send time to echo with the answer."""
+        """The leader's send time that the answer echoes."""
         self._owed_previous_index = UNASKED
         self._acknowledged_index = 0
-        """What the present leader was told last."""
+        """The index that the present leader was told last."""
 
     # -- who leads ----------------------------------------------------------------------------------
 
     def _hear_leader(self, node: Node, term: int) -> None:
-        """`node` leads `term`, which is not below ours."""
+        """Note that `node` leads `term`, which is not below ours."""
         core = self._core
         if core.leader is not node or term != core.term:
             self._follow(node, term)
@@ -97,12 +98,12 @@ class Follower:
             self._acknowledged_index = 0
 
     def leader_unlinked(self) -> None:
-        """The connection to the leader has ended: what is owed is owed no more."""
+        """Forget what is owed to the leader: the connection to it has ended."""
         self._owe_nothing()
 
     def _owe_nothing(self) -> None:
-        """Forget the leader's send time too: echoed to another leader, or over another connection, it would
-        give a lease that nobody granted."""
+        """Owe no answer any more. The leader's send time is forgotten too: echoed to another leader, or over
+        another connection, it would give a lease that nobody granted."""
         self._owed_since = None
         self._owed_sent_at = NEVER
         self._owed_previous_index = UNASKED
@@ -127,7 +128,7 @@ class Follower:
         if message.commit_index > core.commit_index:
             core.commit_index = max(core.commit_index, min(message.commit_index, core.verified_index))
         if message.entries:
-            # Answered in the tick, when the disk has them: one answer for all that one sync covers.
+            # They are answered in the tick, when the disk has them: one answer for all that one sync covers.
             if self._owed_since is None:
                 self._owed_since = core.heard_leader_at
             self._owed_sent_at = sent_at
@@ -144,7 +145,7 @@ class Follower:
             core.append(entry)
 
     def _not_held(self, message: Append) -> tuple[Entry, ...]:
-        """The entries that are not in the log yet, which is cut where it differs."""
+        """Return the entries that are not in the log yet, which is cut where it differs."""
         core, journal = self._core, self._core.journal
         held = 0
         for _, index, term in message.entries:
@@ -166,14 +167,14 @@ class Follower:
 
     @property
     def answer_at(self) -> float | None:
-        """When the leader has to hear something even if the disk is slow; None: nothing is owed."""
+        """Return when the leader has to hear something even if the disk is slow; None if nothing is owed."""
         if self._owed_since is None:
             return None
         return self._owed_since + self._core.settings.heartbeat_s / 2
 
     def answer_leader(self, now: float) -> None:
-        """Tell the leader how far the disk has got, and that we are here even if the disk is slow: a part of
-        the tick."""
+        """Tell the leader how far the disk has got, and that this replica is here even if the disk is slow.
+        The tick calls this."""
         core = self._core
         leader = core.leader
         if leader is None or core.role == LEADER:
@@ -215,7 +216,7 @@ class Follower:
             return
         self._hear_leader(node, message.term)
         if message.snapshot_index <= core.commit_index:
-            # A stale one: installing it would turn the state back.
+            # The snapshot is stale: to install it would take the state back.
             self._incoming = None
             self._answer_chunk(node, message, message.size, covered=True)
             return
@@ -242,7 +243,7 @@ class Follower:
         self._answer_chunk(node, message, message.size, covered=True)
 
     def _add(self, chunk: Chunk) -> _Incoming:
-        """The snapshot that is arriving, with this chunk if it is the next one."""
+        """Return the snapshot that is arriving, with this chunk if it is the next one."""
         incoming = self._incoming
         if incoming is None or not incoming.is_of(chunk):
             incoming = self._incoming = _Incoming(
@@ -257,7 +258,8 @@ class Follower:
         return incoming
 
     def _install(self, snapshot: Snapshot) -> None:
-        """Save, reset the log, restore, in this order: a crash between any two is repaired at start."""
+        """Save a snapshot, reset the log, restore the state, in this order: a crash between any two is
+        repaired at start."""
         core, journal = self._core, self._core.journal
         try:
             core.snapshots.save(snapshot)

@@ -21,7 +21,7 @@ class Group:
         """Whether this replica is a voter."""
         self.majority = 1
         self.online: set[str] = set()
-        """Ids of the replicas that a link connects with this one, members or not."""
+        """The ids of the replicas that a link connects with this one, members or not."""
         self._nodes = {self_id: self.own_node}
 
     def count(self, members: Members) -> None:
@@ -34,7 +34,7 @@ class Group:
         self.majority = len(self.voters) // 2 + 1
 
     def node(self, member_id: str) -> Node:
-        """The one node of this id: nodes are compared by identity."""
+        """Return the one node of this id: nodes are compared by identity."""
         node = self._nodes.get(member_id)
         if node is None:  # each message asks: making one is dear
             node = self._nodes[member_id] = Node(member_id)

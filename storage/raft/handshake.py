@@ -25,9 +25,10 @@ MAGIC: Final = "groupd-raft"
 FORMAT_VERSION: Final = 2
 NONCE_BYTES: Final = 32
 MEMBER_ID: Final = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,19}", re.ASCII)
-"""What another process says its name is goes into sets and logs, so it has to look like one."""
+"""The form of a member's id: what another process says its name is goes into sets and logs, so it has to look
+like one."""
 QUOTE_MAX: Final = 80
-"""No more characters than this are quoted of what an unproven process said."""
+"""How many characters are quoted, at most, of what an unproven process said."""
 
 
 class LinkIdentity(NamedTuple):
@@ -39,11 +40,11 @@ class LinkIdentity(NamedTuple):
 
 
 class Refused(Exception):
-    """The other side is not who it should be; the text goes to the log, never to the other side."""
+    """Raised if the other side is not who it should be; the text goes to the log, never to the other side."""
 
 
 class Crossed(Refused):
-    """Nothing is wrong: both dialled at once, and another link stays."""
+    """Raised if nothing is wrong: both sides dialled at once, and another link stays."""
 
 
 class Handshake:
@@ -53,8 +54,8 @@ class Handshake:
     def __init__(
         self, own: LinkIdentity, secret: bytes, dial: str | None, admit: Callable[[str, bytes], None]
     ) -> None:
-        """`dial` is whom we called; None if we were called. `admit` is asked, with the peer's id and nonce,
-        right before we prove ourselves; it may raise Refused."""
+        """Begin a handshake. `dial` is the member that we called; None if we were called. `admit` is asked,
+        with the peer's id and nonce, right before we prove ourselves; it may raise Refused."""
         self.peer_id: str | None = None
         self.claimed_id = dial
         self.dial: Final = dial
@@ -65,7 +66,7 @@ class Handshake:
         self._their_nonce: bytes | None = None
 
     def opening(self) -> Any:
-        """What a dialer says first."""
+        """Return what a dialer says first."""
         return (MAGIC, FORMAT_VERSION, *self._own, self.dial, self._nonce)
 
     def step(self, message: Any) -> Any | None:

@@ -1,4 +1,4 @@
-"""What a chaos run does to a replica from outside: messages that leave, its disk, its wall clock.
+"""What a chaos run does to a replica from outside: to messages that leave, its disk, its wall clock.
 
 A small JSON file (setting `raft.faults.file`) says what is wrong now. A thread looks at it a few times a
 second, so that nothing is looked up where messages are sent; without the setting none of this exists.
@@ -25,7 +25,7 @@ from storage.raft.members import replica_of
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S: Final = 0.1
-"""How late a replica may be to learn of a fault, and of its end."""
+"""How late, in seconds, a replica may be to learn of a fault, and of its end."""
 WRITE: Final = "write"
 SYNC: Final = "sync"
 
@@ -39,17 +39,17 @@ class LinkFault(NamedTuple):
     """The share of the messages that is lost; 1: all of them, and the link stays open."""
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
-    """The most that chance adds to the delay; order is kept."""
+    """The most that chance adds to the delay, in ms; order is kept."""
 
 
 class DiskFault(NamedTuple):
     replica: str
     fails: str = ""
-    """What fails: "write" or "sync"; empty: nothing does."""
+    """The operation that fails: "write" or "sync"; empty: none does."""
     error: str = "EIO"
-    """How it fails, by errno's name. ENOSPC: the disk shows no room either."""
+    """The error of the operation, by errno's name. ENOSPC: the disk shows no room either."""
     delay_ms: float = 0.0
-    """How much longer every sync takes."""
+    """How much longer every sync takes, in ms."""
 
 
 class ClockFault(NamedTuple):
@@ -67,7 +67,7 @@ class Faults(NamedTuple):
     clocks: tuple[ClockFault, ...] = ()
 
     def write(self, path: Path) -> None:
-        """Replace the file in one step: nobody reads half of it."""
+        """Write the faults by replacing the file in one step, so that nobody reads half of it."""
         content = {field: [row._asdict() for row in getattr(self, field)] for field in self._fields}
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(content), encoding="utf-8")
@@ -87,7 +87,7 @@ class Faults(NamedTuple):
             raise ValueError(f"{path} holds no faults: {error!r}") from None
 
     def of(self, name: str) -> Faults:
-        """The faults that concern one replica; a link concerns its sender."""
+        """Return the faults that concern one replica; a link concerns its sender."""
         return Faults(
             tuple(link for link in self.links if fnmatchcase(name, link.sender)),
             tuple(disk for disk in self.disks if fnmatchcase(name, disk.replica)),
@@ -96,15 +96,16 @@ class Faults(NamedTuple):
 
 
 class InjectedFaults:
-    """The faults of one replica, as they are now. The transport takes it as its `LinkFaults`."""
+    """The faults of one replica, as they are now. The transport takes them as its `LinkFaults`."""
 
     def __init__(self, path: Path, group: str, replica_id: int) -> None:
-        """`path` may not exist yet: then there are no faults."""
+        """Begin to watch the file at `path`. It may not exist yet: then there are no faults."""
         self._path = path
         self._group = group
         self._name = f"{group}-{replica_id}"
         self._seen: tuple[int, int] | None = None
-        """The file's time and inode when it was read last: it is replaced, never changed."""
+        """The file's time and inode when it was read last: it is replaced, never changed. None: it was not
+        read."""
         self._now = Faults()
         self._chance = random.Random()
         self._closed = threading.Event()
@@ -117,7 +118,7 @@ class InjectedFaults:
         self._looking.join()
 
     def delay_s(self, peer_id: str) -> float | None:
-        """How late the next message to this member is; None: it is lost."""
+        """Return how late the next message to this member is; None if it is lost."""
         links = self._now.links
         if not links:
             return 0.0
@@ -131,12 +132,12 @@ class InjectedFaults:
         return delay_ms / 1000
 
     def clock(self, now_ms: Callable[[], int]) -> Callable[[], int]:
-        """A clock that goes like `now_ms`, ahead of it by what the present faults say."""
+        """Return a clock that goes like `now_ms`, ahead of it by what the present faults say."""
         ahead_ms = sum(clock.ahead_ms for clock in self._now.clocks)
         return (lambda: now_ms() + ahead_ms) if ahead_ms else now_ms
 
     def disk(self) -> Disk:
-        """The real disk, with these faults."""
+        """Return the real disk, with these faults."""
         return _FaultyDisk(self)
 
     @property
@@ -144,7 +145,7 @@ class InjectedFaults:
         return any(disk.fails == WRITE and disk.error == "ENOSPC" for disk in self._now.disks)
 
     def before(self, what: str) -> None:
-        """Called before each write and each sync. Raises OSError."""
+        """Delay or fail an operation, before each write and each sync. Raises OSError."""
         for disk in self._now.disks:
             if what == SYNC and disk.delay_ms:
                 time.sleep(disk.delay_ms / 1000)

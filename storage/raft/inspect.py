@@ -1,4 +1,4 @@
-"""What is on a replica's disk, for people: read-only, without the directory's lock, also while it runs.
+"""Look at a replica's disk, for people: read-only, without the directory's lock, also while the replica runs.
 
 A replica's directory holds `journal/` and `snapshot/`. `places` takes such a directory, or any directory
 above it, or the journal's own. What a command means is said by a decoder that the caller brings.
@@ -22,14 +22,14 @@ from storage.raft.snapshot import NAME as SNAPSHOT_NAME
 from storage.raft.snapshot import decode as decode_snapshot
 
 READ_ATTEMPTS: Final = 3
-"""A read is repeated this often: a running replica removes segments meanwhile."""
+"""How often a read is repeated: a running replica removes segments meanwhile."""
 LOCK_NAME: Final = "lock"
 PARTS: Final = ("journal", "snapshot")
 """The two directories of a replica."""
 
 Decode = Callable[[str, bytes], Any]
-"""Called with the replica's id and a command without its kind; says what it means, as plain values. Raises
-ValueError."""
+"""A function that is called with the replica's id and a command without its kind, and says what the command
+means, as plain values. Raises ValueError."""
 
 
 class Place(NamedTuple):
@@ -62,9 +62,9 @@ class SegmentView:
     """The terms of the segment's entries, each once, in order."""
     term: int
     vote: str | None
-    """The hard state at the segment's end."""
+    """The term and vote at the segment's end: the vote is None if there is none."""
     state: str
-    """"whole", or what follows the whole records, and where."""
+    """What the segment's bytes are: "whole", or what follows the whole records, and where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class RecordView:
     index: int | None
     term: int
     content: Any
-    """The summary as plain values."""
+    """What the record says, as plain values."""
 
 
 @dataclass(slots=True)
@@ -86,17 +86,17 @@ class Report:
     incarnation: int | None = None
     founders: Members = ()
     first_index: int = 0
-    """Entries after this one are in the journal."""
+    """The index after which the journal has entries."""
     last_index: int = 0
     snapshot: SnapshotView | None = None
     running_pid: int | None = None
-    """The process that holds the directory's lock, where the system tells."""
+    """The process that holds the directory's lock, if the system tells."""
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def places(root: str) -> list[Place]:
-    """The files of every replica at or below `root`. Raises OSError."""
+    """Return the files of every replica at or below `root`. Raises OSError."""
     root = os.path.normpath(root)
     if os.path.basename(root) in PARTS:
         root = os.path.dirname(root)
@@ -192,20 +192,20 @@ def _check_snapshot(report: Report, path: str) -> None:
 
 
 def _holder_of(lock: str) -> int | None:
-    """The process that holds this lock file, from the kernel's list; None also where there is no list."""
+    """Return the process that holds this lock file, from the kernel's list; None also if there is no list."""
     try:
         inode = str(os.stat(lock).st_ino)
         with open("/proc/locks", encoding="ascii") as file:
             lines = [line.split() for line in file]
     except OSError:
         return None
-    # 1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF
+    # A line of the list: "1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF".
     held = (line for line in lines if line[1] == "FLOCK" and line[5].rpartition(":")[2] == inode)
     return next((int(line[4]) for line in held), None)
 
 
 def segments(directory: str) -> Iterator[SegmentView | str]:
-    """Read every segment, or say what is wrong with it. Raises OSError."""
+    """Yield a view of every segment, or what is wrong with it. Raises OSError."""
     for path in _segment_paths(directory):
         content = Disk().read(path)
         try:
@@ -251,8 +251,8 @@ def _survey(content: bytes, frame: Frame) -> SegmentView:
 
 
 def records(directory: str, from_index: int, limit: int, decode: Decode) -> Iterator[RecordView]:
-    """Up to `limit` records in the order of the disk, from the first entry with at least `from_index` on;
-    those of damaged segments as far as they are whole. Raises OSError."""
+    """Yield up to `limit` records in the order of the disk, from the first entry with at least `from_index`
+    on; those of damaged segments as far as they are whole. Raises OSError."""
     left = limit
     begun = from_index <= 0
     for path in _segment_paths(directory):

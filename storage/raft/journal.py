@@ -63,18 +63,19 @@ FOUNDING: Final = Genesis(FOUNDING_INCARNATION, ())
 
 
 def explain(error: BaseException) -> str:
-    """A failed write in words; if files are gone under a running replica, with the way out."""
+    """Return a failed write in words; if files are gone under a running replica, with the way out."""
     gone = f": the directory is gone, {REBUILD}" if isinstance(error, FileNotFoundError) else ""
     return f"{error}{gone}"
 
 
 def _size_of(entries: list[Entry]) -> int:
-    """How many bytes the entries take as records."""
+    """Return how many bytes the entries take as records."""
     return sum(len(command) + ENTRY_OVERHEAD_BYTES for command, _, _ in entries)
 
 
 class Journal:
-    """Not thread-safe: one loop owns it; only the sync itself runs in `executor`.
+    """The journal of one replica. It is not thread-safe: one loop owns it; only the sync itself runs in
+    `executor`.
 
     `notify` is called in the executor's thread when a sync has ended; the owner then calls `collect`.
     With `sync=False` entries count as durable once written: safe against the end of the process, not
@@ -92,9 +93,10 @@ class Journal:
         genesis: Genesis = FOUNDING,
         on_progress: Progress | None = None,
     ) -> None:
-        """`executor` None means sync=False. `genesis` is for a directory without segments; of one whose
-        segments are all of format version 1 it says the founders. `on_progress` is called after each segment
-        if there is much to read. Raises DirectoryInUse, WrongDirectory, JournalDamaged and OSError."""
+        """Open the journal. `executor` None means sync=False. `genesis` is for a directory without segments;
+        of one whose segments are all of format version 1 it says the founders. `on_progress` is called after
+        each segment if there is much to read. Raises DirectoryInUse, WrongDirectory, JournalDamaged and
+        OSError."""
         self.base_index = 0
         self.base_term = 0
         self.term = 0
@@ -140,11 +142,12 @@ class Journal:
 
     @property
     def unwritten(self) -> bool:
-        """Whether something waits for `flush`."""
+        """Return whether something waits for `flush`."""
         return bool(self._buffer)
 
     def term_at(self, index: int) -> int | None:
-        """The term of the entry at `index`; None if the log does not hold it (compacted or not yet there)."""
+        """Return the term of the entry at `index`; None if the log does not hold it (compacted or not yet
+        there)."""
         position = index - self.base_index
         if position == 0:
             return self.base_term
@@ -156,7 +159,7 @@ class Journal:
         return self._entries[index - self.base_index - 1]
 
     def entries_from(self, index: int, bytes_max: int) -> list[Entry]:
-        """Entries from `index` on, at least one if there is one, up to `bytes_max` of commands."""
+        """Return the entries from `index` on, at least one if there is one, up to `bytes_max` of commands."""
         start = index - self.base_index - 1
         size = 0
         end = start
@@ -167,7 +170,8 @@ class Journal:
         return self._entries[start : end + 1]
 
     def tail_within(self, bytes_max: int) -> int:
-        """The highest index below which everything can go when `bytes_max` of the newest entries stay."""
+        """Return the highest index up to which entries can be dropped when `bytes_max` of the newest entries
+        stay."""
         size = 0
         for entry in reversed(self._entries):
             size += len(entry[0]) + ENTRY_OVERHEAD_BYTES
@@ -195,7 +199,8 @@ class Journal:
         self._buffer.append(Truncate(index, term))
 
     def reset(self, index: int, term: int) -> None:
-        """Empty the log; it now stands at `index`, the end of an installed snapshot. Old segments go."""
+        """Empty the log, which then stands at `index`, the end of an installed snapshot. Old segments are
+        removed."""
         self._entries.clear()
         self.entry_bytes = 0
         self.base_index, self.base_term = index, term
@@ -233,7 +238,8 @@ class Journal:
             raise JournalFailed(self.failed)
 
     def flush(self) -> None:
-        """Write what was appended; start a sync unless one is running. Never blocks on the disk's cache."""
+        """Write what was appended, and start a sync unless one is running. Never blocks on the disk's
+        cache."""
         if self._buffer:
             self._write()
             if self._file_bytes >= self._segment_bytes:
@@ -241,7 +247,7 @@ class Journal:
         self._start_sync()
 
     def collect(self) -> None:
-        """Take in the end of a sync, if one ended, and start the next if more was written meanwhile."""
+        """Take in the end of a sync, if one ended, and start the next one if more was written meanwhile."""
         if not self._sync_outcome:
             return
         error = self._sync_outcome.pop()
@@ -333,7 +339,7 @@ class Journal:
         self._try_mark(self._end())
 
     def _rotate(self) -> None:
-        """Begin a new segment. The old one is synced first: a torn tail may only be in the newest."""
+        """Begin a new segment. The old one is synced first: a torn tail may be in the newest only."""
         self._sync_inline()
         if self.failed is not None:
             return

@@ -21,7 +21,7 @@ from storage.raft.skeleton import MEMBERS, NO_OP, REGULAR
 
 LEASE_FRACTION: Final = 0.9
 CAUGHT_UP_ENTRIES: Final = 64
-"""A learner that misses no more than this gets its vote."""
+"""How many entries a learner may miss to get its vote."""
 
 
 class Leader:
@@ -32,23 +32,23 @@ class Leader:
         self.serving = False
         """Whether the first entry of the term is applied, and `on_leading` was called."""
         self.pending_bytes = 0
-        """How much was proposed in this term and is not yet applied."""
+        """How many bytes were proposed in this term and are not yet applied."""
         self.target: Mapping[str, int] | None = None
-        """The voters that there should be: member id -> node id."""
+        """The voters that there should be: member id -> node id; None: those that there are."""
         self.progress: dict[str, Progress] = {}
         self.transfer_to: str | None = None
         self._core = core
         self._settings = core.settings
         self._replication = Replication(core)
         self._voting: list[Progress] = []
-        """Progress of the other voters."""
+        """The progress of the other voters."""
         self._no_op_index = 0
         self._lease_until = NEVER
         self._transfer_deadline = NEVER
         self._transfer_sent = False
 
     def begin(self) -> None:
-        """Take office. Entries of earlier terms commit only under an entry of this one (Raft paper, section
+        """Begin to lead. Entries of earlier terms commit only under an entry of this one (Raft paper, section
         5.4.2), which is appended here."""
         self._follow_members()
         self._no_op_index = self._core.journal.last_index + 1
@@ -93,7 +93,7 @@ class Leader:
             core.commit_index = index
 
     def applied(self, index: int, size: int) -> None:
-        """The state machine has taken the entry of this term at `index`."""
+        """Note that the state machine has taken the entry of this term at `index`."""
         self.pending_bytes -= size
         if index == self._no_op_index:
             self.serving = True
@@ -111,7 +111,7 @@ class Leader:
                 f"{progress.node.id} acknowledged entry {message.match_index}, which was never sent"
             )
         advanced = message.match_index > progress.match_index
-        # Also when it says nothing new: what was sent twice must leave the window too.
+        # This is done for an answer that says nothing new, too: what was sent twice must leave the window.
         progress.matched(max(message.match_index, progress.match_index))
         if advanced:
             self.advance_commit()
@@ -143,7 +143,7 @@ class Leader:
     # -- lease --------------------------------------------------------------------------------------
 
     def has_lease(self) -> bool:
-        """Whether nobody else can lead right now."""
+        """Return whether nobody else can lead right now."""
         if not self.serving or self._transfer_sent:
             return False
         return self._core.group.majority == 1 or self._core.clock() < self._lease_until
@@ -155,14 +155,16 @@ class Leader:
         self._lease_until = echoed_at + LEASE_FRACTION * self._settings.election_min_s
 
     def _majority_of(self, times: list[float]) -> float:
-        """The latest time that a majority, ourselves included, has reached; `times` are the other voters'."""
+        """Return the latest time that a majority, this replica included, has reached; `times` are the other
+        voters'."""
         times.sort(reverse=True)
         return times[self._core.group.majority - 2]
 
     # -- the end of a leadership --------------------------------------------------------------------
 
     def has_to_resign(self, now: float) -> bool:
-        """Whether a majority was not heard for too long, or a transfer has failed. Carries a transfer on."""
+        """Return whether a majority was not heard for too long, or a transfer has failed. Carries a transfer
+        on."""
         if self._core.group.majority == 1:
             return False
         heard_at = self._majority_of([progress.heard_at for progress in self._voting])
@@ -171,8 +173,9 @@ class Leader:
         return self.transfer_to is not None and self._has_failed_transfer(self.transfer_to, now)
 
     def _has_failed_transfer(self, to: str, now: float) -> bool:
-        """Tell the target to campaign once it has the whole log. If it has not won in time, this leader is
-        without a lease until the end of the term, and of no more use."""
+        """Carry a transfer on: tell the target to campaign once it has the whole log. Return whether it has
+        failed: if the target has not won in time, this leader is without a lease until the end of the term,
+        and of no more use."""
         progress = self.progress.get(to)
         if now >= self._transfer_deadline or progress is None:
             self.transfer_to = None
@@ -185,7 +188,7 @@ class Leader:
         return False
 
     def begin_transfer(self, to: str | None) -> bool:
-        """Hand leadership to `to`, or to the voter that is furthest; False if that cannot begin."""
+        """Hand leadership to `to`, or to the voter that is furthest. Return False if that cannot begin."""
         if not self.serving or self.transfer_to is not None:
             return False
         online = [progress for progress in self._voting if progress.online]
@@ -202,7 +205,7 @@ class Leader:
     # -- membership ---------------------------------------------------------------------------------
 
     def change_members(self) -> None:
-        """Take one step towards the target, if the last one is committed: a part of the tick."""
+        """Take one step towards the target, if the last one is committed. The tick calls this."""
         core = self._core
         if self.target is None or self.transfer_to is not None:
             return
@@ -224,7 +227,7 @@ class Leader:
         self._follow_members()
 
     def _follow_members(self) -> None:
-        """Keep the progress of every peer, and of nobody else."""
+        """Keep the progress of every peer, and of no other replica."""
         core = self._core
         now, next_index = core.clock(), core.journal.last_index + 1
         self.progress = {
@@ -248,8 +251,8 @@ class Leader:
         return progress.online and self._core.clock() - progress.heard_at <= self._settings.election_max_s
 
     def _has_caught_up(self, peer_id: str) -> bool:
-        """Whether the peer misses next to nothing. It also holds the entry that made it a learner: without
-        that it must not get a vote."""
+        """Return whether the peer misses next to nothing. It must also hold the entry that made it a learner:
+        without that it must not get a vote."""
         progress = self.progress[peer_id]
         return (
             self._is_online(peer_id)
@@ -268,8 +271,8 @@ class Leader:
             progress.probe_from(self._core.journal.last_index + 1)
 
     def link_down(self, peer_id: str) -> None:
-        """Called at once, before the connection is closed by us: the peer may take its end for our death,
-        forget its promise and vote."""
+        """Take the peer out of the lease, at once and before the connection is closed by us: the peer may
+        take its end for our death, forget its promise and vote."""
         progress = self.progress.get(peer_id)
         if progress is not None:
             progress.online = False

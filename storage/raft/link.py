@@ -1,7 +1,8 @@
 """One connection between two replicas: a plain socket on the loop's reader and writer callbacks.
 
-Not asyncio's transports: a link has to end at once and for good when Raft or its host says so, and uvloop's
-may neither tell their protocol nor give their descriptor back when they end while they are being made.
+These are not asyncio's transports: a link has to end at once and for good when Raft or its host says so, and
+uvloop's may neither tell their protocol nor give their descriptor back when they end while they are being
+made.
 """
 
 from __future__ import annotations
@@ -22,34 +23,35 @@ QUEUE_BYTES_MAX: Final = 128 * 1024 * 1024
 HANDSHAKE_FRAME_BYTES_MAX: Final = 1024
 HANDSHAKE_TIMEOUT_S: Final = 2.0
 READ_BYTES: Final = 64 * 1024
-"""A bigger read would be dear: each allocates as much, and above 128 KiB the allocator asks the kernel."""
+"""How much one read takes. A bigger read would be dear: each allocates as much, and above 128 KiB the
+allocator asks the kernel."""
 TLS_GREETING: Final = b"\x16\x03"
-"""How a TLS client begins; as a frame's length it would be one of 369 MB."""
+"""The bytes with which a TLS client begins; as a frame's length they would be one of 369 MB."""
 DEAD_LINK_TIMEOUT_MS: Final = 5_000
-"""A link ends when the peer's kernel acknowledges nothing for so long (TCP_USER_TIMEOUT): else one that was
-cut for long would come back only at the pace of TCP's own retries."""
+"""How long, in ms, a peer's kernel may acknowledge nothing before the link ends (TCP_USER_TIMEOUT): else one
+that was cut for long would come back only at the pace of TCP's own retries."""
 
 
 class LinkOwner(Protocol):
-    """Who is told what becomes of a link."""
+    """The owner of a link, which is told what becomes of it."""
 
     def proven(self, link: Link, peer_id: str) -> None:
-        """The other side is who it says."""
+        """Take the link into use: the other side is who it says."""
 
     def received(self, peer_id: str, message: Any) -> None:
-        """A message for Raft has come. Raises BadMessage."""
+        """Take a message for Raft. Raises BadMessage."""
 
     def activity(self) -> None:
-        """The messages of one read have been handled."""
+        """Learn that the messages of one read have been handled."""
 
     def refused(self, link: Link, peer_id: str | None, reason: str) -> None:
-        """The link is to be closed, and why."""
+        """Close the link, for this reason."""
 
     def crossed(self, link: Link) -> None:
-        """Another link with the same peer stays instead of this one, which is not proven."""
+        """Close the link, which is not proven: another link with the same peer stays instead."""
 
     def lost(self, link: Link, *, closed_by_host: bool) -> None:
-        """The other side, or the network, has ended it."""
+        """Learn that the other side, or the network, has ended the link."""
 
 
 class Link:
@@ -64,13 +66,13 @@ class Link:
         *,
         tls: TlsStream | None = None,
     ) -> None:
-        """`connection` is open. Raises OSError when it has broken meanwhile."""
+        """Begin a link on an open connection. Raises OSError when it has broken meanwhile."""
         self.peer_id: str | None = None
         """The other side's id; None until it is proven."""
         self.began_at = loop.time()
         self.proven_at = 0.0
         self.dial: Final = handshake.dial
-        """Whom we called; None if we were called."""
+        """The member that we called; None if we were called."""
         self.ended = asyncio.Event()
         self.hung_up_on = False
         """Whether the other side ended the connection."""
@@ -94,7 +96,8 @@ class Link:
             self.write(opening)
 
     def write(self, body: bytes) -> bool:
-        """Send, or queue what the kernel does not take. False if the link has ended or its queue is full."""
+        """Send, or queue what the kernel does not take. Return False if the link has ended or its queue is
+        full."""
         if self.ended.is_set():
             return False
         if self._queue_bytes + len(body) > QUEUE_BYTES_MAX:
@@ -105,7 +108,7 @@ class Link:
         return True
 
     def write_later(self, body: bytes, delay_s: float) -> bool:
-        """Send a message later. Only for injected faults; order is kept."""
+        """Send a message later, in order. Only injected faults call this."""
         now = self._loop.time()
         if delay_s <= 0 and self._late_until <= now:
             return self.write(body)
@@ -146,14 +149,14 @@ class Link:
         elif (
             not self._buffer and self._handshake is None and len(data) == 4 + int.from_bytes(data[:4], "big")
         ):
-            self._take_one(data)  # nearly always: one write there is one read here
+            self._take_one(data)  # nearly always one write of the peer is one read
             return
         self._buffer += data
         if len(self._buffer) >= self._needed and not self.ended.is_set():
             self._take_frames()
 
     def _opened(self, tls: TlsStream, sealed: bytes) -> bytes:
-        """What is inside the TLS records; the link has ended if that cannot be had."""
+        """Return what is inside the TLS records. If that cannot be had, the link has ended."""
         try:
             plain = tls.open(sealed)
         except Refused as refused:
@@ -195,7 +198,7 @@ class Link:
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError:
-            return len(frame)  # it is broken: what came before its end is still to be read, then `lost`
+            return len(frame)  # the link is broken, and `lost` is called when all is read
 
     def _too_slow(self) -> None:
         self._refuse(f"no proof of identity within {HANDSHAKE_TIMEOUT_S} s")
@@ -246,7 +249,7 @@ class Link:
         return (message,)
 
     def _take(self, message: Any) -> bool:
-        """Handle one frame; True if it was for Raft."""
+        """Handle one frame. Return whether it was for Raft."""
         if self._handshake is None:
             assert self.peer_id is not None, "a link without handshake is proven"
             self._owner.received(self.peer_id, message)
@@ -278,6 +281,6 @@ def _tune(connection: socket.socket) -> None:
 
 
 def _host_of(connection: socket.socket) -> str:
-    """The address of the other side; empty for this host. Raises OSError."""
+    """Return the address of the other side; empty for this host. Raises OSError."""
     name = connection.getpeername()
     return name[0] if isinstance(name, tuple) else ""

@@ -34,7 +34,7 @@ def member_id(replica: int, incarnation: int) -> str:
 
 
 def replica_of(member: str) -> int:
-    """The replica's number in "<replica>.<incarnation>"."""
+    """Return the replica's number in "<replica>.<incarnation>"."""
     return int(member.partition(".")[0])
 
 
@@ -43,7 +43,7 @@ def incarnation_of(member: str) -> int:
 
 
 def founders(nodes: Mapping[int, int]) -> Members:
-    """The first members of a group, all voters; `nodes` maps replica numbers to node ids."""
+    """Return the first members of a group, all voters; `nodes` maps replica numbers to node ids."""
     voters = (Member(member_id(number, FOUNDING_INCARNATION), node, True) for number, node in nodes.items())
     return tuple(sorted(voters))
 
@@ -54,7 +54,7 @@ def pack(members: Members) -> bytes:
 
 
 def unpack(packed: bytes) -> Members:
-    """Read what `pack` wrote. Raises ValueError."""
+    """Return the members that `pack` wrote. Raises ValueError."""
     return check(msgpack.unpackb(packed, use_list=False))
 
 
@@ -81,11 +81,11 @@ class Memberships:
 
     @property
     def index(self) -> int:
-        """The index of the entry that brought the current membership."""
+        """Return the index of the entry that brought the current membership."""
         return self._held[-1][0]
 
     def at(self, index: int) -> Members:
-        """The membership after the entry at `index`."""
+        """Return the membership after the entry at `index`."""
         return next(members for since, members in reversed(self._held) if since <= index)
 
     def add(self, index: int, members: Members) -> None:
@@ -93,14 +93,14 @@ class Memberships:
         self._held.append((index, members))
 
     def truncate_after(self, index: int) -> bool:
-        """Take back what entries above `index` brought; True if another membership counts now."""
+        """Take back what entries above `index` brought. Return whether another membership counts now."""
         before = self.index
         while len(self._held) > 1 and self.index > index:
             self._held.pop()
         return self.index != before
 
     def forget_before(self, index: int) -> None:
-        """Drop what was replaced by `index`: everything up to there is committed."""
+        """Drop the memberships that were replaced by `index`: everything up to there is committed."""
         while len(self._held) > 1 and self._held[1][0] <= index:
             del self._held[0]
 
@@ -110,13 +110,13 @@ class View(NamedTuple):
 
     self_id: str
     has_caught_up: Callable[[str], bool]
-    """Whether the member misses next to nothing, and is connected."""
+    """A function that says whether the member misses next to nothing, and is connected."""
     is_online: Callable[[str], bool]
 
 
 def next_step(now: Members, target: Mapping[str, int], view: View) -> Members | str | None:
-    """The next membership on the way to `target` (member id -> node id), differing in one member; or the id
-    of the voter to hand leadership to first; or None: nothing can or need be done now.
+    """Return the next membership on the way to `target` (member id -> node id), differing in one member; or
+    the id of the voter to hand leadership to first; or None if nothing can or need be done now.
 
     Newcomers learn first. A voter that should go and is not there goes before a newcomer gets its vote: while
     it counts it can only be missed. One that is there goes after.

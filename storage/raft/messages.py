@@ -27,7 +27,8 @@ TIMEOUT_NOW: Final = 9
 
 
 class PreVote(NamedTuple):
-    """Would you vote for me in `term + 1`? Changes nothing on either side."""
+    """The question whether a member would vote for the sender in `term + 1`. It changes nothing on either
+    side."""
 
     kind: int
     term: int
@@ -43,14 +44,14 @@ class PreVoteAnswer(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """Vote for me in `term`."""
+    """The request to vote for the sender in `term`."""
 
     kind: int
     term: int
     last_index: int
     last_term: int
     transfer: bool
-    """The leader itself asked for this election and serves no more reads in its term."""
+    """Whether the leader itself asked for this election, and serves no more reads in its term."""
 
 
 class VoteAnswer(NamedTuple):
@@ -72,8 +73,9 @@ class Append(NamedTuple):
 
 
 class AppendAnswer(NamedTuple):
-    """`success` says that the log agrees with the leader's at `previous_index`; if not, `last_index` and
-    `commit_index` say where to try next. `match_index` is verified in this term AND durable."""
+    """The answer to Append. `success` says that the log agrees with the leader's at `previous_index`; if not,
+    `last_index` and `commit_index` say where to try next. `match_index` is verified in this term AND
+    durable."""
 
     kind: int
     term: int
@@ -102,7 +104,8 @@ class Chunk(NamedTuple):
 
 
 class ChunkAnswer(NamedTuple):
-    """Send `next_offset` of the snapshot at `snapshot_index` next; `covered`: all its entries are here."""
+    """The answer to Chunk: the leader is to send `next_offset` of the snapshot at `snapshot_index` next.
+    `covered` says that all the snapshot's entries are here."""
 
     kind: int
     term: int
@@ -113,7 +116,7 @@ class ChunkAnswer(NamedTuple):
 
 
 class TimeoutNow(NamedTuple):
-    """Campaign at once: the leader hands its leadership over."""
+    """The request to campaign at once: the leader hands its leadership over."""
 
     kind: int
     term: int
@@ -135,7 +138,8 @@ _SHAPES: Final[dict[int, tuple[type[Any], tuple[type, ...]]]] = {
     TIMEOUT_NOW: (TimeoutNow, (int, int)),
 }
 _new: Any = tuple.__new__
-"""Costs a third of the class's own `_make`; every message of every follower comes through here."""
+"""The constructor of tuples, which costs a third of the class's own `_make`; every message of every follower
+comes through here."""
 
 
 def decode(fields: Any) -> Message:

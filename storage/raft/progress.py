@@ -12,31 +12,31 @@ from storage.raft.snapshot import Snapshot
 
 @dataclass(slots=True, eq=False)
 class Progress:
-    """A peer is probed (one message at a time: where do our logs agree?), or gets a pipeline of entries, or
-    the chunks of a snapshot."""
+    """The progress of one peer. It is probed (one message at a time: where do our logs agree?), or gets a
+    pipeline of entries, or the chunks of a snapshot."""
 
     node: Node
     online: bool
     next_index: int
-    """The first entry that has not been sent."""
+    """The index of the first entry that has not been sent."""
     heard_at: float
     match_index: int = 0
-    """The peer holds our log up to here, durably."""
+    """The index up to which the peer holds our log, durably."""
     echoed_at: float = NEVER
     """Our latest send time that came back over the present connection."""
     probing: bool = True
     awaiting: bool = False
-    """A probe or a chunk is under way."""
+    """Whether a probe or a chunk is under way."""
     sent_at: float = NEVER
     chunk_sent_at: float = NEVER
     online_since: float = NEVER
     window: deque[tuple[int, int]] = field(default_factory=deque)
-    """(last index, bytes) of each message with entries that is not acknowledged."""
+    """The messages with entries that are not acknowledged: (last index, bytes) of each."""
     window_bytes: int = 0
     snapshot: Snapshot | None = None
-    """The snapshot that the peer is getting."""
+    """The snapshot that the peer is getting; None: it gets none."""
     offset: int = 0
-    """How much of the snapshot the peer has."""
+    """How many bytes of the snapshot the peer has."""
 
     def probe_from(self, next_index: int) -> None:
         """Begin again: ask whether the logs agree before `next_index`."""
@@ -47,23 +47,23 @@ class Progress:
         self.snapshot = None
 
     def matched(self, index: int) -> None:
-        """The peer has acknowledged everything up to `index`."""
+        """Note that the peer has acknowledged everything up to `index`."""
         self.match_index = index
         while self.window and self.window[0][0] <= index:
             self.window_bytes -= self.window.popleft()[1]
 
     def probe_matched(self) -> None:
-        """The logs agree before `next_index`: what follows is sent as a pipeline."""
+        """Note that the logs agree before `next_index`: what follows is sent as a pipeline."""
         self.probing = self.awaiting = False
         # An acknowledgement of what was sent before the probe may have come in meanwhile.
         self.next_index = max(self.next_index, self.match_index + 1)
 
     def rejected(self, previous_index: int, last_index: int, commit_index: int) -> None:
-        """The peer's log, which ends at `last_index`, differs from ours at `previous_index`: probe below."""
+        """Probe lower: the peer's log, which ends at `last_index`, differs from ours at `previous_index`."""
         if self.snapshot is not None or previous_index <= self.match_index:
             return
         if self.probing and previous_index != self.next_index - 1:
-            return  # an answer to something sent before the present probe
-        # Too short a log: try its end. A differing one: its committed part is the same as ours.
+            return  # this answers something that was sent before the present probe
+        # If the log is too short, its end is tried. If it differs, its committed part is the same as ours.
         agreed = last_index if last_index < previous_index else commit_index
         self.probe_from(max(self.match_index, min(previous_index - 1, agreed)) + 1)

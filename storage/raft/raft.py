@@ -42,7 +42,7 @@ __all__ = ["Busy", "NotLeader", "Raft", "RaftConfig", "RaftFatal", "StateMachine
 
 FOREVER: Final = float("inf")
 APPLY_ENTRIES_MAX: Final = 4096
-"""Entries applied in one tick: a replica that catches up still answers its leader in time."""
+"""How many entries are applied in one tick: a replica that catches up still answers its leader in time."""
 
 
 class Parts(NamedTuple):
@@ -55,11 +55,11 @@ class Parts(NamedTuple):
 
 
 class Raft(Skeleton):
-    """One replica of a Raft group. Not thread-safe.
+    """One replica of a Raft group. It is not thread-safe.
 
-    Owns the transport, the journal and the snapshot store from then on: `close` closes them. After a failed
-    write or sync, or a full disk, it takes no more part (`status()["failure"]` says why) until the process
-    is started anew; a restart under the same identity is safe, because nothing was promised since."""
+    It owns the transport, the journal and the snapshot store from then on: `close` closes them. After a
+    failed write or sync, or a full disk, it takes no more part (`status()["failure"]` says why) until the
+    process is started anew; a restart under the same identity is safe, because nothing was promised since."""
 
     PARTS = Parts()
 
@@ -75,9 +75,9 @@ class Raft(Skeleton):
         random: random_module.Random,
         settings: RaftConfig,
     ) -> None:
-        """Restores the newest snapshot into `machine`. The members are those of the snapshot and the log
-        above it, or else the journal's founders; with none at all this is a newcomer, which waits to be
-        called and votes for nobody. Raises JournalDamaged, SnapshotDamaged, OSError."""
+        """Restore the newest snapshot into `machine`. The members are those of the snapshot and the log above
+        it, or else the journal's founders; with none at all this is a newcomer, which waits to be called and
+        votes for nobody. Raises JournalDamaged, SnapshotDamaged, OSError."""
         self._core = core = self.PARTS.core(
             Given(
                 self_id=self_id,
@@ -114,18 +114,18 @@ class Raft(Skeleton):
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica was elected; `serving` says whether it may already answer."""
+        """Return whether this replica was elected; `serving` says whether it may already answer."""
         return self._core.role == LEADER
 
     @property
     def serving(self) -> bool:
-        """Whether `on_leading` was called for the current term."""
+        """Return whether `on_leading` was called for the current term."""
         leading = self._roles.leading
         return leading is not None and leading.serving
 
     @property
     def leader_id(self) -> str | None:
-        """The replica believed to lead now, if any."""
+        """Return the replica believed to lead now, if any."""
         leader = self._core.leader
         return None if leader is None else leader.id
 
@@ -143,7 +143,7 @@ class Raft(Skeleton):
 
     @property
     def last_term(self) -> int:
-        """The term of the newest entry."""
+        """Return the term of the newest entry."""
         return self._core.journal.last_term
 
     @property
@@ -152,23 +152,24 @@ class Raft(Skeleton):
 
     @property
     def members(self) -> Members:
-        """Who belongs to the group, as far as this replica's log tells."""
+        """Return the members of the group, as far as this replica's log tells."""
         return self._core.memberships.current
 
     @property
     def pending_bytes(self) -> int:
-        """How much this leader has proposed that is not yet applied."""
+        """Return how many bytes this leader has proposed that are not yet applied."""
         leading = self._roles.leading
         return 0 if leading is None else leading.pending_bytes
 
     def has_lease(self) -> bool:
-        """Whether the leader's own state is the newest there is, right now: reads may be answered from it."""
+        """Return whether the leader's own state is the newest there is, right now: reads may be answered from
+        it."""
         leading = self._roles.leading
         return leading is not None and leading.has_lease()
 
     @property
     def next_tick_at(self) -> float:
-        """The clock time at which `tick` has to be called if nothing happens before."""
+        """Return the clock time at which `tick` has to be called if nothing happens before."""
         core = self._core
         if self._fatal is not None:
             return NEVER
@@ -183,7 +184,7 @@ class Raft(Skeleton):
         return election_at if answer_at is None else min(election_at, answer_at)
 
     def status(self) -> dict[str, Any]:
-        """What operators and metrics see: plain values, times in seconds."""
+        """Return what operators and metrics see: plain values, times in seconds."""
         core = self._core
         status: dict[str, Any] = {
             "id": core.group.self_id,
@@ -242,8 +243,9 @@ class Raft(Skeleton):
             raise
 
     def transfer(self, to: str | None = None) -> bool:
-        """Hand leadership to `to`, or to the peer that is furthest. False if that cannot begin: not serving,
-        under way already, or no such peer is connected. `on_fallen` tells of the success."""
+        """Hand leadership to `to`, or to the peer that is furthest. Return False if that cannot begin: this
+        replica does not serve, a transfer is under way already, or no such peer is connected. `on_fallen`
+        tells of the success."""
         leading = self._roles.leading
         return leading is not None and leading.begin_transfer(to)
 
@@ -254,8 +256,8 @@ class Raft(Skeleton):
             self._roles.leading.target = dict(target)
 
     def peer_lost(self, peer_id: str) -> None:
-        """The peer's host closed its connection to us: if it led, campaign soon instead of waiting for an
-        election timeout."""
+        """Campaign soon, instead of waiting for an election timeout, if the peer led whose host closed its
+        connection to us."""
         self._votes.leader_lost(peer_id)
 
     def close(self) -> None:
@@ -281,8 +283,8 @@ class Raft(Skeleton):
             roles.resign()
         else:
             roles.leading.change_members()
-        # First what takes longest: entries travel, and peers write them, while this replica writes them too.
-        # It counts its own copy when that is durable, and no sooner.
+        # What takes longest comes first: entries travel, and peers write them, while this replica writes them
+        # too. It counts its own copy when that is durable, and no sooner.
         if roles.leading is not None:
             roles.leading.replicate(now)
             if core.failure is not None:
@@ -313,7 +315,8 @@ class Raft(Skeleton):
     # -- called by the transport --------------------------------------------------------------------
 
     def _message_arrived(self, node: Node, fields: Any) -> None:
-        """Give a message to the part whose it is. Raises BadMessage: the transport closes the connection."""
+        """Give a message to the part that handles its kind. Raises BadMessage: the transport closes the
+        connection."""
         core = self._core
         if self._fatal is not None or core.failure is not None or self._closed:
             return
@@ -330,7 +333,7 @@ class Raft(Skeleton):
             self._fatal = error  # raised by the tick that follows
 
     def _on_answer(self, node: Node, message: AppendAnswer | ChunkAnswer) -> None:
-        """An answer to a leader counts in its term only, and only if a member gives it."""
+        """Give an answer to the leader: it counts in its term only, and only if a member gives it."""
         core, roles = self._core, self._roles
         if message.term > core.term:
             roles.adopt_term(message.term)

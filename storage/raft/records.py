@@ -53,12 +53,13 @@ SEARCH_FACTOR: Final = 16
 what clients write must not make the search take forever."""
 
 Entry = tuple[bytes, int, int]
-"""(command, index, term), the order in which pysyncobj keeps them; the first byte of a command is its
-kind, as in pysyncobj."""
+"""An entry as (command, index, term), the order in which pysyncobj keeps them; the first byte of a command is
+its kind, as in pysyncobj."""
 
 
 class SegmentHeader(NamedTuple):
-    """Whose segment it is, and what held when it was begun. The defaults are those of version 1."""
+    """The replica to which a segment belongs, and what held when the segment was begun. The defaults are
+    those of version 1."""
 
     tier_id: str
     replica_id: str
@@ -68,7 +69,7 @@ class SegmentHeader(NamedTuple):
     term: int
     vote: str | None
     base_index: int = 0
-    """A durable snapshot covers the entries up to it."""
+    """The index up to which a durable snapshot covers the entries."""
     base_term: int = 0
     incarnation: int = FOUNDING_INCARNATION
     founders: Members = ()
@@ -85,21 +86,22 @@ class Frame(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The segment `sequence` was whole and synced up to byte `end`, and every older one was."""
+    """How far the journal is synced: the segment `sequence` was whole and synced up to byte `end`, and every
+    older one was."""
 
     sequence: int
     end: int
 
 
 class Truncate(NamedTuple):
-    """Entries above `end_index` are gone; `term` is the term of the entry there."""
+    """The record that entries above `end_index` are gone; `term` is the term of the entry there."""
 
     end_index: int
     term: int
 
 
 class Reset(NamedTuple):
-    """The log is empty and stands at `end_index`: a snapshot was installed."""
+    """The record that the log is empty and stands at `end_index`, because a snapshot was installed."""
 
     end_index: int
     term: int
@@ -127,14 +129,14 @@ def encode_header(header: SegmentHeader) -> bytes:
 
 
 def seed_of(header: bytes) -> int:
-    """The seed of the records that follow this encoded header."""
+    """Return the seed of the records that follow this encoded header."""
     seed: int = HEADER.unpack_from(header)[3]
     return seed
 
 
 def decode_header(content: bytes) -> Frame | None:
-    """Read a header; None if it is not whole. Raises ValueError for a format version that this release cannot
-    read."""
+    """Return the header that the bytes hold; None if it is not whole. Raises ValueError for a format version
+    that this release cannot read."""
     if len(content) < HEADER.size:
         return None
     magic, version, length, crc = HEADER.unpack_from(content)
@@ -162,7 +164,8 @@ def encode_mark(mark: Mark) -> bytes:
 
 
 def decode_mark(content: bytes) -> Mark | None:
-    """Read a mark; None if it is not whole: a mark only adds to what the segments say."""
+    """Return the mark that the bytes hold; None if it is not whole: a mark only adds to what the segments
+    say."""
     if len(content) != MARK.size + CHECKSUM.size:
         return None
     magic, sequence, end = MARK.unpack_from(content)
@@ -175,8 +178,8 @@ _OF_THE_JOURNAL: Final = (HardState, Truncate, Reset)
 
 
 def encode(record: Record, seed: int) -> tuple[bytes, bytes]:
-    """Make two pieces to be written one after the other: a big command is not copied for its header's sake.
-    `seed` is the segment's, xor the offset that the record is written at."""
+    """Return the record as two pieces to be written one after the other: a big command is not copied for its
+    header's sake. `seed` is the segment's, xor the offset that the record is written at."""
     if not isinstance(record, _OF_THE_JOURNAL):
         command, index, term = record
         fields = ENTRY.pack(KIND_ENTRY, index, term)
@@ -194,7 +197,7 @@ def encode(record: Record, seed: int) -> tuple[bytes, bytes]:
 
 def scan(content: bytes, offset: int, seed: int, version: int = FORMAT_VERSION) -> Iterator[Record | Torn]:
     """Yield the records from `offset` on; the last thing yielded is a Torn if not all bytes were whole.
-    ValueError for a record that a newer release wrote."""
+    Raises ValueError for a record that a newer release wrote."""
     size = len(content)
     view = memoryview(content)
     placed = version > 1
@@ -220,8 +223,8 @@ def scan(content: bytes, offset: int, seed: int, version: int = FORMAT_VERSION) 
 
 
 def _whole_record_after(view: memoryview, offset: int, seed: int, *, placed: bool) -> bool:
-    """Whether a whole record follows. Also True if the search had to be given up: what may be damage is not
-    cut."""
+    """Return whether a whole record follows. That is also said if the search had to be given up: what may be
+    damage is not cut."""
     content = view.obj
     assert isinstance(content, bytes)
     allowance_bytes = SEARCH_FACTOR * (len(content) - offset)

@@ -42,10 +42,10 @@ from storage.raft.records import (
 SEGMENT_SUFFIX: Final = ".journal"
 MARK_NAME: Final = "synced"
 PROGRESS_BYTES_MIN: Final = 64 * 1024 * 1024
-"""Progress is told from this size on: less is read before anybody could ask."""
+"""The size in bytes from which on progress is told: less is read before anybody could ask."""
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes read so far and the bytes in all."""
+"""A function that is called with the bytes read so far and the bytes in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,9 @@ class Segment:
     version: int
     seed: int
     last_index: int
-    """The highest index ever written to the segment."""
+    """The highest index that was ever written to the segment."""
     end: int
-    """How many of its bytes are whole."""
+    """How many of the segment's bytes are whole."""
 
 
 def segment_name(sequence: int) -> str:
@@ -73,7 +73,7 @@ def segment_name(sequence: int) -> str:
 
 
 class Recovery:
-    """What a directory of segments says. `identity` None takes that of the first segment."""
+    """What a directory of segments says. With `identity` None it is taken from the first segment."""
 
     def __init__(
         self, disk: ReadFiles, directory: str, identity: Identity | None, *, keep_entries: bool = True
@@ -84,14 +84,16 @@ class Recovery:
         self.term = 0
         self.vote: str | None = None
         self.header: SegmentHeader | None = None
-        """Incarnation and founders, from the newest segment whose format version has them."""
+        """The header of the newest segment whose format version has incarnation and founders; None: there is
+        none."""
         self.entries: list[Entry] = []
         """The entries above the base, if they are kept."""
         self.segments: list[Segment] = []
         self.cut: int | None = None
-        """Where the newest segment's torn tail begins."""
+        """Where the newest segment's torn tail begins; None: it has none."""
         self.headless: str | None = None
-        """The segment that was being begun: its header is not whole and nothing is behind it."""
+        """The segment that was being begun: its header is not whole and nothing is behind it. None: there is
+        none."""
         self.mark: Mark | None = None
         self.problems: list[str] = []
         """Sentences that say what is damaged, and where."""
@@ -99,11 +101,12 @@ class Recovery:
         self._directory = directory
         self._keep_entries = keep_entries
         self._continues = False
-        """The state holds what the segments before this one said."""
+        """Whether the state holds what the segments before this one said."""
 
     def run(self, on_progress: Progress | None = None) -> None:
         """Read everything. Raises WrongDirectory and OSError; damage is listed in `problems`."""
-        # The mark before the names: of a replica that runs, it must not speak of a segment not listed yet.
+        # The mark is read before the names: of a replica that runs, it must not speak of a segment not listed
+        # yet.
         if MARK_NAME in self._disk.list(self._directory):
             self.mark = decode_mark(self._disk.read(os.path.join(self._directory, MARK_NAME)))
         names = [name for name in self._disk.list(self._directory) if name.endswith(SEGMENT_SUFFIX)]
@@ -131,8 +134,9 @@ class Recovery:
             raise WrongDirectory(f"{path}: {error}") from None
 
     def _take_headless(self, path: str, content: bytes, *, last: bool) -> None:
-        """Whether a crash left the segment while it was begun: it is the newest, holds no record's mark, and
-        either the one before is there or it was the very first."""
+        """Take a segment without a readable header. A crash left it while it was begun if it is the newest,
+        holds no record's mark, and either the one before is there or it was the very first; else it is
+        damaged."""
         begun = last and (self.segments or os.path.basename(path) == segment_name(1))
         if begun and RECORD_MAGIC not in content:
             self.headless = path
@@ -141,7 +145,7 @@ class Recovery:
         self.problems.append(f"{path} has no readable header in its {len(content)} bytes")
 
     def _begin(self, path: str, frame: Frame) -> bool:
-        """Check the header; False if the segment cannot be what its name says."""
+        """Check the header. Return False if the segment cannot be what its name says."""
         header = frame.header
         self._check_identity(header)
         if os.path.basename(path) != segment_name(header.sequence):
@@ -219,7 +223,7 @@ class Recovery:
             self.problems.append(f"{path} {problem}")
 
     def _judge(self, torn: Torn, size: int, *, last: bool) -> str | None:
-        """Say what is wrong if this is no torn tail."""
+        """Return what is wrong if this is no torn tail."""
         if last and not torn.whole_records_follow:
             self.cut = torn.offset
             return None

@@ -18,8 +18,8 @@ from storage.raft.records import Entry
 from storage.raft.snapshot import Snapshot
 
 TIMER_SLACK_S: Final = 0.001
-"""Loops' timers are coarse and may be early by this: a tick that comes just too soon must do its work, not
-ask for another one at once, again and again."""
+"""How early a loop's timer may be, in seconds: a tick that comes just too soon must do its work, not ask for
+another one at once, again and again."""
 
 
 class Replication:
@@ -33,7 +33,7 @@ class Replication:
         self._last_append: Append | None = None
 
     def send_due(self, now: float) -> None:
-        """Send what is due to everybody: a part of the tick."""
+        """Send what is due to all peers. The tick calls this."""
         heartbeat_s = self._settings.heartbeat_s
         beat = now >= self.heartbeat_due_at - TIMER_SLACK_S
         if beat:
@@ -69,7 +69,7 @@ class Replication:
         return core.send(peer.node, message)
 
     def _send_entries(self, peer: Progress, now: float) -> bool:
-        """Send one message of entries; False if the window is full or the link is gone."""
+        """Send one message of entries. Return False if the window is full or the link is gone."""
         journal = self._core.journal
         if peer.next_index <= journal.base_index:
             self._begin_snapshot(peer, now)
@@ -93,7 +93,7 @@ class Replication:
         self._send_append(peer, now, peer.next_index - 1, ())
 
     def _send_heartbeat(self, peer: Progress, now: float) -> None:
-        """While a snapshot is under way a heartbeat names entry 0, on which all logs agree."""
+        """Send a heartbeat. While a snapshot is under way it names entry 0, on which all logs agree."""
         core = self._core
         if peer.snapshot is not None or peer.next_index <= core.journal.base_index:
             peer.sent_at = now
@@ -117,8 +117,8 @@ class Replication:
         self._send_chunk(peer, now)
 
     def _load_snapshot(self) -> Snapshot | None:
-        """This replica's own snapshot, which stands for what its log has forgotten. A replica without it is
-        of no use and takes no more part."""
+        """Return this replica's own snapshot, which stands for what its log has forgotten. A replica without
+        it is of no use and takes no more part."""
         core = self._core
         try:
             snapshot = core.snapshots.load()
@@ -130,8 +130,8 @@ class Replication:
         return snapshot
 
     def _send_chunk(self, peer: Progress, now: float) -> None:
-        """Send one chunk, if none is under way. A chunk that is not answered goes again after the longest
-        election timeout: on a slow link sending it with every heartbeat would only make things worse."""
+        """Send one chunk, if none is under way. A chunk that is not answered is sent again after the longest
+        election timeout: on a slow link, to send it with every heartbeat would only make things worse."""
         if peer.awaiting and now - peer.chunk_sent_at < self._settings.election_max_s:
             return
         core, snapshot = self._core, peer.snapshot

@@ -18,7 +18,7 @@ class Roles:
         self._leader = leader
 
     def lead(self) -> None:
-        """Elected: a leadership begins."""
+        """Begin a leadership, to which this replica was elected."""
         core = self._core
         core.role = LEADER
         core.leader = core.group.own_node
@@ -27,13 +27,13 @@ class Roles:
         self.leading.begin()
 
     def adopt_term(self, term: int, vote: str | None = None) -> None:
-        """Someone is ahead: follow, without a leader so far. Raises JournalFailed."""
+        """Follow a higher term, without a leader so far. Raises JournalFailed."""
         self._follow_nobody()
         self._core.pre_votes = None
         self._core.set_term(term, vote)
 
     def resign(self) -> None:
-        """Stop leading, if leading."""
+        """Stop leading, if this replica leads."""
         if self.leading is None:
             return
         core = self._core
@@ -47,8 +47,8 @@ class Roles:
             raise RaftFatal(f"on_fallen raised {error!r}") from error
 
     def end_if_failed(self) -> bool:
-        """Whether this replica has failed. After a failed write or sync it takes no more part: it could not
-        keep its promises."""
+        """Take no more part if a write or sync has failed, because this replica could not keep its promises.
+        Return whether it has failed."""
         core = self._core
         if core.journal.failed is not None:
             core.fail(core.journal.failed)

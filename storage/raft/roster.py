@@ -8,11 +8,11 @@ from storage.raft.members import Member, Members, replica_of
 
 FORMER_MAX: Final = 64
 REPLACED_REFUSED_S: Final = 10.0
-"""A replaced member is refused for so long, from its first call on.
+"""How long, in seconds, a replaced member is refused, from its first call on.
 
-Not for good: incarnations have no order, so it may be a rightful member again by an entry which this replica
-has not got yet, and it may even be the leader from whom that entry has to come. Who still calls after this
-time gets its link; what it may do, Raft decides.
+It is not refused for good: incarnations have no order, so it may be a rightful member again by an entry which
+this replica has not got yet, and it may even be the leader from whom that entry has to come. A member that
+still calls after this time gets its link; what it may do, Raft decides.
 """
 
 
@@ -21,15 +21,15 @@ class Roster:
 
     def __init__(self, self_id: str) -> None:
         self.peers: dict[str, Member] = {}
-        """All members but this replica, in the order of their ids; not who it was before it lost its
-        directory either: that one's address is our own."""
+        """Member id -> member, for all members but this replica, in the order of their ids. This replica as
+        it was before it lost its directory is left out, too: its address is our own."""
         self._self_id = self_id
         self._ids: frozenset[str] = frozenset()
         self._former: dict[str, float | None] = {}
-        """Members that left while this process ran, and when each first called since."""
+        """Id of a member that left while this process ran -> when it first called since; None: it has not."""
 
     def set_members(self, members: Members) -> frozenset[str]:
-        """Take these for the members; returns the ids of those that belong no more."""
+        """Take these for the members. Return the ids of those that belong no more."""
         self.peers = {
             member.member_id: member
             for member in sorted(members)
@@ -45,8 +45,8 @@ class Roster:
         return left - {self._self_id}
 
     def successor(self, caller_id: str, now: float) -> str | None:
-        """The member in whose favour the caller is to be refused, if any: it left, and its replica is run by
-        another incarnation."""
+        """Return the member in whose favour the caller is to be refused, if any: the caller left, and its
+        replica is run by another incarnation."""
         if caller_id not in self._former:
             return None
         replica = replica_of(caller_id)

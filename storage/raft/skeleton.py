@@ -36,8 +36,8 @@ ROLE_NAMES: Final = ("follower", "candidate", "leader")
 REGULAR: Final = b"\x00"
 NO_OP: Final = b"\x01"
 MEMBERS: Final = b"\x02"
-"""First byte of a command, as in pysyncobj's _COMMAND_TYPE: for the state machine, for nobody, or the
-group's membership from this entry on."""
+"""The first byte of a command with a membership, as in pysyncobj's _COMMAND_TYPE. A command is for the state
+machine, for nobody, or the group's membership from this entry on."""
 
 if TYPE_CHECKING:
 
@@ -80,13 +80,14 @@ class RaftTransport(Transport):
     """A transport that can also tell a connection closed by the peer's host from one that was cut."""
 
     on_peer_lost: Callable[[str], None] | None = None
-    """Called with the peer's id after `_disconnected` when its host closed the connection: its process is
-    gone or hung up on us. A cut link must not be reported here (Raft relies on it: see votes.py)."""
+    """A function that is called with the peer's id after `_disconnected` when its host closed the connection:
+    its process is gone or hung up on us. A cut link must not be reported here (Raft relies on it: see
+    votes.py)."""
 
     def set_members(self, members: Members) -> None:
-        """Keep links to these, ourselves excepted; called when Raft is made and whenever its membership
-        changes. Proven senders that are not among them are heard all the same: whoever lags behind may
-        not know its leader yet."""
+        """Keep links to these members, ourselves excepted. This is called when Raft is made and whenever its
+        membership changes. Proven senders that are not among them are heard all the same: whoever lags behind
+        may not know its leader yet."""
         raise TypeError(f"{type(self).__name__} keeps no links")
 
 
@@ -97,7 +98,7 @@ def _given_journal(journal: Any) -> Any:
     return journal if isinstance(journal, _Log) else _create_journal(journal)
 
 
-syncobj.createJournal = _given_journal  # the one way to hand pysyncobj a journal of our own
+syncobj.createJournal = _given_journal  # this is the one way to hand pysyncobj a journal of our own
 
 
 class _Log:
@@ -144,14 +145,14 @@ class State(Protocol):
 
 
 def _kept_as(name: str) -> Any:
-    """A private member of pysyncobj that now is `name` of the state."""
+    """Return a property for a private member of pysyncobj that now is `name` of the state."""
     return property(
         lambda self: getattr(self._state, name), lambda self, value: setattr(self._state, name, value)
     )
 
 
 def _replaced_by(name: str) -> Any:
-    """A private method of pysyncobj that now is our method `name`."""
+    """Return a stand-in for a private method of pysyncobj that now is our method `name`."""
     return lambda self, *arguments: getattr(self, name)(*arguments)
 
 
@@ -179,12 +180,13 @@ class Skeleton(SyncObj):
             journalFile=_Log(journal),
             fullDumpFile=None,
             useFork=False,
-            pollerType="select",  # never polled; the others would hold a descriptor for nothing
+            pollerType="select",  # nothing is polled; the other pollers would hold a descriptor for nothing
             commandsWaitLeader=False,
             dynamicMembershipChange=False,
         )
         super().__init__(own, [], conf, transport=transport)
-        transport.setOnMessageReceivedCallback(self._message_arrived)  # past pysyncobj, once for each message
+        # Messages do not pass through pysyncobj, which would cost a call for each.
+        transport.setOnMessageReceivedCallback(self._message_arrived)
         transport.on_peer_lost = self._tell_lost
 
     def _SyncObj__generateRaftTimeout(self) -> float:  # noqa: N802 (pysyncobj's name)

@@ -68,7 +68,7 @@ class SnapshotStore:
         executor: Executor | None = None,
         notify: Callable[[], None] = lambda: None,
     ) -> None:
-        """`executor` None: `save_later` saves before it returns."""
+        """Open the store. Without an `executor`, `save_later` saves before it returns."""
         self.index = 0
         self.size = 0
         self.failed: str | None = None
@@ -86,8 +86,8 @@ class SnapshotStore:
         return self._saving is not None
 
     def load(self) -> Snapshot | None:
-        """The newest snapshot, checked; None if there is none. Raises SnapshotDamaged, WrongDirectory and
-        OSError."""
+        """Return the newest snapshot, checked; None if there is none. Raises SnapshotDamaged, WrongDirectory
+        and OSError."""
         if NAME not in self._disk.list(self._directory):
             return None
         path = os.path.join(self._directory, NAME)
@@ -102,7 +102,7 @@ class SnapshotStore:
         self.index, self.size = snapshot.index, len(snapshot.data)
 
     def save_later(self, snapshot: Snapshot) -> None:
-        """Start a save; `collect` says when it has ended. One at a time."""
+        """Start a save; `collect` says when it has ended. Only one may be under way."""
         assert not self.saving, "one save at a time"
         self._saving = snapshot
         if self._executor is not None:
@@ -116,8 +116,8 @@ class SnapshotStore:
             self._outcome.append(None)
 
     def collect(self) -> bool:
-        """True once, when a snapshot saved in the background has become the newest. A failed save is told
-        in `failed` and changes nothing. Raises JournalFailed if the directory is gone, and with it the
+        """Return True once, when a snapshot saved in the background has become the newest. A failed save is
+        told in `failed` and changes nothing. Raises JournalFailed if the directory is gone, and with it the
         snapshot that the shortened log builds on."""
         if not self._outcome:
             return False
@@ -134,7 +134,7 @@ class SnapshotStore:
         return True
 
     def close(self) -> None:
-        """Wait for a save that is under way."""
+        """Wait for a save that is under way, and end the executor."""
         if self._executor is not None:
             self._executor.close()
 
@@ -176,7 +176,7 @@ class SnapshotStore:
 
 
 def encode_header(identity: Identity, snapshot: Snapshot) -> bytes:
-    """The bytes that precede the data in a file of this snapshot."""
+    """Return the bytes that precede the data in a file of this snapshot."""
     body: bytes = msgpack.packb(
         (
             identity.tier_id,
@@ -193,8 +193,8 @@ def encode_header(identity: Identity, snapshot: Snapshot) -> bytes:
 
 
 def decode(path: str, content: bytes) -> tuple[Identity, Snapshot]:
-    """Read a file: whose snapshot it holds, and which. Raises SnapshotDamaged, and WrongDirectory for a
-    format version that this release cannot read."""
+    """Return the identity and the snapshot that a file holds. Raises SnapshotDamaged, and WrongDirectory for
+    a format version that this release cannot read."""
     if len(content) < HEADER.size:
         raise SnapshotDamaged(f"{path} has no whole header in its {len(content)} bytes: {WAY_OUT}")
     magic, version, length, crc = HEADER.unpack_from(content)

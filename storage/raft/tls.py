@@ -20,18 +20,18 @@ TLS_FIRST_BYTES: Final = (0x15, 0x16)
 
 
 class TlsUnusable(StorageError):
-    """The certificate, its key or the authority's certificate cannot be used."""
+    """Raised if the certificate, its key or the authority's certificate cannot be used."""
 
 
 class LinkTls(NamedTuple):
-    """Paths of PEM files. The key must not be encrypted: nobody is there to type a passphrase."""
+    """The paths of PEM files. The key must not be encrypted: nobody is there to type a passphrase."""
 
     certificate_path: str
     key_path: str
     ca_path: str
 
     def context(self, *, dials: bool) -> ssl.SSLContext:
-        """Make the context for the links that we dial, or for those that we accept. Raises TlsUnusable."""
+        """Return the context for the links that we dial, or for those that we accept. Raises TlsUnusable."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if dials else ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False
@@ -67,14 +67,15 @@ class TlsStream:
         self._ready = False
 
     def seal(self, plain: bytes) -> bytes:
-        """The bytes to send now. What is given before the TLS handshake is over goes out with its end."""
+        """Return the bytes to send now. What is given before the TLS handshake is over goes out with its
+        end."""
         self._waiting += plain
         self._advance()
         return self._outgoing.read()
 
     def open(self, sealed: bytes) -> bytes:
-        """The plain bytes that are complete by now. Raises Refused. Either way `pending` is to be sent: an
-        answer, or the alert that tells the other side why."""
+        """Return the plain bytes that are complete by now. Raises Refused. Either way `pending` is to be
+        sent: an answer, or the alert that tells the other side why."""
         if not self._began and sealed[0] not in TLS_FIRST_BYTES:
             raise Refused("it does not speak TLS, which this replica demands")
         self._began = True

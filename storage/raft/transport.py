@@ -40,18 +40,18 @@ from storage.raft.tls import LinkTls, TlsStream
 __all__ = ["LinkFaults", "LinkIdentity", "LinkTls", "PeerTransport"]
 
 LINKS_MAX: Final = MEMBERS_MAX + 5
-"""Most links that are proven. Members are never turned away; the rest is for newcomers, and for leaders not
-heard of yet."""
+"""The most links that are proven. Members are never refused for it; the rest is for newcomers, and for
+leaders not heard of yet."""
 UNPROVEN_LINKS_MAX: Final = 64
 REDIAL_S: Final = (0.03, 0.08)
-"""How long a replica waits between two attempts: drawn anew, so that two do not stay in step."""
+"""How long, in seconds, a replica waits between two attempts: drawn anew, so that two do not stay in step."""
 LESSER_REDIAL_S: Final = (0.25, 0.35)
 REFUSED_REDIAL_MAX_S: Final = 2.0
 CROSSING_S: Final = 1.0
-"""A call that is older than this is not waited for: a handshake between hosts that are well takes less."""
+"""How long, in seconds, a call is waited for: a handshake between hosts that are well takes less."""
 LEAVING_GRACE_S: Final = 1.0
-"""A link with a member that has left ends after this: the entry that says so may still have to reach
-it, and if that entry is taken back nothing has happened."""
+"""How long, in seconds, a link with a member that has left goes on: the entry that says so may still have to
+reach it, and if that entry is taken back nothing has happened."""
 ACCEPT_PAUSE_S: Final = 0.1
 REMARKS_MAX: Final = 1_000
 NONCES_MAX: Final = 256
@@ -63,7 +63,8 @@ class LinkFaults(Protocol):
     """What a test or a chaos run may do to messages that leave."""
 
     def delay_s(self, peer_id: str) -> float | None:
-        """Seconds by which the next message to the peer is late (order is kept); None: it is lost."""
+        """Return by how many seconds the next message to the peer is late (order is kept); None if it is
+        lost."""
 
 
 class PeerTransport(RaftTransport):
@@ -81,10 +82,10 @@ class PeerTransport(RaftTransport):
         tls: LinkTls | None = None,
         faults: LinkFaults | None = None,
     ) -> None:
-        """Addresses are "unix:<path>" or "host:port"; `address_of` is asked anew for each call and may raise
-        LookupError or ValueError. `on_activity` is called after messages were handled or a link came or
-        went, once for all that one read brought. `tls` is for TCP links; Unix sockets are guarded by file
-        modes. Raises TlsUnusable."""
+        """Make the links of a replica. Addresses are "unix:<path>" or "host:port"; `address_of` is asked anew
+        for each call and may raise LookupError or ValueError. `on_activity` is called after messages were
+        handled or a link came or went, once for all that one read brought. `tls` is for TCP links; Unix
+        sockets are guarded by file modes. Raises TlsUnusable."""
         super().__init__(None, None, [])
         self.self_id = identity.member_id
         self._identity = identity
@@ -123,7 +124,7 @@ class PeerTransport(RaftTransport):
         self._dial_peers()
 
     def set_members(self, members: Members) -> None:
-        """Keep a link with each of these but ourselves. May come before `start`."""
+        """Keep a link with each of these members but ourselves. This may be called before `start`."""
         for peer_id in sorted(self._roster.set_members(members)):
             if (dialer := self._dialers.pop(peer_id, None)) is not None:
                 dialer.cancel()
@@ -137,7 +138,7 @@ class PeerTransport(RaftTransport):
         return tuple(sorted(self._links))
 
     def send(self, node: Node, message: Any) -> bool:
-        """Send to the link with this node; False if it surely was not sent."""
+        """Send to the link with this node. Return False if the message surely was not sent."""
         link = self._links.get(node.id)
         if link is None:
             return False
@@ -151,7 +152,7 @@ class PeerTransport(RaftTransport):
         return link.write(body)
 
     def destroy(self) -> None:
-        """Close everything at once. Called by Raft when it is closed."""
+        """Close everything at once. Raft calls this when it is closed."""
         if self._closed:
             return
         self._closed = True
@@ -166,7 +167,7 @@ class PeerTransport(RaftTransport):
             held.clear()
 
     async def close(self) -> None:
-        """`destroy`, and wait until the dialling has ended."""
+        """Close everything, as `destroy` does, and wait until the dialling has ended."""
         self.destroy()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -202,7 +203,7 @@ class PeerTransport(RaftTransport):
                 self._remark(peer_id, "it hangs up on us, again and again: its log says why", link.host)
 
     async def _call(self, peer_id: str) -> Link | None:
-        """Call the peer once; returns the link to wait for, perhaps one that came into use meanwhile."""
+        """Call the peer once. Return the link to wait for, perhaps one that came into use meanwhile."""
         try:
             address = self._address_of(self._roster.peers[peer_id])
             connection = await self._connect(address)
@@ -236,10 +237,10 @@ class PeerTransport(RaftTransport):
         assert self._listener is not None, "its reader is removed before it is closed"
         try:
             connection, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionError):  # gone again already
+        except (BlockingIOError, ConnectionError):  # the caller is gone again already
             return
         except OSError as error:
-            # No descriptor is left, most likely: asking again at once would only burn the processor.
+            # Most likely no descriptor is left: to ask again at once would only burn the processor.
             self._remark(None, f"accept failed: {error}")
             self._loop.remove_reader(self._listener.fileno())
             self._loop.call_later(ACCEPT_PAUSE_S, self._listen_again)
@@ -248,7 +249,7 @@ class PeerTransport(RaftTransport):
             connection.close()
             self._remark(None, f"{UNPROVEN_LINKS_MAX} handshakes are under way already")
             return
-        with contextlib.suppress(OSError):  # gone again already
+        with contextlib.suppress(OSError):  # the caller may be gone again already
             self._begin(connection, None)
 
     def _listen_again(self) -> None:
@@ -298,7 +299,8 @@ class PeerTransport(RaftTransport):
             raise Refused(f"it is no member, and {LINKS_MAX} links are in use")
 
     def _own_stays(self, peer_id: str) -> bool:
-        """A link that we dialled has come into use just now: the peer, who calls, has not seen it yet."""
+        """Return whether a link that we dialled has come into use just now: the peer, who calls, has not seen
+        it yet."""
         link = self._links.get(peer_id)
         if link is None or link.dial is None or self.self_id < peer_id:
             return False
@@ -310,7 +312,7 @@ class PeerTransport(RaftTransport):
     # -- called by links ----------------------------------------------------------------------------
 
     def proven(self, link: Link, peer_id: str) -> None:
-        """The link comes into use, in the place of an older one with the same peer."""
+        """Take the link into use, in the place of an older one with the same peer."""
         if link.dial is None:
             try:
                 self._check_room(peer_id)
@@ -362,7 +364,7 @@ class PeerTransport(RaftTransport):
             del self._calls[link.dial]
 
     def _drop(self, link: Link) -> str | None:
-        """End the link; returns its peer's id if it was the one in use. Raft is told before the peer can see
+        """End the link. Return its peer's id if it was the one in use. Raft is told before the peer can see
         it: a leader must forget what the peer granted."""
         self._forget_unproven(link)
         peer_id = link.peer_id

@@ -28,7 +28,8 @@ from storage.raft.roles import Roles
 from storage.raft.skeleton import CANDIDATE, FOLLOWER, LEADER, Node
 
 LOST_LEADER_DELAY_S: Final = 0.02
-"""A follower whose leader is gone campaigns within this: spread, so that one is first."""
+"""How soon, in seconds, a follower campaigns whose leader is gone: the delays are spread, so that one is
+first."""
 
 
 class Votes:
@@ -38,7 +39,7 @@ class Votes:
         self._core = core
         self._roles = roles
         self._votes: set[str] = set()
-        """Who has voted for this replica in the term in which it is a candidate."""
+        """The members that have voted for this replica in the term in which it is a candidate."""
 
     # -- asking -------------------------------------------------------------------------------------
 
@@ -85,7 +86,7 @@ class Votes:
             core.send(peer, message)
 
     def leader_lost(self, peer_id: str) -> None:
-        """The host of a peer closed its connection to us. If that peer led, campaign soon."""
+        """Campaign soon if the peer led whose host closed its connection to us."""
         core = self._core
         if core.role != FOLLOWER or core.leader is None or core.leader.id != peer_id:
             return
@@ -95,7 +96,7 @@ class Votes:
         core.election_deadline = max(now + delay, core.restart_hold_until)
 
     def on_timeout_now(self, node: Node, message: TimeoutNow) -> None:
-        """The leader hands its leadership to this replica: stand at once."""
+        """Stand at once: the leader hands its leadership to this replica."""
         core = self._core
         is_wanted = message.term == core.term and core.leader is node and core.role == FOLLOWER
         if is_wanted and core.group.has_vote:
@@ -122,7 +123,7 @@ class Votes:
     # -- giving -------------------------------------------------------------------------------------
 
     def _has_promised(self, now: float) -> bool:
-        """Whether voting for another now could break somebody's lease."""
+        """Return whether to vote for another now could break somebody's lease."""
         core = self._core
         return (
             core.role == LEADER
@@ -132,12 +133,13 @@ class Votes:
 
     @property
     def _knows_the_group(self) -> bool:
-        """A newcomer's log is empty: its vote could elect a leader that lacks what was acknowledged. Later it
-        votes for whoever the log favours, member or not: its own membership may be an older one."""
+        """Return whether this replica has a membership. A newcomer's log is empty: its vote could elect a
+        leader that lacks what was acknowledged. Later it votes for whoever the log favours, member or not:
+        its own membership may be an older one."""
         return bool(self._core.memberships.current)
 
     def _is_up_to_date(self, last_index: int, last_term: int) -> bool:
-        """Whether a log that ends there holds all that ours may have committed."""
+        """Return whether a log that ends there holds all that ours may have committed."""
         journal = self._core.journal
         return (last_term, last_index) >= (journal.last_term, journal.last_index)
 
@@ -159,7 +161,7 @@ class Votes:
         now = core.clock()
         is_refused = not self._knows_the_group or (self._has_promised(now) and not message.transfer)
         if message.term < core.term or is_refused:
-            # A promise keeps: not even the term is taken over, or the leader would be deposed after all.
+            # The promise holds: not even the term is taken over, or the leader would be deposed after all.
             core.send(node, VoteAnswer(kind=VOTE_ANSWER, term=core.term, granted=False))
             return
         is_up_to_date = self._is_up_to_date(message.last_index, message.last_term)

@@ -45,7 +45,6 @@ STILL_IN_FRAGMENTS = (
     "bench/tier/million",
     "bench/tier/rolling",
     "cluster/",
-    "storage/raft/",
     "tests/api/",
     "tests/coordinator/",
     "tests/leader/",
