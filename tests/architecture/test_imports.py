@@ -41,7 +41,7 @@ PURE = (
     "bench/chaos/ddmin.py",
     "bench/chaos/page.py",
     "bench/chaos/table.py",
-    "bench/swarm/wire/answers.py",
+    "bench/member",
     "bench/swarm/runs/bisection.py",
     "bench/swarm/rows/board.py",
     "bench/swarm/told/cases.py",
@@ -56,8 +56,6 @@ PURE = (
     "bench/swarm/counted/histogram.py",
     "bench/swarm/told/junit.py",
     "bench/swarm/counted/lives.py",
-    "bench/swarm/members/assigning.py",
-    "bench/swarm/planning/reactions.py",
     "bench/swarm/told/page.py",
     "bench/swarm/planning/plan.py",
     *(

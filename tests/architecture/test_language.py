@@ -39,7 +39,6 @@ STILL_IN_FRAGMENTS = (
     "bench/peers/crowds",
     "bench/peers/members",
     "bench/raft/",
-    "bench/swarm/members/",
     "bench/swarm/records/",
     "bench/swarm/wire/",
     "bench/tier/million",

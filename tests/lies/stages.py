@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.swarm.planning.plan import CLASSIC_RANGE, CONSUMER, LEAVE, START, Action, Plan
+from bench.member.assigning import CLASSIC_RANGE
+from bench.swarm.planning.plan import CONSUMER, LEAVE, START, Action, Plan
 from bench.swarm.planning.scenario import parse
 
 _GROUPS: Final = """

@@ -7,8 +7,15 @@ from random import Random
 import pytest
 
 from actors.protocol.consumer_protocol import Subscription
-from bench.swarm.members.assigning import Joiner, by_range, cooperative, joiners, metadata, read, share_out
-from bench.swarm.planning.plan import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, CLASSIC_RANGE
+from bench.member.assigning import (
+    CLASSIC_COOPERATIVE,
+    CLASSIC_OPAQUE,
+    CLASSIC_RANGE,
+    Joiner,
+    Sharing,
+    by_range,
+    cooperative,
+)
 
 
 def joiner(name: str, *topics: str, owned: dict[str, list[int]] | None = None, generation: int = 1) -> Joiner:
@@ -58,7 +65,8 @@ def test_two_rounds_of_cooperative_give_out_everything_evenly(seed: int) -> None
 
 @pytest.mark.parametrize("protocol", [CLASSIC_RANGE, CLASSIC_COOPERATIVE, CLASSIC_OPAQUE])
 def test_members_read_what_their_leader_wrote(protocol: str) -> None:
-    raw = metadata(protocol, ["clicks"], {}, -1)
-    told = share_out(protocol, joiners(protocol, [("a", None, raw), ("b", None, raw)]), {"clicks": 2})
-    assert read(protocol, told["a"]) == {"clicks": (0,)}
-    assert read(protocol, told["b"]) == {"clicks": (1,)}
+    sharing = Sharing(protocol, ("clicks",), lambda topics: dict.fromkeys(topics, 2))
+    raw = sharing.metadata({}, -1)
+    told = sharing.share_out([("a", None, raw), ("b", None, raw)])
+    assert sharing.read(told["a"]) == {"clicks": (0,)}
+    assert sharing.read(told["b"]) == {"clicks": (1,)}

@@ -10,11 +10,12 @@ import gevent
 import pytest
 
 from bench.ground import run_names
+from bench.member.assigning import CLASSIC_RANGE
 from bench.swarm.load.clean_up import clean_up
 from bench.swarm.load.driver import LOCUSTFILE, LOG_FILE, run_swarm
 from bench.swarm.load.warm_up import warm_up
 from bench.swarm.planning import plan_file, scenario
-from bench.swarm.planning.plan import CLASSIC_RANGE, START, Action, MemberPlan, Plan, TopicPlan
+from bench.swarm.planning.plan import START, Action, MemberPlan, Plan, TopicPlan
 from bench.swarm.wire.coordinators import Bootstrap
 from cluster import child_process
 from cluster.groups.properties import properties

@@ -29,13 +29,14 @@ from actors.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from bench.member.assigning import CLASSIC_RANGE
 from bench.swarm.counted.columns import columns_of
 from bench.swarm.counted.gaps import gaps
 from bench.swarm.members.asking import LOST
 from bench.swarm.members.classic import ClassicMember
 from bench.swarm.members.consumer import ConsumerMember
 from bench.swarm.members.member import Leaving, Member
-from bench.swarm.planning.plan import CLASSIC_RANGE, CONSUMER, MemberPlan
+from bench.swarm.planning.plan import CONSUMER, MemberPlan
 from bench.swarm.rows.recorder import Recorder
 from bench.swarm.rows.shared import Shared
 from bench.swarm.wire.clock import now_us

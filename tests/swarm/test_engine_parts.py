@@ -26,6 +26,7 @@ from actors.protocol.messages import (
     ConsumerGroupHeartbeatResponse,
     FetchedGroup,
     HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
@@ -40,17 +41,17 @@ from actors.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from bench.swarm.load.driver import NoConsumerProtocol, Unreachable, run_swarm
-from bench.swarm.planning import plan_file
-from bench.swarm.planning.plan import CLASSIC_RANGE, CONSUMER, START, Action, MemberPlan, Plan, TopicPlan
-from bench.swarm.rows.board import KEEPS, UNSETTLED, Board, Rest
-from bench.swarm.rows.recorder import percentiles
-from bench.swarm.wire import answers, requests
-from bench.swarm.wire.answers import Beat, Joined
-from bench.swarm.wire.requests import (
+from bench.member import answers, requests
+from bench.member.assigning import CLASSIC_RANGE
+from bench.member.requests import (
     Identity,
     Request,
 )
+from bench.swarm.load.driver import NoConsumerProtocol, Unreachable, run_swarm
+from bench.swarm.planning import plan_file
+from bench.swarm.planning.plan import CONSUMER, START, Action, MemberPlan, Plan, TopicPlan
+from bench.swarm.rows.board import KEEPS, UNSETTLED, Board, Rest
+from bench.swarm.rows.recorder import percentiles
 from cluster.ports import free_ports
 from storage.history.calls import Offset
 from tests.swarm.broker import ScriptedBroker
@@ -58,30 +59,18 @@ from tests.swarm.broker import ScriptedBroker
 WHO = Identity("group", 7, "member", "instance")
 ID = bytes(range(16))
 NUMBERS = struct.pack(">2i", 1, 5)
+MEMBERSHIP = (
+    JoinGroupRequest("group", 9, 8, "member", None, "consumer", (("range", b"me"), ("other", b""))),
+    SyncGroupRequest("group", 7, "member", "instance", None, None, (("a", b"1"), ("b", b""))),
+    HeartbeatRequest("group", 7, "member", "instance"),
+    LeaveGroupRequest("group", (LeavingMember("member", "instance"), LeavingMember("other"))),
+    ConsumerGroupHeartbeatRequest(
+        "group", "member", 7, "instance", None, 60, ("t",), None, "uniform", ((ID, NUMBERS),)
+    ),
+    ConsumerGroupHeartbeatRequest("group", "member", 7, "instance"),
+)
 REQUESTS = {
-    "join": (
-        requests.join_group("group", "member", None, (9, 8), ("consumer", "range", b"me")),
-        JoinGroupRequest("group", 9, 8, "member", None, "consumer", (("range", b"me"),)),
-    ),
-    "sync": (
-        requests.sync_group(WHO, {"a": b"1", "b": b""}),
-        SyncGroupRequest("group", 7, "member", "instance", None, None, (("a", b"1"), ("b", b""))),
-    ),
-    "heartbeat": (requests.heartbeat(WHO), HeartbeatRequest("group", 7, "member", "instance")),
-    "leave": (
-        requests.leave_group(WHO),
-        LeaveGroupRequest("group", (LeavingMember("member", "instance"),)),
-    ),
-    "first consumer heartbeat": (
-        requests.consumer_heartbeat(WHO, (60, ("t",)), requests.packed({"t": (1, 5)}, {"t": ID})),
-        ConsumerGroupHeartbeatRequest(
-            "group", "member", 7, "instance", None, 60, ("t",), None, None, ((ID, NUMBERS),)
-        ),
-    ),
-    "consumer heartbeat": (
-        requests.consumer_heartbeat(WHO, None, None),
-        ConsumerGroupHeartbeatRequest("group", "member", 7, "instance"),
-    ),
+    **{f"{type(asked).__name__}-{n}": (requests.encoded(asked), asked) for n, asked in enumerate(MEMBERSHIP)},
     "commit": (
         requests.offset_commit(WHO, 9, {"t": {0: 5, 1: 2**40}}),
         OffsetCommitRequest(
@@ -113,16 +102,19 @@ def _answer(api_key: int, version: int, body: Any) -> bytes:
 
 def test_answers_of_the_servers_codec_are_read() -> None:
     members = (("a", None, b"x"), ("b", "i", b""))
-    told = JoinGroupResponse(ErrorCode.none, 4, "consumer", "range", "a", False, "a", members)
-    assert answers.joined(_answer(JOIN_GROUP, 5, told)) == Joined(0, 4, "range", "a", "a", members)
+    told = JoinGroupResponse(ErrorCode.none, 4, None, "range", "a", False, "a", members)
+    assert answers.joined(_answer(JOIN_GROUP, 5, told)) == told
     synced = SyncGroupResponse(ErrorCode.rebalance_in_progress, assignment=b"mine")
-    assert answers.synced(_answer(SYNC_GROUP, 3, synced)) == (27, b"mine")
+    assert answers.synced(_answer(SYNC_GROUP, 3, synced)) == synced
+    beaten = HeartbeatResponse(ErrorCode.illegal_generation)
+    assert answers.beaten(_answer(HEARTBEAT, 3, beaten)) == beaten
     left = LeaveGroupResponse(ErrorCode.none, (LeftMember("a", None, ErrorCode.unknown_member_id),))
     assert answers.left(_answer(LEAVE_GROUP, 3, left)) == 25
-    beat = ConsumerGroupHeartbeatResponse(ErrorCode.none, "words", "me", 6, 5_000, ((ID, NUMBERS),))
-    assert answers.beat(_answer(CONSUMER_GROUP_HEARTBEAT, 1, beat)) == Beat(0, 6, 5_000, ((ID, (1, 5)),))
+    beat = ConsumerGroupHeartbeatResponse(ErrorCode.none, None, None, 6, 5_000, ((ID, NUMBERS),))
+    told_more = beat._replace(error_message="words", member_id="me")
+    assert answers.consumer_beaten(_answer(CONSUMER_GROUP_HEARTBEAT, 1, told_more)) == beat
     nothing_new = beat._replace(assignment=None)
-    assert answers.beat(_answer(CONSUMER_GROUP_HEARTBEAT, 1, nothing_new)).assigned is None
+    assert answers.consumer_beaten(_answer(CONSUMER_GROUP_HEARTBEAT, 1, nothing_new)) == nothing_new
     committed = OffsetCommitResponse((("t", ((0, ErrorCode.none), (3, ErrorCode.stale_member_epoch))),))
     assert answers.commit_errors(_answer(OFFSET_COMMIT, 9, committed)) == {("t", 0): 0, ("t", 3): 113}
     rows = ((0, 17, -1, "", ErrorCode.none), (3, -1, -1, "", ErrorCode.unstable_offset_commit))

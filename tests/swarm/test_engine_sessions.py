@@ -11,8 +11,9 @@ from kio.schema.errors import ErrorCode
 
 from actors.protocol import codec
 from actors.protocol.api_keys import DESCRIBE_CONFIGS
+from bench.member.assigning import CLASSIC_RANGE
 from bench.swarm.load.sessions import INTERVAL, NAME, Session, consumer_session
-from bench.swarm.planning.plan import CLASSIC_RANGE, CONSUMER, MemberPlan, Plan
+from bench.swarm.planning.plan import CONSUMER, MemberPlan, Plan
 from bench.swarm.wire.coordinators import Bootstrap
 from cluster.groups.properties import properties
 from tests.swarm.broker import ScriptedBroker

@@ -7,9 +7,10 @@ from typing import Any
 from uuid import uuid4
 
 from actors.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
+from bench.member.assigning import CLASSIC_RANGE
 from bench.swarm.load.driver import run_swarm
 from bench.swarm.load.final_reader import FILE, read_all
-from bench.swarm.planning.plan import CLASSIC_RANGE, START, Action, MemberPlan, Plan, TopicPlan
+from bench.swarm.planning.plan import START, Action, MemberPlan, Plan, TopicPlan
 from bench.swarm.told.report import report
 from cluster.groups.properties import properties
 from storage.history.call_files import read_file

@@ -11,22 +11,12 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench.member.assigning import CLASSIC_RANGE
 from bench.swarm.load.busy import Busy
 from bench.swarm.load.driver import run_swarm
 from bench.swarm.load.live import Live
 from bench.swarm.planning.felt import MOMENT_S, Active, Planned, Written
-from bench.swarm.planning.plan import (
-    CLASSIC_RANGE,
-    CRASH,
-    CUT,
-    LEAVE,
-    SLEEP,
-    START,
-    Action,
-    MemberPlan,
-    Plan,
-    TopicPlan,
-)
+from bench.swarm.planning.plan import CRASH, CUT, LEAVE, SLEEP, START, Action, MemberPlan, Plan, TopicPlan
 from bench.swarm.rows import tally
 from bench.swarm.rows.second import Second
 from bench.swarm.told.report import read_run

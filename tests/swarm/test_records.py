@@ -12,7 +12,8 @@ from kio.schema.errors import ErrorCode
 
 from actors.protocol.messages import HeartbeatRequest, LeaveGroupRequest, OffsetCommitRequest
 from actors.topics.batch import check_produced, placed
-from bench.swarm.planning.plan import CLASSIC_RANGE, MemberPlan, Plan, ProducerPlan, RecordsPlan
+from bench.member.assigning import CLASSIC_RANGE
+from bench.swarm.planning.plan import MemberPlan, Plan, ProducerPlan, RecordsPlan
 from bench.swarm.records.batches import batch, next_offset
 from bench.swarm.records.behind import Behind
 from bench.swarm.records.lag import lags_of

@@ -15,14 +15,14 @@ import gevent
 from gevent.lock import BoundedSemaphore
 from gevent.pool import Pool
 
+from bench.member.answers import fetched
+from bench.member.requests import Identity, find_coordinator, offset_fetch
 from bench.swarm.planning.plan import MemberPlan, Plan
-from bench.swarm.wire.answers import fetched
 from bench.swarm.wire.clock import now_us
 from bench.swarm.wire.connection import Address, Closed, Connection, TimedOut, connect
 from bench.swarm.wire.coordinators import Bootstrap, Catalogue, address_of
 from bench.swarm.wire.errors import error_name
 from bench.swarm.wire.exchange import connecting, exchange, looking_up
-from bench.swarm.wire.requests import Identity, find_coordinator, offset_fetch
 from cluster.groups.properties import ClientProperties
 from cluster.tier_file import TierError
 from storage.history.call_files import SUFFIX, CallWriter

@@ -8,12 +8,12 @@ from typing import Final
 
 import gevent
 
+from bench.member.answers import fetched
+from bench.member.requests import Identity, find_coordinator, offset_fetch
 from bench.swarm.planning.plan import Plan
-from bench.swarm.wire.answers import fetched
 from bench.swarm.wire.connection import Address, Closed, Connection, TimedOut, connect
 from bench.swarm.wire.coordinators import Bootstrap, address_of
 from bench.swarm.wire.errors import error_name
-from bench.swarm.wire.requests import Identity, find_coordinator, offset_fetch
 from cluster.groups.properties import ClientProperties
 from cluster.tier_file import TierError
 

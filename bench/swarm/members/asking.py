@@ -8,9 +8,15 @@ from random import Random
 from types import MappingProxyType
 from typing import Final, TypeVar
 
+from bench.member.member import Member
+from bench.member.reactions import Reaction
+from bench.member.requests import (
+    Identity,
+    Request,
+    find_coordinator,
+)
 from bench.swarm.planning.clients import CLIENTS
 from bench.swarm.planning.plan import CONSUMER, MemberPlan
-from bench.swarm.planning.reactions import Reaction
 from bench.swarm.rows.board import KEEPS
 from bench.swarm.rows.recorder import GROUP
 from bench.swarm.rows.shared import Shared
@@ -18,11 +24,6 @@ from bench.swarm.wire.connection import REQUEST_TIMEOUT_S, Address, Connection
 from bench.swarm.wire.coordinators import address_of
 from bench.swarm.wire.errors import error_name
 from bench.swarm.wire.exchange import Read, exchange, looking_up
-from bench.swarm.wire.requests import (
-    Identity,
-    Request,
-    find_coordinator,
-)
 from storage.history.calls import CLASSIC, Call
 from storage.history.calls import CONSUMER as CONSUMER_CALL
 
@@ -53,18 +54,25 @@ class Asker:
 
     reactions: Mapping[int, Reaction]
 
-    def __init__(self, plan: MemberPlan, life: int, shared: Shared) -> None:
+    def __init__(self, plan: MemberPlan, life: int, shared: Shared, member: Member) -> None:
         self.plan = plan
         self.client = f"{plan.name}#{life}"
         self.software = CLIENTS[plan.client]
         self.shared = shared
         self.chance = Random(f"{shared.seed}/{self.client}")
         self.state = JOINING
-        self.member_id = ""
-        self.epoch = -1
+        self._speaks_as = member
         self._address: Address | None = None
         self._line: Connection | None = None
         self._lost_at: float | None = None
+
+    @property
+    def member_id(self) -> str:
+        return self._speaks_as.member_id
+
+    @property
+    def epoch(self) -> int:
+        return self._speaks_as.epoch
 
     @property
     def is_consumer(self) -> bool:

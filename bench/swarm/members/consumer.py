@@ -8,50 +8,41 @@ from uuid import NAMESPACE_OID, uuid5
 
 import gevent
 
+from actors.coordinator.ground import partitions
+from actors.ground.records import TopicPartitions
+from actors.protocol.messages import ConsumerGroupHeartbeatResponse
+from bench.member import answers, consumer
+from bench.member.reactions import CONSUMER_REACTIONS, Reaction
+from bench.member.requests import encoded
 from bench.swarm.members.asking import JOINING, STABLE
 from bench.swarm.members.member import Heartbeat, Member
 from bench.swarm.members.processing import plain
 from bench.swarm.planning.plan import MemberPlan
-from bench.swarm.planning.reactions import CONSUMER_REACTIONS, Reaction
 from bench.swarm.rows.shared import Shared
-from bench.swarm.wire.answers import Beat, beat
-from bench.swarm.wire.requests import (
-    consumer_heartbeat,
-    packed,
-)
 from storage.history.calls import Call
 
-Assigned = dict[str, tuple[int, ...]] | None
-"""By topic; None: as before."""
 RESTART_S: Final = 1.0
 """What runs a client takes so long to start it again."""
-JOINS: Final = 0
-LEAVES: Final = -1
-LEAVES_FOR_A_WHILE: Final = -2
-"""Epochs that say so; a static member keeps its place (KIP-848)."""
 
 
 class ConsumerMember(Member):
-    """Its member id is its own choice (version 1 of the heartbeat)."""
+    """A consumer member that has another id in each life."""
 
     reactions = CONSUMER_REACTIONS
 
     def __init__(self, plan: MemberPlan, life: int, shared: Shared) -> None:
-        super().__init__(plan, life, shared)
-        self.member_id = str(uuid5(NAMESPACE_OID, f"{shared.run_id}/{self.client}"))
-        self.epoch = JOINS
-        self._says_all = True
-        """A whole request: the first one, and after whatever went wrong."""
-        self._says_owned = True
-        self._interval_s = 0.0
-        self._target: dict[str, tuple[int, ...]] | None = None
-        """What it is to own, until it does."""
+        self._member = consumer.ConsumerMember(
+            consumer.ConsumerTerms(plan.group_id, plan.topics, plan.rebalance_timeout_ms),
+            str(uuid5(NAMESPACE_OID, f"{shared.run_id}/{plan.name}#{life}")),
+            plan.instance_id,
+        )
+        super().__init__(plan, life, shared, self._member)
 
     def settle(self) -> bool:
-        if self._target is not None:
-            self._reconcile(self._target)
+        if self._member.target is not None:
+            self._reconcile(self._member.target)
             return True
-        if self.epoch == JOINS:
+        if self.epoch == consumer.JOINS:
             self.become(JOINING)
             self._beat_now()
             return True
@@ -62,52 +53,48 @@ class ConsumerMember(Member):
         return True  # its heartbeats are what it joins with
 
     def heartbeat(self) -> Heartbeat:
-        subscription = (self.plan.rebalance_timeout_ms, self.plan.topics) if self._says_all else None
-        says_owned = self._says_all or self._says_owned
-        owned = packed(self.owned, self.shared.catalogue.ids) if says_owned else None
-        request = consumer_heartbeat(self.identity(), subscription, owned)
+        request = self._member.heartbeat()
+        owned = request.topic_partitions
         call = self.call()._replace(
-            subscribed=() if subscription is None else self.plan.topics,
-            owned=plain(self.owned) if says_owned else None,
+            subscribed=request.subscribed_topic_names or (),
+            owned=None if owned is None else plain(self._named(owned)),
         )
-        self._says_all = True  # unless this one is answered well
         software = self.software
         timeout_s = software.heartbeat_timeout_ms / 1000
-        if software.consumer_timeout_is_interval and self._interval_s:
-            timeout_s = self._interval_s
-        return Heartbeat(request, call, self._read, timeout_s)
+        if software.consumer_timeout_is_interval and self._member.interval_s:
+            timeout_s = self._member.interval_s
+        return Heartbeat(encoded(request), call, self._read, timeout_s)
 
     def beat_interval_s(self) -> float:
-        """As it was last told."""
-        return self._interval_s
+        """Seconds from one heartbeat to the next, as the member was last told."""
+        return self._member.interval_s
 
-    def beaten(self, answer: tuple[Beat, Assigned]) -> None:
-        told, assigned = answer
+    def beaten(self, told: ConsumerGroupHeartbeatResponse) -> None:
         reaction = self.check(told.error_code)
         if reaction is Reaction.HELD_BY_ANOTHER:
             gevent.sleep(RESTART_S)
             return
+        epoch, interval_s = self.epoch, self.beat_interval_s()
+        self._member.take(told)
         if reaction is not Reaction.FINE:
-            self.lose()
+            self.take({})
             return
-        self._says_all = self._says_owned = False
-        if told.interval_ms / 1000 != self._interval_s:
-            self._interval_s = told.interval_ms / 1000
-            self.beat_at = time.monotonic() + self._interval_s
-        self._is_told(told.member_epoch, assigned)
+        if self.beat_interval_s() != interval_s:
+            self.beat_at = time.monotonic() + self.beat_interval_s()
+        if self._member.target is not None:
+            self.become(JOINING)
+        elif self.epoch != epoch or self.state == JOINING:
+            self.become(STABLE)
 
     def lose(self) -> None:
-        self.epoch = JOINS
-        self._target = None
-        self._says_all = True
+        self._member.lose()
         self.take({})
 
     def say_goodbye(self) -> bool:
-        if self.epoch == JOINS:
+        request = self._member.leave()
+        if request is None:
             return False
-        is_static = self.plan.instance_id is not None
-        self.epoch = LEAVES_FOR_A_WHILE if is_static else LEAVES
-        self.ask(consumer_heartbeat(self.identity(), None, None), self.call(), self._read)
+        self.ask(encoded(request), self.call(), self._read)
         return True
 
     def _beat_now(self) -> None:
@@ -120,44 +107,28 @@ class ConsumerMember(Member):
         self._flights[0].wait()
         self._land()
 
-    def _read(self, answer: bytes, call: Call) -> tuple[Call, tuple[Beat, Assigned]]:
-        told = beat(answer)
-        assigned = None
-        if told.assigned is not None:
-            name = self.shared.catalogue.name
-            assigned = {name(topic_id): numbers for topic_id, numbers in told.assigned if numbers}
+    def _read(self, answer: bytes, call: Call) -> tuple[Call, ConsumerGroupHeartbeatResponse]:
+        told = answers.consumer_beaten(answer)
+        assigned = told.assignment
         call = call._replace(
-            error_code=told.error_code,
+            error_code=int(told.error_code),
             told_epoch=told.member_epoch,
-            assigned=None if assigned is None else plain(assigned),
+            assigned=None if assigned is None else plain(self._named(assigned)),
         )
-        return call, (told, assigned)
+        return call, told
 
-    def _is_told(self, epoch: int, assigned: dict[str, tuple[int, ...]] | None) -> None:
-        is_new = epoch != self.epoch or self.state == JOINING
-        self.epoch = epoch
-        if assigned is not None and plain(assigned) != plain(self.owned):
-            self._target = assigned
-            self.become(JOINING)
-        elif assigned is not None:
-            self._target = None
-        if self._target is None and is_new:
-            self.become(STABLE)
+    def _named(self, packed: TopicPartitions) -> dict[str, tuple[int, ...]]:
+        """Partition numbers by topic."""
+        name = self.shared.catalogue.name
+        return {name(topic_id): partitions.unpack(numbers) for topic_id, numbers in packed}
 
-    def _reconcile(self, target: dict[str, tuple[int, ...]]) -> None:
+    def _reconcile(self, target: TopicPartitions) -> None:
         """Commit and give up first, then own the rest, and say so at once."""
-        keeps = {
-            topic: kept
-            for topic, numbers in self.owned.items()
-            if (kept := tuple(number for number in numbers if number in target.get(topic, ())))
-        }
-        if plain(keeps) != plain(self.owned):
+        if self._member.revoked:
             self.commit_all()
-            self.take(keeps)
-        news = self.take(target)
-        self._target = None
-        self._says_owned = True
+        news = self.take(self._named(target))
+        self._member.reconcile()
         self._beat_now()
-        if self._target is None and self.epoch > JOINS:
+        if self._member.target is None and self.epoch > consumer.JOINS:
             self.become(STABLE, gained=sum(len(numbers) for _, numbers in news))
         self.find_positions(news)

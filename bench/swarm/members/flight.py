@@ -17,7 +17,7 @@ class Flight:
 
     def __init__(self, epoch: int, ask: Callable[[], Any], landed: Callable[[], None]) -> None:
         self.epoch = epoch
-        """Of the member that asked: an answer to another is none for this one."""
+        """The epoch of the member that asked: an answer to another is none for this one."""
         self._value: Any = None
         self._error: Exception | None = None
         self._greenlet = gevent.spawn(self._fly, ask, landed)
@@ -31,7 +31,7 @@ class Flight:
         self._greenlet.join(timeout_s)
 
     def result(self) -> Any:
-        """Of a landed one. Raises what asking raised."""
+        """The answer to a heartbeat that has landed. Raises what asking raised."""
         if self._error is not None:
             raise self._error
         return self._value

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple, NoReturn
 import gevent
 from gevent.event import Event
 
+from bench.member import member
+from bench.member.requests import Request
 from bench.swarm.members.asking import (
     ASLEEP,
     ENDED,
@@ -29,7 +31,6 @@ from bench.swarm.rows.board import UNSETTLED
 from bench.swarm.rows.shared import Shared
 from bench.swarm.wire.connection import Closed, TimedOut
 from bench.swarm.wire.exchange import Read
-from bench.swarm.wire.requests import Request
 from cluster.tier_file import TierError
 from storage.history.calls import Call
 
@@ -55,8 +56,8 @@ class Leaving(gevent.GreenletExit):  # type: ignore[misc]  # gevent has no types
 class Member(Processor, ABC):
     """Subclasses say how it joins, beats and leaves. Spawn `run`."""
 
-    def __init__(self, plan: MemberPlan, life: int, shared: Shared) -> None:
-        super().__init__(plan, life, shared)
+    def __init__(self, plan: MemberPlan, life: int, shared: Shared, member: member.Member) -> None:
+        super().__init__(plan, life, shared, member)
         self.is_ending = False
         """It has been told to."""
         self._news = Event()
@@ -88,7 +89,7 @@ class Member(Processor, ABC):
 
     @abstractmethod
     def beat_interval_s(self) -> float:
-        """From one heartbeat to the next; 0: not known yet."""
+        """Seconds from one heartbeat to the next; 0: not known yet."""
 
     @abstractmethod
     def beaten(self, told: Any) -> None:
@@ -125,7 +126,7 @@ class Member(Processor, ABC):
         self._news.set()
 
     def cut(self) -> None:
-        """Its connection ends."""
+        """The member's connection ends."""
         if self._line is not None:
             self._line.close("cut")
 
@@ -223,8 +224,8 @@ class Member(Processor, ABC):
         self._drop_flights()
 
     def _doze(self, *, is_seen: bool = True) -> None:
-        """Its heartbeats go on without it, until it has not polled for max.poll.interval.ms: then it leaves,
-        and joins again when it is back."""
+        """Heartbeats go on without the member, until it has not polled for max.poll.interval.ms: then it
+        leaves, and joins again when it is back."""
         late_at = time.monotonic() + self.plan.rebalance_timeout_ms / 1000
         if is_seen:
             self.become(ASLEEP)
@@ -242,7 +243,7 @@ class Member(Processor, ABC):
             self.become(STABLE if self.owned else JOINING)
 
     def _beat_anyway(self) -> None:
-        """Of one that is asleep."""
+        """One turn of a member that is asleep: it heartbeats if its software does so."""
         try:
             is_due = time.monotonic() >= self.beat_at and self.software.beats_asleep and not self._flights
             if not self._land() and is_due:

@@ -11,7 +11,7 @@ from bench.swarm.records.requests import Partition
 
 
 class Polling:
-    """Of one member; `positions` are its own: behind what it has processed."""
+    """One member's polls; `positions` are the member's: behind what it has processed."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Polling:
         return self._fetcher.has_records
 
     def poll(self) -> float:
-        """For how many seconds it has to process now."""
+        """How many seconds the member has to process now."""
         self._polled = self._fetcher.poll(self._plan.max_poll_records)
         count = sum(end - start for start, end in self._polled.values())
         return count * self._chance.uniform(*self._plan.process_ms) / 1000

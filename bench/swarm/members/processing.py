@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from bench.swarm.members.asking import Asker, NotYet
-from bench.swarm.members.polling import Polling
-from bench.swarm.planning.plan import MemberPlan
-from bench.swarm.planning.reactions import COMMIT_LATER
-from bench.swarm.records.fetcher import Fetcher
-from bench.swarm.rows.shared import Shared
-from bench.swarm.wire.answers import commit_errors, fetched
-from bench.swarm.wire.requests import (
+from bench.member.answers import commit_errors, fetched
+from bench.member.member import Member
+from bench.member.reactions import COMMIT_LATER
+from bench.member.requests import (
     offset_commit,
     offset_fetch,
 )
+from bench.swarm.members.asking import Asker, NotYet
+from bench.swarm.members.polling import Polling
+from bench.swarm.planning.plan import MemberPlan
+from bench.swarm.records.fetcher import Fetcher
+from bench.swarm.rows.shared import Shared
 from storage.history.calls import Call, Offset, Partitions
 
 STEP_MAX: Final = 100
@@ -25,8 +26,8 @@ STEP_MAX: Final = 100
 class Processor(Asker):
     """Owns partitions, and knows how far it is in each."""
 
-    def __init__(self, plan: MemberPlan, life: int, shared: Shared) -> None:
-        super().__init__(plan, life, shared)
+    def __init__(self, plan: MemberPlan, life: int, shared: Shared, member: Member) -> None:
+        super().__init__(plan, life, shared, member)
         self.owned: dict[str, tuple[int, ...]] = {}
         self._positions: dict[tuple[str, int], int] = {}
         self._commit_from = 0
@@ -130,7 +131,7 @@ class Processor(Asker):
 
 
 def grouped(partitions: set[tuple[str, int]]) -> Partitions:
-    """By topic, both in order."""
+    """Partitions by topic, both in order."""
     topics: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)
@@ -138,5 +139,5 @@ def grouped(partitions: set[tuple[str, int]]) -> Partitions:
 
 
 def plain(owned: Mapping[str, tuple[int, ...]]) -> Partitions:
-    """As a history says it."""
+    """Partitions by topic as a history says them."""
     return tuple((topic, tuple(sorted(numbers))) for topic, numbers in sorted(owned.items()))

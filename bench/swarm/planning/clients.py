@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from bench.swarm.planning.reactions import Reaction
+from bench.member.reactions import Reaction
 
 
 class Client(NamedTuple):

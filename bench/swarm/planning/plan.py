@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from bench.member.assigning import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, CLASSIC_RANGE
 from bench.swarm.planning.clients import JAVA
 from storage.history.judge.findings import LEAST_ANSWERED
 
-CLASSIC_RANGE: Final = "range"
-CLASSIC_COOPERATIVE: Final = "cooperative-sticky"
-CLASSIC_OPAQUE: Final = "opaque"
-"""A classic protocol whose bytes nobody but its members understands, as Kafka Connect's."""
 CONSUMER: Final = "consumer"
 PROTOCOLS: Final = (CLASSIC_RANGE, CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, CONSUMER)
 

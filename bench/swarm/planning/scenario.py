@@ -14,14 +14,10 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
+from bench.member.assigning import CLASSIC_RANGE
 from bench.swarm.planning import scenario_errors, schedule
 from bench.swarm.planning.clients import CLIENTS
-from bench.swarm.planning.plan import (
-    CLASSIC_RANGE,
-    CONSUMER,
-    PROTOCOLS,
-    Plan,
-)
+from bench.swarm.planning.plan import CONSUMER, PROTOCOLS, Plan
 from bench.swarm.planning.scenario_errors import BadScenario as BadScenario
 from bench.swarm.planning.shape import Count, Disturbance, everybody
 from bench.swarm.planning.tables import (

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
+from bench.member.assigning import CLASSIC_COOPERATIVE
 from bench.swarm.planning import scenario_errors, thresholds
 from bench.swarm.planning.clients import CLIENTS, JAVA
-from bench.swarm.planning.plan import CLASSIC_COOPERATIVE, CONSUMER, RecordsPlan
+from bench.swarm.planning.plan import CONSUMER, RecordsPlan
 from bench.swarm.planning.shape import Count
 from bench.swarm.planning.shapes import AnyShape
 from bench.swarm.planning.thresholds import BadThreshold

@@ -7,12 +7,12 @@ from typing import Final, TypeVar
 
 import gevent
 
+from bench.member.requests import Request
 from bench.swarm.planning.clients import Client
 from bench.swarm.records.requests import Partition
 from bench.swarm.rows.shared import Shared
 from bench.swarm.wire.connection import REQUEST_TIMEOUT_S, Address, Closed, Connection, TimedOut
 from bench.swarm.wire.exchange import Read, exchange
-from bench.swarm.wire.requests import Request
 from cluster.tier_file import TierError
 from storage.history.calls import Call
 

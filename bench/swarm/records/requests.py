@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from bench.member.requests import Request, by_schema
 from bench.swarm.records.batches import next_offset
-from bench.swarm.wire.requests import Request, by_schema
 from cluster.wire import parse_answer
 
 Partition = tuple[str, int]

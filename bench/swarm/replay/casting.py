@@ -7,18 +7,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from bench.swarm.planning.plan import (
-    CLASSIC_COOPERATIVE,
-    CLASSIC_OPAQUE,
-    CLASSIC_RANGE,
-    CONSUMER,
-    CONSUMER_SESSION_MS,
-    CRASH,
-    LEAVE,
-    START,
-    Action,
-    MemberPlan,
-)
+from bench.member.assigning import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, CLASSIC_RANGE
+from bench.swarm.planning.plan import CONSUMER, CONSUMER_SESSION_MS, CRASH, LEAVE, START, Action, MemberPlan
 from bench.swarm.replay.commits import interval_ms, partitions_each
 from bench.swarm.replay.past import EXPIRED, RETURNED, GroupPast, Life
 from bench.swarm.replay.software import client_of

@@ -15,10 +15,10 @@ from gevent.event import AsyncResult
 from gevent.lock import BoundedSemaphore
 
 from actors.protocol.wire import legacy_string
+from bench.member.answers import is_unsupported, offered_apis
+from bench.member.requests import NAMED_FROM, Request, api_versions, by_schema
 from bench.swarm.planning.clients import Client
-from bench.swarm.wire.answers import is_unsupported, offered_apis
 from bench.swarm.wire.clock import now_us
-from bench.swarm.wire.requests import NAMED_FROM, Request, api_versions, by_schema
 from cluster.groups.properties import ClientProperties
 from cluster.groups.sasl import authenticate
 from cluster.wire import parse_answer

@@ -9,12 +9,12 @@ from uuid import UUID
 
 from gevent.lock import BoundedSemaphore
 
+from bench.member.requests import by_schema
 from bench.peers.lines import found_at
 from bench.swarm.planning.clients import Client
 from bench.swarm.wire.clock import now_us
 from bench.swarm.wire.connection import Address, Closed, Connection, TimedOut, connect
 from bench.swarm.wire.exchange import UNWRITTEN, Ledger, connecting, exchange
-from bench.swarm.wire.requests import by_schema
 from cluster.groups.properties import ClientProperties
 from cluster.wire import parse_answer
 from storage.history.calls import Call

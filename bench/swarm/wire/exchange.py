@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
+from bench.member.requests import Request
 from bench.swarm.wire.clock import now_us
 from bench.swarm.wire.connection import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, Closed, Connection, TimedOut
-from bench.swarm.wire.requests import Request
 from cluster.tier_file import TierError
 from storage.history.calls import ANSWERED, CLOSED, CONNECT, FIND_COORDINATOR, TIMED_OUT, Call
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
-from bench.swarm.planning.plan import CLASSIC_COOPERATIVE, Plan
+from bench.member.assigning import CLASSIC_COOPERATIVE
+from bench.swarm.planning.plan import Plan
 from bench.swarm.wire.clock import reading
 from storage.history.calls import CONSUMER, NEVER, Call, History
 from storage.history.judge.consumer_holds import consumer_holds

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.swarm.planning.plan import CLASSIC_OPAQUE, CONSUMER, CRASH, GROW, LEAVE, START, Action, Plan
+from bench.member.assigning import CLASSIC_OPAQUE
+from bench.swarm.planning.plan import CONSUMER, CRASH, GROW, LEAVE, START, Action, Plan
 from bench.swarm.planning.scenario import BadScenario
 from bench.swarm.replay.planning import Replay, Wish, replay
 from bench.swarm.replay.timeline import CALM_S, SETTLE_S

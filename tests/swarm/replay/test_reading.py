@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.swarm.planning.plan import CLASSIC_RANGE, CONSUMER
+from bench.member.assigning import CLASSIC_RANGE
+from bench.swarm.planning.plan import CONSUMER
 from bench.swarm.planning.scenario import BadScenario
 from bench.swarm.replay.counts import of_recording, together
 from bench.swarm.replay.planning import Wish, replay

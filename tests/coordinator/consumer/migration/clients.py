@@ -1,148 +1,80 @@
-"""Consumers of either protocol as state machines: what a client library does with the answers it gets.
+"""Consumers of either protocol in front of a shard: fake members that do one thing at a time.
 
-A classic member owns what its last SyncGroup gave it. An eager one lets go of all before it joins again, a
-cooperative one of what it no longer has after it synced, and joins once more. A consumer member lets go of
-what it must before it says so. So what clients own is what the group's partitions are read by.
+What they own is what the group's partitions are read by.
 """
 
 from __future__ import annotations
 
-from kio.schema.errors import ErrorCode
-
-from actors.protocol.consumer_protocol import read_subscription
-from actors.protocol.messages import JoinGroupResponse, SyncGroupResponse
+from actors.coordinator.ground import partitions as sets
+from actors.ground.contract import Token
+from bench.member.assigning import CLASSIC_COOPERATIVE, CLASSIC_RANGE, Sharing
+from bench.member.classic import ClassicMember, ClassicTerms
+from bench.member.consumer import ConsumerMember, ConsumerTerms
+from bench.member.member import NEVER, NEWEST, Asked
+from bench.member.reactions import Reaction
 from tests.coordinator.consumer.migration.driver import (
     GROUP,
+    REBALANCE_MS,
+    SESSION_MS,
     TOPIC,
     Both,
-    assigned,
     numbers_of,
-    owned_in,
-    subscribed,
 )
 
 PARTITIONS = range(6)
-AGAIN = {ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id, ErrorCode.not_coordinator}
-STALE = {ErrorCode.illegal_generation, ErrorCode.rebalance_in_progress}
 
 
-class Classic:
-    """One consumer of the classic protocol, eager or cooperative."""
+class Client:
+    """One consumer. It heartbeats whenever it has nothing else to do."""
 
-    def __init__(self, both: Both, *, cooperative: bool, instance_id: str | None = None) -> None:
+    def __init__(self, both: Both, member: ClassicMember | ConsumerMember) -> None:
         self.both = both
-        self.cooperative = cooperative
-        self.instance_id = instance_id
-        self.member_id = ""
-        self.owned: tuple[int, ...] = ()
-        self.joined: JoinGroupResponse | None = None
-        self.waits_for: tuple[str, int] | None = None
-        """A parked request: ("join" or "sync", its token)."""
+        self.instance_id = member.instance_id
+        self._member = member
+        self._waits_for: Token | None = None
+
+    @property
+    def owned(self) -> tuple[int, ...]:
+        """The partitions that the consumer reads: what it is given at once, what is taken away until it
+        has said so."""
+        member = self._member
+        if isinstance(member, ClassicMember):
+            return member.owned.get(TOPIC, ())
+        return numbers_of(sets.union(member.owned, member.target or ()))
 
     def step(self) -> None:
-        """The next thing that the client does: look for its answer, join, or heartbeat."""
-        if self.waits_for is not None:
-            what, token = self.waits_for
-            if token not in self.both.replies:
-                return
-            self.waits_for = None
-            answer = self.both.replies[token]
-            (self._on_joined if what == "join" else self._on_synced)(answer)
-        elif self.joined is None:
-            self._join()
-        else:
-            error = self.both.alive(self.joined.generation_id, self.member_id, self.instance_id)
-            if error in STALE:
-                self._join(keeps=error == ErrorCode.rebalance_in_progress)
-            elif error in AGAIN:
-                self._start_over()
+        """Ask the next thing, unless an answer is still to come, and look for the answer."""
+        if self._waits_for is None:
+            asked = self._member.next_request(NEVER)
+            assert asked is not None, "it waits for no answer"
+            self._waits_for = self._send(asked)
+        answer = self.both.replies.get(self._waits_for)
+        if answer is not None:
+            self._waits_for = None
+            if self._member.received(answer) is Reaction.GIVE_UP:
+                self._member.lose()
 
     def stop(self) -> None:
-        """A static member says nothing: it will be back."""
-        self.owned = ()
-        if self.instance_id is None:
-            self.both.leave(GROUP, self.member_id)
+        """A static member of the classic protocol says nothing: it will be back."""
+        asked = self._member.leave()
+        self._member.lose()
+        if asked is not None:
+            self._send(asked)
 
-    def _join(self, *, keeps: bool = True) -> None:
-        if not (self.cooperative and keeps):
-            self.owned = ()
-        self.joined = None
-        metadata = subscribed(owned=self.owned)
-        token = self.both.start_join(self.member_id, metadata, instance_id=self.instance_id)
-        self.waits_for = ("join", token)
-
-    def _start_over(self) -> None:
-        self.member_id, self.owned, self.joined = "", (), None
-
-    def _on_joined(self, answer: JoinGroupResponse) -> None:
-        if answer.error_code in (ErrorCode.none, ErrorCode.member_id_required):
-            self.member_id = answer.member_id
-        elif answer.error_code in AGAIN:
-            self._start_over()
-        if answer.error_code != ErrorCode.none:
-            return
-        self.joined = answer
-        shares = self._shared_out(answer)
-        self.waits_for = ("sync", self.both.start_sync(answer, shares, instance_id=self.instance_id))
-
-    def _shared_out(self, answer: JoinGroupResponse) -> dict[str, bytes]:
-        """Assign as the leader of a classic group. What another member says that it still owns is given to
-        nobody: that member joins again without it."""
-        owned = {
-            member_id: dict(read_subscription(metadata).owned).get(TOPIC, ())
-            for member_id, _, metadata in answer.members
-        }
-        shares = {}
-        for place, member_id in enumerate(sorted(owned)):
-            others = {n for other, numbers in owned.items() if other != member_id for n in numbers}
-            shares[member_id] = [n for n in PARTITIONS if n % len(owned) == place and n not in others]
-        return {member_id: assigned(*numbers) for member_id, numbers in shares.items()}
-
-    def _on_synced(self, answer: SyncGroupResponse) -> None:
-        if answer.error_code in AGAIN:
-            self._start_over()
-        elif answer.error_code in STALE:
-            self.joined = None
-        elif answer.error_code == ErrorCode.none:
-            gave_up = set(self.owned) - set(owned_in(answer))
-            self.owned = owned_in(answer)
-            if gave_up:
-                self._join()
+    def _send(self, asked: Asked) -> Token:
+        api_key, version = NEWEST[type(asked)]
+        return self.both.send(api_key, asked, version)
 
 
-class Modern:
-    """One consumer of the consumer protocol."""
-
-    def __init__(self, both: Both, member_id: str, instance_id: str | None = None) -> None:
-        self.both = both
-        self.member_id = member_id
-        self.instance_id = instance_id
-        self.epoch = 0
-        self.owned: tuple[int, ...] = ()
-        self.told: tuple[int, ...] = ()
-
-    def step(self) -> None:
-        """Let go of what is not to be kept, and heartbeat."""
-        self.owned = tuple(n for n in self.owned if n in self.told)
-        if self.epoch == 0:
-            answer = self.both.beat_in(self.member_id, instance_id=self.instance_id)
-        else:
-            answer = self.both.beat(
-                self.epoch, self.member_id, owned=self.owned, instance_id=self.instance_id
-            )
-        if answer.error_code != ErrorCode.none:
-            self.epoch, self.owned, self.told = 0, (), ()
-            return
-        self.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            self.told = numbers_of(answer.assignment)
-            self.owned = tuple(sorted({*self.owned, *self.told}))
-
-    def stop(self) -> None:
-        self.owned = ()
-        if self.epoch:
-            epoch = -1 if self.instance_id is None else -2
-            self.both.beat(epoch, self.member_id, instance_id=self.instance_id)
+def classic(both: Both, *, cooperative: bool, instance_id: str | None = None) -> Client:
+    """A consumer of the classic protocol, eager or cooperative."""
+    protocol = CLASSIC_COOPERATIVE if cooperative else CLASSIC_RANGE
+    sharing = Sharing(protocol, (TOPIC,), lambda topics: dict.fromkeys(topics, len(PARTITIONS)))
+    terms = ClassicTerms(GROUP, sharing, SESSION_MS, REBALANCE_MS)
+    return Client(both, ClassicMember(terms, instance_id))
 
 
-Client = Classic | Modern
+def modern(both: Both, member_id: str, instance_id: str | None = None) -> Client:
+    """A consumer of the consumer protocol."""
+    terms = ConsumerTerms(GROUP, (TOPIC,), REBALANCE_MS)
+    return Client(both, ConsumerMember(terms, member_id, instance_id))

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from actors.ground.settings import GroupSettings
-from tests.coordinator.consumer.migration.clients import PARTITIONS, Classic, Client, Modern
+from tests.coordinator.consumer.migration.clients import PARTITIONS, Client, classic, modern
 from tests.coordinator.consumer.migration.driver import AT_ONCE, Both
 
 SEEDS = 25
@@ -42,8 +42,8 @@ class World:
         """A new process, of either protocol."""
         self.started += 1
         if self.chance.random() < 0.6:
-            return Classic(self.both, cooperative=self.cooperative, instance_id=instance_id)
-        return Modern(self.both, f"modern-{self.started}", instance_id)
+            return classic(self.both, cooperative=self.cooperative, instance_id=instance_id)
+        return modern(self.both, f"modern-{self.started}", instance_id)
 
     def stop(self) -> None:
         dynamic = [client for client in self.clients if client.instance_id is None]

@@ -6,10 +6,27 @@ Answers begin with the correlation id.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final
 
+from kio.schema.errors import ErrorCode
+
+from actors.coordinator.ground import partitions
+from actors.coordinator.ground.partitions import PARTITION_BYTES
+from actors.ground.records import TopicPartitions
+from actors.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from actors.protocol.wire import read_compact_length, read_int16_length, read_int32_length
-from bench.swarm.wire.requests import NAMED_FROM
+from bench.member.member import Asked, Told
+from bench.member.requests import NAMED_FROM
 from storage.history.calls import Offset
 
 _INT16: Final = struct.Struct(">h")
@@ -22,37 +39,18 @@ _FLEXIBLE_AT: Final = 9
 """The same with tags behind the correlation id."""
 _UNSUPPORTED_VERSION: Final = _INT16.pack(35)
 TOPIC_ID_BYTES: Final = 16
-
-
-class Joined(NamedTuple):
-    """Of JoinGroup."""
-
-    error_code: int
-    generation_id: int
-    protocol: str
-    leader: str
-    member_id: str
-    members: tuple[tuple[str, str | None, bytes], ...]
-    """(member id, instance id, metadata), for the leader."""
-
-
-class Beat(NamedTuple):
-    """Of ConsumerGroupHeartbeat."""
-
-    error_code: int
-    member_epoch: int
-    interval_ms: int
-    assigned: tuple[tuple[bytes, tuple[int, ...]], ...] | None
-    """By topic id; None: as before."""
+_EPOCH: Final = struct.Struct(">iib")
+"""Member epoch, heartbeat interval, whether there is an assignment."""
+_ERRORS: Final[Mapping[int, ErrorCode]] = {int(code): code for code in ErrorCode}
 
 
 def is_unsupported(answer: bytes) -> bool:
-    """Of ApiVersions: the broker does not know the version, and answers in version 0."""
+    """Whether a broker does not know the version of ApiVersions that it was asked in, and answers in 0."""
     return answer[4:6] == _UNSUPPORTED_VERSION
 
 
 def offered_apis(answer: bytes, version: int = 0) -> dict[int, tuple[int, int]]:
-    """Of ApiVersions: the first and last version of each API. ValueError: it is no such answer."""
+    """The first and last version of each API, as ApiVersions tells. ValueError: it is no such answer."""
     try:
         if version < NAMED_FROM:
             (count,) = _INT32.unpack_from(answer, 6)
@@ -65,8 +63,12 @@ def offered_apis(answer: bytes, version: int = 0) -> dict[int, tuple[int, int]]:
         raise ValueError("no answer to ApiVersions") from error
 
 
-def joined(answer: bytes) -> Joined:
-    """Of JoinGroup."""
+def answer_to(asked: Asked, answer: bytes) -> Told:
+    """What a member is told by the answer to one of its requests."""
+    return _READERS[type(asked)](answer)
+
+
+def joined(answer: bytes) -> JoinGroupResponse:
     error_code, generation_id = struct.unpack_from(">hi", answer, _PLAIN_AT)
     at = _PLAIN_AT + 6
     protocol, at = _string(answer, at)
@@ -80,47 +82,55 @@ def joined(answer: bytes) -> Joined:
         metadata_bytes, at = read_int32_length(answer, at)
         members.append((name, instance_id, answer[at : at + metadata_bytes]))
         at += max(metadata_bytes, 0)
-    return Joined(error_code, generation_id, protocol, leader, member_id, tuple(members))
+    return JoinGroupResponse(
+        _error(error_code), generation_id, None, protocol, leader, False, member_id, tuple(members)
+    )
 
 
-def synced(answer: bytes) -> tuple[int, bytes]:
-    """Of SyncGroup: error code, assignment."""
+def synced(answer: bytes) -> SyncGroupResponse:
     size, at = read_int32_length(answer, _PLAIN_AT + 2)
-    return plain_error(answer), answer[at : at + max(size, 0)]
+    return SyncGroupResponse(_error(plain_error(answer)), assignment=answer[at : at + max(size, 0)])
+
+
+def beaten(answer: bytes) -> HeartbeatResponse:
+    return HeartbeatResponse(_error(plain_error(answer)))
 
 
 def plain_error(answer: bytes) -> int:
-    """Of an answer that is not flexible and begins with throttle time and error code."""
+    """The error of an answer that is not flexible and begins with throttle time and error code."""
     return int(_INT16.unpack_from(answer, _PLAIN_AT)[0])
 
 
 def left(answer: bytes) -> int:
-    """Of LeaveGroup: its own error, else its member's, which is the last field."""
+    """The error of LeaveGroup, else its last member's, which is the last field."""
     return plain_error(answer) or int(_INT16.unpack_from(answer, len(answer) - 2)[0])
 
 
-def beat(answer: bytes) -> Beat:
-    """Of ConsumerGroupHeartbeat."""
+def consumer_beaten(answer: bytes) -> ConsumerGroupHeartbeatResponse:
+    """The assignment's topics and partitions are put in order, which Kafka does not promise."""
     (error_code,) = _INT16.unpack_from(answer, _FLEXIBLE_AT)
     at = _FLEXIBLE_AT + 2
     for _ in ("error message", "member id"):
         size, at = read_compact_length(answer, at)
         at += max(size, 0)
-    member_epoch, interval_ms, is_there = struct.unpack_from(">iib", answer, at)
-    if is_there < 0:
-        return Beat(error_code, member_epoch, interval_ms, None)
-    topics = []
-    count, at = read_compact_length(answer, at + 9)
+    epoch, interval_ms, is_there = _EPOCH.unpack_from(answer, at)
+    assignment = _assignment(answer, at + _EPOCH.size) if is_there >= 0 else None
+    return ConsumerGroupHeartbeatResponse(_error(error_code), None, None, epoch, interval_ms, assignment)
+
+
+def _assignment(answer: bytes, at: int) -> TopicPartitions:
+    topics = {}
+    count, at = read_compact_length(answer, at)
     for _ in range(count):
         topic_id, at = answer[at : at + TOPIC_ID_BYTES], at + TOPIC_ID_BYTES
         size, at = read_compact_length(answer, at)
-        topics.append((topic_id, struct.unpack_from(f">{size}i", answer, at)))
-        at += 4 * size + 1
-    return Beat(error_code, member_epoch, interval_ms, tuple(topics))
+        topics[topic_id] = struct.unpack_from(f">{size}i", answer, at)
+        at += PARTITION_BYTES * size + 1
+    return partitions.from_lists(topics)
 
 
 def commit_errors(answer: bytes) -> dict[tuple[str, int], int]:
-    """Of OffsetCommit: the error of each partition."""
+    """The error of each partition, as OffsetCommit tells."""
     errors = {}
     count, at = read_compact_length(answer, _FLEXIBLE_AT)
     for _ in range(count):
@@ -135,7 +145,7 @@ def commit_errors(answer: bytes) -> dict[tuple[str, int], int]:
 
 
 def fetched(answer: bytes) -> tuple[int, tuple[Offset, ...]]:
-    """Of OffsetFetch: the group's error, the partitions' offsets."""
+    """The group's error and the partitions' offsets, as OffsetFetch tells."""
     offsets = []
     at = _FLEXIBLE_AT + 1  # the one group
     _, at = _compact(answer, at)
@@ -167,3 +177,16 @@ def _compact(answer: bytes, at: int) -> tuple[str, int]:
     size, at = read_compact_length(answer, at)
     end = at + max(size, 0)
     return answer[at:end].decode(), end
+
+
+def _error(code: int) -> ErrorCode:
+    """A code that no Kafka has is an unknown error."""
+    return _ERRORS.get(code, ErrorCode.unknown_server_error)
+
+
+_READERS: Final[Mapping[type[Asked], Callable[[bytes], Told]]] = {
+    JoinGroupRequest: joined,
+    SyncGroupRequest: synced,
+    HeartbeatRequest: beaten,
+    ConsumerGroupHeartbeatRequest: consumer_beaten,
+}

@@ -7,7 +7,7 @@ Opaque ones are shared out by range and told in bytes that only these members un
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgpack
@@ -20,13 +20,16 @@ from actors.protocol.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
-from bench.swarm.planning.plan import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE
+from bench.member.classic import Owned
 
 Assigned = dict[str, dict[str, list[int]]]
-"""By member id, by topic."""
-Owned = Mapping[str, Sequence[int]]
+"""Partition numbers by member id, by topic."""
+CLASSIC_RANGE: Final = "range"
+CLASSIC_COOPERATIVE: Final = "cooperative-sticky"
+CLASSIC_OPAQUE: Final = "opaque"
+"""A classic protocol whose bytes nobody but its members understands, as Kafka Connect's."""
 COOPERATIVE_VERSION: Final = 2
-"""Of the subscription: owned partitions and their generation."""
+"""The version of the subscription that says owned partitions and their generation."""
 
 
 class Joiner(NamedTuple):
@@ -37,35 +40,52 @@ class Joiner(NamedTuple):
     subscription: Subscription
 
 
-def metadata(protocol: str, topics: Sequence[str], owned: Owned, generation_id: int) -> bytes:
-    """What a member joins with."""
-    if protocol == CLASSIC_OPAQUE:
-        return bytes(msgpack.packb([list(topics)]))
-    mine = tuple((topic, tuple(numbers)) for topic, numbers in owned.items())
-    return write_subscription(
-        Subscription(tuple(topics), None, mine, generation_id), version=COOPERATIVE_VERSION
-    )
+class Sharing(NamedTuple):
+    """How members of one protocol share out topics; an Assignor of `classic`."""
 
+    protocol: str
+    topics: tuple[str, ...]
+    """What a member subscribes to."""
+    partitions: Callable[[Iterable[str]], Mapping[str, int]]
+    """How many partitions those topics have that exist."""
 
-def joiners(protocol: str, members: Sequence[tuple[str, str | None, bytes]]) -> list[Joiner]:
-    """Of what JoinGroup told the leader."""
-    return [Joiner(name, instance_id, _subscription(protocol, raw)) for name, instance_id, raw in members]
+    @property
+    def protocol_type(self) -> str:
+        return "connect" if self.protocol == CLASSIC_OPAQUE else "consumer"
 
+    @property
+    def name(self) -> str:
+        return self.protocol
 
-def share_out(protocol: str, members: Sequence[Joiner], partitions: Mapping[str, int]) -> dict[str, bytes]:
-    """Each member's assignment, as SyncGroup carries it."""
-    assign = cooperative if protocol == CLASSIC_COOPERATIVE else by_range
-    assigned = assign(members, partitions)
-    return {member_id: _written(protocol, topics) for member_id, topics in assigned.items()}
+    @property
+    def is_cooperative(self) -> bool:
+        return self.protocol == CLASSIC_COOPERATIVE
 
+    def metadata(self, owned: Owned, generation_id: int) -> bytes:
+        """What a member joins with."""
+        if self.protocol == CLASSIC_OPAQUE:
+            return bytes(msgpack.packb([list(self.topics)]))
+        mine = tuple(owned.items())
+        said = Subscription(self.topics, None, mine, generation_id)
+        return write_subscription(said, version=COOPERATIVE_VERSION)
 
-def read(protocol: str, assignment: bytes) -> dict[str, tuple[int, ...]]:
-    """Of SyncGroup's answer. Raises MalformedRequest."""
-    if not assignment:
-        return {}
-    if protocol == CLASSIC_OPAQUE:
-        return {topic: tuple(numbers) for topic, numbers in msgpack.unpackb(assignment)}
-    return {topic: numbers for topic, numbers in read_assignment(assignment).partitions if numbers}
+    def share_out(self, members: Sequence[tuple[str, str | None, bytes]]) -> dict[str, bytes]:
+        """Each member's assignment, as SyncGroup carries it."""
+        joiners = [
+            Joiner(member_id, instance_id, _subscription(self.protocol, raw))
+            for member_id, instance_id, raw in members
+        ]
+        counts = self.partitions({topic for joiner in joiners for topic in joiner.subscription.topics})
+        assigned = (cooperative if self.is_cooperative else by_range)(joiners, counts)
+        return {member_id: _written(self.protocol, topics) for member_id, topics in assigned.items()}
+
+    def read(self, assignment: bytes) -> dict[str, tuple[int, ...]]:
+        """What SyncGroup gave a member. Raises MalformedRequest."""
+        if not assignment:
+            return {}
+        if self.protocol == CLASSIC_OPAQUE:
+            return {topic: tuple(numbers) for topic, numbers in msgpack.unpackb(assignment)}
+        return {topic: numbers for topic, numbers in read_assignment(assignment).partitions if numbers}
 
 
 def by_range(members: Sequence[Joiner], partitions: Mapping[str, int]) -> Assigned:
@@ -122,7 +142,7 @@ def _give_out(
     assigned: Assigned,
     counts: dict[str, int],
 ) -> None:
-    """To whoever has least; what is still owned by another counts, but is not told yet."""
+    """Whoever has least gets the next one; what is still owned by another counts, but is not told yet."""
     heaps: dict[tuple[str, ...], list[tuple[int, str]]] = {}
     for topic, number in rest:
         interested = tuple(by_topic[topic])
@@ -137,7 +157,7 @@ def _give_out(
 
 
 def _owners(members: Sequence[Joiner]) -> dict[tuple[str, int], str]:
-    """Of two that claim a partition the one with the later generation is right (KIP-792)."""
+    """The owner of each partition: of two that claim it the one of the later generation (KIP-792)."""
     owners: dict[tuple[str, int], str] = {}
     since: dict[tuple[str, int], int] = {}
     for member_id, _, subscription in members:

@@ -7,9 +7,11 @@ all fields used here; `by_schema` is for the rest.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from actors.coordinator.ground.partitions import PARTITION_BYTES
+from actors.ground.records import TopicPartitions
 from actors.protocol.api_keys import (
     API_VERSIONS,
     CONSUMER_GROUP_HEARTBEAT,
@@ -21,6 +23,13 @@ from actors.protocol.api_keys import (
     OFFSET_FETCH,
     SYNC_GROUP,
 )
+from actors.protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from actors.protocol.wire import (
     compact_count,
     compact_string,
@@ -28,11 +37,9 @@ from actors.protocol.wire import (
     legacy_count,
     legacy_string,
 )
+from bench.member.member import Asked
 from cluster.wire import message_class, request_frame
 from storage.history.calls import Partitions
-
-TopicIds = Mapping[str, bytes]
-Owned = Mapping[str, Sequence[int]]
 
 _INT32: Final = struct.Struct(">i")
 _TWO_TIMEOUTS: Final = struct.Struct(">ii")
@@ -43,7 +50,7 @@ _NULL: Final = b"\0"
 """A field that is null, or as it was: of a flexible version."""
 _FLEXIBLE_HEADER_BYTES: Final = 15
 _PLAIN_HEADER_BYTES: Final = 14
-"""Of a frame without client id."""
+"""Sizes of the header of a frame without client id."""
 
 
 class Request(NamedTuple):
@@ -84,88 +91,94 @@ def find_coordinator(group_id: str) -> Request:
     return Request("FindCoordinator", FIND_COORDINATOR, 2, legacy_string(group_id) + b"\0")
 
 
-def join_group(
-    group_id: str,
-    member_id: str,
-    instance_id: str | None,
-    timeouts_ms: tuple[int, int],
-    protocol: tuple[str, str, bytes],
-) -> Request:
-    """`timeouts_ms`: session, rebalance; `protocol`: its type, its name, the member's metadata."""
-    protocol_type, name, metadata = protocol
-    parts = (
-        legacy_string(group_id),
-        _TWO_TIMEOUTS.pack(*timeouts_ms),
-        legacy_string(member_id),
-        legacy_string(instance_id),
-        legacy_string(protocol_type),
-        legacy_count(1),
-        legacy_string(name),
-        legacy_bytes(metadata),
-    )
+def encoded(asked: Asked) -> Request:
+    """Any request of a member about its membership."""
+    return _ENCODERS[type(asked)](asked)
+
+
+def join_group(asked: JoinGroupRequest) -> Request:
+    parts = [
+        legacy_string(asked.group_id),
+        _TWO_TIMEOUTS.pack(asked.session_timeout_ms, asked.rebalance_timeout_ms),
+        legacy_string(asked.member_id),
+        legacy_string(asked.group_instance_id),
+        legacy_string(asked.protocol_type),
+        legacy_count(len(asked.protocols)),
+    ]
+    for name, metadata in asked.protocols:
+        parts += (legacy_string(name), legacy_bytes(metadata))
     return Request("JoinGroup", JOIN_GROUP, 5, b"".join(parts))
 
 
-class Identity(NamedTuple):
-    """Who asks, as all of a classic member's requests say it."""
-
-    group_id: str
-    generation_id: int
-    member_id: str
-    instance_id: str | None
-
-    def pack(self) -> bytes:
-        return b"".join(
-            (
-                legacy_string(self.group_id),
-                _INT32.pack(self.generation_id),
-                legacy_string(self.member_id),
-                legacy_string(self.instance_id),
-            )
-        )
-
-
-def sync_group(identity: Identity, assignments: Mapping[str, bytes]) -> Request:
-    parts = [identity.pack(), legacy_count(len(assignments))]
-    for member_id, assignment in assignments.items():
+def sync_group(asked: SyncGroupRequest) -> Request:
+    who = _who(asked.group_id, asked.generation_id, asked.member_id, asked.group_instance_id)
+    parts = [who, legacy_count(len(asked.assignments))]
+    for member_id, assignment in asked.assignments:
         parts += (legacy_string(member_id), legacy_bytes(assignment))
     return Request("SyncGroup", SYNC_GROUP, 3, b"".join(parts))
 
 
-def heartbeat(identity: Identity) -> Request:
-    return Request("Heartbeat", HEARTBEAT, 3, identity.pack())
+def heartbeat(asked: HeartbeatRequest) -> Request:
+    who = _who(asked.group_id, asked.generation_id, asked.member_id, asked.group_instance_id)
+    return Request("Heartbeat", HEARTBEAT, 3, who)
 
 
-def leave_group(identity: Identity) -> Request:
-    member = legacy_string(identity.member_id) + legacy_string(identity.instance_id)
-    return Request("LeaveGroup", LEAVE_GROUP, 3, legacy_string(identity.group_id) + legacy_count(1) + member)
+def leave_group(asked: LeaveGroupRequest) -> Request:
+    parts = [legacy_string(asked.group_id), legacy_count(len(asked.members))]
+    for member in asked.members:
+        parts += (legacy_string(member.member_id), legacy_string(member.group_instance_id))
+    return Request("LeaveGroup", LEAVE_GROUP, 3, b"".join(parts))
 
 
-def consumer_heartbeat(
-    identity: Identity,
-    subscription: tuple[int, tuple[str, ...]] | None,
-    owned: bytes | None,
-) -> Request:
-    """`subscription`: rebalance timeout and topics, None: as before; `owned`: see `packed`, None: as before.
-    The generation id is the member's epoch."""
-    head = compact_string(identity.group_id) + compact_string(identity.member_id)
-    head += _INT32.pack(identity.generation_id) + compact_string(identity.instance_id) + _NULL
-    if subscription is None:
-        said = _INT32.pack(-1) + _NULL * 3
-    else:
-        rebalance_timeout_ms, topics = subscription
-        names = compact_count(len(topics)) + b"".join(map(compact_string, topics))
-        said = _INT32.pack(rebalance_timeout_ms) + names + _NULL * 2
-    body = head + said + (_NULL if owned is None else owned) + _NO_TAGS
-    return Request("ConsumerGroupHeartbeat", CONSUMER_GROUP_HEARTBEAT, 1, body, is_flexible=True)
+def _who(group_id: str, generation_id: int, member_id: str, instance_id: str | None) -> bytes:
+    """How a classic member says who it is."""
+    head = legacy_string(group_id) + _INT32.pack(generation_id)
+    return head + legacy_string(member_id) + legacy_string(instance_id)
 
 
-def packed(owned: Owned, ids: TopicIds) -> bytes:
-    """What a KIP-848 member owns, as its heartbeat says it."""
+def consumer_heartbeat(asked: ConsumerGroupHeartbeatRequest) -> Request:
+    """Version 1, in which the member's id is its own choice."""
+    topics, owned = asked.subscribed_topic_names, asked.topic_partitions
+    parts = (
+        compact_string(asked.group_id),
+        compact_string(asked.member_id),
+        _INT32.pack(asked.member_epoch),
+        compact_string(asked.instance_id),
+        compact_string(asked.rack_id),
+        _INT32.pack(asked.rebalance_timeout_ms),
+        _NULL if topics is None else compact_count(len(topics)) + b"".join(map(compact_string, topics)),
+        compact_string(asked.subscribed_topic_regex),
+        compact_string(asked.server_assignor),
+        _NULL if owned is None else _packed(owned),
+        _NO_TAGS,
+    )
+    return Request("ConsumerGroupHeartbeat", CONSUMER_GROUP_HEARTBEAT, 1, b"".join(parts), is_flexible=True)
+
+
+def _packed(owned: TopicPartitions) -> bytes:
     parts = [compact_count(len(owned))]
-    for topic, numbers in owned.items():
-        parts += (ids[topic], _packed_numbers(numbers), _NO_TAGS)
+    for topic_id, numbers in owned:
+        parts += (topic_id, compact_count(len(numbers) // PARTITION_BYTES), numbers, _NO_TAGS)
     return b"".join(parts)
+
+
+_ENCODERS: Final[Mapping[type[Asked], Callable[[Any], Request]]] = {
+    JoinGroupRequest: join_group,
+    SyncGroupRequest: sync_group,
+    HeartbeatRequest: heartbeat,
+    LeaveGroupRequest: leave_group,
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat,
+}
+
+
+class Identity(NamedTuple):
+    """Who commits and fetches offsets."""
+
+    group_id: str
+    generation_id: int
+    """A consumer member says its epoch."""
+    member_id: str
+    instance_id: str | None
 
 
 def _packed_numbers(numbers: Sequence[int]) -> bytes:
