@@ -1,4 +1,5 @@
-"""Which actors a tier consists of, and how each is made. Also runs in the controller: imports stay few."""
+"""Say which actors a tier consists of, and how each is made. This also runs in the controller: imports stay
+few."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from actors.ground.spec import (
 from actors.runtime import ActorCallError, ActorOptions
 
 MACHINE_TIMEOUT_S = 20.0
-"""Of a small task on another machine, whose first worker must start."""
+"""How long, in seconds, a small task on another machine may take, whose first worker must start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +31,24 @@ class ActorPlan:
     kind: str
     name: str
     index: tuple[int, ...]
-    """Constructor arguments after the spec."""
+    """The constructor's arguments after the spec."""
     node_id: int
 
     @property
     def group(self) -> str | None:
-        """The Raft group of a replica; None: a broker."""
+        """Return the Raft group of a replica; None for a broker."""
         if self.kind == "controller":
             return CONTROLLER_GROUP
         return partition_group(self.index[0]) if self.kind == "partition" else None
 
     @property
     def replica_id(self) -> int:
-        """Of a replica."""
+        """Return the number of a replica within its group."""
         return self.index[-1]
 
 
 def replica_plan(group: str, replica_id: int, node_id: int) -> ActorPlan:
-    """The actor of one replica of a Raft group."""
+    """Return the plan of the actor of one replica of a Raft group."""
     if group == CONTROLLER_GROUP:
         return ActorPlan("controller", controller_name(replica_id), (replica_id,), node_id)
     partition = int(group.removeprefix(PARTITION_GROUP))
@@ -55,8 +56,8 @@ def replica_plan(group: str, replica_id: int, node_id: int) -> ActorPlan:
 
 
 def actors_of(spec: TierSpec) -> list[ActorPlan]:
-    """Every actor of a tier, in the order in which they should come up: brokers wait for controllers. Last
-    come replicas that are to leave: their groups may still need them."""
+    """Return every actor of a tier, in the order in which they should come up: brokers wait for controllers.
+    Replicas that are to leave come last: their groups may still need them."""
     plans = [replica_plan(CONTROLLER_GROUP, *copy) for copy in spec.controllers]
     plans += [
         ActorPlan("broker", broker_name(node.node_id), (node.node_id,), node.node_id) for node in spec.nodes
@@ -78,9 +79,9 @@ def create_actor(spec: TierSpec, plan: ActorPlan, kinds: Mapping[str, str]) -> r
 
 
 def make_run_dir(spec: TierSpec, node_id: int) -> None:
-    """Have the directory of a node's sockets on its machine. Raises ActorCallError, TimeoutError.
+    """Make the directory of a node's sockets on its machine. Raises ActorCallError, TimeoutError.
 
-    Here, where the tier was started, the starter has made it.
+    On the machine where the tier was started, the starter has made it.
     """
     ray_node = spec.node(node_id).ray_node
     if ray_node is not None:
@@ -88,8 +89,8 @@ def make_run_dir(spec: TierSpec, node_id: int) -> None:
 
 
 def on_node(spec: TierSpec, node_id: int, function: Callable[..., Any], *args: Any) -> None:
-    """Call a function that can be imported there on a node's machine. Blocks. Raises OSError here,
-    ActorCallError and TimeoutError elsewhere."""
+    """Call a function that can be imported there on a node's machine. Blocks. Raises OSError on this machine,
+    ActorCallError and TimeoutError on another one."""
     ray_node = spec.node(node_id).ray_node
     if ray_node is None:
         function(*args)
@@ -98,7 +99,7 @@ def on_node(spec: TierSpec, node_id: int, function: Callable[..., Any], *args: A
 
 
 def remove_run_dirs(spec: TierSpec) -> None:
-    """Put the directories of sockets away on every machine; a machine that is gone keeps nothing of worth."""
+    """Remove the directories of sockets on every machine; a machine that is gone keeps nothing of worth."""
     for ray_node in {node.ray_node for node in spec.nodes if node.ray_node is not None}:
         with suppress(ActorCallError, TimeoutError):
             runtime.remove_directory(ray_node, spec.run_dir, MACHINE_TIMEOUT_S)

@@ -20,7 +20,8 @@ PROPERTIES_NAME: Final = "admin.properties"
 
 
 def prepare(settings: Settings, data_dir: Path) -> str:
-    """The administrator's password, with its properties file written; "" (and no file) without SASL."""
+    """Write the administrator's properties file and return its password; without SASL, remove the file and
+    return ""."""
     path = data_dir / PROPERTIES_NAME
     if settings["listener.security.protocol"] != SASL_PLAINTEXT:
         path.unlink(missing_ok=True)
@@ -45,6 +46,7 @@ def prepare(settings: Settings, data_dir: Path) -> str:
 
 
 def properties_of(data_dir: Path) -> Path | None:
-    """The file that lets this machine's commands in; None: nobody has to authenticate, or it is not ours."""
+    """Return the file that lets this machine's commands in; None if nobody has to authenticate, or if the
+    file is not ours."""
     path = data_dir / PROPERTIES_NAME
     return path if os.access(path, os.R_OK) else None

@@ -1,4 +1,4 @@
-"""`groupd backup`: a running tier's committed state as a directory of files.
+"""Write a running tier's committed state to a directory of files (`groupd backup`).
 
 Each Raft group is copied as of one entry of its log, from its leader, without stopping anything; what was
 acknowledged before the backup began is in it. The groups are copied one after the other, so two groups of
@@ -53,7 +53,7 @@ def _copy(leaders: GroupLeaders, group: str, directory: Path) -> FileHeader:
     path = directory / file_name(group)
 
     def copy(leader: runtime.Handle) -> FileHeader:
-        path.unlink(missing_ok=True)  # of an attempt that its leader did not outlive
+        path.unlink(missing_ok=True)  # the file may be left of an attempt that its leader did not outlive
         state = open_copy(leader)
         with RecordFile(path) as file:
             for record in state.records:
@@ -65,8 +65,8 @@ def _copy(leaders: GroupLeaders, group: str, directory: Path) -> FileHeader:
 
 @contextmanager
 def whole_or_nothing(directory: Path) -> Iterator[Path]:
-    """A directory to write into, that is synced and renamed at the end, or removed if anything goes wrong.
-    Raises TierError for what the disk refuses."""
+    """Give a directory to write into, that is synced and renamed at the end, or removed if anything goes
+    wrong. Raises TierError for what the disk refuses."""
     partial = directory.with_name(f"{directory.name}.partial")
     if directory.exists():
         raise TierError(f"{directory} is there already: name a directory that is not")

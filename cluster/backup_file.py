@@ -30,32 +30,32 @@ HEADER: Final = struct.Struct("<4sHII")
 HEADER_BYTES: Final = 512
 FRAME: Final = struct.Struct("<II")
 FRAME_BYTES: Final = 64 * 1024
-"""A frame ends with the record that makes it this long."""
+"""The length in bytes at which a frame ends: the record that makes it this long is its last."""
 FRAME_BYTES_MAX: Final = 64 * MIB
-"""One record may be large; what claims to be larger than this is damage."""
+"""The most bytes of a frame. One record may be large; what claims to be larger than this is damage."""
 
 PackedRecord = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""(key, value) as plain tuples; the key begins with the record's kind and its group id or topic."""
+"""A record as plain tuples (key, value); the key begins with the record's kind and its group id or topic."""
 
 
 class BackupDamaged(TierError):
-    """A backup is not what was written; the text names the file and what is wrong."""
+    """Raised if a backup is not what was written; the text names the file and what is wrong."""
 
 
 class FileHeader(NamedTuple):
-    """What a file holds."""
+    """The header of a file: what the file holds."""
 
     tier_id: str
     group: str
-    """"controller" or "partition-<p>"."""
+    """The Raft group: "controller" or "partition-<p>"."""
     commit_index: int
     """The entry of the group's Raft log after which the state was as it stands here."""
     term: int
-    """Of that entry."""
+    """The term of that entry."""
     records: int
     frames_bytes: int
     frames_crc: int
-    """crc32c of all frames."""
+    """The crc32c of all frames."""
 
     @property
     def file_name(self) -> str:
@@ -71,7 +71,8 @@ def file_name(group: str) -> str:
 
 
 class RecordFile:
-    """A file being written. Use as a context manager; nothing can be read from it before `finish`.
+    """A file that is being written. It is a context manager; nothing can be read from the file before
+    `finish`.
 
     Every method raises OSError.
     """
@@ -97,7 +98,7 @@ class RecordFile:
             self._end_frame()
 
     def finish(self, tier_id: str, group: str, commit_index: int, term: int) -> FileHeader:
-        """Write the header, durably. No record can be added any more."""
+        """Write the header, durably, and return it. No record can be added any more."""
         self._end_frame()
         header = FileHeader(tier_id, group, commit_index, term, self._records, self._bytes, self._crc)
         self._file.seek(0)
@@ -119,7 +120,7 @@ class RecordFile:
 
 
 def read_header(path: Path) -> FileHeader:
-    """Raises BackupDamaged, also for a file that is not there."""
+    """Return the header of a file. Raises BackupDamaged, also for a file that does not exist."""
     try:
         with path.open("rb") as file:
             content = file.read(HEADER_BYTES)
@@ -142,8 +143,8 @@ def read_header(path: Path) -> FileHeader:
 
 
 def read_records(path: Path, header: FileHeader) -> Iterator[PackedRecord]:
-    """The records of a file whose header is `header`, each frame checked before its first record is given
-    and the whole when the last one was. Raises BackupDamaged."""
+    """Yield the records of a file whose header is `header`. Each frame is checked before its first record is
+    given, and the whole file when the last one was. Raises BackupDamaged."""
     offset, crc, records = HEADER_BYTES, 0, 0
     try:
         with path.open("rb") as file:

@@ -1,4 +1,5 @@
-"""The manifest of a backup: what it is of, and which files it has; and the check of a whole backup."""
+"""The manifest of a backup, which says what it is of and which files it has; and the check of a whole
+backup."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ from cluster.backup_file import (
 )
 
 FORMAT: Final = 1
-"""Of the manifest and of the directory's layout."""
+"""The format of the manifest and of the directory's layout."""
 NAME: Final = "manifest.json"
 PARTITIONS_SETTING: Final = "offsets.topic.num.partitions"
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
+"""A function that is called with what is being done, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +37,11 @@ class Manifest:
 
     tier_id: str
     created_at: str
-    """ISO 8601, UTC."""
+    """When the backup was made, as ISO 8601 in UTC."""
     groupd: str
-    """The version that wrote it."""
+    """The version of groupd that wrote the backup."""
     partitions: int
-    """Offsets partitions of the tier; a tier with another number of them may take the backup."""
+    """How many offsets partitions the tier has; a tier with another number of them may take the backup."""
     files: tuple[FileHeader, ...]
 
     @property
@@ -49,13 +50,13 @@ class Manifest:
 
 
 def groups_of(partitions: int) -> list[str]:
-    """The Raft groups of a backup in the order in which they are copied. The controller comes last: every
-    topic that a copied offset may name was there by then, or has been deleted."""
+    """Return the Raft groups of a backup in the order in which they are copied. The controller comes last:
+    every topic that a copied offset may name was there by then, or has been deleted."""
     return [*(partition_group(partition) for partition in range(partitions)), CONTROLLER_GROUP]
 
 
 def plain(manifest: Manifest) -> dict[str, Any]:
-    """The content of manifest.json without its checksum."""
+    """Return the content of manifest.json without its checksum."""
     return {
         "format": FORMAT,
         "tier_id": manifest.tier_id,
@@ -67,7 +68,7 @@ def plain(manifest: Manifest) -> dict[str, Any]:
 
 
 def write(directory: Path, manifest: Manifest) -> None:
-    """Durably. Raises OSError."""
+    """Write the manifest durably. Raises OSError."""
     content = plain(manifest)
     with (directory / NAME).open("x", encoding="utf-8") as file:
         json.dump({**content, "crc32c": _checksum(content)}, file, indent=2)
@@ -77,7 +78,7 @@ def write(directory: Path, manifest: Manifest) -> None:
 
 
 def read(directory: Path) -> Manifest:
-    """The manifest of a backup whose files have the headers that it names. Raises BackupDamaged."""
+    """Return the manifest of a backup whose files have the headers that it names. Raises BackupDamaged."""
     path = directory / NAME
     try:
         content: Any = json.loads(path.read_bytes())
@@ -111,12 +112,13 @@ def read(directory: Path) -> Manifest:
 
 
 def records_of(directory: Path, header: FileHeader) -> Iterator[PackedRecord]:
-    """The records of one file of a backup. Raises BackupDamaged."""
+    """Yield the records of one file of a backup. Raises BackupDamaged."""
     return read_records(directory / header.file_name, header)
 
 
 def check(directory: Path, progress: Progress) -> Manifest:
-    """Read a backup from end to end. Raises BackupDamaged at the first thing that is not as written."""
+    """Read a backup from end to end and return its manifest. Raises BackupDamaged at the first thing that is
+    not as written."""
     manifest = read(directory)
     done = 0
     for header in manifest.files:

@@ -1,4 +1,4 @@
-"""How a process of ours starts another one: the same Python and the same packages, in the user's directory.
+"""Start another process of ours: with the same Python and the same packages, in the user's directory.
 
 A child that ran elsewhere would take the user's relative paths for its own, and write there.
 """
@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-"""Where our packages are: the source tree, or where they were installed."""
+"""The folder of our packages: the source tree, or where they were installed."""
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module. Without -P a folder `cluster` or `bench` in the user's directory would
-    pass for ours."""
+    """Return the command that runs a module. Without -P a folder `cluster` or `bench` in the user's directory
+    would pass for ours."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def environment() -> dict[str, str]:
-    """Ours, with the way to our packages if a Python would not find them by itself."""
+    """Return our environment, with the way to our packages if a Python would not find them by itself."""
     if str(ROOT) in (*site.getsitepackages(), site.getusersitepackages()):
         return dict(os.environ)
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

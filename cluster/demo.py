@@ -1,4 +1,5 @@
-"""`groupd demo`: real consumers, a real kill, and an account of what was lost (nothing, or the demo fails).
+"""Run real consumers through a real kill, and account for what was lost: nothing, or the demo fails (`groupd
+demo`).
 
 Six confluent-kafka consumers in two groups, one of each protocol, read 20,000 records while the actor that
 leads one group's offsets partition is killed with SIGKILL. Afterwards every record must have been seen by
@@ -26,7 +27,8 @@ from cluster.wire import Closed, Wire
 
 RECORDS = 20_000
 QUIET: dict[str, Any] = {"log_level": 0}
-"""librdkafka would report the kill on standard error; the demo tells of it itself."""
+"""The settings that keep librdkafka from reporting the kill on standard error; the demo tells of it
+itself."""
 PARTITIONS = 12
 CONSUMERS_PER_GROUP = 3
 KILL_AFTER_SHARE = 0.3
@@ -37,7 +39,7 @@ PROBE_TIMEOUT_S = 15.0
 
 
 class DemoFailed(Exception):
-    """What the demo promised did not hold; the message says what."""
+    """Raised if what the demo promised did not hold; the message says what."""
 
 
 @dataclass
@@ -70,7 +72,7 @@ class DemoReport:
 
     @property
     def problems(self) -> list[str]:
-        """Why the demo failed; empty if all is well."""
+        """Return why the demo failed; empty if all is well."""
         found = []
         for group in self.groups:
             if group.lost_records:
@@ -101,7 +103,8 @@ class Demo:
         self._topic = f"groupd-demo-{self._stamp}"
 
     def run(self) -> DemoReport:
-        """Carry out the whole story. Raises DemoFailed if a step cannot be made at all."""
+        """Carry out the whole story, and return what happened. Raises DemoFailed if a step cannot be made at
+        all."""
         self._create_topic()
         self._produce()
         report = DemoReport(
@@ -202,7 +205,7 @@ class Demo:
         )
 
     async def _probe(self, group_id: str) -> int:
-        """Ask as a client would until a coordinator serves the group; returns its node id."""
+        """Ask as a client would until a coordinator serves the group. Return its node id."""
         deadline = time.monotonic() + PROBE_TIMEOUT_S
         bootstrap = [address.rsplit(":", 1) for address in self._bootstrap.split(",")]
         while time.monotonic() < deadline:

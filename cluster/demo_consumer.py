@@ -1,4 +1,4 @@
-"""One real consumer of the demo, in a thread: reads, commits, remembers what it was promised."""
+"""One real consumer of the demo, in a thread: it reads, commits, and remembers what it was promised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ COMMIT_EVERY = 250
 POLL_S = 0.2
 PAUSE_EVERY = 50
 PAUSE_S = 0.004
-"""Reading is slowed a little, so that the kill falls into the middle of it."""
+"""How long, in seconds, the consumer pauses after each record: reading is slowed a little, so that the kill
+falls into the middle of it."""
 
 
 class Reading(NamedTuple):
@@ -20,11 +21,12 @@ class Reading(NamedTuple):
     topic: str
     group_id: str
     protocol: str
-    """ "classic" or "consumer", as `group.protocol` has it."""
+    """The group's protocol as `group.protocol` has it: "classic" or "consumer"."""
 
 
 class DemoConsumer(threading.Thread):
-    """`seen` holds (partition, offset); `acknowledged` the highest acknowledged commit of each partition."""
+    """A consumer of the demo. `seen` holds (partition, offset); `acknowledged` the highest acknowledged
+    commit of each partition."""
 
     def __init__(self, bootstrap: str, reading: Reading, number: int, stop: threading.Event) -> None:
         super().__init__(name=f"{reading.group_id}-{number}", daemon=True)
@@ -78,11 +80,12 @@ class DemoConsumer(threading.Thread):
             self._commit(consumer, uncommitted)
 
     def _commit(self, consumer: Consumer, uncommitted: int) -> int:
-        """Commit what was read; returns how many records are still uncommitted."""
+        """Commit what was read. Return how many records are still uncommitted."""
         try:
             committed = consumer.commit(asynchronous=False)
         except KafkaException:
-            # Mid-rebalance or without a coordinator: not promised, so nothing to hold anybody to.
+            # In a rebalance or without a coordinator nothing is promised, so there is nothing to hold anybody
+            # to.
             self.refused_commits += 1
             return uncommitted
         for each in committed or ():

@@ -1,4 +1,4 @@
-"""Calls to whoever leads a Raft group of a running tier, from outside the tier."""
+"""Call the leader of a Raft group of a running tier, from outside the tier."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from cluster.tier import Status, gather_status
 from cluster.tier_file import TierError, hint
 
 LEADER_WAIT_S = 10.0
-"""Longer than any election: a group that has no leader for so long has lost its majority."""
+"""How long, in seconds, a leader is waited for: longer than any election, so that a group without one has
+lost its majority."""
 LOOK_INTERVAL_S = 0.1
 
 T = TypeVar("T")
 
 
 class NotNow(Exception):
-    """The one called cannot do it at the moment; the text says why. Asking the leader again may help."""
+    """Raised if the actor called cannot do it at the moment; the text says why. To ask the leader again may
+    help."""
 
 
 class GroupLeaders:
-    """Finds leaders by asking, and remembers them."""
+    """The leaders of a tier's Raft groups, found by asking and remembered."""
 
     def __init__(self, spec: TierSpec) -> None:
         self.spec = spec
         self.plans: dict[str, list[ActorPlan]] = {}
-        """The replicas of each Raft group, preferred leader first."""
+        """Raft group -> its replicas, preferred leader first."""
         for plan in actors_of(spec):
             if plan.group is not None:
                 self.plans.setdefault(plan.group, []).append(plan)
@@ -40,7 +42,7 @@ class GroupLeaders:
         self._status = hint("status", Path(spec.data_dir))
 
     def ask(self, group: str, what: Callable[[runtime.Handle], T]) -> T:
-        """What `what` brings from the leader of `group`; asked again, of a new leader if need be, as long as
+        """Return what `what` brings from the leader of `group`. A new leader is asked, if need be, as long as
         that may help. Raises TierError."""
         deadline = time.monotonic() + LEADER_WAIT_S
         while True:
@@ -53,11 +55,11 @@ class GroupLeaders:
             time.sleep(LOOK_INTERVAL_S)
 
     def statuses(self, group: str) -> dict[str, Status]:
-        """What the replicas of a group say, by actor name."""
+        """Return what the replicas of a group say, by actor name."""
         return gather_status(self.spec.namespace, [plan.name for plan in self.plans[group]])
 
     def leading(self, group: str, statuses: Mapping[str, Status]) -> ActorPlan | None:
-        """Which replica of a group serves, by what they say (by actor name)."""
+        """Return the replica of a group that serves, by what they say (by actor name); None if none does."""
         plans = self.plans[group]
         leader = leader_of(statuses[plan.name] for plan in plans)
         return next((plan for plan in plans if statuses[plan.name] is leader), None)

@@ -1,4 +1,4 @@
-"""Records of groups on their way into a running tier, through the Raft logs of its offsets partitions."""
+"""Write records of groups into a running tier, through the Raft logs of its offsets partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cluster.group_leaders import GroupLeaders, NotNow
 from cluster.tier_file import TierError
 
 BATCH_BYTES: Final = 64 * 1024
-"""One Raft entry; below the size from which Ray would put an argument into its object store."""
+"""The size of one Raft entry: below the size from which Ray would put an argument into its object store."""
 CALL_TIMEOUT_S: Final = 15.0
 NOT_NOW: Final = frozenset(
     {
@@ -30,7 +30,7 @@ NOT_NOW: Final = frozenset(
 
 
 class Tally(NamedTuple):
-    """Tells two sets of records apart, in whatever order they come."""
+    """A number of records and a checksum that tells two sets of them apart, in whatever order they come."""
 
     records: int = 0
     digest: int = 0
@@ -41,7 +41,7 @@ class Tally(NamedTuple):
 
 
 class _Batch:
-    """Records on their way to one offsets partition."""
+    """The records that are on their way to one offsets partition."""
 
     __slots__ = ("records", "size_bytes", "tally")
 
@@ -49,7 +49,7 @@ class _Batch:
         self.records: list[Record] = []
         self.size_bytes = 0
         self.tally = Tally()
-        """Of all that went this way."""
+        """The tally of all records that went to this partition."""
 
 
 class GroupWriter:
@@ -59,18 +59,18 @@ class GroupWriter:
     """
 
     def __init__(self, leaders: GroupLeaders, *, if_refused: str) -> None:
-        """`if_refused` tells the user what to do then."""
+        """Write to the leaders' tier. `if_refused` tells the user what to do if a partition refuses."""
         self._leaders = leaders
         self._if_refused = if_refused
         self._batches = [_Batch() for _ in range(leaders.spec.offsets_partitions)]
 
     @property
     def tallies(self) -> list[Tally]:
-        """Of what went to each partition."""
+        """Return the tally of what went to each partition."""
         return [batch.tally for batch in self._batches]
 
     def add(self, record: Record) -> None:
-        """It is on its way; after `flush` it is committed."""
+        """Send a record. It is on its way; after `flush` it is committed."""
         partition = partition_for(record.key[1], len(self._batches))
         batch = self._batches[partition]
         batch.records.append(record)
@@ -95,7 +95,7 @@ class GroupWriter:
 
 
 def _write(packed: bytes, leader: runtime.Handle) -> str | None:
-    """Returns why the records were refused, if they were."""
+    """Write records. Return why they were refused, if they were."""
     error_code, message = runtime.await_call(leader, "restore", packed, timeout_s=CALL_TIMEOUT_S)
     if error_code == ErrorCode.none:
         return None

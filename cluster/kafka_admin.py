@@ -1,4 +1,4 @@
-"""Topics through a Kafka AdminClient: works against this tier and any other Kafka.
+"""Change and list topics through a Kafka AdminClient, which works against this tier and any other Kafka.
 
 Every function raises TierError in words for the user; results are plain values, ready for JSON.
 """
@@ -20,10 +20,10 @@ REQUEST_TIMEOUT_S = 15.0
 
 
 class KafkaAdmin:
-    """One AdminClient with short time-outs."""
+    """An AdminClient with short time-outs."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, Any] | None = None) -> None:
-        """`properties`: of librdkafka, for a Kafka that wants clients to authenticate."""
+        """Make the client. `properties` are librdkafka's, for a Kafka that wants clients to authenticate."""
         self._bootstrap = bootstrap
         quiet = logging.getLogger("groupd.cli.librdkafka")
         quiet.addHandler(logging.NullHandler())
@@ -62,7 +62,7 @@ class KafkaAdmin:
             for name, topic in sorted(metadata.topics.items())
         ]
 
-    # What futures bring.
+    # Results of futures.
 
     def _each(self, futures: Mapping[str, Future[Any]]) -> None:
         failed = []

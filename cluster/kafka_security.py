@@ -1,4 +1,5 @@
-"""Users and ACLs through a Kafka AdminClient: works against this tier and any other Kafka.
+"""Change and list users and ACLs through a Kafka AdminClient, which works against this tier and any other
+Kafka.
 
 Every function raises TierError in words for the user; results are plain values, ready for JSON.
 """
@@ -32,7 +33,7 @@ RESOURCES: Final = {
     "cluster": ResourceType.BROKER,
     "transactional-id": ResourceType.TRANSACTIONAL_ID,
 }
-"""Words of the command line, and what librdkafka calls them (its BROKER is Kafka's CLUSTER)."""
+"""Word of the command line -> what librdkafka calls it (its BROKER is Kafka's CLUSTER)."""
 OPERATIONS: Final = {
     each.name.lower().replace("_", "-"): each
     for each in AclOperation
@@ -46,7 +47,7 @@ class Rule(NamedTuple):
     principal: str
     operation: str
     resource: str
-    """"topic:orders", "group:*", "cluster"."""
+    """The resource that the rule is about: "topic:orders", "group:*", "cluster"."""
     prefixed: bool = False
     host: str = "*"
     deny: bool = False
@@ -64,7 +65,7 @@ class KafkaSecurity(KafkaAdmin):
         ]
 
     def add_user(self, user: str, password: str, mechanisms: Sequence[str]) -> None:
-        """One credential after the other: Kafka takes one of a user in a request."""
+        """Add a user's credentials one after the other: Kafka takes one of a user in a request."""
         for mechanism in mechanisms:
             info = ScramCredentialInfo(_mechanism(mechanism), ITERATIONS_MIN)
             upsertion = UserScramCredentialUpsertion(user, info, password.encode())
@@ -99,7 +100,7 @@ class KafkaSecurity(KafkaAdmin):
             self._one(created)
 
     def remove_acl(self, rule: Rule) -> None:
-        """Raises TierError if there is no such rule."""
+        """Remove an ACL. Raises TierError if there is no such rule."""
         binding = AclBindingFilter(*_fields(rule))
         for deleted in self._client.delete_acls([binding], request_timeout=REQUEST_TIMEOUT_S).values():
             if not self._one(deleted):

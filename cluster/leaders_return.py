@@ -1,4 +1,4 @@
-"""Leadership goes back to the preferred replicas, so that no node does the work of two."""
+"""Return leadership to the preferred replicas, so that no node does the work of two."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from cluster.placement import leader_transfers
 from cluster.sight import Sight, call, look_at
 
 LAG_MAX = 64
-"""Entries that a replica may miss when it is to lead: it gets them within one round trip."""
+"""How many entries a replica may miss when it is to lead: it gets them within one round trip."""
 
 
 async def settle_leaders(spec: TierSpec) -> list[str]:
-    """Move leadership to the preferred replicas right after a start, before any client is there."""
+    """Move leadership to the preferred replicas right after a start, before any client comes."""
     plans = [plan for plan in actors_of(spec) if plan.kind == "partition"]
     return await return_leaders(await look_at(spec, plans), most=len(spec.placement))
 
 
 async def return_leaders(sight: Sight, *, most: int) -> list[str]:
-    """At most so many transfers; returns what was done, in words."""
+    """Return leadership to preferred replicas, by `most` transfers at most. Return what was done, in
+    words."""
     leaders: dict[int, int] = {}
     caught_up: dict[int, list[int]] = {}
     placement = sight.spec.placement

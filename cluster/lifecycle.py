@@ -1,4 +1,4 @@
-"""What `groupd up` and `groupd down` do, without the screen: check, start, keep, stop, put away.
+"""Check, start, keep, stop and put away a tier: what `groupd up` and `groupd down` do, without the screen.
 
 Whatever happens, leaving `run` leaves no process, no port and no temporary file behind.
 """
@@ -42,13 +42,14 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
-    """Remembers that somebody wants the tier to stop; further signals change nothing."""
+    """The wish that the tier stops, remembered when a signal comes; further signals change nothing."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
 
     def listen(self) -> None:
-        """Take the signals. Again after Ray has started, because it puts its own handlers in place."""
+        """Take the signals. This is called again after Ray has started, because Ray puts its own handlers in
+        place."""
         for number in STOP_SIGNALS:
             signal.signal(number, self._on_signal)
 
@@ -63,7 +64,8 @@ class StopRequest:
 
 
 def check(settings: Settings) -> tuple[Settings, TierFile | None]:
-    """What can be checked before anything starts, with the settings that an existing directory fixes.
+    """Check what can be checked before anything starts. Return the settings, with those that an existing
+    directory fixes, and its tier.
 
     Raises TierError.
     """
@@ -131,14 +133,14 @@ def run(
 
 
 def _run_dir(settings: Settings, tier_id: str) -> Path:
-    """Where sockets and Ray's session go; the ports are looked at before anything is made."""
+    """Return the directory of sockets and Ray's session; the ports are looked at before anything is made."""
     if not settings["ray.address"]:
         tier_file.check_ports_free([(node.host, node.port) for node in plan_nodes(settings, ())])
     return new_run_dir(tier_id, on_machines=bool(settings["ray.address"]))
 
 
 def _connect(settings: Settings, tier_id: str, data_dir: Path, run_dir: Path) -> str:
-    """Have a Ray, ours or the one named; returns its address. Raises TierError."""
+    """Connect to a Ray, ours or the one named, and return its address. Raises TierError."""
     namespace = f"groupd-{tier_id}"
     try:
         if settings["ray.address"]:
@@ -168,7 +170,7 @@ def _put_away(tier: Tier | None, run_dir: Path | None, data_dir: Path, progress:
         tier_file.stopped(data_dir)
 
 
-# In the background.
+# Running in the background.
 
 
 def run_detached(arguments: list[str], data_dir: Path) -> TierFile:
@@ -247,7 +249,7 @@ def attach_to(data_dir: Path, tier: TierFile, running: Running) -> None:
 
 
 def spec_of(tier: TierFile, data_dir: Path, running: Running) -> TierSpec:
-    """Enough of a spec to name the actors; it carries no secret and makes none."""
+    """Return enough of a spec to name the actors; it carries no secret and makes none."""
     return TierSpec(
         tier_id=tier.tier_id,
         secret="",

@@ -1,4 +1,4 @@
-"""Where replicas live. Pure: from nodes, racks and what lives where already; nothing here acts.
+"""Say where replicas should live. Pure: from nodes, racks and what lives where already; nothing here acts.
 
 A placement is `placement[p][r]`, the node id of replica r of offsets partition p; replica 0 is the
 preferred leader. Rules, in this order: copies of one partition on different nodes (as far as there are
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """Leadership of a partition should go from one replica to another."""
+    """A wish that leadership of a partition goes from one replica to another."""
 
     partition: int
     from_replica: int
@@ -35,7 +35,7 @@ class Transfer(NamedTuple):
 
 
 def spread(places: Sequence[Place], partitions: int, replicas: int) -> Placement:
-    """A placement for an empty tier. With fewer nodes than replicas, copies share nodes, evenly."""
+    """Return a placement for an empty tier. With fewer nodes than replicas, copies share nodes, evenly."""
     assert places, "a tier has at least one node"
     ring = _alternate_racks(places)
     leaders: Counter[int] = Counter()
@@ -55,7 +55,8 @@ def spread(places: Sequence[Place], partitions: int, replicas: int) -> Placement
 
 
 def controllers(places: Sequence[Place], replicas: int) -> tuple[int, ...]:
-    """Node ids of the controller's replicas: an odd number, at most three, since more only cost latency."""
+    """Return the node ids of the controller's replicas: an odd number, at most three, since more only cost
+    latency."""
     count = min(replicas, CONTROLLERS_MAX)
     count -= 1 - count % 2
     return spread(places, 1, count)[0]
@@ -64,8 +65,8 @@ def controllers(places: Sequence[Place], replicas: int) -> tuple[int, ...]:
 def best_place(
     kept: Copies, actual: Iterable[Copies], free: Sequence[Place], places: Sequence[Place]
 ) -> Place:
-    """Where among `free` one more copy should live of a group that has those in `kept`. `actual` are the
-    copies of all groups, `places` all nodes of the tier: those that are lost have a rack too."""
+    """Return where among `free` one more copy should live of a group that has those in `kept`. `actual` are
+    the copies of all groups, `places` all nodes of the tier: those that are lost have a rack too."""
     assert free, "nowhere to go"
     by_id = {place.node_id: place for place in places}
     row = [by_id[copy.node_id] for copy in kept]
@@ -76,8 +77,8 @@ def best_place(
 def grown(
     copies: Copies, count: int, actual: Sequence[Copies], free: Sequence[Place], places: Sequence[Place]
 ) -> Copies:
-    """The row of a group that is to have more copies, up to `count`; see `best_place`. The new ones have the
-    number NEW_REPLICA."""
+    """Return the row of a group that is to have more copies, up to `count`, placed as `best_place` does. The
+    new ones have the number NEW_REPLICA."""
     row = copies
     while len(row) < count:
         row += (Copy(NEW_REPLICA, best_place(row, (*actual, row[len(copies) :]), free, places).node_id),)
@@ -85,8 +86,8 @@ def grown(
 
 
 def shrunk(copies: Copies, count: int, keep: Sequence[int]) -> Copies:
-    """The row of a group that is to have fewer copies, down to `count`. Those in `keep` (replica numbers)
-    stay before all others, the first of them before the rest."""
+    """Return the row of a group that is to have fewer copies, down to `count`. Those in `keep` (replica
+    numbers) stay before all others, the first of them before the rest."""
     worth = {replica_id: len(keep) - position for position, replica_id in enumerate(keep)}
     staying = sorted(copies, key=lambda copy: -worth.get(copy.replica_id, 0))[:count]
     return tuple(copy for copy in copies if copy in staying)
@@ -95,7 +96,7 @@ def shrunk(copies: Copies, count: int, keep: Sequence[int]) -> Copies:
 def leader_transfers(
     leaders: Mapping[int, int], caught_up: Mapping[int, Sequence[int]], preferred: Sequence[int]
 ) -> list[Transfer]:
-    """Leaderships that should return to the preferred replicas, once those have caught up.
+    """Return the leaderships that should return to the preferred replicas, which have caught up.
 
     `leaders`: partition -> leading replica; `caught_up`: partition -> replicas that miss next to nothing;
     `preferred[p]`: the replica that should lead partition p.
@@ -108,14 +109,16 @@ def leader_transfers(
 
 
 def _clash(place: Place, row: Sequence[Place]) -> tuple[int, int]:
-    """How many copies the place's node and rack hold already; a node without a rack is one of its own."""
+    """Return how many copies the place's node and rack hold already; a node without a rack is one of its
+    own."""
     same_node = sum(other.node_id == place.node_id for other in row)
     same_rack = sum(other.rack == place.rack for other in row) if place.rack is not None else same_node
     return same_node, same_rack
 
 
 def _alternate_racks(places: Sequence[Place]) -> list[Place]:
-    """One node of each rack in turn, so that neighbours in the ring are on different racks."""
+    """Return the nodes so that neighbours in the ring are on different racks: one node of each rack, then the
+    next of each."""
     racks: dict[str, list[Place]] = {}
     for place in sorted(places, key=lambda place: place.node_id):
         racks.setdefault(place.rack or f"\0{place.node_id}", []).append(place)

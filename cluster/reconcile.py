@@ -1,4 +1,4 @@
-"""What keeps a tier's actors and replicas as they should be, run once a second by the controller's leader.
+"""Keep a tier's actors and replicas as they should be: the controller's leader runs this once a second.
 
 Ray restarts an actor whose process dies. The rest is done here: actors that are missing are made, failed
 starts are tried again, members of Raft groups become those of the placement, replicas whose files are damaged
@@ -28,21 +28,22 @@ from cluster.replica_directory import remove, set_aside
 from cluster.sight import NO_NODE, Sight, actor_names, call, end, look_at, strays
 
 LOOK_EVERY_STEPS = 5
-"""Being asked costs each actor a millisecond, so that the living are asked seldom while all is well."""
+"""How many steps lie between two looks while all is well: being asked costs each actor a millisecond."""
 LOOK_AT_STEP = 3
-"""The first look comes soon after the first leaders, which chance elected."""
+"""The step of the first look, which comes soon after the first leaders, because chance elected them."""
 TRY_AGAIN_S = 10.0
 NEVER = float("-inf")
 DAMAGED = ("JournalDamaged", "SnapshotDamaged")
 
 Submit = Callable[[Any], Awaitable[Any]]
-"""Has a metadata command decided and committed. Raises NotController, TimeoutError."""
+"""A function that has a metadata command decided and committed. Raises NotController, TimeoutError."""
 Outcome = tuple[str, str]
-""""done", "later" (ask again) or "refused", and what there is to say."""
+"""What became of a request: "done", "later" (ask again) or "refused", and what there is to say."""
 
 
 class Reconciler:
-    """Made by each new leader of the controller; `spec` is what that one was made with."""
+    """The reconciler that each new leader of the controller makes; `spec` is what that controller was made
+    with."""
 
     def __init__(
         self,
@@ -57,15 +58,15 @@ class Reconciler:
         self._clock = clock
         self._steps = 0
         self._is_busy = False
-        """Something is under way: look at every step."""
+        """Whether something is under way, so that every step looks."""
         self._absent_since: dict[str, float] = {}
-        """When a replica was first found not to be there, on the clock."""
+        """Actor's name -> when its replica was first found absent, on the clock."""
         self._tried_at: dict[str, float] = {}
-        """When a failed start was tried again last, on the clock."""
+        """Actor's name -> when its failed start was last tried again, on the clock."""
         self._one_at_a_time = asyncio.Lock()
 
     async def step(self, spec: TierSpec) -> list[str]:
-        """Do what is due for the tier as it should be now; returns what was done, in words.
+        """Do what is due for the tier as it should be now. Return what was done, in words.
 
         Raises TimeoutError if Ray hangs, and what `submit` raises.
         """
@@ -85,7 +86,7 @@ class Reconciler:
             return done
 
     async def replace(self, spec: TierSpec, group: str, replica_id: int) -> Outcome:
-        """Let a replica begin anew, with what its peers give it."""
+        """Let a replica begin anew, with what its peers give it. Return the outcome."""
         async with self._one_at_a_time:
             self._spec = spec
             if group not in groups_of(spec):
@@ -117,7 +118,7 @@ class Reconciler:
     # Actors.
 
     def _create(self, plan: ActorPlan) -> bool:
-        """False if it is there: another controller was faster.
+        """Make an actor. Return False if it exists: another controller was faster.
 
         A group with other replicas than it began with takes in newcomers only. In a new tier whose groups
         are as they began, a replica that has never run is one of the founders.
@@ -141,7 +142,7 @@ class Reconciler:
 
     async def _rebuild(self, plan: ActorPlan, sight: Sight) -> bool:
         """Set a replica's directory aside and make its actor anew, as a newcomer. Its group's majority must
-        not need it. False if that is not possible now."""
+        not need it. Return False if that is not possible now."""
         assert plan.group is not None
         spec = self._spec
         if not await end(spec, plan, sight):
@@ -151,11 +152,11 @@ class Reconciler:
         try:
             await asyncio.to_thread(on_node, spec, plan.node_id, set_aside, directory, began)
         except (ActorCallError, TimeoutError, OSError):
-            return False  # the next step makes the actor again, and it says what is wrong
+            return False  # the next step makes the actor again, which says what is wrong
         await asyncio.to_thread(create_actor, replace(spec, formed=True), plan, self._kinds)
         return True
 
-    # One look at everybody.
+    # Looking at all actors.
 
     async def _look(self, names: set[str]) -> list[str]:
         """Ask every actor how it is, and mend what can be mended from outside."""
@@ -170,7 +171,7 @@ class Reconciler:
             done += await self._lead_to_placement(group, sight)
         for plan in (*(replica_plan(group, *copy) for group, copy in spec.leaving), *astray):
             done += await self._dismiss(plan, sight)
-        # One thing after the other: who has just come back may lead or be needed no more.
+        # One thing is done after the other: a replica that has just come back may lead, or be needed no more.
         if not done and not self._is_busy:
             done += await self._replace_lost(plans, sight)
         if not done and not self._is_busy:
@@ -179,7 +180,7 @@ class Reconciler:
         return tried + done
 
     def _note_absent(self, plans: Sequence[ActorPlan], sight: Sight) -> None:
-        """Who starts again and again is absent all the time."""
+        """Note since when replicas are absent. One that starts again and again is absent all the time."""
         now = self._clock()
         before = self._absent_since
         self._absent_since = {}
@@ -191,7 +192,7 @@ class Reconciler:
                 self._absent_since[plan.name] = before.get(plan.name, now)
 
     async def _start_failed_again(self, plans: Sequence[ActorPlan], sight: Sight) -> list[str]:
-        """A replica that runs and complains keeps its memory: only a failed start is tried again."""
+        """Try failed starts again, and no other replica's: one that runs and complains keeps its memory."""
         done = []
         for plan in plans:
             if not sight.start_failed(plan) or self._is_damaged(plan, sight):
@@ -222,7 +223,7 @@ class Reconciler:
 
     async def _lead_to_placement(self, group: str, sight: Sight) -> list[str]:
         """Tell a group's leader who should belong to it. It takes one step at a time and forgets when it
-        falls: it is told at every look until it is done."""
+        falls: it is told at every look until all is done."""
         leader = sight.leader(group)
         if leader is None:
             return []
@@ -244,7 +245,7 @@ class Reconciler:
         if leader is None or not repair.has_left(leader, plan.replica_id):
             return []
         look = sight.looks.get(plan.name)
-        # Of a stray only itself knows its node.
+        # A stray's node is known to the stray alone.
         node_id = plan.node_id if look is None else look.status["node_id"]
         if not await end(self._spec, plan, sight):
             return []
@@ -259,8 +260,8 @@ class Reconciler:
         return [f"{plan.name} has left its group: it is stopped, {what}"]
 
     async def _replace_lost(self, plans: Sequence[ActorPlan], sight: Sight) -> list[str]:
-        """One replica that has been away for too long gets a successor on a living node that has no other of
-        its group: two on one node would only look safer."""
+        """Give one replica that has been away for too long a successor, on a living node that has no other
+        replica of its group: two on one node would only look safer."""
         spec = self._spec
         timeout_s = spec.replica_lost_timeout_ms / 1000
         now = self._clock()

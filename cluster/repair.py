@@ -1,4 +1,4 @@
-"""What the replicas of one Raft group say of themselves, and what follows from it. Pure: nothing here acts.
+"""Judge what the replicas of one Raft group say of themselves. Pure: nothing here acts.
 
 Statuses are what `status` of the actors brings. Those of one group are given by replica number, without the
 replicas that do not answer; a replica whose start failed or is under way answers without a "member_id".
@@ -16,28 +16,29 @@ Status = Mapping[str, Any]
 
 
 def leader_of(statuses: Iterable[Status]) -> Status | None:
-    """Who serves. For a moment two may say so; only one does in the newest term."""
+    """Return the status of the replica that serves. For a moment two may say so; only one does in the newest
+    term."""
     serving = [status for status in statuses if status.get("serving")]
     return max(serving, key=lambda status: status["term"], default=None)
 
 
 def voters_of(status: Status) -> set[str]:
-    """As the replica's own log says."""
+    """Return the ids of the voters, as the replica's own log says."""
     return {member["id"] for member in status.get("members", ()) if member["votes"]}
 
 
 def up(statuses: Iterable[Status]) -> set[str]:
-    """Member ids of those that take part."""
+    """Return the member ids of the replicas that take part."""
     return {status["member_id"] for status in statuses if status.get("member_id") and not status["problem"]}
 
 
 def target_of(copies: Copies, leader: Status, statuses: Mapping[int, Status]) -> dict[str, int] | None:
-    """The members (id -> node id) that the group should be led to have now; None: nothing can or need be
-    done.
+    """Return the members (id -> node id) that the group should be led to have now; None if nothing can or
+    need be done.
 
-    A replica that does not answer keeps the name by which the leader knows it. While one that should come
-    is not there yet nobody leaves, except who came back under another name: he cannot come any more. And no
-    change begins whose outcome would have no majority of those that are up.
+    A replica that does not answer keeps the name by which the leader knows it. While one that should come is
+    not there yet no replica leaves, except one that came back under another name: its old name cannot come
+    any more. And no change begins whose outcome would have no majority of those that are up.
     """
     wanted: dict[str, int] = {}
     is_whole = True
@@ -60,7 +61,8 @@ def target_of(copies: Copies, leader: Status, statuses: Mapping[int, Status]) ->
 
 
 def _known_as(leader: Status, replica_id: int) -> str | None:
-    """A replica is known twice while it gets its vote under a new name: that one counts."""
+    """Return the id by which the leader knows a replica. It is known twice while it gets its vote under a new
+    name: the new name counts."""
     known = [member for member in leader["members"] if replica_of(member["id"]) == replica_id]
     return min(known, key=lambda member: bool(member["votes"]))["id"] if known else None
 
@@ -70,27 +72,28 @@ def _is_majority(some: set[str], voters: set[str]) -> bool:
 
 
 def can_spare(leader: Status, statuses: Mapping[int, Status], replica_id: int) -> bool:
-    """The other voters that are up are a majority of all."""
+    """Return whether the other voters that are up are a majority of all."""
     others = [status for number, status in statuses.items() if number != replica_id]
     return _is_majority(up(others), voters_of(leader))
 
 
 def has_left(leader: Status, replica_id: int) -> bool:
-    """The membership without it is committed: no election can need it any more."""
+    """Return whether the membership without the replica is committed: then no election can need it any
+    more."""
     known = {replica_of(member["id"]) for member in leader["members"]}
     return bool(leader["members_committed"]) and replica_id not in known
 
 
 def is_settled(copies: Copies, leader: Status, statuses: Mapping[int, Status]) -> bool:
-    """Just the wanted replicas are members, each under its present name and with a vote."""
+    """Return whether just the wanted replicas are members, each under its present name and with a vote."""
     ids = {statuses.get(replica_id, {}).get("member_id") for replica_id, _ in copies}
     members = {member["id"] for member in leader["members"]}
     return ids == members == voters_of(leader) and bool(leader["members_committed"])
 
 
 def can_lead(statuses: Iterable[Status]) -> bool:
-    """Whether these replicas alone can elect a leader: one of them has a membership of which a majority is
-    there. A newcomer has none: its directory is new, and it waits to be called."""
+    """Return whether these replicas alone can elect a leader: one of them has a membership of which a
+    majority is there. A newcomer has none: its directory is new, and it waits to be called."""
     found = list(statuses)
     there = up(found)
     return any(_is_majority(there, voters) for status in found if (voters := voters_of(status)))
@@ -101,7 +104,7 @@ def is_newcomer(status: Status) -> bool:
 
 
 def note_of(leader: Status | None, status: Status) -> str | None:
-    """Why a replica that is well does not count yet, in words; None: it does."""
+    """Return why a replica that is well does not count yet, in words; None if it does."""
     member_id = status.get("member_id")
     if not member_id:
         return None

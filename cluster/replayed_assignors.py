@@ -1,4 +1,4 @@
-"""The tier's assignors for `what_if`: a group's members come and go, and each change is assigned anew.
+"""Run the tier's assignors for `what_if`: a group's members come and go, and each change is assigned anew.
 
 Spark's workers import this: it keeps a group as arrays and runs the compiled kernels on them.
 """
@@ -15,11 +15,12 @@ from actors.assignors.spec import MemberSpec
 from storage.history.jobs.what_if import Assigned, Step
 
 NAMES = ("uniform", "range")
-"""Kafka's two; those that look at racks need racks, which history does not tell."""
+"""The assignors that can be replayed, Kafka's two: those that look at racks need racks, which history does
+not tell."""
 
 
 def replay(assignor: str, partition_counts: Mapping[str, int]) -> Step:
-    """A group without members, all of which will subscribe to all of these topics."""
+    """Return the step of a group without members, all of which will subscribe to all of these topics."""
     return _Replayed(assignor, {topic.encode(): count for topic, count in partition_counts.items()}).step
 
 

@@ -1,6 +1,7 @@
-"""Changes of a running tier's replicas, asked for from outside.
+"""Change a running tier's replicas, from outside the tier.
 
-The controller decides, its leader's reconciler carries out, and who asked may wait for that here.
+The controller decides, and its leader's reconciler carries the change out. Whoever asked for it may wait for
+that here.
 """
 
 from __future__ import annotations
@@ -24,40 +25,42 @@ from cluster.tier import gather_status
 from cluster.tier_file import DATA_DIR_DEFAULT, TierError, TierFile, hint
 
 ANSWER_WAIT_S: Final = 15.0
-"""Longer than any election: a controller that has no leader for so long has lost its majority."""
+"""How long, in seconds, the controller is waited for: longer than any election, so that a controller without
+a leader has lost its majority."""
 CALL_TIMEOUT_S: Final = 15.0
-"""Of a replica that is stopped and begins anew."""
+"""How long, in seconds, a replica may take that is stopped and begins anew."""
 DONE_WAIT_S: Final = 600.0
-"""For a replica to get all that its group knows."""
+"""How long, in seconds, a replica may take to get all that its group knows."""
 LOOK_INTERVAL_S: Final = 0.2
 
 Progress = Callable[[str], None]
-"""Called with what is being waited for, in words."""
+"""A function that is called with what is being waited for, in words."""
 Placements = dict[str, GroupPlacementValue]
 
 
 class ReplicaChanges:
-    """`tier` runs, and this process is attached to its Ray. Every method raises TierError, in words."""
+    """Changes the replicas of `tier`, which runs and to whose Ray this process is attached. Every method
+    raises TierError, in words."""
 
     def __init__(self, tier: TierFile, data_dir: Path = DATA_DIR_DEFAULT) -> None:
-        """`data_dir` is the one that hints name."""
+        """Change the replicas of `tier`. `data_dir` is the directory that hints name."""
         self._tier = tier
         self._hint = hint("status", data_dir)
         self._namespace = tier.namespace
 
     def placements(self) -> Placements:
-        """By group, as the controller has decided."""
+        """Return group -> its placement, as the controller has decided."""
         found = self._controller("placement")
         if not found:
             raise TierError("the controller does not know its replicas yet: try again")
         return {group: GroupPlacementValue.of(fields) for group, fields in found.items()}
 
     def present(self) -> TierFile:
-        """The tier with its replicas where they should be now."""
+        """Return the tier with its replicas where they should be now."""
         return tier_file.placed(self._tier, self.placements())
 
     def group_named(self, name: str) -> str:
-        """Of a partition's number, or "controller"."""
+        """Return the name of the group of a partition's number, or of "controller"."""
         last = len(self._tier.placement) - 1
         if name == CONTROLLER_GROUP:
             return name
@@ -91,7 +94,7 @@ class ReplicaChanges:
         self._place(group, copies, tuple(successor if c.replica_id == replica_id else c for c in copies))
 
     def resize(self, group: str, count: int) -> None:
-        """Give a group so many replicas: new ones on the best nodes; of too many the leader stays."""
+        """Give a group so many replicas: new ones go to the best nodes; of too many the leader stays."""
         placements = self.placements()
         copies = placements[group].copies
         statuses = self._statuses(group, placements[group])
@@ -109,7 +112,7 @@ class ReplicaChanges:
         self._place(group, copies, row)
 
     def wait(self, groups: Iterable[str], progress: Progress) -> Placements:
-        """Until each group has just the replicas that it should have."""
+        """Wait until each group has just the replicas that it should have. Return where they are."""
         deadline = time.monotonic() + DONE_WAIT_S
         waiting = list(groups)
         while True:
@@ -128,7 +131,7 @@ class ReplicaChanges:
             time.sleep(LOOK_INTERVAL_S)
 
     def _missing(self, group: str, placed: GroupPlacementValue) -> str:
-        """What a group still waits for, in words; "" if it is as it should be."""
+        """Return what a group still waits for, in words; "" if it is as it should be."""
         statuses = self._statuses(group, placed)
         leader = leader_of(statuses.values())
         if leader is None:
@@ -161,7 +164,7 @@ class ReplicaChanges:
             raise TierError(outcome.error_message or f"the controller refused: error {outcome.error_code}")
 
     def _controller(self, method: str, *args: Any) -> Any:
-        """What the controller's leader answers: its replicas may be others than a moment ago."""
+        """Return what the controller's leader answers: its replicas may be others than a moment ago."""
         deadline = time.monotonic() + ANSWER_WAIT_S
         while True:
             why: object = "there is no controller"
@@ -179,8 +182,8 @@ class ReplicaChanges:
 
 
 def present(tier: TierFile) -> TierFile:
-    """`tier` with its replicas where they should be now; as it was written last if its controller does not
-    answer. In a Ray cluster that may have been on another machine."""
+    """Return `tier` with its replicas where they should be now, or as it was last written if its controller
+    does not answer. In a Ray cluster that may have been on another machine."""
     if not tier.ray_address:
         return tier
     try:

@@ -1,4 +1,5 @@
-"""Directories of replicas that begin anew or are gone. Runs on the machine that has them."""
+"""Set aside or remove directories of replicas that begin anew or are gone. Runs on the machine that has
+them."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 KEPT_MAX: Final = 2
-"""Directories of one replica that are kept for whoever wants to know what happened to them."""
+"""How many directories of one replica are kept for whoever wants to know what happened to them."""
 
 
 def set_aside(directory: str, began: str) -> None:
@@ -28,7 +29,7 @@ def set_aside(directory: str, began: str) -> None:
 
 
 def remove(directory: str) -> None:
-    """The replica has left its group, and with it go the directories set aside before."""
+    """Remove the directory of a replica that has left its group, and those that were set aside before."""
     path = Path(directory)
     for number in _numbers(path):
         shutil.rmtree(_aside(path, number), ignore_errors=True)

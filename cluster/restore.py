@@ -1,4 +1,4 @@
-"""`groupd restore`: a backup's topics and groups into a running tier that has none.
+"""Restore a backup's topics and groups into a running tier that has none (`groupd restore`).
 
 The tier may be of another shape: a group goes to the offsets partition to which its id hashes there.
 Everything goes through the tier's own Raft logs: what is reported as restored is on a majority of disks.
@@ -56,7 +56,7 @@ from cluster.tier_file import TierError
 OFFSETS_A_CALL: Final = 1_000
 CONFIGS_A_CALL: Final = 1_000
 NAMED_MAX: Final = 5
-"""Topics and groups that a refusal names."""
+"""How many topics and groups a refusal names."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,15 +67,16 @@ class Report:
     topics: int = 0
     groups: int = 0
     records: list[int] = field(default_factory=list)
-    """By offsets partition of this tier."""
+    """How many records were restored into each offsets partition of this tier."""
     members_left_out: int = 0
-    """Records of members."""
+    """How many records of members were left out."""
     offsets_left_out: int = 0
-    """Of topics that had been deleted when the backup was made."""
+    """How many offsets were left out because their topics had been deleted when the backup was made."""
 
 
 def restore(leaders: GroupLeaders, directory: Path, progress: Progress) -> Report:
-    """Raises TierError, BackupDamaged (a TierError) before anything is written."""
+    """Restore a backup and return what was done. Raises TierError, BackupDamaged (a TierError) before
+    anything is written."""
     manifest = check(directory, progress)
     _refuse_what_is_there(leaders)
     report = Report(manifest=manifest)
@@ -91,7 +92,7 @@ def restore(leaders: GroupLeaders, directory: Path, progress: Progress) -> Repor
 
 
 def _refuse_what_is_there(leaders: GroupLeaders) -> None:
-    """Raises TierError that names topics and groups of a tier that is not empty."""
+    """Check that the tier is empty. Raises TierError that names topics and groups if it is not."""
     named = [f"topic {name}" for name in leaders.ask(CONTROLLER_GROUP, _first_topics)]
     for partition in range(leaders.spec.offsets_partitions):
         named += [f"group {name}" for name in leaders.ask(partition_group(partition), _first_groups)]
@@ -112,7 +113,7 @@ def _first_groups(leader: runtime.Handle) -> list[str]:
 
 
 def _first(names: Iterable[str]) -> list[str]:
-    """One more than are named, each once; the rest is not even read."""
+    """Return the first names, each once: one more than a refusal names. The rest is not even read."""
     first: dict[str, None] = {}
     for name in names:
         first[name] = None
@@ -125,7 +126,7 @@ def _first(names: Iterable[str]) -> list[str]:
 
 
 def _restore_topics(leaders: GroupLeaders, directory: Path, report: Report) -> frozenset[bytes]:
-    """Returns the ids of the backup's topics."""
+    """Restore the topics of the backup and return their ids."""
     next_producer_id = 0
     topics = []
     for key, value in records_of(directory, report.manifest.files[-1]):
@@ -146,7 +147,7 @@ def _restore_topics(leaders: GroupLeaders, directory: Path, report: Report) -> f
 
 
 def _restore_rights(leaders: GroupLeaders, directory: Path, manifest: Manifest) -> None:
-    """The backup's users and ACLs."""
+    """Restore the backup's users and ACLs."""
     present = leaders.ask(CONTROLLER_GROUP, _records)
     for command in restore_rights.commands_of(records_of(directory, manifest.files[-1]), present):
         wrong = restore_rights.problem(leaders.ask(CONTROLLER_GROUP, partial(_submit, pack(command))))
@@ -155,7 +156,7 @@ def _restore_rights(leaders: GroupLeaders, directory: Path, manifest: Manifest) 
 
 
 def _restore_group_configs(leaders: GroupLeaders, directory: Path, manifest: Manifest) -> None:
-    """The configs that groups have of their own; this tier's bounds must allow them."""
+    """Restore the configs that groups have of their own; this tier's bounds must allow them."""
     changes = [
         GroupConfigChange(key[2], tuple((name, SET, text) for name, text in GroupConfigValue(*value).configs))
         for key, value in records_of(directory, manifest.files[-1])
@@ -190,7 +191,7 @@ def _batches(topics: Iterable[RestoredTopic]) -> Iterator[list[RestoredTopic]]:
         if size_bytes >= BATCH_BYTES:
             yield batch
             batch, size_bytes = [], 0
-    # Also without topics: the producer ids are to go on where they stood.
+    # A batch is sent also if there are no topics: the producer ids are to go on where they stood.
     yield batch
 
 
@@ -209,10 +210,10 @@ class _Groups:
         self._now_ms = time.time_ns() // 1_000_000
         self._left_out: Counter[str] = Counter()
         self.committed: dict[tuple[bytes, int], int] = {}
-        """The highest committed offset of each topic partition."""
+        """Topic partition -> its highest committed offset."""
 
     def restore(self, directory: Path, progress: Progress) -> list[Tally]:
-        """Returns what went to each offsets partition of this tier."""
+        """Send the groups' records. Return the tally of what went to each offsets partition of this tier."""
         files = self._report.manifest.files[:-1]
         total = sum(header.records for header in files)
         group_ids: set[str] = set()
@@ -250,7 +251,8 @@ class _Groups:
 
 
 def _raise_logs(leaders: GroupLeaders, committed: Mapping[tuple[bytes, int], int]) -> None:
-    """Every broker may come to lead any topic partition. Raises TierError."""
+    """Tell every broker the offsets at which logs begin, because each may come to lead any topic partition.
+    Raises TierError."""
     offsets = [(*topic_partition, offset) for topic_partition, offset in committed.items()]
     for node in leaders.spec.nodes:
         try:

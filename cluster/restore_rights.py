@@ -1,4 +1,4 @@
-"""The users and ACLs of a backup, as commands for a controller that may have users of its own."""
+"""Turn the users and ACLs of a backup into commands for a controller that may have users of its own."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from actors.security.scram import MECHANISM_NUMBERS
 
 ENTRIES_A_COMMAND: Final = 1_000
 Records = Iterable[tuple[Any, Any]]
-"""(key, value) of a controller's records."""
+"""The records of a controller: (key, value) of each."""
 
 
 def commands_of(backup: Records, present: Records) -> Iterator[CreateAcls | AlterCredentials]:
-    """What brings the backup's users and ACLs into a controller that holds `present`. A user who is there
-    keeps his password: the administrator's is a secret of the new tier's directory."""
+    """Yield the commands that bring the backup's users and ACLs into a controller that holds `present`. A
+    user that is known there keeps its password: the administrator's is a secret of the new tier's
+    directory."""
     known = {key[2] for key, _ in present if key[0] == SCRAM_CREDENTIAL}
     acls: list[Acl] = []
     credentials: dict[str, list[NewCredential]] = {name: [] for name in MECHANISM_NUMBERS}
@@ -38,7 +39,7 @@ def commands_of(backup: Records, present: Records) -> Iterator[CreateAcls | Alte
             credentials[mechanism].append(new)
     for batch in _batches(acls):
         yield CreateAcls(tuple(batch))
-    # By mechanism: a command takes one credential of a user.
+    # One mechanism comes after the other: a command takes one credential of a user.
     for of_mechanism in credentials.values():
         for some in _batches(of_mechanism):
             yield AlterCredentials((), tuple(some))
@@ -51,7 +52,7 @@ def _batches(entries: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def problem(result: Any) -> str | None:
-    """The first refusal in the answer to one of these commands, in words."""
+    """Return the first refusal in the answer to one of these commands, in words; None if there is none."""
     for entry in result[0] if isinstance(result[0], tuple) else (result,):
         if entry.error_code:
             return str(entry.error_message or entry.error_code)

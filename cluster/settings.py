@@ -1,4 +1,5 @@
-"""A tier's settings: gathered from defaults, a TOML file, the environment and flags, checked, and handed on.
+"""Gather a tier's settings from defaults, a TOML file, the environment and flags, check them, and hand them
+on.
 
 Later sources win. The environment's names are the settings' in capitals with underscores, after GROUPD_:
 `group.initial.rebalance.delay.ms` is GROUPD_GROUP_INITIAL_REBALANCE_DELAY_MS. A TOML file uses the names
@@ -29,7 +30,7 @@ DEFAULT_ORIGIN = "default"
 
 
 class SettingsError(Exception):
-    """One wrong setting, in words for the user."""
+    """Raised for one wrong setting, in words for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,12 @@ class Settings:
         return self.values[name]
 
     def is_given(self, name: str) -> bool:
-        """False for a default."""
+        """Return whether a setting was given; False for a default."""
         return self.origins[name] != DEFAULT_ORIGIN
 
     def changed(self, values: Mapping[str, Any], origin: str) -> Settings:
-        """The same with some values replaced, unchecked: for what a data directory was made with."""
+        """Return these settings with some values replaced, unchecked: for what a data directory was made
+        with."""
         return Settings({**self.values, **values}, {**self.origins, **dict.fromkeys(values, origin)})
 
     @property
@@ -78,7 +80,8 @@ def load(
     config: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Gather and check. `flags` are by setting name, strings or values. Raises SettingsError."""
+    """Gather the settings and check them. `flags` are by setting name, strings or values. Raises
+    SettingsError."""
     given: dict[str, Any] = {}
     origins = dict.fromkeys(SETTINGS, DEFAULT_ORIGIN)
     environment = os.environ if environment is None else environment
@@ -95,7 +98,7 @@ def load(
 
 
 def parse_assignments(assignments: list[str]) -> dict[str, str]:
-    """NAME=VALUE of `--set`. Raises SettingsError."""
+    """Return the settings in NAME=VALUE arguments of `--set`. Raises SettingsError."""
     parsed = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
@@ -118,7 +121,7 @@ def _from_file(path: Path | None) -> dict[str, Any]:
 
 
 def _flattened(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """TOML reads a dotted name as nested tables: put the name together again."""
+    """Return the table with dotted names, which TOML reads as nested tables."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         flat |= _flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
@@ -151,7 +154,8 @@ def _unknown(name: str, names: list[str], origin: str) -> str:
 
 
 class _TierSettings(BaseSettings):
-    """Checks types and ranges; the sources are merged before, so that each value's origin is known."""
+    """The settings as pydantic checks them, by types and ranges. The sources are merged before, so that each
+    value's origin is known."""
 
     model_config = SettingsConfigDict(extra="forbid")
 
@@ -201,7 +205,7 @@ def _checked(given: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, 
 
 
 def _as_typed(setting: Setting, value: Any) -> Any:
-    """A list may be written "a,b"; a boolean is no number."""
+    """Return a value as its setting's type: a list may be written "a,b"; a boolean is no number."""
     if isinstance(setting.default, tuple) and isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     if isinstance(setting.default, bool) and isinstance(value, str):
@@ -216,7 +220,7 @@ def _wrong(setting: Setting, value: Any, origin: str) -> SettingsError:
 
 
 def _check_together(settings: Settings) -> None:
-    """Rules between settings; Kafka refuses to start for the same reasons."""
+    """Check rules between settings; Kafka refuses to start for the same reasons."""
     for low, name, high in (
         (
             "group.consumer.min.session.timeout.ms",
@@ -286,7 +290,8 @@ def _check_hold_clients(settings: Settings) -> None:
 
 
 def _check_raft_heartbeat(settings: Settings) -> None:
-    """Two heartbeats may get lost before a follower campaigns: `storage.raft.contract` refuses less."""
+    """Check that two heartbeats may get lost before a follower campaigns: `storage.raft.contract` refuses
+    less."""
     name, timeout_ms = "raft.heartbeat.ms", settings["raft.election.timeout.min.ms"]
     if 3 * settings[name] > timeout_ms:
         raise SettingsError(
@@ -338,7 +343,7 @@ def _check_addresses(settings: Settings) -> None:
 
 
 def _check_advertised(settings: Settings) -> None:
-    """A proxy cannot listen where a node does."""
+    """Check the advertised ports: a proxy cannot listen where a node does."""
     name, nodes, port = "advertised.port", settings["nodes"], settings["port"]
     first = settings[name]
     if first and not (port + nodes <= first <= 65_536 - nodes or first + nodes <= port):
@@ -349,7 +354,8 @@ def _check_advertised(settings: Settings) -> None:
 
 
 def _check_history(settings: Settings) -> None:
-    """An object store needs a package that we do not bring; a local path needs nothing, and no look here."""
+    """Check that history's store can be used. An object store needs a package that we do not bring; a local
+    path needs nothing, and no look here."""
     name = "history.dir"
     protocol, separator, _ = settings[name].partition("://")
     if not separator:

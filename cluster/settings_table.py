@@ -1,4 +1,4 @@
-"""Every setting of a tier: its Kafka name where Kafka has it, its default, what is allowed, what it means.
+"""Every setting of a tier: its Kafka name if Kafka has it, its default, what is allowed, what it means.
 
 Defaults of what the actors are told stand in `actors.ground.spec` and `actors.ground.settings`; a setting
 `a.b` is the field `a_b` there (Raft's are `raft.a.b`). `python -m cluster.settings_table` prints the page
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
 
     @property
     def allowed(self) -> str:
-        """In words, for errors and the table."""
+        """Return what is allowed, in words, for errors and the table."""
         if self.choices:
             one = " or ".join(self.choices)
             return f"a list of {one}" if isinstance(self.default, tuple) else one
@@ -210,11 +210,11 @@ SECTIONS: Mapping[str, tuple[Setting, ...]] = MappingProxyType(
         "History": _HISTORY,
     }
 )
-"""All settings by the heading that they have in SETTINGS.md."""
+"""Heading in SETTINGS.md -> the settings below it."""
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {setting.name: setting for section in SECTIONS.values() for setting in section}
 )
-"""By name."""
+"""Name -> setting."""
 CONSTANTS = frozenset({"classic.new.member.join.timeout.ms", "raft.journal.sync"})
 """Fields of the actors' settings that are no setting of their own: a constant of Kafka's (C12), and what
 `journal.sync` decides."""
@@ -230,14 +230,14 @@ that Kafka knows have Kafka's names. Later sources win: defaults, `--config FILE
 
 
 def as_text(value: Any) -> str:
-    """A value as a user writes it."""
+    """Return a value as a user writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def markdown() -> str:
-    """The page SETTINGS.md: a table for each section."""
+    """Return the page SETTINGS.md: a table for each section."""
     lines = [_HEADING.rstrip("\n")]
     for title, settings in SECTIONS.items():
         lines += ["", f"## {title}", "", "| setting | default | allowed | meaning |", "|---|---|---|---|"]

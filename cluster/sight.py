@@ -1,4 +1,4 @@
-"""Asking the tier's actors how they are, and ending them."""
+"""Ask the tier's actors how they are, and end them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_NODE = -1
 
 
 class Look(NamedTuple):
-    """An actor that answered."""
+    """An actor that answered, and what it said."""
 
     handle: runtime.Handle
     status: Status
@@ -35,10 +35,10 @@ class Sight(NamedTuple):
 
     spec: TierSpec
     looks: Mapping[str, Look]
-    """By name; who did not answer is not there."""
+    """Actor's name -> its answer; an actor that did not answer is not in it."""
 
     def statuses(self, group: str) -> dict[int, Status]:
-        """Of a group's replicas by number, the leaving ones too."""
+        """Return the statuses of a group's replicas by number, the leaving ones too."""
         leaving = (copy for name, copy in self.spec.leaving if name == group)
         plans = (replica_plan(group, *copy) for copy in (*self.spec.copies(group), *leaving))
         return {plan.replica_id: self.looks[plan.name].status for plan in plans if plan.name in self.looks}
@@ -47,7 +47,8 @@ class Sight(NamedTuple):
         return leader_of(self.statuses(group).values())
 
     def start_failed(self, plan: ActorPlan) -> bool:
-        """It answers and has not come up. A broker has no role and complains of nothing else."""
+        """Return whether the actor answers and has not come up. A broker has no role and complains of nothing
+        else."""
         look = self.looks.get(plan.name)
         return look is not None and bool(
             look.status.get("problem") and look.status.get("role", "starting") == "starting"
@@ -59,18 +60,18 @@ class Sight(NamedTuple):
 
 
 async def actor_names(spec: TierSpec) -> set[str]:
-    """Of those that live or are being restarted. Raises TimeoutError if Ray hangs."""
+    """Return the names of the actors that live or are being restarted. Raises TimeoutError if Ray hangs."""
     return await asyncio.wait_for(asyncio.to_thread(runtime.list_actors, spec.namespace), CALL_TIMEOUT_S)
 
 
 def strays(names: Iterable[str]) -> list[ActorPlan]:
-    """The replicas among actors that the tier should not have; on which node they are is not known."""
+    """Return the replicas among actors that the tier should not have; on which node they are is not known."""
     found = (REPLICA_NAME.fullmatch(name) for name in sorted(names))
     return [replica_plan(match[1], int(match[2]), NO_NODE) for match in found if match]
 
 
 async def look_at(spec: TierSpec, plans: Sequence[ActorPlan]) -> Sight:
-    """Ask all at once."""
+    """Ask all these actors at once, and return what they said."""
     looks = await asyncio.gather(*(_ask(spec, plan) for plan in plans))
     found = {plan.name: look for plan, look in zip(plans, looks, strict=True) if look is not None}
     return Sight(spec, found)
@@ -83,17 +84,18 @@ async def _ask(spec: TierSpec, plan: ActorPlan) -> Look | None:
             return None
         return Look(handle, await runtime.call(handle, "status", timeout_s=CALL_TIMEOUT_S))
     except (ActorCallError, TimeoutError):
-        return None  # being restarted, or busy: Ray and Raft see to those
+        return None  # it is being restarted, or busy: Ray and Raft see to that
 
 
 async def call(handle: runtime.Handle, method: str, *args: Any) -> Any:
-    """None if it does not answer: it fell meanwhile, and the next look sees what there is to do."""
+    """Call an actor. Return None if it does not answer: it fell meanwhile, and the next look sees what there
+    is to do."""
     with suppress(ActorCallError, TimeoutError):
         return await runtime.call(handle, method, *args, timeout_s=CALL_TIMEOUT_S)
 
 
 async def end(spec: TierSpec, plan: ActorPlan, sight: Sight) -> bool:
-    """Stop an actor for good and wait until its name is free. False if it lingers."""
+    """Stop an actor for good and wait until its name is free. Return False if it lingers."""
     look = sight.looks.get(plan.name)
     if look is not None:
         with suppress(ActorCallError, TimeoutError):

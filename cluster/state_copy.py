@@ -1,4 +1,4 @@
-"""A copy of one Raft group's committed state, read out of its leader's actor piece by piece."""
+"""Copy one Raft group's committed state, read out of its leader's actor piece by piece."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from cluster.backup_file import PackedRecord
 from cluster.group_leaders import NotNow
 
 BUILD_TIMEOUT_S = 120.0
-"""Of a copy of millions of records under load."""
+"""How long, in seconds, a copy may take: it may be of millions of records under load."""
 PIECE_TIMEOUT_S = 10.0
 KEY_DIGEST_BYTES = 16
 
 
 class StateCopy(NamedTuple):
-    """Of the state after the entry at `commit_index`, which was of `term`. `records` may be read once."""
+    """A copy of the state after the entry at `commit_index`, which was of `term`. `records` may be read
+    once."""
 
     commit_index: int
     term: int
@@ -51,14 +52,14 @@ def _pieces(leader: runtime.Handle, copy: int, size_bytes: int) -> Iterator[byte
             yield piece
             offset += len(piece)
     finally:
-        # Waited for: a command that ends right after it would take the message with it.
+        # The end is waited for: a command that ends right after it would take the message with it.
         with suppress(ActorCallError, TimeoutError):
             runtime.await_call(leader, "end_copy", copy, timeout_s=PIECE_TIMEOUT_S)
 
 
 def _records(pieces: Iterator[bytes]) -> Iterator[PackedRecord]:
-    """The records of packed state, each key once: what is written while the copy is made may stand in it
-    twice, with one value."""
+    """Yield the records of packed state, each key once: what is written while the copy is made may stand in
+    it twice, with one value."""
     unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)
     is_headed = False
     seen: set[bytes] = set()

@@ -1,4 +1,4 @@
-"""One tier: planned from settings, started, waited for, watched, stopped.
+"""Plan one tier from settings, start it, wait for it, watch it and stop it.
 
 A `Tier` is what the process that runs `groupd up` holds. Ray comes first, then all actors at once (each is
 a process and takes a third of a second of CPU to come up), then their first leaders. Stopping goes the
@@ -29,12 +29,14 @@ from cluster.tier_file import Running, TierError, TierFile
 
 RECONCILER = "cluster.reconcile:Reconciler"
 START_TIMEOUT_S = 120.0
-"""Of all actors and their first leaders; a laptop under load needs half a minute."""
+"""How long, in seconds, all actors and their first leaders may take to start; a laptop under load needs half
+a minute."""
 STOP_TIMEOUT_S = 5.0
 STATUS_TIMEOUT_S = 2.0
 POLL_INTERVAL_S = 0.1
 STALE_WAIT_S = 5.0
-"""Actors of a killed tier notice within two seconds that their Ray is gone."""
+"""How long, in seconds, a killed tier's actors are waited for, which notice within two seconds that their Ray
+is gone."""
 
 NO_MAJORITY = (
     "what they acknowledged cannot be had from a minority: restore the directories, or `groupd restore` a "
@@ -43,16 +45,17 @@ NO_MAJORITY = (
 
 Status = dict[str, Any]
 Progress = Callable[[str, int, int], None]
-"""Called with what is being waited for, how many are there, and how many there will be."""
+"""A function that is called with what is being waited for, how many are there, and how many there will be."""
 Interrupted = Callable[[], bool]
 
 
 class StartInterruptedError(Exception):
-    """Somebody asked to stop before the tier was ready."""
+    """Raised if somebody asked to stop before the tier was ready."""
 
 
 def plan_nodes(settings: Settings, machines: Sequence[str]) -> tuple[NodeSpec, ...]:
-    """Nodes from settings: on this machine if `machines` is empty, else spread over those addresses.
+    """Return the nodes that the settings ask for: on this machine if `machines` is empty, else spread over
+    those addresses.
 
     Nodes that share an address take ports one after the other.
     """
@@ -81,7 +84,7 @@ def plan_nodes(settings: Settings, machines: Sequence[str]) -> tuple[NodeSpec, .
 def plan_tier(
     settings: Settings, existing: TierFile | None, nodes: tuple[NodeSpec, ...], tier_id: str
 ) -> TierFile:
-    """What tier.json should say: a new tier, or the existing one at the addresses wanted now."""
+    """Return what tier.json should say: a new tier, or the existing one at the addresses wanted now."""
     history_dir = settings["history.dir"]
     if history_dir and "://" not in history_dir:
         history_dir = str(Path(history_dir).resolve())
@@ -108,21 +111,22 @@ class Tier:
     def __init__(
         self, spec: TierSpec, kinds: Mapping[str, str] = runtime.KINDS, *, accept_loss: bool = False
     ) -> None:
-        """`accept_loss`: a group whose majority is gone goes on with what is left."""
+        """Plan the tier of `spec`. With `accept_loss`, a group whose majority is gone goes on with what is
+        left."""
         self.spec = spec
         self._accept_loss = accept_loss
         self._alone: set[str] = set()
-        """Groups that go on with what one replica has."""
+        """The groups that go on with what one replica has."""
         self.plans = actors_of(spec)
         self._kinds = kinds
         self.warnings: list[str] = []
         """What went wrong at the start and did not stop it, in words."""
         self._starting: dict[runtime.Ref, str] = {}
-        """Names of the actors that did not finish their start, by the call that waits for it."""
+        """Call that waits for an actor's start -> the actor's name, while the start is not finished."""
         self._failed: dict[str, str] = {}
-        """Names of the replicas that did not come up, and why."""
+        """Name of a replica that did not come up -> why."""
         self._empty: list[ActorPlan] = []
-        """Replicas whose directories this start made for nothing: the lost ones may be brought back."""
+        """The replicas whose directories this start made for nothing: the lost ones may be brought back."""
 
     def start(self, progress: Progress, interrupted: Interrupted) -> None:
         """Make all actors and wait until clients can be served. A replica that does not come up is no
@@ -166,7 +170,8 @@ class Tier:
             return runtime.find(plan.name, self.spec.namespace)
 
     def _check_group(self, group: str) -> None:
-        """Once all its replicas have tried: is there a majority? Raises TierError."""
+        """Check, once all replicas of a group have tried to start, that it can have a majority. Raises
+        TierError."""
         plans = [plan for plan in self.plans if plan.group == group]
         names = [plan.name for plan in plans]
         if not set(names).isdisjoint(self._starting.values()):
@@ -228,11 +233,11 @@ class Tier:
             raise TierError(f"after {START_TIMEOUT_S:.0f} s the tier still waits for {waiting_for()}")
 
     def status(self) -> dict[str, Status]:
-        """What every actor says of itself, by name; {"dead": why} of those that do not answer."""
+        """Return what every actor says of itself, by name; {"dead": why} of those that do not answer."""
         return gather_status(self.spec.namespace, [plan.name for plan in self.plans])
 
     def stop(self, progress: Progress = lambda *_: None) -> None:
-        """Stop every actor in order, then kill what is left. Never raises for an actor's sake."""
+        """Stop every actor in order, then kill what is left. Never raises because of an actor."""
         namespace = self.spec.namespace
         names = _left(namespace)
         groups = [
@@ -242,7 +247,7 @@ class Tier:
         done = 0
         for group in groups:
             handles = {name: handle for name in group if (handle := _find(name, namespace)) is not None}
-            # Nobody is served yet by one that is still starting, and it would answer late.
+            # An actor that is still starting serves nobody yet, and it would answer late.
             started = {name: handles[name] for name in handles.keys() - self._starting.values()}
             _ask_all(started, "stop", STOP_TIMEOUT_S)
             for handle in handles.values():
@@ -266,7 +271,7 @@ def _log_end(status: Status) -> tuple[int, int]:
 
 
 def missing_leaders(spec: TierSpec, statuses: Mapping[str, Status]) -> list[str]:
-    """Raft groups that serve nobody yet, by name."""
+    """Return the Raft groups that serve nobody yet, by name."""
     serving = {status.get("partition") for status in statuses.values() if status.get("serving")}
     missing = [
         f"partition {partition}" for partition in range(len(spec.placement)) if partition not in serving
@@ -278,7 +283,8 @@ def missing_leaders(spec: TierSpec, statuses: Mapping[str, Status]) -> list[str]
 
 
 def gather_status(namespace: str, names: Sequence[str]) -> dict[str, Status]:
-    """Ask all at once; {"dead": why} stands for an actor that is gone or does not answer in time."""
+    """Ask all actors at once for their status; {"dead": why} stands for one that is gone or does not answer
+    in time."""
     statuses: dict[str, Status] = {}
     handles: dict[str, runtime.Handle] = {}
     for name in names:
@@ -295,7 +301,7 @@ def gather_status(namespace: str, names: Sequence[str]) -> dict[str, Status]:
 
 
 def _ask_all(handles: Mapping[str, runtime.Handle], method: str, timeout_s: float) -> dict[str, Any]:
-    """Results by name, an exception in place of one that could not be had; all within one time-out."""
+    """Return results by name, an exception in place of one that could not be had; all within one time-out."""
     refs = {name: runtime.submit(handle, method) for name, handle in handles.items()}
     deadline = time.monotonic() + timeout_s
     answers: dict[str, Any] = {}
@@ -322,7 +328,7 @@ def _left(namespace: str) -> list[str]:
 
 
 def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path) -> TierSpec:
-    """What the actors are told."""
+    """Return what the actors are told."""
     on_machines = bool(tier.ray_address)
     return TierSpec(
         tier_id=tier.tier_id,
@@ -346,7 +352,8 @@ def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path)
 
 
 def new_run_dir(tier_id: str, *, on_machines: bool) -> Path:
-    """For sockets and Ray's session; in a Ray cluster it must have the same name on every machine."""
+    """Make the directory for sockets and Ray's session; in a Ray cluster it must have the same name on every
+    machine."""
     if on_machines:
         return Path(tempfile.gettempdir()) / f"groupd-{tier_id[:8]}"
     # The system's temporary directory may be long (macOS), and a socket's path has at most 107 bytes.
@@ -354,7 +361,7 @@ def new_run_dir(tier_id: str, *, on_machines: bool) -> Path:
 
 
 def clear_stale(data_dir: Path, tier: TierFile) -> None:
-    """Put away what a killed tier left: its run directory; wait for its last actors to notice."""
+    """Put away the run directory that a killed tier left, and wait for its last actors to notice."""
     if tier.running is None or tier.ray_address:
         return
     deadline = time.monotonic() + STALE_WAIT_S
@@ -373,7 +380,7 @@ def bootstrap_of(nodes: Sequence[NodeSpec]) -> str:
 
 
 def running_here(spec: TierSpec, address: str, *, pid: int) -> Running:
-    """The part of tier.json that says where the tier runs, while it starts."""
+    """Return the part of tier.json that says where the tier runs, while it starts."""
     import psutil
 
     return Running(

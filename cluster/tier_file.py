@@ -34,19 +34,20 @@ from actors.ground.spec import (
 from actors.metadata.records import GroupPlacementValue
 
 FORMAT = 2
-"""Of tier.json and of the directory's layout; a newer one is refused."""
+"""The format of tier.json and of the directory's layout; a newer one is refused."""
 FORMATS_READ = (1, 2)
 DATA_DIR_DEFAULT = Path("groupd-data")
-"""Of every command, below the directory in which it is given."""
+"""The data directory of every command that is given none, below the directory in which the command is
+given."""
 MIB = 1024 * 1024
 DISK_FREE_BYTES_MIN = 128 * MIB
-"""Less than this for journals and logs is a disk about to be full."""
+"""How much room a disk must have: less than this for journals and logs is a disk about to be full."""
 LOG_NAME = "groupd.log"
 REPLICATION_FACTOR = "offsets.topic.replication.factor"
 
 
 class TierError(Exception):
-    """Why something cannot be done, in words for the user."""
+    """Raised if something cannot be done; it says why, in words for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +55,18 @@ class Running:
     """Where a tier runs."""
 
     pid: int | None
-    """Of the process that keeps it; None if it lives in a Ray cluster of its own."""
+    """The process that keeps the tier; None if the tier lives in a Ray cluster of its own."""
     pid_started_at: float | None
-    """Seconds since the epoch, to tell the process from a later one of the same number."""
+    """When that process started, in seconds since the epoch, to tell it from a later one of the same
+    number."""
     bootstrap: str
-    """host:port of every node, separated by commas."""
+    """The host:port of every node, separated by commas."""
     ray_address: str
     ray_is_ours: bool
     run_dir: str
     ready: bool
     warnings: tuple[str, ...] = ()
-    """What went wrong at the start and did not stop it."""
+    """What went wrong at the start and did not stop it, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +78,16 @@ class TierFile:
     placement: tuple[Copies, ...]
     controllers: Copies
     ray_address: str
-    """As configured when the directory was made; empty: a Ray of our own."""
+    """Ray's address as configured when the directory was made; empty: a Ray of our own."""
     history_dir: str = ""
-    """As configured at the last start, a local path made absolute; empty: below the data directory."""
+    """The directory of history as configured at the last start, a local path made absolute; empty: below the
+    data directory."""
     leaving: tuple[tuple[str, Copy], ...] = ()
-    """(group, replica) of those that are in no row above and that their groups have not let go yet."""
+    """The replicas that are in no row above and that their groups have not let go yet: (group, replica)."""
     placement_version: int = 0
-    """Of what is known of the replicas' places; 0: they are where the tier began."""
+    """The version of what is known of the replicas' places; 0: they are where the tier began."""
     formed: bool = False
-    """It was ready once: its replicas have journals that must not be missing later."""
+    """Whether the tier was ready once: then its replicas have journals that must not be missing later."""
     running: Running | None = None
     format: int = FORMAT
 
@@ -93,7 +96,7 @@ class TierFile:
         return f"groupd-{self.tier_id}"
 
     def copies(self, group: str) -> Copies:
-        """The replicas of a group that there are, those that are to leave last."""
+        """Return the replicas that a group has, those that are to leave last."""
         row = self.controllers
         if group != CONTROLLER_GROUP:
             row = self.placement[int(group.removeprefix(PARTITION_GROUP))]
@@ -105,7 +108,7 @@ class TierFile:
 
 
 def read(data_dir: Path) -> TierFile | None:
-    """The tier of a directory, with its replicas where the controller put them since, or None if the
+    """Return the tier of a directory, with its replicas where the controller put them since, or None if the
     directory holds none. Raises TierError."""
     tier = _read(data_dir)
     if tier is None:
@@ -120,7 +123,7 @@ def read(data_dir: Path) -> TierFile | None:
 
 
 def placed(tier: TierFile, placements: Mapping[str, GroupPlacementValue]) -> TierFile:
-    """`tier` with its replicas in these places."""
+    """Return `tier` with its replicas in these places."""
 
     def row(group: str, old: Copies) -> Copies:
         return placements[group].copies if group in placements else old
@@ -134,8 +137,8 @@ def placed(tier: TierFile, placements: Mapping[str, GroupPlacementValue]) -> Tie
 
 
 def begin_anew(data_dir: Path, tier: TierFile) -> TierFile:
-    """Before a start for which losses are accepted: the controller may have forgotten its placement, and
-    what it writes then must not look older than what is known here. Writes tier.json."""
+    """Write tier.json before a start for which losses are accepted: the controller may have forgotten its
+    placement, and what it writes then must not look older than what is known here."""
     tier = replace(tier, placement_version=0, running=None)
     write(data_dir, tier)
     (data_dir / placement_file.NAME).unlink(missing_ok=True)
@@ -179,7 +182,8 @@ def _running(content: dict[str, Any]) -> Running:
 
 
 def _copies(row: list[Any]) -> Copies:
-    """Format 1 numbered a group's replicas by their place in the row and wrote their nodes only."""
+    """Return the replicas of a row. Format 1 numbered them by their place in the row and wrote their nodes
+    only."""
     return copies(row) if all(isinstance(each, int) for each in row) else tuple(Copy(*each) for each in row)
 
 
@@ -194,14 +198,14 @@ def write(data_dir: Path, tier: TierFile) -> None:
 
 
 def hint(command: str, data_dir: Path) -> str:
-    """A command of `groupd` as a hint names it, for the tier of this directory: whoever copies it should not
-    have to know which directory was meant."""
+    """Return a command of `groupd` as a hint names it, for the tier of this directory: whoever copies it
+    should not have to know which directory was meant."""
     is_default = data_dir.resolve() == DATA_DIR_DEFAULT.resolve()
     return f"`groupd {command}`" if is_default else f"`groupd {command} --data-dir {data_dir}`"
 
 
 def require_running(data_dir: Path) -> tuple[TierFile, Running]:
-    """The tier that runs in a directory. Raises TierError if none does."""
+    """Return the tier that runs in a directory. Raises TierError if none does."""
     tier = read(data_dir)
     if tier is None:
         raise TierError(f"there is no tier in {data_dir}; {hint('up', data_dir)} makes one")
@@ -211,7 +215,7 @@ def require_running(data_dir: Path) -> tuple[TierFile, Running]:
 
 
 def is_alive(running: Running) -> bool:
-    """Whether the process that keeps the tier lives; a tier in a Ray cluster needs none."""
+    """Return whether the process that keeps the tier lives; a tier in a Ray cluster needs none."""
     import psutil
 
     if running.pid is None:
@@ -225,7 +229,7 @@ def is_alive(running: Running) -> bool:
 
 
 def new_tier_id() -> str:
-    """22 letters, as Kafka writes its cluster ids."""
+    """Return a new tier id: 22 letters, as Kafka writes its cluster ids."""
     return urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
@@ -248,7 +252,7 @@ def prepare(data_dir: Path) -> None:
 
 @contextlib.contextmanager
 def locked(data_dir: Path) -> Iterator[None]:
-    """Hold the directory. Raises TierError if another process does."""
+    """Hold the directory's lock. Raises TierError if another process does."""
     with (data_dir / "lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -267,7 +271,7 @@ def locked(data_dir: Path) -> Iterator[None]:
 
 
 def secret(data_dir: Path, name: str) -> tuple[Path, str]:
-    """A random secret kept in the directory, readable by its owner only."""
+    """Return the path and the text of a random secret kept in the directory, readable by its owner only."""
     path = data_dir / name
     if not path.exists():
         partial = path.with_suffix(".partial")
@@ -280,7 +284,7 @@ def secret(data_dir: Path, name: str) -> tuple[Path, str]:
 
 
 def shape(tier: TierFile) -> dict[str, Any]:
-    """The settings that a directory was made with, by name; they cannot change later."""
+    """Return the settings that a directory was made with, by name; they cannot change later."""
     return {
         "nodes": len(tier.nodes),
         "offsets.topic.num.partitions": len(tier.placement),
@@ -291,7 +295,8 @@ def shape(tier: TierFile) -> dict[str, Any]:
 
 
 def check_same_shape(data_dir: Path, tier: TierFile, wanted: Mapping[str, Any]) -> None:
-    """Refuse what would need data to move. `wanted`: settings that were given, by name. Raises TierError."""
+    """Refuse settings that would need data to move. `wanted` are the settings that were given, by name.
+    Raises TierError."""
     for name, value in shape(tier).items():
         if wanted.get(name, value) == value:
             continue
@@ -307,7 +312,8 @@ def check_same_shape(data_dir: Path, tier: TierFile, wanted: Mapping[str, Any]) 
 
 
 def check_ports_free(addresses: Sequence[tuple[str, int]]) -> None:
-    """Raise TierError that names every port in use, and by whom if that can be seen."""
+    """Check that ports are free. Raises TierError that names every port in use, and by whom if that can be
+    seen."""
     taken = []
     for host, port in addresses:
         try:

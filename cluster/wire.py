@@ -1,6 +1,6 @@
-"""A raw Kafka client: any API in any version, as plain dicts, over one socket.
+"""A raw Kafka client, which sends any API in any version, as plain dicts, over one socket.
 
-For commands, benchmarks and tests that must send exactly what they mean to send. Fields are given and
+Commands, benchmarks and tests use it that must send exactly what they mean to send. Fields are given and
 returned under kio's names, except that durations are plain milliseconds and UUIDs and errors plain values.
 """
 
@@ -24,12 +24,12 @@ from kio.static.primitive import i32Timedelta, i64Timedelta
 
 
 class Closed(Exception):
-    """The server closed the connection instead of answering."""
+    """Raised if the server closed the connection instead of answering."""
 
 
 @cache
 def message_class(api: str, version: int, kind: str) -> Any:
-    """kio's class of `api` ("join_group"), e.g. kind "request"."""
+    """Return kio's class of `api` ("join_group"), with kind "request" or "response"."""
     module = importlib.import_module(f"kio.schema.{api}.v{version}.{kind}")
     name = "".join(part.capitalize() for part in api.split("_")) + kind.capitalize()
     return getattr(module, name)
@@ -65,7 +65,7 @@ def _typed(hint: Any, value: Any) -> Any:
 
 
 def to_plain(value: Any) -> Any:
-    """The reverse: dicts, lists, ints, strings, bytes."""
+    """Return an entity as plain values: dicts, lists, ints, strings, bytes."""
     if dataclasses.is_dataclass(value):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, tuple):
@@ -78,7 +78,7 @@ def to_plain(value: Any) -> Any:
 def request_frame(
     api: str, version: int, correlation_id: int, client_id: str, fields: dict[str, Any]
 ) -> bytes:
-    """A whole request frame, length prefix included."""
+    """Return a whole request frame, length prefix included."""
     cls = message_class(api, version, "request")
     header_class = cls.__header_schema__
     header = {"request_api_key": cls.__api_key__, "request_api_version": version}
@@ -93,7 +93,7 @@ def request_frame(
 
 
 def parse_answer(api: str, version: int, payload: bytes) -> tuple[int, dict[str, Any]]:
-    """(correlation id, fields) of an answer without its length prefix."""
+    """Return the correlation id and the fields of an answer without its length prefix."""
     cls = message_class(api, version, "response")
     header, offset = entity_reader(cls.__header_schema__)(payload, 0)
     entity, _ = entity_reader(cls)(payload, offset)
@@ -101,7 +101,8 @@ def parse_answer(api: str, version: int, payload: bytes) -> tuple[int, dict[str,
 
 
 class Wire:
-    """One connection. `await Wire.connect(host, port)`, then `await wire.call("heartbeat", 4, ...)`."""
+    """One connection, made by `await Wire.connect(host, port)`; then `await wire.call("heartbeat", 4,
+    ...)`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str) -> None:
         self._reader = reader
@@ -113,7 +114,7 @@ class Wire:
     async def connect(
         cls, host: str, port: int, client_id: str = "wire", *, tls: ssl.SSLContext | None = None
     ) -> Wire:
-        """Raises OSError."""
+        """Open a connection. Raises OSError."""
         return cls(*await asyncio.open_connection(host, port, ssl=tls), client_id)
 
     async def call(self, api: str, version: int, /, timeout_s: float = 30.0, **fields: Any) -> dict[str, Any]:
@@ -131,7 +132,7 @@ class Wire:
         await self._writer.drain()
 
     async def read_frame(self) -> bytes:
-        """The next answer without its length prefix."""
+        """Return the next answer without its length prefix."""
         try:
             (size,) = struct.unpack(">i", await self._reader.readexactly(4))
             return await self._reader.readexactly(size)
@@ -146,7 +147,7 @@ class Wire:
         return await self.read_frame()
 
     async def close(self) -> None:
-        """Hang up; a connection that is broken already is as good."""
+        """Close the connection; one that is broken already is as good as closed."""
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()

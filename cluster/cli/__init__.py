@@ -1,4 +1,4 @@
-"""The `groupd` command: one typer app; every command is registered here.
+"""The `groupd` command: one typer app, in which every command is registered.
 
 A command's module has `register(app)`. Commands of other packages (bench) come through the entry-point
 group "groupd.commands", whose entries are typer apps: nothing here imports them by name.
@@ -72,7 +72,7 @@ tidy(_app)
 
 
 def __getattr__(name: str) -> typer.Typer:
-    """`app`: made when it is first asked for, because the other packages' commands import from here."""
+    """Make `app` when it is first asked for, because the other packages' commands import from here."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _plug_in()

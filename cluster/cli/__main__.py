@@ -1,4 +1,4 @@
-"""`python -m cluster.cli` is the `groupd` command."""
+"""Run the `groupd` command by `python -m cluster.cli`."""
 
 from cluster.cli import app
 

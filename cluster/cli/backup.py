@@ -72,7 +72,7 @@ def restore(
     are kept, members are not. Let clients come when this has ended.
     """
     with errors(), _shown(as_json) as progress:
-        # Damage is told without a tier, too.
+        # Damage is told even if no tier runs.
         backup_manifest.read(directory)
         report = restoring.restore(attached(data_dir), directory, progress)
     if as_json:
@@ -96,7 +96,7 @@ def restore(
 
 @contextmanager
 def _shown(as_json: bool) -> Iterator[Progress]:
-    """A progress bar that goes away; nothing where nobody looks."""
+    """Show a progress bar that goes away; show nothing if nobody looks."""
     if as_json or not console.is_terminal:
         yield lambda *_: None
         return

@@ -1,4 +1,4 @@
-"""The page of all commands, COMMANDS.md: what `groupd --help` says, as tables.
+"""Make the page of all commands, COMMANDS.md: what `groupd --help` says, as tables.
 
 `python -m cluster.cli.commands_page` prints the page; a test fails when the file is stale.
 """
@@ -23,11 +23,11 @@ Every command has `--help` with examples and a non-zero exit code on failure; mo
 How to use them: [first steps, groups, offsets](README.md).
 """
 SINGLE = "The tier"
-"""Heading of the commands that have no subcommands."""
+"""The heading of the commands that have no subcommands."""
 
 
 def markdown() -> str:
-    """The whole page: one table for each group of commands, in the order of `groupd --help`."""
+    """Return the whole page: one table for each group of commands, in the order of `groupd --help`."""
     commands: Mapping[str, Any] = get_command(cli.app).commands  # type: ignore[attr-defined]
     single = [(name, command) for name, command in commands.items() if not _children(command)]
     lines = [HEADING, *_table(SINGLE, "", single)]

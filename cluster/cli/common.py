@@ -19,7 +19,7 @@ from cluster.tier_file import DATA_DIR_DEFAULT as DATA_DIR_DEFAULT
 from cluster.tier_file import TierError
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
-"""In a pipe nothing is wrapped: programs read lines."""
+"""The console of all commands. In a pipe nothing is wrapped: programs read lines."""
 EXIT_FAILED = 1
 EXIT_WRONG_SETTING = 2
 
@@ -37,7 +37,7 @@ BootstrapOption = Annotated[
 
 
 def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:
-    """End with one line on standard error."""
+    """End the command with one line on standard error."""
     sys.stdout.flush()
     typer.echo(f"groupd: {message}", err=True)
     raise typer.Exit(code)
@@ -57,7 +57,7 @@ def errors() -> Iterator[None]:
 
 
 def assignments(option: str, texts: Iterable[str] | None) -> dict[str, str]:
-    """What NAME=VALUE of an option that may be repeated says. Raises TierError."""
+    """Return what NAME=VALUE of an option that may be repeated says. Raises TierError."""
     parsed = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
@@ -68,7 +68,7 @@ def assignments(option: str, texts: Iterable[str] | None) -> dict[str, str]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A line each row, never wrapped: a pipe reads them as well as a person does."""
+    """Return a line for each row, never wrapped: a pipe reads them as well as a person does."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
@@ -78,12 +78,12 @@ def print_json(value: Any) -> None:
 
 
 def leave(code: int = 0) -> NoReturn:
-    """End now: a connection to Ray or Kafka must not hold the command up."""
+    """End the process now: a connection to Ray or Kafka must not hold the command up."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 def examples(*lines: str) -> str:
-    """The epilog of a command's help."""
+    """Return the epilog of a command's help, with these examples."""
     return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  {line}" for line in lines)

@@ -66,7 +66,7 @@ def demo(
 
 @contextmanager
 def _a_tier(data_dir: Path, throw_away: bool, *, quiet: bool) -> Iterator[Path]:
-    """The data directory of a tier that runs: the user's, or one that is gone afterwards."""
+    """Give the data directory of a tier that runs: the user's, or one that is gone afterwards."""
     if not throw_away and _runs(data_dir):
         yield data_dir
         return
@@ -159,7 +159,7 @@ def _show(report: DemoReport) -> None:
 
 
 def _epochs(told: dict[str, Any]) -> str:
-    """ "generation 3, 3 members, Stable"."""
+    """Return what a group said of itself as in "generation 3, 3 members, Stable"."""
     if not told:
         return "not known"
     if "generation" in told:

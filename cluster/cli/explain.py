@@ -62,7 +62,7 @@ def explain(
 
 
 def _ask(leaders: GroupLeaders, group_id: str, after: int) -> dict[str, Any]:
-    """What the leader of the group's partition says. Raises TierError."""
+    """Return what the leader of the group's partition says. Raises TierError."""
 
     def call(handle: runtime.Handle) -> dict[str, Any]:
         told = runtime.await_call(handle, "explain", group_id, after, timeout_s=CALL_TIMEOUT_S)
@@ -91,8 +91,8 @@ def _show(told: Told, last: int, *, as_json: bool) -> None:
 
 
 def _followed(leaders: GroupLeaders, group_id: str, first: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What is new, again and again: the first answer whole, then what came after; of a new leader all that it
-    knows."""
+    """Yield what is new, again and again: the first answer whole, then what came after; from a new leader all
+    that it knows."""
     told = first
     while True:
         yield told

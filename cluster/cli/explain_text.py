@@ -1,4 +1,4 @@
-"""What `groupd explain` says, in words: lines made of a leader's answer."""
+"""Say in words what `groupd explain` shows: lines made of a leader's answer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from storage.history.report.words import duration, moment, plural
 from storage.history.rules import told as told_rule
 
 NAMED_MAX = 10
-"""Members, or ways of partitions, that are listed; of more the number is told."""
+"""How many members, or ways of partitions, are listed; of more the number is told."""
 
 Row = Mapping[str, Any]
 
 
 def state_lines(told: Row) -> Iterator[str]:
-    """The group as it is."""
+    """Yield lines about the group as it is."""
     now, now_ms = told["now"], told["now_ms"]
     group_id = told["group_id"]
     if now is None:
@@ -78,7 +78,7 @@ def _offsets(told: Row, now: Row) -> str:
 
 
 def rebalance_lines(told: Row, last: int) -> Iterator[str]:
-    """The last rebalances, newest first."""
+    """Yield lines about the last rebalances, newest first."""
     rows = list(told["rebalances"])
     if not rows:
         yield f"No rebalance ended since this leader began, at {_time(told['leads_since_ms'])}."
@@ -93,7 +93,7 @@ def rebalance_lines(told: Row, last: int) -> Iterator[str]:
 
 
 def rebalance_line(row: Row) -> str:
-    """One that ended, without its moves."""
+    """Return a line about a rebalance that ended, without its moves."""
     phases = [
         f"{duration(row[name])} {word}"
         for name, word in (("joining_ms", "joining"), ("syncing_ms", "syncing"), ("revoking_ms", "revoking"))
@@ -110,7 +110,7 @@ def rebalance_line(row: Row) -> str:
 
 
 def _moves(row: Row) -> Iterator[str]:
-    """What moved from whom to whom, summed up by pair."""
+    """Yield lines about what moved from which member to which, summed up by pair."""
     moved = row.get("moved")
     if moved is None:
         yield f"what moved is not known: {_why_unknown(row)}"
@@ -126,8 +126,8 @@ def _moves(row: Row) -> Iterator[str]:
 
 
 def _why_unknown(row: Row) -> str:
-    """Of a rebalance whose moves nobody compared. Assigned partitions are told of a consumer group as soon as
-    it has a target, so without them nothing was assigned yet."""
+    """Return why nobody compared a rebalance's moves. The assigned partitions of a consumer group are told as
+    soon as it has a target, so if they are not, nothing was assigned yet."""
     if row.get("group_type") != "consumer":
         return "too many partitions to compare, or their assignment is not in consumers' format"
     if row.get("partitions") is not None:
@@ -147,7 +147,7 @@ _WORDS = {
 
 
 def event_line(row: Row) -> str:
-    """Any event of a group, in one line."""
+    """Return any event of a group as one line."""
     kind, at = row["kind"], _time(row["at_ms"])
     if kind == "rebalance_ended":
         return rebalance_line(row)
@@ -183,5 +183,5 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _time(at_ms: int | None) -> str:
-    """Of the day in UTC, as in the actors' logs."""
+    """Return the time of the day in UTC, as in the actors' logs."""
     return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]

@@ -90,7 +90,7 @@ def reset_offsets(
 
 
 def _scope(topic: list[str] | None, *, all_topics: bool, from_file: Path | None) -> list[str] | None:
-    """None for all topics. Raises TierError."""
+    """Return the topics that are reset; None for all. Raises TierError."""
     if from_file is not None and not topic and not all_topics:
         return None
     if bool(topic) == all_topics or from_file is not None:

@@ -1,4 +1,4 @@
-"""The tables of `groupd groups describe`, with the columns of Kafka's own tool (B10)."""
+"""Show the tables of `groupd groups describe`, with the columns of Kafka's own tool (B10)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning
 
 
 def remark(group: Group) -> str | None:
-    """What there is to say about a group besides its table."""
+    """Return what there is to say about a group besides its table; None if nothing."""
     if group.state == "Empty":
         return f"Group {group.group} has no active members."
     return f"Group {group.group} is rebalancing." if group.state in REBALANCING else None
@@ -37,7 +37,7 @@ def show_members(group: Group, *, verbose: bool) -> None:
     from cluster.groups.describe import assignment_text
 
     is_static = any(member.instance_id for member in group.members)
-    # Whose members speak both protocols: who has been upgraded?
+    # If members speak both protocols, a column says which of them have been upgraded.
     is_mixed = {member.is_upgraded for member in group.members} >= {True, False}
     columns = ["GROUP", "CONSUMER-ID"] + ["GROUP-INSTANCE-ID"] * is_static
     columns += ["HOST", "CLIENT-ID", "#PARTITIONS"]
@@ -66,7 +66,7 @@ def show_state(group: Group, *, verbose: bool) -> None:
 
 
 def plain(group: Group, rows: Sequence[OffsetRow] | None) -> dict[str, Any]:
-    """Everything, as JSON: partitions as [topic, partition]."""
+    """Return everything as JSON has it: partitions as [topic, partition]."""
     described = asdict(group) | {"members": [_plain_member(member) for member in group.members]}
     if rows is not None:
         described["offsets"] = [

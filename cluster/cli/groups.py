@@ -250,7 +250,7 @@ def validate_regex(
 
 
 async def named_groups(kafka: Kafka, groups: list[str] | None, *, all_groups: bool) -> list[str]:
-    """The groups a command is about. Raises TierError."""
+    """Return the groups that a command is about. Raises TierError."""
     from cluster.groups.requests import list_groups
 
     if all_groups == bool(groups):
@@ -262,7 +262,7 @@ async def named_groups(kafka: Kafka, groups: list[str] | None, *, all_groups: bo
 
 
 def _words(option: str, text: str, allowed: tuple[str, ...]) -> list[str]:
-    """The words of a list as Kafka spells them. Raises TierError."""
+    """Return the words of a list as Kafka spells them. Raises TierError."""
     spelled = {word.lower(): word for word in allowed}
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
@@ -272,7 +272,7 @@ def _words(option: str, text: str, allowed: tuple[str, ...]) -> list[str]:
 
 
 def _finish(done: str, outcome: Mapping[str, TierError | None], *, as_json: bool) -> None:
-    """Tell what became of each; exit code 1 if anything was refused."""
+    """Tell what became of each group; exit with code 1 if anything was refused."""
     fine = [name for name, error in outcome.items() if error is None]
     errors_ = {name: str(error) for name, error in outcome.items() if error is not None}
     if as_json:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from storage.history.segments.folder import Folder
 
 ROWS_MAX: Final = 1_000
-"""Printed of an answer to `sql`."""
+"""How many rows of an answer to `sql` are printed."""
 SKIPPED_MAX: Final = 10
-"""Files named one by one."""
+"""How many skipped files are named one by one."""
 REPORT: Final = Path("groupd-history.html")
 
 commands = typer.Typer(
@@ -67,7 +67,7 @@ UntilOption = Annotated[
 
 
 class EngineName(StrEnum):
-    """What `--engine` takes."""
+    """The engines that `--engine` takes."""
 
     AUTO = "auto"
     SPARK = "spark"
@@ -219,7 +219,7 @@ def sql(
 
 @contextmanager
 def _recorded(history: str | None, data_dir: Path) -> Iterator[Folder]:
-    """The folder, in which there is something; what the user can mend is one line."""
+    """Give the folder of history, in which there is something. What the user can mend is told in one line."""
     from storage.history.jobs.embedded import DuckDbMissing
     from storage.history.jobs.engine import EngineError
     from storage.history.jobs.seen import NothingRecorded
@@ -237,7 +237,8 @@ def _recorded(history: str | None, data_dir: Path) -> Iterator[Folder]:
 
 
 def _url(history: str | None, data_dir: Path) -> str:
-    """An engine's idea of where we are is its own, so a path is made absolute. Raises TierError."""
+    """Return where the history is. An engine's idea of where we are is its own, so a path is made absolute.
+    Raises TierError."""
     if history is None:
         tier = tier_file.read(data_dir)
         kept = "" if tier is None else tier.history_dir
@@ -246,7 +247,7 @@ def _url(history: str | None, data_dir: Path) -> str:
 
 
 def _look(folder: Folder, period: Period | None, group: str | None = None) -> Seen:
-    """What there is to read, before an engine starts. Raises NothingRecorded."""
+    """Return what there is to read, before an engine starts. Raises NothingRecorded."""
     from storage.history.jobs.seen import NothingRecorded, look, look_around
     from storage.history.segments.groups import others_than
 
@@ -291,7 +292,7 @@ def _follow(
 def _asked(
     engine: Engine, folder: Folder, seen: Seen, period: Period | None, jobs_command: str
 ) -> Iterator[None]:
-    """The tables that `sql` asks."""
+    """Make the tables that `sql` asks ready."""
     from storage.history.jobs.engine import ALL
     from storage.history.jobs.run import made
     from storage.history.jobs.store import Store
@@ -310,7 +311,7 @@ def _asked(
 
 
 def _again(command: str, history: str | None, data_dir: Path) -> str:
-    """A command about the same history, to be copied as it is."""
+    """Return a command about the same history, to be copied as it is."""
     return tier_file.hint(command, data_dir) if history is None else f"`groupd {command} --history {history}`"
 
 
@@ -379,7 +380,7 @@ def _print_rows(rows: list[Row], as_json: bool) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it."""
+    """Return a value as JSON has it."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -133,8 +133,8 @@ def _records(place: disk.Place, from_index: int, limit: int) -> list[disk.Record
 
 
 def decode(replica_id: str, command: bytes) -> dict[str, Any]:
-    """What an entry of a coordinator or a controller says, as `actors/replica/replica.py` packs it. Raises
-    ValueError."""
+    """Return what an entry of a coordinator or a controller says, as `actors/replica/replica.py` packs it.
+    Raises ValueError."""
     types: Any = METADATA_TYPES if replica_id.startswith("controller") else COORDINATOR_TYPES
     unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)
     unpacker.feed(command)
@@ -161,7 +161,7 @@ def _record(types: Any, key: tuple[Any, ...], value: tuple[Any, ...] | None) -> 
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it; bytes become hex."""
+    """Return a value as JSON has it; bytes become hex."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):

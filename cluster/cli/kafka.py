@@ -40,7 +40,7 @@ def with_kafka(
 
 
 def reached(bootstrap: str | None, command_config: Path | None, data_dir: Path) -> ClientProperties:
-    """How to reach the named Kafka, or the tier of a data directory, as its administrator where the tier
+    """Return how to reach the named Kafka, or the tier of a data directory, as its administrator if the tier
     wants clients to authenticate. Raises TierError."""
     from cluster.groups.properties import names_bootstrap, properties
 
@@ -51,7 +51,7 @@ def reached(bootstrap: str | None, command_config: Path | None, data_dir: Path) 
 
 
 def security_for(bootstrap: str | None, command_config: Path | None, data_dir: Path) -> KafkaSecurity:
-    """Users and ACLs of the named Kafka. Raises TierError."""
+    """Return what changes users and ACLs of the named Kafka. Raises TierError."""
     from cluster.kafka_security import KafkaSecurity  # librdkafka takes a moment to load
 
     properties = reached(bootstrap, command_config, data_dir)
@@ -59,7 +59,8 @@ def security_for(bootstrap: str | None, command_config: Path | None, data_dir: P
 
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A line of column names and a line each row, as Kafka's tools print them: "-" for what is not there."""
+    """Print a line of column names and a line for each row, as Kafka's tools do, with "-" for what is
+    missing."""
     cells = [["-" if cell is None or cell == "" else str(cell) for cell in row] for row in rows]
     for line in columns([names, *cells]):
         typer.echo(line)

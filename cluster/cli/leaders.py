@@ -1,4 +1,4 @@
-"""`groupd leaders`: which replica leads each offsets partition, and moving that."""
+"""`groupd leaders`: which replica leads each offsets partition, and how to move that."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cluster.group_leaders import GroupLeaders
 from cluster.tier import gather_status
 
 MOVE_TIMEOUT_S = 10.0
-"""Longer than an actor waits for its heir."""
+"""How long, in seconds, a move may take: longer than an actor waits for its heir."""
 
 commands = typer.Typer(
     rich_markup_mode="rich",
@@ -84,14 +84,14 @@ def move(
 
 
 def attached(data_dir: Path) -> GroupLeaders:
-    """The leaders of the tier that runs in a directory. Raises TierError."""
+    """Return the leaders of the tier that runs in a directory. Raises TierError."""
     tier, running = tier_file.require_running(data_dir)
     lifecycle.attach_to(data_dir, tier, running)
     return GroupLeaders(lifecycle.spec_of(tier, data_dir, running))
 
 
 def _rows(tier: GroupLeaders) -> list[dict[str, Any]]:
-    """One row for each partition, all replicas asked at once."""
+    """Return one row for each partition. All replicas are asked at once."""
     groups = [partition_group(partition) for partition in range(tier.spec.offsets_partitions)]
     names = [plan.name for group in groups for plan in tier.plans[group]]
     statuses = gather_status(tier.spec.namespace, names)
@@ -142,7 +142,7 @@ def _move(tier: GroupLeaders, partition: int, to: int | None, node: int | None) 
             f"partition {partition} is led by replica {leader.replica_id} on node {leader.node_id}, and has "
             f"no other replica as asked for; it has replicas {there}"
         )
-    # With nothing named the leader itself knows best who is furthest.
+    # If nothing is named, the leader itself knows best which follower is furthest.
     chosen = wanted[0] if to is not None or node is not None else None
     handle = runtime.find(leader.name, tier.spec.namespace)
     try:

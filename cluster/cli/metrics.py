@@ -93,7 +93,7 @@ def _quantiles(value: tuple[int, dict[int, int]]) -> dict[str, float]:
 
 
 def _lines(numbers: Numbers) -> list[str]:
-    """One line a row, in the order of the families."""
+    """Return one line for each row, in the order of the families."""
     places = {name: place for place, name in enumerate(FAMILIES)}
     rows = sorted(numbers.items(), key=lambda row: (places[row[0][0]], row[0][1]))
     return columns([(name, " ".join(labels), _shown(name, value)) for (name, labels), value in rows])

@@ -207,7 +207,7 @@ def _show_import(report: Imported, left_out: Counter[int], *, dry_run: bool, as_
 
 
 def _left_out(left_out: Counter[int]) -> str:
-    """What was no record of classic or consumer groups, by type."""
+    """Return how many records were none of classic or consumer groups, by type."""
     if not left_out:
         return ""
     kinds = ", ".join(f"{count} of type {kind}" for kind, count in sorted(left_out.items()))

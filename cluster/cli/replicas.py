@@ -1,4 +1,4 @@
-"""`groupd replicas`: where the replicas of the Raft groups are, and moving and replacing them by hand."""
+"""`groupd replicas`: where the replicas of the Raft groups are, and how to move and replace them by hand."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _finish(changes: ReplicaChanges, groups: list[str], *, wait: bool, as_json: 
 
 
 def _say(silent: bool) -> Callable[[str], None]:
-    """One line whenever there is news."""
+    """Return a function that prints one line whenever there is news."""
     said: set[str] = set()
 
     def say(what: str) -> None:

@@ -1,4 +1,4 @@
-"""A tier as it is shown: one summary of plain values (also the JSON), and its tables."""
+"""Show a tier: one summary of plain values (also the JSON), and its tables."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Status = Mapping[str, Any]
 
 
 def summary(tier: TierFile, data_dir: Path, statuses: Mapping[str, Status]) -> dict[str, Any]:
-    """Everything `groupd status` knows. "healthy": every Raft group has a leader and just the replicas that
-    it should have, and no actor complains."""
+    """Return everything `groupd status` knows. "healthy": every Raft group has a leader and just the replicas
+    that it should have, and no actor complains."""
     partitions = [_partition(tier, number, statuses) for number in range(len(tier.placement))]
     controller = _group(tier, CONTROLLER_GROUP, statuses)
     nodes = []
@@ -57,7 +57,8 @@ def summary(tier: TierFile, data_dir: Path, statuses: Mapping[str, Status]) -> d
 
 
 def _group(tier: TierFile, group: str, statuses: Mapping[str, Status]) -> dict[str, Any]:
-    """One Raft group: its serving replica decides who leads; no two serve in one term."""
+    """Return what is known of one Raft group: its serving replica decides who leads; no two serve in one
+    term."""
     row = tier.copies(group)
     found = [statuses.get(replica_plan(group, *copy).name, {}) for copy in row]
     leader = leader_of(found)
@@ -91,7 +92,7 @@ def _group(tier: TierFile, group: str, statuses: Mapping[str, Status]) -> dict[s
 
 
 def _votes(leader: Status | None, status: Status) -> bool | None:
-    """None: it is no member, or nobody can say."""
+    """Return whether a replica votes; None if it is no member, or if nobody can say."""
     members = {} if leader is None else {each["id"]: each["votes"] for each in leader.get("members", ())}
     return members.get(status.get("member_id"))
 
@@ -119,7 +120,7 @@ def _problem(status: Status) -> str | None:
 def show_ready(
     console: Console, tier: TierFile, data_dir: Path, statuses: Mapping[str, Status], how_to_stop: str
 ) -> None:
-    """The one screen after `groupd up`."""
+    """Show the one screen after `groupd up`."""
     shown = summary(tier, data_dir, statuses)
     console.print(f"\n[bold green]groupd is ready[/bold green]  {shown['bootstrap']}\n")
     console.print(_partition_table(shown))
@@ -133,7 +134,7 @@ def show_ready(
 
 
 def show_status(console: Console, shown: dict[str, Any]) -> None:
-    """The tables of `groupd status`."""
+    """Show the tables of `groupd status`."""
     health = "[green]healthy[/green]" if shown["healthy"] else "[red]not healthy[/red]"
     console.print(f"Tier {shown['tier_id']}  {health}  {shown['bootstrap']}")
     console.print(_node_table(shown))
@@ -182,7 +183,7 @@ def _partition_table(shown: dict[str, Any]) -> Table:
 
 
 def _complaints(shown: dict[str, Any], kind: str) -> list[str]:
-    """ "problem" or "note" of everybody who has one."""
+    """Return the "problem" or the "note" of everybody who has one."""
     found = [f"node {node['node_id']}: {node[kind]}" for node in shown["nodes"] if node.get(kind)]
     groups = [("controller", shown["controller"])]
     groups += [(f"partition {partition['partition']}", partition) for partition in shown["partitions"]]

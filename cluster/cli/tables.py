@@ -1,8 +1,8 @@
 """Tables that never cut a name, however narrow the terminal is.
 
-A cell is wrapped between words only. Where even that does not fit, columns that a table can spare go first;
-then each row becomes a paragraph with a line for each of its cells. In a pipe nothing is wrapped, because
-`common.console` has all the room there.
+A cell is wrapped between words only. If even that does not fit, columns that a table can spare are left out
+first; then each row becomes a paragraph with a line for each of its cells. In a pipe nothing is wrapped,
+because `common.console` has all the room there.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 GAP = 2
-"""Blanks between two columns."""
+"""How many blanks stand between two columns."""
 UNLIMITED = 100_000
-"""Characters in a line where nothing needs to be wrapped."""
+"""How many characters a line has if nothing needs to be wrapped."""
 
 
 class Table(RichTable):
@@ -64,7 +64,7 @@ class Table(RichTable):
 
 
 def _measured(console: Console, options: ConsoleOptions, column: Column) -> Measurement:
-    """How much room a column needs for its longest word, and for its longest cell."""
+    """Return how much room a column needs for its longest word, and for its longest cell."""
     unlimited = options.update(width=UNLIMITED)
     cells = [Measurement.get(console, unlimited, cell) for cell in (column.header, *column.cells)]
     least = column.min_width or 0
@@ -74,8 +74,8 @@ def _measured(console: Console, options: ConsoleOptions, column: Column) -> Meas
 
 
 def _widths(measured: Sequence[Measurement], width: int) -> list[int] | None:
-    """A width for each column, `width` in all at most, so that no word is cut; None if there is not room
-    enough. What is to spare goes to the columns in proportion to what they lack."""
+    """Return a width for each column, `width` in all at most, so that no word is cut; None if there is not
+    room enough. What is to spare goes to the columns in proportion to what they lack."""
     spare = width - sum(each.minimum for each in measured)
     lack = sum(each.span for each in measured)
     if spare < 0:

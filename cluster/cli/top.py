@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 class Order(StrEnum):
-    """By what groups are ordered."""
+    """What groups are ordered by."""
 
     REBALANCES = "rebalances"
     CHURN = "churn"
@@ -79,7 +79,7 @@ def top(
 
 
 def _refresh(leaders: GroupLeaders, by: Order, limit: int, every_s: float) -> None:
-    """Until Ctrl-C."""
+    """Show the table again and again, until Ctrl-C."""
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
         try:
             while True:
@@ -90,7 +90,7 @@ def _refresh(leaders: GroupLeaders, by: Order, limit: int, every_s: float) -> No
 
 
 def _rows(leaders: GroupLeaders, by: Order, limit: int) -> list[dict[str, Any]]:
-    """Of all partitions, one leader after the other. Raises TierError."""
+    """Return the rows of all partitions, asked from one leader after the other. Raises TierError."""
     rows: list[dict[str, Any]] = []
     for partition in range(leaders.spec.offsets_partitions):
         told = leaders.ask(partition_group(partition), lambda handle: _ask(handle, by, limit))

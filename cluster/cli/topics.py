@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def admin_for(bootstrap: str | None, command_config: Path | None, data_dir: Path) -> KafkaAdmin:
-    """An admin client for the named Kafka, or for the tier of a data directory. Raises TierError."""
+    """Return an admin client for the named Kafka, or for the tier of a data directory. Raises TierError."""
     from cluster.kafka_admin import KafkaAdmin  # librdkafka takes a moment to load
 
     properties = reached(bootstrap, command_config, data_dir)

@@ -22,7 +22,8 @@ EXIT_INTERRUPTED = 130
 
 
 def _whole_number(help_text: str) -> Any:
-    """An option that is read as text and checked with the other settings, to be refused in the same words."""
+    """Make an option that is read as text and checked with the other settings, to be refused in the same
+    words."""
     return typer.Option(metavar="<int>", help=help_text)
 
 
@@ -137,7 +138,7 @@ def _show_ready(
 
 
 def _bar() -> Callable[[str, int, int], None]:
-    """A progress bar; called with no total it goes away."""
+    """Return a function that shows a progress bar; called with no total, it takes the bar away."""
     bar = Progress(
         TextColumn("Starting: {task.description}"),
         BarColumn(),
@@ -159,7 +160,8 @@ def _bar() -> Callable[[str, int, int], None]:
 
 
 def _lines(silent: bool) -> Callable[[str, int, int], None]:
-    """One line when something begins and one when it is complete, for logs and pipes."""
+    """Return a function that prints one line when something begins and one when it is complete, for logs and
+    pipes."""
     said: set[tuple[str, bool]] = set()
 
     def show(what: str, done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""Connections to the brokers of a Kafka: bootstrap, coordinators, leaders, and versions that both speak."""
+"""Connect to the brokers of a Kafka: bootstrap, coordinators, leaders, and versions that both speak."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cluster.tier_file import TierError
 from cluster.wire import Closed, Wire, message_class
 
 TIMEOUT_S: Final = 15.0
-"""Of one request, and of all tries to find a coordinator or leader."""
+"""How long, in seconds, one request may take, and all tries together to find a coordinator or leader."""
 CONNECT_TIMEOUT_S: Final = 5.0
 RETRY_INTERVAL_S: Final = 0.1
 API_VERSIONS_VERSION: Final = 0
@@ -36,7 +36,8 @@ SPOKEN: Final[dict[str, tuple[int, ...]]] = {
     "describe_configs": (4,),
     "incremental_alter_configs": (1,),
 }
-"""Which versions each call is written for, the preferred one first: those of Kafka 3.0 and later."""
+"""API -> the versions that our calls are written for, the preferred one first: those of Kafka 3.0 and
+later."""
 NOT_NOW: Final = frozenset(
     {
         ErrorCode.coordinator_not_available,
@@ -47,7 +48,7 @@ NOT_NOW: Final = frozenset(
         ErrorCode.unstable_offset_commit,
     }
 )
-"""Asking again, perhaps somebody else, helps."""
+"""The errors after which it helps to ask again, perhaps somebody else."""
 
 Address = tuple[str, int]
 Answer = dict[str, Any]
@@ -55,15 +56,15 @@ T = TypeVar("T")
 
 
 class Unsupported(TierError):
-    """The broker does not speak the API in a version that is spoken here."""
+    """Raised if the broker does not speak the API in a version that is spoken here."""
 
 
 class NoSuchGroup(TierError):
-    """GROUP_ID_NOT_FOUND, or what older brokers say instead."""
+    """Raised for GROUP_ID_NOT_FOUND, or what older brokers say instead."""
 
 
 class Kafka:
-    """A Kafka, reached through any of its brokers. Use as an asynchronous context manager.
+    """A Kafka, reached through any of its brokers. It is an asynchronous context manager.
 
     Every method raises TierError in words for the user.
     """
@@ -83,7 +84,7 @@ class Kafka:
         self._wires.clear()
 
     async def call(self, address: Address, api: str, /, **fields: Any) -> Answer:
-        """Ask one broker. `fields` that the version lacks are left out."""
+        """Ask one broker and return its answer. `fields` that the version lacks are left out."""
         wire, offered = await self._wire(address)
         version = _version(api, offered, address)
         known = message_class(api, version, "request").__dataclass_fields__
@@ -94,12 +95,12 @@ class Kafka:
             reason = f"hung up instead of answering {api}"
         except TimeoutError:
             reason = f"did not answer {api} within {TIMEOUT_S:.0f} s"
-        del self._wires[address]  # its answers would come out of order
+        del self._wires[address]  # the broker's further answers would come out of order
         await wire.close()
         raise TierError(f"{_words(address)} {reason}")
 
     async def any(self, api: str, /, **fields: Any) -> Answer:
-        """Ask any broker."""
+        """Ask any broker and return its answer."""
         return await self.call(await self._bootstrap(), api, **fields)
 
     async def of_group(
@@ -171,7 +172,7 @@ class Kafka:
 
 
 def run(properties: ClientProperties, work: Callable[[Kafka], Coroutine[Any, Any, T]]) -> T:
-    """Do `work` with a Kafka, from where nothing is asynchronous. Raises TierError."""
+    """Do `work` with a Kafka, for a caller that is not asynchronous. Raises TierError."""
 
     async def connected() -> T:
         async with Kafka(properties) as kafka:
@@ -181,7 +182,7 @@ def run(properties: ClientProperties, work: Callable[[Kafka], Coroutine[Any, Any
 
 
 def refused(what: str, error_code: ErrorCode, message: str | None = None) -> TierError:
-    """An error of Kafka's in plain words."""
+    """Return an error of Kafka's in plain words."""
     words = PLAIN_WORDS.get(error_code)
     said = words or message or error_code.name.replace("_", " ")
     return TierError(f"{what}: {said} ({error_code.name.upper()})")

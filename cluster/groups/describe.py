@@ -1,7 +1,7 @@
 """A group as `groupd groups describe` shows it: state, members with what they own, offsets with lag (B10).
 
-Asked is ConsumerGroupDescribe first, and DescribeGroups of what is no consumer group, as Kafka's own tools do
-(A12).
+ConsumerGroupDescribe is asked first, and DescribeGroups about what is no consumer group, as Kafka's own tools
+do (A12).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOT_OF_69: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupporte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """None where the group's kind or the Kafka does not tell."""
+    """A member of a group. A field is None if the group's kind or the Kafka does not tell."""
 
     member_id: str
     instance_id: str | None
@@ -43,7 +43,7 @@ class Member:
     member_epoch: int | None = None
     target: tuple[TopicPartition, ...] = ()
     is_upgraded: bool | None = None
-    """Of a consumer group's member: it speaks the consumer protocol."""
+    """Whether a consumer group's member speaks the consumer protocol; None in a classic group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRow:
-    """A partition that is owned or committed; None for what is not there."""
+    """A partition that is owned or committed. A field is None for what is missing."""
 
     topic: str
     partition: int
@@ -76,7 +76,7 @@ class OffsetRow:
 
 
 async def describe_group(kafka: Kafka, group_id: str) -> Group:
-    """Raises TierError, also if there is no such group."""
+    """Return what a Kafka says about a group. Raises TierError, also if there is no such group."""
     try:
         answer = await kafka.of_group(
             group_id,
@@ -115,7 +115,7 @@ async def _describe_classic(kafka: Kafka, group_id: str) -> Group:
     )
     (row,) = answer["groups"]
     if row["error_code"] == ErrorCode.group_id_not_found or row["group_state"] == "Dead":
-        # Before version 6 a group that is not there is Dead.
+        # Before version 6, a group that does not exist is described as Dead.
         raise NoSuchGroup(f"{group_id}: there is no such group")
     if row["error_code"]:
         raise refused(group_id, row["error_code"])
@@ -136,7 +136,7 @@ def _group_error(answer: Mapping[str, Any]) -> ErrorCode:
 
 
 async def _coordinator(kafka: Kafka, group_id: str) -> str:
-    """host:port (node id), as Kafka's tool prints it."""
+    """Return a group's coordinator as Kafka's tool prints it: host:port (node id)."""
     host, port = await kafka.coordinator(group_id)
     brokers = await kafka.any(
         "metadata",
@@ -187,7 +187,8 @@ def _classic_member(row: Mapping[str, Any], protocol_type: str) -> Member:
 
 
 def _parsed(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """What clients of the consumer protocol write; nothing of what cannot be read: it is opaque (C29)."""
+    """Return the partitions that clients of the consumer protocol write; none if the assignment cannot be
+    read: it is opaque (C29)."""
     try:
         topics = read_assignment(assignment).partitions
     except MalformedRequest:
@@ -196,7 +197,8 @@ def _parsed(assignment: bytes) -> tuple[TopicPartition, ...]:
 
 
 async def offset_rows(kafka: Kafka, group: Group) -> list[OffsetRow]:
-    """The partitions of members, of him who owns most first, then committed ones that nobody owns."""
+    """Return the partitions of members, first of the member that owns most, then the committed ones that
+    nobody owns."""
     committed = await committed_offsets(kafka, group.group)
     owners = sorted(group.members, key=lambda member: -len(member.assignment))
     owned = {place for member in owners for place in member.assignment}
@@ -223,7 +225,7 @@ def _offset_row(
 
 
 def assignment_text(places: Iterable[TopicPartition]) -> str:
-    """ "a:0,1;b:2", or "-" for none, as Kafka's tool prints it."""
+    """Return partitions as Kafka's tool prints them: "a:0,1;b:2", or "-" for none."""
     topics = [
         f"{topic}:{','.join(str(place.partition) for place in found)}"
         for topic, found in by_topic(places).items()

@@ -14,7 +14,7 @@ SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class ClientProperties(BaseModel):
-    """The properties that matter here; others in the file are errors: none is ignored silently."""
+    """The client properties that matter here; others in the file are errors: none is ignored silently."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
 
@@ -52,7 +52,7 @@ class ClientProperties(BaseModel):
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Raises TierError."""
+        """Return host and port of each bootstrap server. Raises TierError."""
         found = []
         for address in self.bootstrap.split(","):
             host, colon, port = address.strip().rpartition(":")
@@ -62,11 +62,11 @@ class ClientProperties(BaseModel):
         return found
 
     def librdkafka(self) -> dict[str, Any]:
-        """For a client of librdkafka's."""
+        """Return the properties for a client of librdkafka's."""
         return self.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
 
     def tls(self) -> ssl.SSLContext | None:
-        """None without TLS. Raises TierError."""
+        """Return the context of TLS; None without TLS. Raises TierError."""
         if not self.security_protocol.endswith("ssl"):
             return None
         try:
@@ -82,7 +82,7 @@ class ClientProperties(BaseModel):
 
 
 def properties(bootstrap: str | None, file: Path | None) -> ClientProperties:
-    """What a properties file says; `bootstrap` counts more. Raises TierError."""
+    """Return what a properties file says; `bootstrap` counts more. Raises TierError."""
     given: dict[str, Any] = {} if file is None else _read(file)
     if bootstrap is not None:
         given["bootstrap.servers"] = bootstrap
@@ -94,7 +94,7 @@ def properties(bootstrap: str | None, file: Path | None) -> ClientProperties:
 
 
 def _words(error: Any) -> str:
-    """What pydantic found, in plain words."""
+    """Return what pydantic found, in plain words."""
     name = ".".join(str(part) for part in error["loc"])
     says = {
         "extra_forbidden": "this property is not known here",
@@ -104,7 +104,7 @@ def _words(error: Any) -> str:
 
 
 def names_bootstrap(file: Path | None) -> bool:
-    """A properties file says which Kafka is meant. Raises TierError."""
+    """Return whether a properties file says which Kafka is meant. Raises TierError."""
     return file is not None and "bootstrap.servers" in _read(file)
 
 

@@ -13,7 +13,7 @@ from cluster.tier_file import TierError
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""Timestamps that ListOffsets gives a meaning of their own."""
+"""The timestamp for which ListOffsets gives a log's end, as EARLIEST is for its beginning."""
 GROUP_RESOURCE: Final = 32
 SET: Final = 0
 DELETE: Final = 1
@@ -29,7 +29,7 @@ class TopicPartition(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A committed offset; leader_epoch -1 if it is not known."""
+    """A committed offset; leader_epoch is -1 if it is not known."""
 
     offset: int
     leader_epoch: int = -1
@@ -55,7 +55,7 @@ class Config(NamedTuple):
 async def list_groups(
     kafka: Kafka, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[ListedGroup]:
-    """Of all brokers, by name; with states or types only those (W9)."""
+    """Return the groups of all brokers, by name; with states or types only those (W9)."""
     brokers = [(broker["host"], broker["port"]) for broker in (await _metadata(kafka, []))["brokers"]]
     filters = {"states_filter": list(states), "types_filter": list(types)}
     answers = await asyncio.gather(*(kafka.call(broker, "list_groups", **filters) for broker in brokers))
@@ -71,7 +71,7 @@ async def list_groups(
 
 
 async def delete_groups(kafka: Kafka, group_ids: Iterable[str]) -> dict[str, TierError | None]:
-    """What became of each."""
+    """Delete groups. Return what became of each."""
     outcome: dict[str, TierError | None] = {}
     for group_id in group_ids:
         answer = await kafka.of_group(
@@ -88,7 +88,8 @@ async def delete_groups(kafka: Kafka, group_ids: Iterable[str]) -> dict[str, Tie
 async def remove_members(
     kafka: Kafka, group_id: str, members: Iterable[tuple[str, str | None]], reason: str
 ) -> dict[str, TierError | None]:
-    """(member id, instance id) of those that are to go: as if they had left (C23)."""
+    """Remove members, named by (member id, instance id), as if they had left (C23). Return what became of
+    each."""
     asked = [
         {"member_id": member_id, "group_instance_id": instance_id, "reason": reason}
         for member_id, instance_id in members
@@ -109,7 +110,7 @@ async def remove_members(
 
 
 async def committed_offsets(kafka: Kafka, group_id: str) -> dict[TopicPartition, Committed]:
-    """All of a group, stable or not (O9)."""
+    """Return all committed offsets of a group, stable or not (O9)."""
     answer = await kafka.of_group(
         group_id,
         "offset_fetch",
@@ -134,7 +135,7 @@ async def committed_offsets(kafka: Kafka, group_id: str) -> dict[TopicPartition,
 
 
 async def commit(kafka: Kafka, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-    """Commit for a group without members (O1)."""
+    """Commit offsets for a group without members (O1)."""
     if not offsets:
         return
     topics = [
@@ -168,7 +169,7 @@ async def commit(kafka: Kafka, group_id: str, offsets: Mapping[TopicPartition, C
 async def delete_offsets(
     kafka: Kafka, group_id: str, places: Iterable[TopicPartition]
 ) -> dict[TopicPartition, TierError | None]:
-    """What became of each (O12)."""
+    """Delete committed offsets. Return what became of each (O12)."""
     topics = [
         {"name": topic, "partitions": [{"partition_index": place.partition} for place in found]}
         for topic, found in by_topic(places).items()
@@ -215,7 +216,8 @@ def _raise_refusals(what: str, answer: Mapping[str, Any]) -> None:
 
 
 async def partitions_of(kafka: Kafka, topics: Iterable[str]) -> dict[str, dict[int, Address | None]]:
-    """topic -> partition -> its leader's address (None: nobody leads); without topics that are not there."""
+    """Return topic -> partition -> its leader's address (None: nobody leads), without topics that do not
+    exist."""
     names = sorted(set(topics))
     if not names:
         return {}
@@ -236,8 +238,8 @@ async def partitions_of(kafka: Kafka, topics: Iterable[str]) -> dict[str, dict[i
 async def log_offsets(
     kafka: Kafka, places: Iterable[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, int | None]:
-    """The first offset at or after a time, or EARLIEST or LATEST, of partitions that exist and are led; -1
-    if there is none so late; None where the leader cannot say."""
+    """Return the first offset at or after a time, or at EARLIEST or LATEST, of partitions that exist and are
+    led; -1 if there is none so late; None if the leader cannot say."""
     wanted = list(places)
     topics = await partitions_of(kafka, (place.topic for place in wanted))
     of_leader: dict[Address, list[TopicPartition]] = {}
@@ -283,11 +285,11 @@ async def _metadata(kafka: Kafka, topics: list[str]) -> dict[str, Any]:
     )
 
 
-# Dynamic configs of a group (A19).
+# The dynamic configs of a group (A19).
 
 
 async def group_configs(kafka: Kafka, group_id: str) -> list[Config]:
-    """All that a group can have, with the values that hold."""
+    """Return all configs that a group can have, with the values that hold."""
     asked = {"resource_type": GROUP_RESOURCE, "resource_name": group_id, "configuration_keys": None}
     answer = await kafka.any("describe_configs", resources=[asked], include_synonyms=False)
     (result,) = answer["results"]

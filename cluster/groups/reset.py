@@ -1,4 +1,4 @@
-"""`groupd groups reset-offsets`: where a group's offsets go, by Kafka's scenarios (B10).
+"""Plan and carry out `groupd groups reset-offsets`: where a group's offsets go, by Kafka's scenarios (B10).
 
 A plan is made first, from what is committed and where the logs begin and end; it is shown, and written only
 with --execute. The text of a plan (CSV) can be read back.
@@ -29,7 +29,8 @@ from cluster.groups.requests import (
 from cluster.tier_file import TierError
 
 CSV_COLUMNS: Final = (3, 4)
-"""topic, partition, offset; with the group in front where there are several."""
+"""How many columns a plan's CSV has: topic, partition, offset; with the group in front if there are
+several."""
 _DURATION: Final = re.compile(
     r"P(?=.)(?:(?P<days>\d+)D)?(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
@@ -39,7 +40,7 @@ Plan = dict[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One of these is given; the rest is None or False."""
+    """What a reset is asked to do: one of these is given; the rest is None or False."""
 
     to_offset: int | None = None
     to_earliest: bool = False
@@ -48,7 +49,7 @@ class Scenario:
     shift_by: int | None = None
     to_datetime_ms: int | None = None
     from_file: Mapping[str, Plan] | None = None
-    """group -> its plan."""
+    """Group id -> its plan, read from a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +62,10 @@ class Reset:
 
 
 async def plan_reset(kafka: Kafka, group_id: str, scenario: Scenario, scope: list[str] | None) -> Reset:
-    """`scope` has topics as "topic" or "topic:0,1"; None: all that the group has committed offsets of.
+    """Plan a group's reset. `scope` has topics as "topic" or "topic:0,1"; None is all that the group has
+    committed offsets of.
 
-    Raises TierError, also for a group with members and for partitions that are not there.
+    Raises TierError, also for a group with members and for partitions that do not exist.
     """
     await _refuse_active(kafka, group_id)
     committed = await committed_offsets(kafka, group_id)
@@ -97,7 +99,7 @@ async def plan_reset(kafka: Kafka, group_id: str, scenario: Scenario, scope: lis
 
 
 async def execute(kafka: Kafka, reset: Reset) -> None:
-    """Raises TierError."""
+    """Commit the plan. Raises TierError."""
     await commit(kafka, reset.group, {place: Committed(offset) for place, offset in reset.plan.items()})
 
 
@@ -113,7 +115,7 @@ async def _refuse_active(kafka: Kafka, group_id: str) -> None:
 
 
 async def places_of(kafka: Kafka, scope: list[str]) -> list[TopicPartition]:
-    """The partitions that "topic" and "topic:0,1" name. Raises TierError."""
+    """Return the partitions that "topic" and "topic:0,1" name. Raises TierError."""
     places: list[TopicPartition] = []
     whole = []
     for text in scope:
@@ -131,7 +133,7 @@ async def places_of(kafka: Kafka, scope: list[str]) -> list[TopicPartition]:
 
 
 def parse_topic(text: str) -> str | list[TopicPartition]:
-    """ "topic", or "topic:0,1" as its partitions. Raises TierError."""
+    """Return "topic" as it is, or "topic:0,1" as its partitions. Raises TierError."""
     topic, colon, partitions = text.partition(":")
     if not colon:
         return topic
@@ -162,7 +164,7 @@ async def _known(kafka: Kafka, places: Iterable[TopicPartition], timestamp_ms: i
 
 
 async def _at(kafka: Kafka, places: list[TopicPartition], timestamp_ms: int) -> Plan:
-    """Where nothing is so late, the end of the log."""
+    """Return the offsets at a time; the end of the log if nothing is so late."""
     plan = await _known(kafka, places, timestamp_ms)
     late = await _known(kafka, [place for place, offset in plan.items() if offset < 0], LATEST)
     return plan | late
@@ -183,7 +185,7 @@ async def _in_range(kafka: Kafka, group_id: str, wanted: Mapping[TopicPartition,
 
 
 def parse_datetime(text: str) -> int:
-    """ISO 8601, as milliseconds since 1970; without a zone it is UTC. Raises TierError."""
+    """Return an ISO 8601 time as milliseconds since 1970; without a zone it is UTC. Raises TierError."""
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
@@ -194,7 +196,7 @@ def parse_datetime(text: str) -> int:
 
 
 def parse_duration(text: str) -> timedelta:
-    """ISO 8601: PnDTnHnMnS. Raises TierError."""
+    """Return an ISO 8601 duration, PnDTnHnMnS. Raises TierError."""
     found = _DURATION.fullmatch(text.upper())
     if found is None:
         raise TierError(f"--by-duration {text}: PnDTnHnMnS is expected, e.g. PT1H30M")
@@ -202,7 +204,8 @@ def parse_duration(text: str) -> timedelta:
 
 
 def to_csv(resets: Iterable[Reset]) -> str:
-    """Kafka's --export: topic,partition,offset; with the group in front if there are several."""
+    """Return plans as Kafka's --export prints them: topic,partition,offset; with the group in front if there
+    are several."""
     resets = list(resets)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -214,7 +217,8 @@ def to_csv(resets: Iterable[Reset]) -> str:
 
 
 def from_csv(text: str, group_ids: list[str]) -> dict[str, Plan]:
-    """What `to_csv` gives, for one group or several. Raises TierError that names the line."""
+    """Return the plans that `to_csv` wrote, for one group or several. Raises TierError that names the
+    line."""
     plans: dict[str, Plan] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
         if not row:

@@ -1,4 +1,5 @@
-"""A client's side of SASL: PLAIN (RFC 4616) and SCRAM (RFC 5802), over a raw connection (KIP-43, KIP-84)."""
+"""Authenticate by SASL as a client: PLAIN (RFC 4616) and SCRAM (RFC 5802), over a raw connection (KIP-43,
+KIP-84)."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ HANDSHAKE_VERSION = 1
 AUTHENTICATE_VERSION = 1
 NONCE_BYTES = 18
 ITERATIONS_MAX = 1_000_000
-"""What a server may make a client compute."""
+"""How many iterations a server may make a client compute."""
 
 
 async def authenticate(wire: Wire, properties: ClientProperties) -> None:
-    """Raises TierError that says who refused whom."""
+    """Authenticate the connection. Raises TierError that says who refused whom."""
     mechanism = properties.sasl_mechanism
     try:
         answer = await wire.call("sasl_handshake", HANDSHAKE_VERSION, mechanism=mechanism)

@@ -1,4 +1,4 @@
-"""Committed offsets of groups as records, from any Kafka and into any, through the Kafka protocol alone.
+"""Move committed offsets of groups as records, from any Kafka and into any, through the Kafka protocol alone.
 
 OffsetFetch tells no commit time and no topic id: an exported offset was committed when it was exported.
 """
@@ -23,7 +23,7 @@ from cluster.tier_file import TierError
 PROBLEMS_SHOWN: Final = 20
 
 Offsets = dict[str, dict[TopicPartition, Committed]]
-"""group -> what it has committed."""
+"""Group id -> what it has committed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +37,8 @@ class Imported:
 
 
 async def export_committed(kafka: Kafka, group_ids: Iterable[str]) -> list[KafkaRecord]:
-    """Raises TierError, also for a group that is not there."""
+    """Return the committed offsets of groups as records. Raises TierError, also for a group that does not
+    exist."""
     now_ms = time.time_ns() // 1_000_000
     state: list[PackedRecord] = []
     for group_id in group_ids:
@@ -51,7 +52,7 @@ async def export_committed(kafka: Kafka, group_ids: Iterable[str]) -> list[Kafka
 
 
 def committed_in(records: Iterable[KafkaRecord]) -> Offsets:
-    """The committed offsets among records that all stand."""
+    """Return the committed offsets among records of which none replaces another."""
     offsets: Offsets = {}
     for record in records:
         if record.kind in OFFSET_COMMIT_KINDS and record.value is not None:
@@ -64,7 +65,8 @@ def committed_in(records: Iterable[KafkaRecord]) -> Offsets:
 
 
 def only(offsets: Offsets, group_ids: list[str] | None) -> Offsets:
-    """Those of some groups; None for all. Raises TierError for a group that is not among them."""
+    """Return the offsets of some groups; all if `group_ids` is None. Raises TierError for a group that has
+    none."""
     if not group_ids:
         return offsets
     if missing := [group_id for group_id in group_ids if group_id not in offsets]:
@@ -77,7 +79,7 @@ async def import_committed(
 ) -> Imported:
     """Commit everything, or raise TierError that names what is wrong before anything is written.
 
-    `skip_missing` leaves out offsets of topics and partitions that are not there.
+    `skip_missing` leaves out offsets of topics and partitions that do not exist.
     """
     report = Imported()
     topics = await partitions_of(kafka, {place.topic for each in offsets.values() for place in each})
@@ -103,7 +105,7 @@ async def import_committed(
 
 
 def raise_problems(problems: list[str]) -> None:
-    """Raises TierError if there are any."""
+    """Raise TierError if there are any problems."""
     if problems:
         more = len(problems) - PROBLEMS_SHOWN
         tail = f"; and {more} more" if more > 0 else ""
@@ -129,7 +131,7 @@ def _wrong(
 
 
 async def _use(kafka: Kafka, group_id: str) -> list[str]:
-    """Why offsets cannot be committed for a group: it has members."""
+    """Return why offsets cannot be committed for a group: it has members."""
     try:
         state = (await describe_group(kafka, group_id)).state
     except NoSuchGroup:

@@ -1,6 +1,6 @@
-"""Whole dumps: every record of groups, out of a tier or a Kafka's `__consumer_offsets`, and into a tier.
+"""Move whole dumps: every record of groups, out of a tier or a Kafka's `__consumer_offsets`, and into a tier.
 
-Into a tier groups come as they do from a backup: with their offsets, generations and epochs, without their
+Groups come into a tier as they do from a backup: with their offsets, generations and epochs, without their
 members, which join anew (see actors.coordinator.restore).
 """
 
@@ -36,9 +36,9 @@ from cluster.state_copy import open_copy
 from cluster.tier_file import TierError
 
 OF_TRANSACTIONS: Final = frozenset({TRANSACTION, PRODUCER_ID_BLOCK})
-"""Our kinds of records whose second field names no group."""
+"""Our own kinds of records whose second field names no group."""
 SILENCE_S: Final = 30.0
-"""Of a broker that is to send records; then it is given up."""
+"""How long, in seconds, a broker that is to send records may be silent; then it is given up."""
 
 
 class TopicHere(NamedTuple):
@@ -46,18 +46,19 @@ class TopicHere(NamedTuple):
     partitions: int
 
 
-# Out.
+# Out of a tier or a Kafka.
 
 
 def records_of_tier(leaders: GroupLeaders, left_out: Counter[int]) -> Iterator[KafkaRecord]:
-    """Each partition as of one moment. Raises TierError."""
+    """Yield the records of groups of each partition as of one moment. Raises TierError."""
     for partition in range(leaders.spec.offsets_partitions):
         state = leaders.ask(partition_group(partition), lambda leader: list(open_copy(leader).records))
         yield from to_kafka(state, left_out)
 
 
 def records_of_topic(properties: ClientProperties, left_out: Counter[int]) -> Iterator[KafkaRecord]:
-    """All of a Kafka's `__consumer_offsets` as it is now, committed transactions only. Raises TierError."""
+    """Yield all records of a Kafka's `__consumer_offsets` as it is now, of committed transactions only.
+    Raises TierError."""
     consumer = Consumer(_consumer_settings(properties))
     try:
         topics = consumer.list_topics(OFFSETS_TOPIC, timeout=SILENCE_S).topics
@@ -87,7 +88,7 @@ def records_of_topic(properties: ClientProperties, left_out: Counter[int]) -> It
 
 def _consumer_settings(properties: ClientProperties) -> dict[str, Any]:
     return properties.librdkafka() | {
-        "group.id": "groupd-export",  # never joined: partitions are assigned by hand
+        "group.id": "groupd-export",  # the group is never joined: partitions are assigned by hand
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
@@ -107,13 +108,14 @@ def _decoded(message: Any, left_out: Counter[int]) -> list[KafkaRecord]:
     return []
 
 
-# In.
+# Into a tier.
 
 
 def import_whole(
     leaders: GroupLeaders, records: Iterable[KafkaRecord], *, skip_missing: bool, is_executed: bool
 ) -> Imported:
-    """Write the groups of records that all stand, or raise TierError before anything is written.
+    """Write the groups of records of which none replaces another, or raise TierError before anything is
+    written.
 
     A topic is found by its name: its id here is another one.
     """

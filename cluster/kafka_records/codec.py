@@ -1,4 +1,4 @@
-"""Reads and writes the bytes of records of `__consumer_offsets` by the table in `schemas`.
+"""Read and write the bytes of records of `__consumer_offsets` by the table in `schemas`.
 
 In memory a key or value is a dict of Kafka's names; UUIDs are 16 bytes.
 """
@@ -31,11 +31,11 @@ Plain = dict[str, Any]
 
 
 class RecordError(ValueError):
-    """A record is not what Kafka would write; the text says which field is wrong and how."""
+    """Raised if a record is not what Kafka would write; the text says which field is wrong and how."""
 
 
 class KafkaRecord(NamedTuple):
-    """One record. `version` and `value` of a tombstone are -1 and None."""
+    """One record. A tombstone has the version -1 and the value None."""
 
     kind: int
     key: Plain
@@ -47,7 +47,7 @@ class KafkaRecord(NamedTuple):
 
 
 def kind_of(key: bytes) -> int:
-    """The type of a record, also of one that SCHEMAS does not have. Raises RecordError."""
+    """Return the type of a record, also of one that SCHEMAS does not have. Raises RecordError."""
     if len(key) < _INT16.size:
         raise RecordError(f"its key has {len(key)} bytes, which is too short for a type")
     kind: int = _INT16.unpack_from(key)[0]
@@ -55,7 +55,7 @@ def kind_of(key: bytes) -> int:
 
 
 def decode(key: bytes, value: bytes | None) -> KafkaRecord:
-    """A record of a kind in SCHEMAS. Raises RecordError."""
+    """Read a record of a kind in SCHEMAS. Raises RecordError."""
     kind = kind_of(key)
     schema = schema_of(kind)
     key_fields = _decode_whole(schema.key, key, 0, flexible=False, what=f"{schema.name} key")
@@ -76,8 +76,8 @@ def decode(key: bytes, value: bytes | None) -> KafkaRecord:
 
 
 def encode(record: KafkaRecord) -> tuple[bytes, bytes | None]:
-    """The key and value that Kafka would keep; fields that are left out have their defaults.
-    Raises RecordError."""
+    """Return the key and value that Kafka would keep; fields that are left out have their defaults. Raises
+    RecordError."""
     schema = schema_of(record.kind)
     key = _Writer(0, flexible=False)
     key.out += _INT16.pack(record.kind)
@@ -92,7 +92,7 @@ def encode(record: KafkaRecord) -> tuple[bytes, bytes | None]:
 
 
 def schema_of(kind: int) -> Schema:
-    """Raises RecordError."""
+    """Return the schema of a type of record. Raises RecordError."""
     schema = SCHEMAS.get(kind)
     if schema is None:
         raise RecordError(f"type {kind} is none of classic or consumer groups")
@@ -100,7 +100,7 @@ def schema_of(kind: int) -> Schema:
 
 
 def check_version(schema: Schema, version: int) -> None:
-    """Raises RecordError."""
+    """Check that a value's version can be read. Raises RecordError."""
     if not 0 <= version <= schema.version_max:
         raise RecordError(
             f"{schema.name} value version {version}: this groupd reads 0 to {schema.version_max}"
@@ -144,7 +144,7 @@ class _Reader:
             end = self.at + size_bytes
             field = tagged.get(tag)
             if field is None:
-                self._take(size_bytes)  # of a newer Kafka
+                self._take(size_bytes)  # the field is of a newer Kafka
                 continue
             fields[field.name] = self._read(field)
             if self.at != end:
@@ -190,7 +190,7 @@ class _Reader:
             raise RecordError(f"{field.name} is null")
 
     def _length(self, fixed: str) -> int | None:
-        """None for null."""
+        """Read a length; None for null."""
         if self._flexible:
             length = self._varint() - 1
         elif fixed == INT32:

@@ -1,7 +1,7 @@
-"""Our records of groups as Kafka's, and Kafka's as ours.
+"""Convert our records of groups to Kafka's, and Kafka's to ours.
 
 A classic group is one record at Kafka's and one for the group and each member at ours: what is converted is a
-whole state, not a stream. Of a classic member Kafka keeps the metadata of the chosen protocol alone.
+whole state, not a stream. Kafka keeps a classic member's metadata for the chosen protocol alone.
 
 Kept on both sides are committed offsets, classic and consumer groups. Share and streams groups, and the
 records of Kafka's transaction coordinator, have no counterpart here or are no part of `__consumer_offsets`.
@@ -23,9 +23,9 @@ from cluster.kafka_records.schemas import NO_ID
 
 OFFSET_COMMIT_VERSION: Final = 4
 EXPIRING_OFFSET_VERSION: Final = 1
-"""The one version with an expiry of its own; it has no leader epoch and no topic id."""
+"""The one version of an offset's value with an expiry of its own; it has no leader epoch and no topic id."""
 CLASSIC_GROUP_VERSION: Final = 3
-"""What Kafka 4.3.1 writes, though it reads 4."""
+"""The version of a classic group's value that Kafka 4.3.1 writes, though it reads 4."""
 OFFSET_COMMIT_KINDS: Final = frozenset({0, ours.OFFSET_COMMIT})
 
 PackedRecord = tuple[tuple[Any, ...], tuple[Any, ...]]
@@ -35,8 +35,8 @@ PackedRecord = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 def to_kafka(state: Iterable[PackedRecord], left_out: Counter[int]) -> Iterator[KafkaRecord]:
-    """The records of a whole state, classic groups last; `left_out` counts what Kafka has no record for here,
-    by our kind."""
+    """Yield the records of a whole state, classic groups last. `left_out` counts what Kafka has no record for
+    here, by our kind."""
     classic: dict[str, ours.GroupMetadataValue] = {}
     members: dict[str, list[tuple[str, ours.ClassicMemberValue]]] = {}
     for key, value in state:
@@ -206,8 +206,9 @@ _WRITTEN: Final[dict[int, Callable[[tuple[Any, ...], tuple[Any, ...]], KafkaReco
 
 
 def from_kafka(record: KafkaRecord) -> list[Record]:
-    """What a record with a value means here: nothing for a ConsumerGroupPartitionMetadata, which Kafka itself
-    reads no more, and a record for the group and each member for a GroupMetadata. Raises RecordError."""
+    """Return what a record with a value means here: nothing for a ConsumerGroupPartitionMetadata, which Kafka
+    itself reads no more, and a record for the group and each member for a GroupMetadata. Raises
+    RecordError."""
     assert record.value is not None, record
     key, value = record.key, record.value
     if record.kind == ours.GROUP_METADATA:
@@ -304,13 +305,14 @@ def _from_current_assignment(value: Plain) -> ours.CurrentAssignmentValue:
 
 
 def _epochs(topic: Plain, member_epoch: int) -> list[int]:
-    """One for each partition, or one for all if they are equal."""
+    """Return an epoch for each partition, or one for all if they are equal."""
     epochs: list[int] = topic["assignmentEpochs"] or [member_epoch]
     return epochs[:1] if len(set(epochs)) == 1 else epochs
 
 
 def _sorted(topics: list[Plain]) -> list[Plain]:
-    """By topic id and partition, each partition with its epoch; topics without partitions are left out."""
+    """Return topics sorted by topic id and partition, each partition with its epoch; topics without
+    partitions are left out."""
     found = []
     for topic in sorted(topics, key=lambda topic: bytes(topic["topicId"])):
         partitions, epochs = topic["partitions"], topic.get("assignmentEpochs")

@@ -1,4 +1,4 @@
-"""A file of records of `__consumer_offsets`, in either of two forms.
+"""Read and write a file of records of `__consumer_offsets`, in either of two forms.
 
 `kafka`, all big-endian, keys and values in the bytes that Kafka keeps:
 
@@ -43,15 +43,16 @@ LENGTH: Final = struct.Struct(">i")
 HEADER_BYTES: Final = HEADER.size + CRC.size
 _JSON: Final = json.JSONDecoder()
 RECORD_BYTES_MAX: Final = 64 * MIB
-"""What claims to be larger is damage."""
+"""The most bytes of a record: what claims to be larger is damage."""
 
 
 class DumpDamaged(TierError):
-    """The text names the file and the place in it."""
+    """Raised if a dump is damaged; the text names the file and the place in it."""
 
 
 def write_dump(path: Path, records: Iterable[KafkaRecord], form: str) -> int:
-    """All or nothing; returns how many. Raises TierError, also if the file is there already."""
+    """Write all records or nothing, and return how many. Raises TierError, also if the file exists
+    already."""
     if path.exists():
         raise TierError(f"{path} is there already: name a file that is not")
     partial = path.with_name(f"{path.name}.partial")
@@ -73,8 +74,8 @@ def write_dump(path: Path, records: Iterable[KafkaRecord], form: str) -> int:
 
 
 def read_dump(path: Path, left_out: Counter[int]) -> Iterator[KafkaRecord]:
-    """The records of a dump of either form, in their order; `left_out` counts those of kinds that are not of
-    classic or consumer groups, by Kafka's type. Raises DumpDamaged."""
+    """Yield the records of a dump of either form, in their order. `left_out` counts those of kinds that are
+    not of classic or consumer groups, by Kafka's type. Raises DumpDamaged."""
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) == MAGIC:
@@ -87,7 +88,7 @@ def read_dump(path: Path, left_out: Counter[int]) -> Iterator[KafkaRecord]:
 
 
 def latest(records: Iterable[KafkaRecord]) -> list[KafkaRecord]:
-    """What stands when all records were read: the last of each key, without tombstones."""
+    """Return the records that count when all were read: the last of each key, without tombstones."""
     standing: dict[tuple[object, ...], KafkaRecord] = {}
     for record in records:
         kind = 1 if record.kind in OFFSET_COMMIT_KINDS else record.kind
@@ -150,7 +151,7 @@ def _read_kafka(path: Path, file: BinaryIO, left_out: Counter[int]) -> Iterator[
 
 
 def _part(file: BinaryIO, where: str) -> tuple[bytes, bytes | None]:
-    """A length and what follows it."""
+    """Read a length and what follows it."""
     prefix = file.read(LENGTH.size)
     length = LENGTH.unpack(prefix)[0] if len(prefix) == LENGTH.size else RECORD_BYTES_MAX + 1
     if length < 0:
@@ -182,7 +183,8 @@ def _read_json(path: Path, file: BinaryIO, left_out: Counter[int]) -> Iterator[K
 
 
 def _objects(line: str) -> Iterator[Any]:
-    """Kafka's console consumer prints all objects in one line, with nothing between them."""
+    """Yield the objects of a line: Kafka's console consumer prints all objects in one, with nothing between
+    them."""
     line, at = line.rstrip(), 0
     while at < len(line):
         shown, at = _JSON.raw_decode(line, at)

@@ -25,7 +25,8 @@ from cluster.kafka_records.schemas import (
 
 
 def to_json(record: KafkaRecord) -> Plain:
-    """Fields that the version lacks, and tagged ones at their default, are left out."""
+    """Return a record in the form of Kafka's formatters. Fields that the version lacks, and tagged ones at
+    their default, are left out."""
     schema = schema_of(record.kind)
     key = {"type": record.kind, "data": _shown(schema.key, record.key, 0)}
     if record.value is None:
@@ -35,7 +36,7 @@ def to_json(record: KafkaRecord) -> Plain:
 
 
 def from_json(shown: Any) -> KafkaRecord:
-    """The reverse. Raises RecordError."""
+    """Return the record that is shown in the form of Kafka's formatters. Raises RecordError."""
     try:
         kind, value = shown["key"]["type"], shown["value"]
         schema = schema_of(kind)

@@ -19,7 +19,7 @@ BYTES: Final = "bytes"
 UUID: Final = "uuid"
 UUID_BYTES: Final = 16
 NUMBERS: Final = {INT8: 8, INT32: 32, INT64: 64}
-"""Signed, of so many bits."""
+"""The types of signed numbers -> how many bits they have."""
 STRING_BYTES_MAX: Final = 0x7FFF
 
 VERSION_MAX: Final = 32_767
@@ -43,7 +43,7 @@ class Field:
     tag: int | None = None
     default: Any = None
     is_always_written: bool = False
-    """Though it is tagged and has its default."""
+    """Whether the field is written though it is tagged and has its default."""
 
     def is_in(self, version: int) -> bool:
         return self.since <= version <= self.until
@@ -132,7 +132,7 @@ _CONSUMER_MEMBER = _struct(
     Field(name="subscribedTopicRegex", type=STRING, nullable=True),
     Field(name="rebalanceTimeoutMs", type=INT32, default=-1),
     Field(name="serverAssignor", type=STRING, nullable=True),
-    # Kafka takes a record without it for one of a member that does speak the classic protocol.
+    # Kafka takes a record without this field for one of a member that does speak the classic protocol.
     Field(name="classicMemberMetadata", type=_CLASSIC_METADATA, nullable=True, tag=0, is_always_written=True),
 )
 _TARGET_PARTITIONS = _struct(
@@ -142,7 +142,7 @@ _TARGET_PARTITIONS = _struct(
 _OWNED_PARTITIONS = _struct(
     Field(name="topicId", type=UUID),
     Field(name="partitions", type=Array(INT32)),
-    # KIP-1251.
+    # The assignment epochs are KIP-1251's.
     Field(name="assignmentEpochs", type=Array(INT32), nullable=True, tag=0),
 )
 _CURRENT_ASSIGNMENT = _struct(
@@ -221,4 +221,4 @@ SCHEMAS: Final[dict[int, Schema]] = {
         ),
     )
 }
-"""kind -> its schema: the kinds of classic and consumer groups."""
+"""Type of a record -> its schema, for the records of classic and consumer groups."""

@@ -43,7 +43,6 @@ STILL_IN_FRAGMENTS = (
     "bench/swarm/wire/",
     "bench/tier/million",
     "bench/tier/rolling",
-    "cluster/",
     "tests/api/",
     "tests/coordinator/",
     "tests/leader/",
