@@ -1,4 +1,5 @@
-"""DescribeAcls, CreateAcls, DeleteAcls: refused with SECURITY_DISABLED where nobody would heed them."""
+"""Answer DescribeAcls, CreateAcls and DeleteAcls: with SECURITY_DISABLED if the tier has no authorizer to
+heed them."""
 
 from __future__ import annotations
 
@@ -77,12 +78,13 @@ async def describe_acls(context: BrokerContext, header: Header, entity: Any) -> 
 
 
 def _has_unknown(asked: AclFilter) -> bool:
-    """What Kafka cannot read at all: a number 0."""
+    """Return whether a filter has a number 0, which Kafka cannot read at all."""
     return 0 in (asked.resource_type, asked.pattern_type, asked.operation, asked.permission)
 
 
 def _cannot_be_created(creation: Any) -> bool:
-    """What Kafka refuses a whole request for: an entry must say exactly what it means."""
+    """Return whether Kafka refuses a whole request for this creation: an entry must say exactly what it
+    means."""
     return (
         creation.resource_type in (ResourceType.UNKNOWN, ResourceType.ANY)
         or creation.resource_pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED)

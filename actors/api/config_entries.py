@@ -1,4 +1,4 @@
-"""Configs as clients see them: name, value, and where the value comes from (KIP-133, KIP-226)."""
+"""Show configs as clients see them: name, value, and where the value comes from (KIP-133, KIP-226)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DYNAMIC_TOPIC = 1
 STATIC_BROKER = 4
 DEFAULT = 5
 DYNAMIC_GROUP = 8
-"""Config sources."""
+"""The source of a config that was set for a group, as the numbers above are other sources."""
 
 
 class ConfigSynonym(NamedTuple):
@@ -36,7 +36,7 @@ class ConfigEntry(NamedTuple):
 
 
 def topic_configs(overrides: Iterable[tuple[str, str]], settings: BrokerSettings) -> list[ConfigEntry]:
-    """Every topic config with the value that is in force."""
+    """Return every topic config with the value that is in force."""
     own = dict(overrides)
     listed = []
     for definition in TOPIC_CONFIGS.values():
@@ -63,7 +63,8 @@ def topic_configs(overrides: Iterable[tuple[str, str]], settings: BrokerSettings
 
 
 def group_configs(own: Mapping[str, str], settings: GroupSettings) -> list[ConfigEntry]:
-    """Every group config as Kafka shows it: what was set, even if it is out of bounds by now (KIP-1240)."""
+    """Return every group config as Kafka shows it: what was set, even if it is out of bounds by now
+    (KIP-1240)."""
     listed = []
     for definition in GROUP_CONFIGS.values():
         synonyms = list(_beneath_group(definition, settings))
@@ -93,7 +94,7 @@ def _beneath_group(definition: GroupConfigDefinition, settings: GroupSettings) -
 
 
 def broker_configs(node_id: int, settings: BrokerSettings) -> list[ConfigEntry]:
-    """The broker's settings, all read-only: they are given when the tier starts."""
+    """Return the broker's settings, all read-only: they are given when the tier starts."""
     values: list[tuple[str, object, object]] = [("broker.id", node_id, None)]
     values += [
         (_dotted(field.name), getattr(settings, field.name), field.default)
@@ -113,5 +114,5 @@ def _broker_entry(name: str, value: object, default: object) -> ConfigEntry:
 
 
 def _dotted(setting: str) -> str:
-    """The setting that a field of BrokerSettings is."""
+    """Return the setting that a field of BrokerSettings is."""
     return setting.replace("_", ".")

@@ -1,4 +1,4 @@
-"""DescribeConfigs of topics, brokers and groups, IncrementalAlterConfigs of topics and groups,
+"""Answer DescribeConfigs of topics, brokers and groups, IncrementalAlterConfigs of topics and groups, and
 ListConfigResources."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _described(context: BrokerContext, version: int, entity: Any, resource: Any)
         listed = _listed(context, resource)
     except GroupError as error:
         error_code, message = error.error_code, error.message
-    # Null and empty both mean all of them.
+    # Null and empty both mean all configs.
     wanted = set(resource.configuration_keys or ())
     read_only = resource.resource_type not in (TOPIC_RESOURCE, GROUP_RESOURCE)
     return codec.build(
@@ -75,7 +75,7 @@ def _described(context: BrokerContext, version: int, entity: Any, resource: Any)
 
 
 def _listed(context: BrokerContext, resource: Any) -> Sequence[ConfigEntry]:
-    """Raises GroupError."""
+    """Return the configs of a resource. Raises GroupError."""
     lister = _LISTERS.get(resource.resource_type)
     if lister is None:
         raise GroupError(
@@ -98,7 +98,7 @@ def _listed_of_topic(context: BrokerContext, name: str) -> Sequence[ConfigEntry]
 
 def _listed_of_broker(context: BrokerContext, name: str) -> Sequence[ConfigEntry]:
     if name == "":
-        # Kafka's cluster-wide dynamic settings; there are none here.
+        # An empty name is for Kafka's cluster-wide dynamic settings; there are none here.
         return ()
     if name != str(context.node_id):
         raise GroupError(
@@ -109,7 +109,7 @@ def _listed_of_broker(context: BrokerContext, name: str) -> Sequence[ConfigEntry
 
 
 def _listed_of_group(context: BrokerContext, name: str) -> Sequence[ConfigEntry]:
-    """A19: of any group, whether it is there or not."""
+    """Return the configs of any group, whether it exists or not (A19)."""
     if not name:
         raise GroupError(ErrorCode.invalid_request, "Group name must not be empty")
     return group_configs(context.image.group_configs.get(name, {}), context.group_settings)
@@ -142,8 +142,8 @@ def _entry(version: int, entity: Any, entry: ConfigEntry, read_only: bool) -> An
 
 
 async def incremental_alter_configs(context: BrokerContext, header: Header, entity: Any) -> Any:
-    """Topics' changes and groups' go to the controller in a command each; this broker knows the groups'
-    when it answers."""
+    """Alter configs. Topics' changes and groups' go to the controller in a command each; this broker knows
+    the groups' when it answers."""
     outcomes: dict[int, Iterator[TopicOutcome | GroupOutcome]] = {
         TOPIC_RESOURCE: iter(await _alter_topics(context, entity)),
         GROUP_RESOURCE: iter(await _alter_groups(context, entity)),
@@ -200,7 +200,7 @@ def _changes(resource: Any) -> tuple[tuple[str, int, str | None], ...]:
 
 
 def _shows(image: MetadataImage, made: Iterable[GroupConfigChange]) -> bool:
-    """Whether the image has what was changed. A deletion carries no value that counts."""
+    """Return whether the image has what was changed. A deletion carries no value that counts."""
     return all(
         image.group_configs.get(group_id, {}).get(name) == (value if operation == SET else None)
         for group_id, changes in made
@@ -209,8 +209,8 @@ def _shows(image: MetadataImage, made: Iterable[GroupConfigChange]) -> bool:
 
 
 async def list_config_resources(context: BrokerContext, header: Header, entity: Any) -> Any:
-    """ListConfigResources (KIP-1142): groups that have configs of their own, topics, brokers. There are no
-    client metrics here."""
+    """Answer ListConfigResources (KIP-1142): groups that have configs of their own, topics, brokers. There
+    are no client metrics here."""
     version = header.api_version
     known = _LISTED_TYPES if version >= _ALL_TYPES_VERSION else frozenset({CLIENT_METRICS_RESOURCE})
     wanted = set(getattr(entity, "resource_types", ())) or known

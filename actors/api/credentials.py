@@ -1,5 +1,5 @@
-"""DescribeUserScramCredentials, AlterUserScramCredentials (KIP-554): passwords never come here, only what
-clients have made of them."""
+"""Answer DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554): passwords never come here,
+only what clients have made of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from actors.security.scram import MECHANISM_NAMES, MECHANISM_NUMBERS, keys_of
 
 
 async def describe_credentials(context: BrokerContext, header: Header, entity: Any) -> Any:
-    """Null and an empty list both mean everybody."""
+    """Describe users' credentials. Null and an empty list both mean every user."""
     by_user: defaultdict[str, list[ScramCredential]] = defaultdict(list)
     for credential in context.image.credentials.values():
         by_user[credential.user].append(credential)
@@ -79,13 +79,13 @@ async def alter_credentials(context: BrokerContext, header: Header, entity: Any)
 
 def _new(upsertion: Any) -> NewCredential:
     mechanism = MECHANISM_NAMES.get(upsertion.mechanism)
-    # Of an unknown mechanism no keys can be made; the controller refuses it.
+    # No keys can be made for an unknown mechanism; the controller refuses it.
     keys = (b"", b"") if mechanism is None else keys_of(mechanism, upsertion.salted_password)
     return NewCredential(upsertion.name, upsertion.mechanism, upsertion.iterations, upsertion.salt, *keys)
 
 
 def _has(image: MetadataImage, command: AlterCredentials, done: set[str]) -> bool:
-    """Whether what was `done` is in the image."""
+    """Return whether what was `done` is in the image."""
     for change in command.changes:
         if change.user in done:
             known = image.credentials.get((change.user, MECHANISM_NAMES[change.mechanism]))

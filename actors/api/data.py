@@ -1,4 +1,5 @@
-"""Records in and out: Produce, ListOffsets, DeleteRecords. Fetch, which waits, is in `fetch`."""
+"""Take records in and tell about them: Produce, ListOffsets, DeleteRecords. Fetch, which waits, is in
+`fetch`."""
 
 from __future__ import annotations
 
@@ -20,21 +21,21 @@ from actors.topics.partition_log import LEADER_EPOCH, Appended, FoundOffset
 
 APPEND = Verdict()
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-"""Isolation levels (KIP-98)."""
+"""The isolation levels of consumers (KIP-98)."""
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
-"""The client knows none, or the version has no place for it."""
+"""The leader epoch of a client that knows none, or whose version has no place for it."""
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
-"""Timestamps of ListOffsets that are questions of their own."""
+"""A timestamp of ListOffsets that is a question of its own, as LATEST and EARLIEST are."""
 _ZSTD_SINCE = 7
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 async def produce(context: BrokerContext, header: Header, entity: Any) -> Any | None:
-    """None for acks 0: such a request has no answer."""
+    """Append what a Produce request brings. Return None for acks 0: such a request has no answer."""
     version = header.api_version
     verdicts = await verify_produced(context, entity)
     topic_class = codec.nested(PRODUCE, version, "TopicProduceResponse")
@@ -89,7 +90,7 @@ def _produced(context: BrokerContext, version: int, name: str, partition: Any, v
 
 
 def _verdict(entity: Any) -> Verdict | None:
-    """On the whole request."""
+    """Return the verdict on the whole request; None if each partition has its own."""
     return None if entity.acks in (-1, 0, 1) else Verdict(ErrorCode.invalid_required_acks)
 
 
@@ -101,7 +102,8 @@ async def list_offsets(context: BrokerContext, header: Header, entity: Any) -> A
 def _answer_each(
     api_key: int, topic_result: str, header: Header, entity: Any, answer: Callable[[int, str, Any], Any]
 ) -> Any:
-    """A response of topics and partitions as the request has them; `answer(version, topic, partition)`."""
+    """Return a response of topics and partitions as the request has them; each partition is answered by
+    `answer(version, topic, partition)`."""
     version = header.api_version
     topic_class = codec.nested(api_key, version, topic_result)
     return codec.build(
@@ -138,7 +140,7 @@ def _listed(context: BrokerContext, entity: Any, version: int, name: str, partit
 def _offset_at(
     context: BrokerContext, version: int, name: str, partition: Any, *, committed_only: bool
 ) -> FoundOffset | None:
-    """None if no record is that young. Raises LogError."""
+    """Return the offset that ListOffsets asks for; None if no record is that young. Raises LogError."""
     topic = context.topic_led_here(name, partition.partition_index)
     log = context.logs.log(topic, partition.partition_index)
     match partition.timestamp:
@@ -157,7 +159,8 @@ def _offset_at(
 
 
 def check_leader_epoch(current_leader_epoch: int) -> None:
-    """KIP-320: -1 asks for no check; a log here has one epoch only. Raises LogError."""
+    """Check the leader epoch that a client knows: -1 asks for no check (KIP-320). A log here has one epoch
+    only. Raises LogError."""
     if current_leader_epoch > LEADER_EPOCH:
         raise LogError(ErrorCode.unknown_leader_epoch)
 

@@ -1,4 +1,4 @@
-"""Fetch: whole batches at once if there is enough, else when there is, else when the client's wait is over.
+"""Fetch whole batches: at once if there is enough, else when there is, else when the client's wait is over.
 
 Every fetch is a full one: the answer's session id is 0, which clients take as "no sessions here" (KIP-227).
 """
@@ -21,7 +21,7 @@ from actors.topics.transactions import AbortedTransaction
 from actors.topics.waiting import PartitionKey
 
 FETCH_BYTES_MAX = 55 * 1024 * 1024
-"""Kafka's `fetch.max.bytes`: what one answer holds at most, save for its first batch."""
+"""The most bytes that one answer holds, save for its first batch: Kafka's `fetch.max.bytes`."""
 _CURRENT_LEADER_SINCE = 12
 
 
@@ -34,16 +34,16 @@ class _Read(NamedTuple):
     high_watermark: int = NO_OFFSET
     last_stable_offset: int = NO_OFFSET
     aborted: tuple[AbortedTransaction, ...] | None = None
-    """None for who reads uncommitted records."""
+    """The aborted transactions among the records; None for a consumer that reads uncommitted records."""
     log_start_offset: int = NO_OFFSET
     leader_id: int = -1
-    """Only with NOT_LEADER_OR_FOLLOWER."""
+    """The leader of the partition, told only with NOT_LEADER_OR_FOLLOWER; -1: not told."""
 
 
 class _ReadTopics(NamedTuple):
     topics: list[tuple[str, list[_Read]]]
     keys: list[PartitionKey]
-    """Partitions worth waiting for."""
+    """The partitions that are worth waiting for."""
     size_bytes: int
     failed: bool
 
@@ -53,7 +53,7 @@ class _Room(NamedTuple):
 
     bytes_left: int
     at_least_one: bool
-    """Nothing was read yet: the first batch is given whatever its size (KIP-74)."""
+    """Whether nothing was read yet: then the first batch is given whatever its size (KIP-74)."""
 
 
 async def fetch(context: BrokerContext, header: Header, entity: Any) -> Any:
@@ -66,7 +66,7 @@ async def fetch(context: BrokerContext, header: Header, entity: Any) -> Any:
             responses=(),
         )
     loop = asyncio.get_running_loop()
-    # A client that went away is noticed when its connection is idle for too long: nobody waits longer.
+    # A client that went away is noticed when its connection is idle for too long: no fetch waits longer.
     wait_s = min(entity.max_wait.total_seconds(), context.settings.connections_max_idle_ms / 1_000)
     deadline = loop.time() + wait_s
     bytes_max = min(entity.max_bytes, FETCH_BYTES_MAX)
@@ -103,7 +103,7 @@ def _read_topics(context: BrokerContext, entity: Any, bytes_max: int) -> _ReadTo
 def _read_partition(
     context: BrokerContext, name: str, partition: Any, room: _Room, committed_only: bool
 ) -> _Read:
-    """Raises LogError."""
+    """Read what one partition gives now. Raises LogError."""
     check_leader_epoch(getattr(partition, "current_leader_epoch", NO_LEADER_EPOCH))
     topic = context.topic_led_here(name, partition.partition)
     log = context.logs.log(topic, partition.partition)
@@ -152,7 +152,7 @@ def _answer(version: int, read: _ReadTopics) -> Any:
 def _partition(version: int, read: _Read) -> Any:
     fields: dict[str, Any] = {}
     if version >= _CURRENT_LEADER_SINCE and read.leader_id >= 0:
-        # KIP-595, KIP-951: whom to ask instead, without a Metadata request.
+        # The answer tells whom to ask instead, without a Metadata request (KIP-595, KIP-951).
         leader_class = codec.nested(FETCH, version, "LeaderIdAndEpoch")
         fields["current_leader"] = codec.build(
             leader_class, leader_id=read.leader_id, leader_epoch=LEADER_EPOCH

@@ -1,4 +1,4 @@
-"""One answer frame from the answers of several leaders of this node.
+"""Make one answer frame from the answers of several leaders of this node.
 
 The broker relays a request that spans partitions to each leader whole; every leader answers all of its
 groups, those of other partitions with NOT_COORDINATOR. Here each group's entry is taken from the leader
@@ -29,11 +29,11 @@ _ENTRIES = {
     api_keys.CONSUMER_GROUP_DESCRIBE: ("groups", "group_id"),
     api_keys.ADD_PARTITIONS_TO_TXN: ("results_by_transaction", "transactional_id"),
 }
-"""API key -> the answer's field of entries, and the entry's field that its partition is found by."""
+"""API key -> the answer's field of entries, and the entry's field by which its partition is found."""
 
 
 def gather(header: Header, answers: Mapping[int, bytes], partition_of: Callable[[str], int]) -> bytes:
-    """Join the answer frames of `answers` (by offsets partition, at least one)."""
+    """Return one frame made of the answer frames of `answers` (by offsets partition, at least one)."""
     if header.api_key == api_keys.LIST_GROUPS:
         return _join_lists(header.api_version, list(answers.values()))
     entities = {partition: _read(header, frame) for partition, frame in answers.items()}
@@ -48,7 +48,8 @@ def _read(header: Header, frame: bytes) -> Any:
 
 
 def _join_lists(api_version: int, frames: list[bytes]) -> bytes:
-    """The groups of all lists, as the bytes they are: to read 100,000 of them would hold up all clients.
+    """Return the groups of all lists, as the bytes they are: to read 100,000 of them would hold up all
+    clients.
 
     A frame is a length, a correlation id, tags, the throttle time, the error, the groups with their count
     first, tags; tags from version 3 on, the throttle time from version 1.

@@ -1,4 +1,4 @@
-"""Group requests that span offsets partitions: what goes to which partition, and one answer from the parts.
+"""Cut group requests that span offsets partitions into parts, and make one answer from the parts.
 
 A group lives in one offsets partition; DescribeGroups, DeleteGroups, ConsumerGroupDescribe and OffsetFetch
 name many groups, ListGroups names none and means all. The caller sends each part of `split` where it
@@ -72,7 +72,8 @@ the answer's class)."""
 def split(
     api_key: int, body: Any, partition_of: Callable[[str], int], partition_count: int
 ) -> dict[int, Any]:
-    """The request of each offsets partition. An empty batch gives no parts; ListGroups goes to all."""
+    """Return the part of the request for each offsets partition. An empty batch gives no parts; ListGroups
+    goes to all."""
     if api_key == api_keys.LIST_GROUPS:
         return dict.fromkeys(range(partition_count), body)
     if api_key == api_keys.WRITE_TXN_MARKERS:
@@ -91,20 +92,22 @@ def split(
 
 
 def _marked_partition(body: WriteTxnMarkersRequest) -> int:
-    """The broker has cut the markers to pieces already: a replica is given those of one offsets partition."""
+    """Return the offsets partition whose markers a replica is given: the broker has cut the markers to pieces
+    already."""
     numbers = (number for marker in body.markers for _, numbers in marker.topics for number in numbers)
     return next(numbers, -1)
 
 
 def merge(api_key: int, parts: Sequence[Any], original_body: Any) -> Any:
-    """One answer from the parts' answers, its groups in the order in which `original_body` names them."""
+    """Return one answer from the parts' answers, its groups in the order in which `original_body` names
+    them."""
     if api_key == api_keys.LIST_GROUPS:
         return _merged_lists(parts)
     batch = _BATCHES.get(api_key)
     if batch is None:
         return parts[0]
     request_field, asked_id_of, answer_field, answered_id_of, answer_class = batch
-    # A group that is asked for twice has two answers, save where Kafka gives one (DeleteGroups, O13).
+    # A group that is asked for twice has two answers, except if Kafka gives one (DeleteGroups, O13).
     answers: defaultdict[str, deque[Any]] = defaultdict(deque)
     for part in parts:
         for answer in getattr(part, answer_field):
@@ -114,7 +117,7 @@ def merge(api_key: int, parts: Sequence[Any], original_body: Any) -> Any:
 
 
 def refused_part(api_key: int, body: Any, error_code: int, api_version: int = _NEWEST_VERSION) -> Any:
-    """The answer in the place of a part that is not served: `error_code` for each of its groups.
+    """Return the answer in the place of a part that is not served: `error_code` for each of its groups.
 
     `api_version` matters to OffsetFetch alone, whose version 1 puts the error on each partition (W6).
     """
@@ -122,7 +125,8 @@ def refused_part(api_key: int, body: Any, error_code: int, api_version: int = _N
 
 
 def _merged_lists(parts: Sequence[Any]) -> ListGroupsResponse:
-    """W9: a partition led elsewhere is skipped, any other error fails the whole answer."""
+    """Return one list: a partition that is led elsewhere is skipped, any other error fails the whole answer
+    (W9)."""
     groups: list[Any] = []
     for part in parts:
         if part.error_code == ErrorCode.not_coordinator:

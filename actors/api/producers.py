@@ -1,4 +1,4 @@
-"""InitProducerId for idempotent producers: ids come from the controller in blocks (KIP-730).
+"""Answer InitProducerId for idempotent producers: ids come from the controller in blocks (KIP-730).
 
 Producers with a transactional id are answered by its coordinator.
 """
@@ -29,12 +29,13 @@ class ProducerIds:
         self._one_at_a_time = asyncio.Lock()
 
     async def next_id(self) -> int:
-        """An id that no other producer has or had. Raises GroupError if the controller gives no block."""
+        """Return an id that no other producer has or had. Raises GroupError if the controller gives no
+        block."""
         async with self._one_at_a_time:
             if self._next == self._end:
                 block = await self._context.submit(AllocateProducerIds(self._context.node_id))
                 if block.error_code != ErrorCode.none:
-                    # Retriable for producers, whatever kept the controller from answering.
+                    # Producers may try again, whatever kept the controller from answering.
                     raise GroupError(ErrorCode.coordinator_load_in_progress)
                 self._next = block.first_producer_id
                 self._end = block.first_producer_id + block.size
@@ -43,7 +44,8 @@ class ProducerIds:
 
 
 async def init_producer_id(ids: ProducerIds, header: Header, entity: Any) -> Any:
-    """A new id with epoch 0, as in Kafka also for a producer without transactions that brings its own."""
+    """Return a new id with epoch 0, as in Kafka also for a producer without transactions that brings its
+    own."""
     try:
         known_id = getattr(entity, "producer_id", NO_PRODUCER_ID)
         known_epoch = getattr(entity, "producer_epoch", NO_PRODUCER_EPOCH)

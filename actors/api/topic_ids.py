@@ -1,4 +1,4 @@
-"""Topic ids: 16 bytes in the metadata, UUIDs in the entities of Kafka's requests and answers."""
+"""Topic ids are 16 bytes in the metadata, and UUIDs in the entities of Kafka's requests and answers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from actors.ground.image import NO_TOPIC_ID, TopicId
 
 
 def wire_topic_id(topic_id: TopicId) -> uuid.UUID | None:
-    """kio's form of a topic id; None for none."""
+    """Return kio's form of a topic id; None for the id of no topic."""
     return None if topic_id == NO_TOPIC_ID else uuid.UUID(bytes=topic_id)
 
 
 def plain_topic_id(topic_id: uuid.UUID | None) -> TopicId:
-    """The metadata's form of a topic id."""
+    """Return the metadata's form of a topic id."""
     return NO_TOPIC_ID if topic_id is None else topic_id.bytes

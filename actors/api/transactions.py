@@ -1,4 +1,5 @@
-"""Transactions at the logs: may a transactional batch be appended, and the markers that end transactions.
+"""Transactions at the logs: whether a transactional batch may be appended, and the markers that end
+transactions.
 
 A transaction's first batch in a partition waits for the word of the transaction's coordinator that the
 partition is part of it (KIP-890); `verify` of the context asks it, wherever it is.
@@ -35,10 +36,11 @@ _NOT_VERIFIED = frozenset(
         ErrorCode.concurrent_transactions,
     }
 )
-"""Nobody knows yet: producers ask again, as they do when a log has too few replicas."""
+"""The errors that say that nobody knows yet: producers ask again, as they do when a log has too few
+replicas."""
 _AS_LOGS_ERROR = {
     ErrorCode.producer_fenced: ErrorCode.invalid_producer_epoch,
-    # Produce knows it from version 11 on.
+    # Produce knows this error from version 11 on.
     ErrorCode.transaction_abortable: ErrorCode.invalid_txn_state,
     **dict.fromkeys(_NOT_VERIFIED, ErrorCode.not_enough_replicas),
 }
@@ -55,7 +57,7 @@ Verdicts = Mapping[tuple[str, int], Verdict]
 
 
 async def verify_produced(context: BrokerContext, entity: Any) -> Verdicts:
-    """The verdict on each partition of a Produce request whose batch begins a transaction here."""
+    """Return the verdict on each partition of a Produce request whose batch begins a transaction here."""
     guards: dict[tuple[str, int], object] = {}
     producers: dict[tuple[int, int], dict[str, list[int]]] = {}
     for topic in entity.topic_data:
@@ -82,7 +84,8 @@ async def verify_produced(context: BrokerContext, entity: Any) -> Verdicts:
 
 
 def _guard(context: BrokerContext, name: str, partition: int, producer: tuple[int, int]) -> object | None:
-    """None if the batch needs no word of the coordinator, or cannot be appended anyway."""
+    """Return the guard of the producer's transaction; None if the batch needs no word of the coordinator, or
+    cannot be appended anyway."""
     try:
         topic = context.topic_led_here(name, partition)
     except LogError:
@@ -94,13 +97,13 @@ def _guard(context: BrokerContext, name: str, partition: int, producer: tuple[in
 async def verified(
     context: BrokerContext, asked: TransactionPartitions
 ) -> Mapping[tuple[str, int], ErrorCode]:
-    """The coordinator's word on each partition."""
+    """Return the coordinator's word on each partition."""
     answer = await context.verify(AddPartitionsToTxnRequest((asked,)))
     return error_of_each(result.topics for result in answer.results)
 
 
 def write_markers(context: BrokerContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Markers for topics' partitions that this broker leads."""
+    """Write markers for topics' partitions that this broker leads."""
     return WriteTxnMarkersResponse(
         tuple(
             TxnMarkerErrors(

@@ -1,4 +1,4 @@
-"""SASL where the connections are: new ones at a node's listener, and those that authenticate again.
+"""SASL where the connections are: for new ones at a node's listener, and for those that authenticate again.
 
 A client's identity has no principal until it is authenticated. Afterwards the principal travels with the
 connection; when `connections.max.reauth.ms` limits the authentication in time, whichever actor has the
@@ -24,7 +24,8 @@ from actors.protocol.headers import Header, parse_header
 from actors.security.sasl import Passwords, SaslExchange, SaslPolicy
 
 IsTiers = Callable[[Header, bytes, int], bool]
-"""Of (header, frame, offset of the body)."""
+"""A function that says whether a request (header, frame, offset of the body) comes from the tier's own
+nodes."""
 NONCE_BYTES: Final = 24
 
 
@@ -33,10 +34,11 @@ def _now_ms() -> int:
 
 
 class Sasl:
-    """The SASL of one actor. `is_wanted`: clients must authenticate."""
+    """The SASL of one actor. `is_wanted` says that clients must authenticate."""
 
     def __init__(self, settings: BrokerSettings, is_tiers: IsTiers | None = None) -> None:
-        """`is_tiers` tells requests of the tier's own nodes, which prove themselves one by one."""
+        """Make SASL as the settings say. `is_tiers` recognizes requests of the tier's own nodes, which prove
+        themselves one by one."""
         self._is_tiers = is_tiers or (lambda *_: False)
         self.is_wanted = settings.listener_security_protocol == SASL_PLAINTEXT
         self._policy = SaslPolicy(
@@ -50,8 +52,8 @@ class Sasl:
         self._policy.credentials = image.credentials
 
     def on_stranger(self, early: EarlyConnection, frame: bytes, service: Service) -> Decision:
-        """A frame of a connection that is not authenticated; `service` serves other nodes of the tier. Raises
-        MalformedRequest, UnsupportedRequest."""
+        """Decide about a frame of a connection that is not authenticated; `service` serves other nodes of the
+        tier. Raises MalformedRequest, UnsupportedRequest."""
         exchange: SaslExchange | None = early.session
         if exchange is not None and exchange.expects_bare_token:
             step = exchange.on_bare_token(frame)
@@ -77,8 +79,9 @@ class Sasl:
     def on_request(
         self, connection: Connection, header: Header, frame: bytes, body_offset: int
     ) -> bytes | None:
-        """The answer to SASL's requests on a connection that was let in; None: the request is another's, or
-        too late for SASL. Closes the connection, with b"" as the answer, when its session is over."""
+        """Return the answer to a request of SASL on a connection that was let in; None if the request is
+        another's, or too late for SASL. Close the connection, with b"" as the answer, when its session is
+        over."""
         identity = connection.identity
         if not identity.principal:
             if self._is_tiers(header, frame, body_offset):

@@ -4,7 +4,7 @@ A message is a msgpack array whose first item is its kind, in a frame as Kafka's
 socket goes with a message (SCM_RIGHTS). The kernel delivers it with the message's first byte and never
 merges what follows a socket with another one, so sockets arrive in the order of their messages.
 
-Both ends relay requests to each other; that part lives here. Who may speak is settled in greeting.py.
+Both ends relay requests to each other; that part lives here. greeting.py decides who may speak.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from actors.network.frames import BadFrame, FrameBuffer, with_length
 logger = logging.getLogger(__name__)
 
 Answer = Callable[[bytes | None], None]
-"""Takes the answer of a relayed frame, once; None: there is none, the client's connection is to be closed."""
+"""A function that takes the answer of a relayed frame, once. None says that there is no answer, and that the
+client's connection is to be closed."""
 
 READ_BYTES: Final = 64 * 1024
 BUFFERS_PER_SEND: Final = 64
@@ -36,7 +37,8 @@ _SOCKET_BYTES = array.array("i", [0]).itemsize
 
 
 class Kind(enum.IntEnum):
-    """Kinds of message. Numbers are on the wire between actors of different versions: never reused."""
+    """The kinds of message. Their numbers are on the wire between actors of different versions, and never
+    reused."""
 
     CHALLENGE = 1
     HELLO = 2
@@ -45,7 +47,7 @@ class Kind(enum.IntEnum):
     RELAY = 5
     RELAYED = 6
     HANDOVER = 7
-    """Carries a socket, in either direction."""
+    """The kind of a message that carries a socket, in either direction."""
     ADOPTED = 8
     GONE = 9
     PUSH = 10
@@ -55,16 +57,19 @@ class ChannelHandlers(Protocol):
     """What a channel's owner does with what comes in."""
 
     def on_message(self, message: list[Any]) -> None:
-        """Any message but those below. May raise ValueError (and what unpacking raises): the link drops."""
+        """Take any message but those below. May raise ValueError (and what unpacking raises): the link
+        drops."""
 
     def on_socket(self, sock: socket.socket | None, identity: ClientIdentity, buffered: bytes) -> None:
-        """A client's connection is handed over; None: it did not arrive (no descriptor left here)."""
+        """Take a client's connection that is handed over; None: it did not arrive (no descriptor left
+        here)."""
 
     def on_relay(self, identity: ClientIdentity, frame: bytes, answer: Answer) -> None:
         """Serve a frame and call `answer`, at once or later."""
 
     def on_lost(self, reason: str) -> None:
-        """The link is down, and all relays asked on it have been answered None. Called once."""
+        """Learn that the link is down, and that all relays asked on it have been answered None. Called
+        once."""
 
 
 class Channel:
@@ -93,13 +98,14 @@ class Channel:
         loop.add_reader(sock.fileno(), self._readable)
 
     def opened(self) -> None:
-        """The other side has proved itself."""
+        """Note that the other side has proved itself: large messages are read, and relays and sockets
+        taken."""
         self.open = True
         self._frames.frame_bytes_max = LINK_FRAME_BYTES_MAX
 
     def send(self, message: tuple[Any, ...], sock: socket.socket | None = None) -> bool:
-        """Queue a message. False: the link is down, and `sock` still the caller's; otherwise the socket is
-        closed here once the kernel has it (or the link is lost)."""
+        """Queue a message. Return False if the link is down, and `sock` still the caller's; otherwise the
+        socket is closed here once the kernel has it (or the link is lost)."""
         if self._closed:
             return False
         packed = with_length(msgpack.packb(message, unicode_errors="surrogateescape"))
@@ -109,13 +115,13 @@ class Channel:
         self._unsent.append((memoryview(packed), sock))
         self._unsent_bytes += len(packed)
         if not self._flush_scheduled and not self._writing:
-            # At the end of this turn of the loop: what is sent in one turn goes out in one system call.
+            # Flush when the loop comes round: what is sent until then goes out in one system call.
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
         return True
 
     def hand_over(self, sock: socket.socket, identity: ClientIdentity, buffered: bytes) -> bool:
-        """Give a client's connection to the other side; as `send`."""
+        """Give a client's connection to the other side. Return what `send` does."""
         return self.send((Kind.HANDOVER, tuple(identity), buffered), sock)
 
     def relay(self, identity: ClientIdentity, frame: bytes, answer: Answer, timeout_s: float) -> None:
@@ -167,7 +173,8 @@ class Channel:
             self._loop.remove_writer(self._sock.fileno())
 
     def _send_some(self) -> None:
-        """One system call: the message with a socket at the head, or those without one before the next."""
+        """Send by one system call: the message with a socket at the head, or those without one before the
+        next."""
         view, sock = self._unsent[0]
         if sock is not None:
             rights = array.array("i", [sock.fileno()])
@@ -264,15 +271,15 @@ class Channel:
     def _relayed(self, relay_id: int, answered: bytes | None) -> None:
         waiting = self._relays.pop(relay_id, None)
         if waiting is None:
-            return  # it took too long, and the asker has gone on
+            return  # it took too long, and whoever asked has gone on
         answer, timer = waiting
         timer.cancel()
         guarded(answer, answered)
 
 
 def guarded(handler: Callable[..., None], *arguments: Any) -> bool:
-    """Call a handler of the link's owner; False: it raised, which is logged. A bug of ours must not cost
-    the link, which carries all other clients of the node."""
+    """Call a handler of the link's owner. Return False if it raised, which is logged. A bug of ours must not
+    cost the link, which carries all other clients of the node."""
     try:
         handler(*arguments)
     except Exception:

@@ -1,4 +1,4 @@
-"""A connection before it is known who serves it: whole frames are read from the plain socket.
+"""A connection of which it is not known yet who serves it: whole frames are read from the plain socket.
 
 There is no transport yet, so that the socket can go to another actor as it is, with the bytes already
 read. For each frame the broker decides: answer it here and go on, keep the connection for good, or hand it
@@ -26,46 +26,48 @@ DISMISSAL_DELAY_S = 0.1
 
 
 class Keep(NamedTuple):
-    """The connection stays in this actor; `service` serves it from this frame on."""
+    """The decision that the connection stays in this actor; `service` serves it from this frame on."""
 
     service: Service
 
 
 class HandOver(NamedTuple):
-    """The connection goes elsewhere, this frame first."""
+    """The decision that the connection goes elsewhere, with this frame as the first to be served there."""
 
     give: Callable[[socket.socket, ClientIdentity, bytes], bool]
-    """(socket, identity, bytes read and not served): takes the socket, or returns False and leaves it."""
+    """A function that takes (socket, identity, bytes read and not served), or returns False and leaves the
+    socket."""
     otherwise: Service
-    """Serves the connection here if `give` could not."""
+    """What serves the connection here if `give` could not take it."""
 
 
 class Dismiss(NamedTuple):
-    """The client may not come in: it is answered and closed, after a while, so that it cannot try again at
-    once (`connection.failed.authentication.delay.ms`)."""
+    """The decision that the client may not come in: it is answered and closed, after a while, so that it
+    cannot try again at once (`connection.failed.authentication.delay.ms`)."""
 
     answer: bytes
     reason: str
-    """For the log."""
+    """Why the client may not come in, for the log."""
 
 
 Decision = bytes | Keep | HandOver | Dismiss
-"""bytes: the whole answer, length included, b"" for none; the next frame is decided again."""
+"""What is decided by a frame. bytes are the whole answer, length included, b"" for none; the next frame is
+decided again."""
 Decide = Callable[["EarlyConnection", bytes], Decision]
 
 
 class EarlyOwner(Protocol):
-    """Of the listener: what an early connection needs of it."""
+    """The listener, as an early connection needs it."""
 
     loop: asyncio.AbstractEventLoop
     table: ConnectionTable
     decide: Decide
 
     def proved(self, early: EarlyConnection) -> None:
-        """Its first whole frame is here."""
+        """Learn that a connection's first whole frame is here."""
 
     def left(self, early: EarlyConnection, ended: bool) -> None:
-        """It is early no longer; `ended`: because it was closed."""
+        """Learn that a connection is early no longer; `ended` says that it was closed."""
 
 
 class EarlyConnection:
@@ -88,9 +90,9 @@ class EarlyConnection:
     def __init__(self, owner: EarlyOwner, sock: socket.socket, identity: ClientIdentity) -> None:
         self.identity = identity
         self.session: Any = None
-        """The broker's own; goes along to the Connection that is kept."""
+        """What the broker keeps of this connection; it goes along to the Connection that is kept."""
         self.deadline_s = owner.loop.time() + owner.table.limits.first_frame_ms_max / 1000
-        """When, by the loop's clock, it is closed for saying nothing."""
+        """When, by the loop's clock, the connection is closed for saying nothing."""
         self.proven = False
         self._owner = owner
         self._sock = sock
@@ -110,12 +112,12 @@ class EarlyConnection:
         self._owner.loop.call_soon(self._next_turn)
 
     def take_bare_tokens(self, bare: bool) -> None:
-        """Frames of any length, down to none at all, may come: SASL tokens without a Kafka header."""
+        """Take frames of any length, down to none at all: SASL tokens without a Kafka header."""
         self._frames.frame_bytes_min = 0 if bare else FRAME_BYTES_MIN
 
     def close(self, reason: str | None = None) -> None:
-        """Close; with a reason one line of the log names it and the peer. Called while a frame is being
-        decided, the answer returned for it still goes out first."""
+        """Close; if there is a reason, one line of the log names it and the peer. If this is called while a
+        frame is being decided, the answer returned for it still goes out first."""
         if self._closed:
             return
         self._closed = True
@@ -162,7 +164,7 @@ class EarlyConnection:
             self._turn()
 
     def _step(self, frame: bytes) -> bool:
-        """Decide one frame. True: the connection has left."""
+        """Decide one frame. Return whether the connection has left."""
         try:
             decision = self._owner.decide(self, frame)
         except Exception:
@@ -185,7 +187,7 @@ class EarlyConnection:
         return True
 
     def _prove(self) -> None:
-        """A request was answered, and the client is one that is let in."""
+        """Note that a request was answered, and that the client is one that is let in."""
         if not self.proven:
             self.proven = True
             self._frames.frame_bytes_max = self._owner.table.limits.frame_bytes_max
@@ -243,14 +245,14 @@ class EarlyConnection:
             self._turn()
 
     def cut(self) -> None:
-        """Close at once, whatever is unsent: its time is over, or the broker's."""
+        """Close at once, whatever is unsent: the connection's time is over, or the broker's."""
         self._closed = True
         self._unsent = b""
         self._end()
 
     def _end(self) -> None:
         if self._unsent or self._sock.fileno() < 0:
-            return  # `_writable` ends it, or it has ended
+            return  # `_writable` ends the connection, or it has ended
         if self._close_reason is not None:
             logger.warning("closed %s: %s", self.identity.peer, self._close_reason)
         self._stop()

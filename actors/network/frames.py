@@ -10,22 +10,23 @@ from typing import Final
 
 LENGTH_BYTES: Final = 4
 FRAME_BYTES_MIN: Final = 8
-"""api_key, api_version, correlation_id: Kafka closes on a length of 7 or less (W13, measured)."""
+"""The size of the smallest frame: api_key, api_version, correlation_id. Kafka closes on a length of 7 or less
+(W13, measured)."""
 COMPACT_BYTES: Final = 256 * 1024
 
 _LENGTH = struct.Struct(">i")
 _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN", b"TRAC", b"PRI ")
 
 length_of = _LENGTH.unpack_from
-"""(length,) of the frame at the beginning of a buffer of at least 4 bytes."""
+"""A function that returns (length,) of the frame at the beginning of a buffer of at least 4 bytes."""
 
 
 class BadFrame(Exception):
-    """The stream cannot be cut into frames any more; the text is the reason, for the log."""
+    """Raised if the stream cannot be cut into frames any more; the text is the reason, for the log."""
 
 
 def with_length(frame: bytes) -> bytes:
-    """`frame` as it stands on the wire."""
+    """Return `frame` as it stands on the wire."""
     return _LENGTH.pack(len(frame)) + frame
 
 
@@ -44,14 +45,14 @@ class FrameBuffer:
         self.frame_bytes_min = frame_bytes_min
 
     def __len__(self) -> int:
-        """Bytes not yet taken."""
+        """Return how many bytes are not yet taken."""
         return len(self._bytes) - self._start
 
     def feed(self, data: bytes) -> None:
         self._bytes += data
 
     def next(self) -> bytes | None:
-        """Take one whole frame, without its length; None: more bytes are needed.
+        """Take one whole frame, without its length; None if more bytes are needed.
 
         Raises BadFrame as soon as the length is read, before anything is kept for it.
         """
@@ -78,8 +79,8 @@ class FrameBuffer:
         return rest
 
     def _compact(self) -> None:
-        # Deleting the front for each frame would move the rest each time: a pipelining client's
-        # buffer of n frames would cost n * n.
+        # To delete the front for each frame would move the rest each time: a pipelining client's buffer of n
+        # frames would cost n * n.
         if self._start == len(self._bytes):
             self._bytes.clear()
             self._start = 0

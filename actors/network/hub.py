@@ -1,4 +1,4 @@
-"""The broker's side of its node's Unix socket: where the node's replicas announce who leads.
+"""The broker's side of its node's Unix socket, on which the node's replicas announce who leads.
 
 A replica connects as soon as there is a broker, and again when the broker was restarted; it then tells anew
 who leads its partition and which connections it has. The broker hands connections over, relays frames, and
@@ -31,30 +31,31 @@ class Leading(NamedTuple):
     """Who leads a partition, as the node's own replica of it last said."""
 
     leader_node_id: int
-    """-1: nobody that the replica knows of."""
+    """The node of the leader; -1: the replica knows of none."""
     term: int
     serving_here: bool
-    """That replica itself leads, and has committed in its term: it can be handed connections."""
+    """Whether that replica itself leads, and has committed in its term: it can be handed connections."""
 
 
 class HubHandlers(Protocol):
     """What the broker does with what replicas send."""
 
     def on_leading(self, partition: int, leading: Leading | None) -> None:
-        """`Hub.leaders[partition]` has changed; None: the replica that led here is gone."""
+        """Learn that `Hub.leaders[partition]` has changed; None: the replica that led here is gone."""
 
     def on_link(self, partition: int, connected: bool) -> None:
-        """A replica has come or gone."""
+        """Learn that a replica has come or gone."""
 
     def on_relay(self, partition: int, identity: ClientIdentity, frame: bytes, answer: Answer) -> None:
-        """A replica cannot serve this frame of a client it adopted."""
+        """Serve a frame of a client that a replica adopted and that it cannot serve."""
 
     def on_hand_back(self, sock: socket.socket, identity: ClientIdentity, buffered: bytes) -> None:
-        """A connection comes back, with its claim on the quota."""
+        """Take a connection back, with its claim on the quota."""
 
 
 class Hub:
-    """Listens on the node's Unix socket; one link per partition. All calls on the loop's thread."""
+    """Listens on the node's Unix socket; there is one link per partition. All calls are on the loop's
+    thread."""
 
     def __init__(self, path: str, secret: bytes, handlers: HubHandlers, quota: ConnectionQuota) -> None:
         self.leaders: dict[int, Leading] = {}
@@ -115,8 +116,8 @@ class Hub:
         self, partition: int, sock: socket.socket, identity: ClientIdentity, buffered: bytes
     ) -> bool:
         """Give a client's connection to the node's replica of `partition`, with its claim on the quota.
-        False: no replica is connected, and the socket is still the caller's. If the replica dies before it
-        has the socket the connection is closed."""
+        Return False if no replica is connected, and the socket is still the caller's. If the replica dies
+        before it has the socket, the connection is closed."""
         link = self._links.get(partition)
         if link is None or not link.channel.hand_over(sock, identity, buffered):
             return False
@@ -127,8 +128,8 @@ class Hub:
         self, partition: int, identity: ClientIdentity, frame: bytes, answer: Answer, timeout_s: float
     ) -> None:
         """Have the node's replica of `partition` serve a frame. `answer` is called exactly once: with the
-        whole answer (b"" for none), or with None (no link, link lost, too slow, or the replica says so):
-        then the client's connection is to be closed."""
+        whole answer (b"" for none), or with None (no link, link lost, too slow, or the replica says so): then
+        the client's connection is to be closed."""
         link = self._links.get(partition)
         if link is None:
             answer(None)
@@ -138,18 +139,19 @@ class Hub:
     async def relay(
         self, partition: int, identity: ClientIdentity, frame: bytes, timeout_s: float
     ) -> bytes | None:
-        """As `ask`, awaited."""
+        """Have the node's replica of `partition` serve a frame, as `ask` does, and return what the answer is
+        called with."""
         answered: asyncio.Future[bytes | None] = self._loop.create_future()
         self.ask(partition, identity, frame, _setter(answered), timeout_s)
         return await answered
 
     def push(self, kind: str, payload: bytes) -> None:
-        """Send to every replica, those that connect later included: the last of each kind is kept."""
+        """Send to every replica, those that connect later included: the last payload of each kind is kept."""
         self._pushed[kind] = payload
         for link in tuple(self._links.values()):
             link.channel.send((Kind.PUSH, kind, payload))
 
-    # Of _ReplicaLink.
+    # What a _ReplicaLink calls.
 
     def welcome(self, link: _ReplicaLink, partition: int, replica_nonce: bytes) -> None:
         self._strangers.discard(link)
@@ -203,7 +205,7 @@ class Hub:
         self._strangers.add(_ReplicaLink(self, sock))
 
     def _remove_stale(self) -> None:
-        """A broker that was killed leaves its socket's file; a living one must not lose it."""
+        """Remove the socket's file that a killed broker leaves; a living broker must not lose its own."""
         probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             probe.setblocking(False)
@@ -215,7 +217,7 @@ class Hub:
                 os.unlink(self._path)
             return  # anything else is not ours to remove: bind says so
         except BlockingIOError:
-            pass  # its backlog is full: it lives
+            pass  # its backlog is full, so it lives
         finally:
             probe.close()
         raise OSError(errno.EADDRINUSE, "another broker listens there", self._path)
@@ -228,7 +230,7 @@ class _ReplicaLink:
         self.partition: int | None = None
         self.nonce = greeting.nonce()
         self.adopted: Counter[str] = Counter()
-        """Connections that the replica has, by client address: their claims on the quota."""
+        """The connections that the replica has, by client address: their claims on the quota."""
         self._hub = hub
         self.channel = Channel(hub._loop, sock, self)
         self._deadline = hub._loop.call_later(
@@ -288,7 +290,7 @@ class _ReplicaLink:
 
 
 def _setter(answered: asyncio.Future[bytes | None]) -> Answer:
-    """Sets a future, unless its awaiter was cancelled meanwhile."""
+    """Return an answer that sets a future, unless its awaiter was cancelled meanwhile."""
 
     def answer(frame: bytes | None) -> None:
         if not answered.done():

@@ -1,4 +1,4 @@
-"""The replica's side of its node's Unix socket: connected to the node's broker whenever there is one.
+"""The replica's side of its node's Unix socket, connected to the node's broker whenever there is one.
 
 A broker may die and come back at any time; the replica goes on serving the connections it has adopted and
 tries the socket again every 100 ms. Once connected it tells the broker what it last announced.
@@ -25,26 +25,26 @@ class LinkHandlers(Protocol):
     """What a replica does with what its broker sends."""
 
     def on_connected(self) -> None:
-        """The broker is there (again); the last announcement has been sent."""
+        """Learn that the broker is there (again); the last announcement has been sent."""
 
     def on_disconnected(self) -> None:
-        """It is gone; connections are tried again by themselves."""
+        """Learn that the broker is gone; the link connects again by itself."""
 
     def on_handover(self, sock: socket.socket, identity: ClientIdentity, buffered: bytes) -> None:
-        """A client's connection is this replica's now: adopt it, or hand it back."""
+        """Take a client's connection, which is this replica's now: adopt it, or hand it back."""
 
     def on_relay(self, identity: ClientIdentity, frame: bytes, answer: Answer) -> None:
         """Serve a frame of a client whose connection stays with the broker; call `answer` once."""
 
     def on_push(self, kind: str, payload: bytes) -> None:
-        """Something every replica must know."""
+        """Take something that every replica must know."""
 
     def addresses(self) -> Mapping[str, int]:
-        """The adopted connections, counted by client address (`ConnectionTable.addresses`)."""
+        """Return how many adopted connections each client address has (`ConnectionTable.addresses`)."""
 
 
 class Link:
-    """The link to the node's broker, connected again for ever. All calls on the loop's thread."""
+    """The link to the node's broker, connected again for ever. All calls are on the loop's thread."""
 
     def __init__(self, path: str, secret: bytes, partition: int, handlers: LinkHandlers) -> None:
         self._path = path
@@ -64,7 +64,7 @@ class Link:
         return self._channel is not None and self._channel.open
 
     def start(self) -> None:
-        """Connect, now if the broker is there."""
+        """Connect, at once if the broker is there."""
         self._loop = asyncio.get_running_loop()
         self._connect()
 
@@ -84,12 +84,14 @@ class Link:
                 self._channel.send((Kind.LEADING, *announced))
 
     def gone(self, identity: ClientIdentity) -> None:
-        """An adopted connection has ended (the `on_gone` of the replica's ConnectionTable)."""
+        """Tell the broker that an adopted connection has ended (the `on_gone` of the replica's
+        ConnectionTable)."""
         if self._channel is not None and self._channel.open:
             self._channel.send((Kind.GONE, identity.address))
 
     def hand_back(self, sock: socket.socket, identity: ClientIdentity, buffered: bytes) -> bool:
-        """Give a client's connection to the broker. False: it is not there, the socket is the caller's."""
+        """Give a client's connection to the broker. Return False if the broker is not there, and the socket
+        still the caller's."""
         if self._channel is None or not self._channel.open:
             return False
         return self._channel.hand_over(sock, identity, buffered)
@@ -103,7 +105,7 @@ class Link:
             self._channel.relay(identity, frame, answer, timeout_s)
 
     async def relay(self, identity: ClientIdentity, frame: bytes, timeout_s: float) -> bytes | None:
-        """As `ask`, awaited."""
+        """Have the broker serve a frame, as `ask` does, and return what the answer is called with."""
         answered: asyncio.Future[bytes | None] = self._loop.create_future()
 
         def answer(given: bytes | None) -> None:
@@ -113,7 +115,7 @@ class Link:
         self.ask(identity, frame, answer, timeout_s)
         return await answered
 
-    # Of Channel.
+    # What the Channel calls.
 
     def on_message(self, message: list[Any]) -> None:
         kind = message[0]
@@ -145,7 +147,7 @@ class Link:
             logger.info("the link to the broker at %s is lost: %s", self._path, reason)
             guarded(self._handlers.on_disconnected)
         elif not self._stopped and reason != self._refusal_logged:
-            self._refusal_logged = reason  # once, not at each attempt
+            self._refusal_logged = reason  # logged once, not at each attempt
             logger.warning("the broker at %s was refused: %s", self._path, reason)
         if not self._stopped:
             self._timer = self._loop.call_later(RECONNECT_S, self._connect)
@@ -156,7 +158,8 @@ class Link:
             sock.setblocking(False)
             sock.connect(self._path)
         except OSError:
-            # No file, nobody listening, or a full backlog: the usual case while a broker restarts.
+            # There is no file, nobody listens, or the backlog is full: the usual case while a broker
+            # restarts.
             sock.close()
             self._timer = self._loop.call_later(RECONNECT_S, self._connect)
             return

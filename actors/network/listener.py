@@ -1,4 +1,4 @@
-"""A node's port: accepting within limits, surviving a full file table.
+"""A node's port, which accepts clients within limits and survives a full file table.
 
 Accepted sockets stay plain sockets (early.py) until the broker has seen enough to know who serves them.
 """
@@ -21,7 +21,8 @@ logger = logging.getLogger(__name__)
 
 BACKLOG: Final = 4096
 ACCEPTS_PER_TURN_MAX: Final = 64
-"""A flood of new connections must not starve those that are being served."""
+"""How many connections are accepted before the loop goes on: a flood of new ones must not starve those that
+are being served."""
 ACCEPT_PAUSE_S: Final = 0.1
 LOG_INTERVAL_S: Final = 10.0
 SWEEP_S_MAX: Final = 1.0
@@ -31,7 +32,7 @@ _FILES_AT_MOST = 1024 * 1024
 
 
 def raise_file_limit() -> int:
-    """Raise RLIMIT_NOFILE to what this process may have at most; returns the limit now in force."""
+    """Raise RLIMIT_NOFILE to what this process may have at most. Return the limit now in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES_AT_MOST if hard == resource.RLIM_INFINITY else hard
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -45,7 +46,7 @@ def raise_file_limit() -> int:
 
 
 class Listener:
-    """Accepts the clients of one node. All calls on the loop's thread.
+    """Accepts the clients of one node. All calls are on the loop's thread.
 
     `decide(early, frame)` is asked for each whole frame; see `actors.network.early`. Kept connections are
     adopted by `table`. `quota` counts what is accepted here: the caller gives a claim back where a
@@ -76,7 +77,7 @@ class Listener:
         self._log_after_s = float("-inf")
 
     async def start(self) -> int:
-        """Bind and accept from now on; returns the port (the bound one if 0 was asked for).
+        """Bind, and accept from now on. Return the port (the bound one if 0 was asked for).
 
         Raises OSError, with host and port in its text, when the address cannot be bound.
         """
@@ -113,12 +114,12 @@ class Listener:
             early.cut()
 
     def take_back(self, sock: socket.socket, identity: ClientIdentity, buffered: bytes) -> None:
-        """A connection that was handed over comes back, with its claim: its next frame is decided anew."""
+        """Take back a connection that was handed over, with its claim: its next frame is decided anew."""
         early = EarlyConnection(self, sock, identity)
         self.early.add(early)
         early.take_up(buffered)
 
-    # Of EarlyConnection.
+    # What an EarlyConnection calls.
 
     def proved(self, early: EarlyConnection) -> None:
         self._unproven -= 1
@@ -173,7 +174,8 @@ class Listener:
         self.early.add(EarlyConnection(self, sock, identity))
 
     def _refused(self, reason: str) -> None:
-        """Count it; log at most once in LOG_INTERVAL_S, or a flood of clients floods the disk too."""
+        """Count a connection that was refused. Log at most once in LOG_INTERVAL_S, or a flood of clients
+        floods the disk too."""
         self.quota.refused_total += 1
         kind = reason.partition(",")[0]
         self._unlogged[kind] += 1

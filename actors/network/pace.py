@@ -3,8 +3,8 @@
 A loop reads every socket that has something before it comes round to its timers, its peers' links and its
 callbacks. With more requests than can be served, each round would bring more of them than the last one and
 take longer, until a leader that is well is late with its heartbeats and is taken for dead. So a round ends
-after a while: who has requests left then waits in a queue, served a piece in each of the next rounds, and is
-read no further until its turn.
+after a while: a connection that has requests left then waits in a queue, is served a piece in each of the
+next rounds, and is read no further before that.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from actors.network.connection import Connection
 
 FRAMES_PER_LOOK: Final = 32
-"""Served between two looks at the clock: a few hundred microseconds of heartbeats, some milliseconds of the
-heaviest requests."""
+"""How many frames are served between two looks at the clock: a few hundred microseconds of heartbeats, some
+milliseconds of the heaviest requests."""
 _ROUND_S: Final = ROUND_MS_MAX / 1000
 
 
 class Pace:
-    """Of one actor's connections. `clock` tells seconds."""
+    """The pace of one actor's connections. `clock` tells seconds."""
 
     __slots__ = ("_clock", "_loop", "_round_began_at", "_waiting", "frames_left")
 
     def __init__(self, loop: AbstractEventLoop, clock: Callable[[], float]) -> None:
         self.frames_left = FRAMES_PER_LOOK
-        """Whoever serves a frame takes one; at 0 `may_go_on` is asked first."""
+        """How many frames may be served before `may_go_on` is asked; whoever serves a frame takes one."""
         self._loop = loop
         self._clock = clock
         self._round_began_at: float | None = None
@@ -40,9 +40,9 @@ class Pace:
         self._waiting: deque[Connection] = deque()
 
     def may_go_on(self) -> bool:
-        """Whether more frames may be served in this round; False: `wait` for a later one."""
+        """Return whether more frames may be served in this round; if not, `wait` is for a later one."""
         if self._waiting:
-            return False  # theirs came first
+            return False  # the requests of those that wait came first
         now = self._clock()
         if self._round_began_at is None:
             self._ask_for_round(now)
@@ -62,7 +62,7 @@ class Pace:
         self._loop.call_soon(self._next_round)
 
     def _next_round(self) -> None:
-        """Timers, links and other callbacks have had their turn."""
+        """Serve the connections that wait, after timers, links and other callbacks."""
         self._round_began_at = None
         if not self._waiting:
             return
@@ -74,4 +74,4 @@ class Pace:
             self.frames_left = FRAMES_PER_LOOK
             self._waiting.popleft().take_turn()
             now = self._clock()
-        self.frames_left = 0  # what is read in this round comes behind those who wait
+        self.frames_left = 0  # what is read in this round comes behind those that wait

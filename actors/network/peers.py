@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S: Final = 2.0
 ASKED_MAX: Final = 10_000
-"""Requests to one node whose answer is still to come; beyond it the connection is given up."""
+"""How many requests to one node may wait for their answer; beyond it the connection is given up."""
 _PREFIX_BYTES: Final = 4
 _SIGNED: Final = "groupd:"
 
 
 def signed_request(secret: bytes, header: Header, entity: Any) -> bytes:
-    """The whole frame, length prefix included."""
+    """Return the whole frame of a signed request, length prefix included."""
     unsigned = encode_request(header._replace(client_id=""), entity)[_PREFIX_BYTES:]
     _, body_offset = parse_header(unsigned)
     return encode_request(
@@ -38,7 +38,7 @@ def signed_request(secret: bytes, header: Header, entity: Any) -> bytes:
 
 
 def is_signed(secret: bytes, header: Header, frame: bytes, body_offset: int) -> bool:
-    """Whether a node of the tier has made this request (a frame without its length prefix)."""
+    """Return whether a node of the tier has made this request (a frame without its length prefix)."""
     if not header.client_id.startswith(_SIGNED):
         return False
     expected = _signature(secret, header, frame[body_offset:])
@@ -51,7 +51,7 @@ def _signature(secret: bytes, header: Header, body: bytes) -> str:
 
 
 class Peers:
-    """Connections to the other nodes' brokers, made when first needed and again when lost."""
+    """The connections to the other nodes' brokers, made when first needed and again when lost."""
 
     def __init__(self, secret: bytes, address_of: Callable[[int], tuple[str, int]]) -> None:
         self._secret = secret
@@ -59,8 +59,8 @@ class Peers:
         self._connections: dict[int, asyncio.Task[_Peer]] = {}
 
     async def ask(self, node_id: int, api_key: int, api_version: int, entity: Any, timeout_s: float) -> Any:
-        """The answer as kio's entity; None if there is none in time. What was asked may still be done then:
-        only ask for what may be done twice."""
+        """Return the answer as kio's entity; None if there is none in time. What was asked may still be done
+        then: only ask for what may be done twice."""
         try:
             async with asyncio.timeout(timeout_s):
                 peer = await self._peer(node_id)
@@ -84,7 +84,7 @@ class Peers:
         return task.result()
 
     def _drop(self, node_id: int, reason: str) -> None:
-        """A connection that failed or was too slow is cut off: an answer that comes late must not be late for
+        """Cut off a connection that failed or was too slow: an answer that comes late must not be late for
         everybody, and what is unsent must not be sent after it was asked again."""
         task = self._connections.pop(node_id, None)
         if task is None:
@@ -107,7 +107,8 @@ async def _connected(secret: bytes, host: str, port: int) -> _Peer:
 
 
 class _Peer:
-    """One connection. Brokers answer in order, but each answer says which request it belongs to."""
+    """One connection to another broker. Brokers answer in order, but each answer says which request it
+    belongs to."""
 
     def __init__(self, secret: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.is_closed = False

@@ -1,4 +1,5 @@
-"""All connections of one actor: adopting sockets, the idle clock, and the limits they live under."""
+"""All connections of one actor: how sockets are adopted, the idle clock, and the limits that they live
+under."""
 
 from __future__ import annotations
 
@@ -20,28 +21,28 @@ from actors.network.pace import Pace
 logger = logging.getLogger(__name__)
 
 SWEEPS_PER_IDLE_TIME = 10
-"""The idle clock's coarseness: a connection is closed at most a tenth late."""
+"""How many sweeps the idle time has: a connection is closed at most a tenth late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Limits of client connections; the settings of `actors.ground.spec.BrokerSettings` they come from are
-    named with each. Raises ValueError naming the setting and what is allowed."""
+    """The limits of client connections, named with the settings of `actors.ground.spec.BrokerSettings` that
+    they come from. Raises ValueError naming the setting and what is allowed."""
 
     frame_bytes_max: int = FRAME_BYTES_MAX
-    """`socket.request.max.bytes`"""
+    """The largest request: `socket.request.max.bytes`."""
     connections_max: int = 20_000
-    """`max.connections`: of the node, those that its replicas adopted included."""
+    """How many connections a node may have, those that its replicas adopted included: `max.connections`."""
     connections_per_address_max: int = 20_000
-    """`max.connections.per.ip`"""
+    """How many connections a client address may have: `max.connections.per.ip`."""
     idle_ms_max: int = 600_000
-    """`connections.max.idle.ms`"""
+    """How long a connection may be idle: `connections.max.idle.ms`."""
     first_frame_ms_max: int = FIRST_FRAME_MS_MAX
     unproven_max: int = UNPROVEN_CONNECTIONS_MAX
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> ConnectionLimits:
-        """The limits that a node's settings ask for. Raises ValueError as above."""
+        """Return the limits that a node's settings ask for. Raises ValueError as the class does."""
         return cls(
             frame_bytes_max=settings.socket_request_max_bytes,
             connections_max=settings.max_connections,
@@ -77,10 +78,10 @@ class ConnectionQuota:
         self._by_address: Counter[str] = Counter()
         self.total = 0
         self.refused_total = 0
-        """Connections closed at accept, since the start."""
+        """How many connections were closed at accept, since the start."""
 
     def refusal(self, address: str) -> str | None:
-        """Why a further connection from `address` may not be; None: it may."""
+        """Return why there may be no further connection from `address`; None if there may."""
         if self.total >= self._limits.connections_max:
             return f"max.connections is {self._limits.connections_max}"
         if self._by_address[address] >= self._limits.connections_per_address_max:
@@ -101,7 +102,8 @@ class ConnectionQuota:
             del self._by_address[address]
 
     def gone(self, identity: ClientIdentity) -> None:
-        """A connection ended here (the `on_gone` of the broker's ConnectionTable)."""
+        """Give back the claim of a connection that ended here (the `on_gone` of the broker's
+        ConnectionTable)."""
         self.give_back(identity.address)
 
 
@@ -135,7 +137,7 @@ class ConnectionTable:
         return tuple(self._connections)
 
     def addresses(self) -> dict[str, int]:
-        """How many connections each client address has here."""
+        """Return how many connections each client address has here."""
         return dict(Counter(connection.identity.address for connection in self._connections))
 
     def adopt(
@@ -169,11 +171,11 @@ class ConnectionTable:
             connection.close()
 
     def forget(self, connection: Connection) -> None:
-        """Of `Connection`: it is gone from here."""
+        """Forget a connection that is gone from this actor, ended or released: a Connection calls this."""
         self._connections.discard(connection)
 
     def gone(self, identity: ClientIdentity) -> None:
-        """Of `Connection`: it has ended."""
+        """Tell `on_gone` of a connection that has ended: a Connection calls this."""
         if self._on_gone is not None:
             self._on_gone(identity)
 

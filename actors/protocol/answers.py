@@ -1,4 +1,4 @@
-"""From the coordinator's neutral answers to kio's entities, for the group APIs that are asked seldom."""
+"""Turn the coordinator's neutral answers into kio's entities, for the group APIs that are asked seldom."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ZERO_ID: Final = bytes(16)
 
 class Built:
     """The entities of many rows, each made when it is written and forgotten then: 100,000 of them that go at
-    once would hold up everybody."""
+    once would hold up all clients."""
 
     def __init__(self, rows: Sequence[Any], entity_of: Callable[[Any], Any]) -> None:
         self._rows = rows
@@ -48,7 +48,7 @@ def _plain(entity_class: Any, row: Any) -> Any:
 def _leave_group(api_version: int, body: LeaveGroupResponse) -> Any:
     top = response_class(api_keys.LEAVE_GROUP, api_version)
     if api_version < LEFT_MEMBERS_SINCE:
-        # W7: the single member's error has no other place.
+        # The single member's error has no other place (W7).
         error_code = body.error_code or (body.members[0].error_code if body.members else body.error_code)
         return build(top, error_code=error_code)
     member_class = nested(api_keys.LEAVE_GROUP, api_version, "MemberResponse")

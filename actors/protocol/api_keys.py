@@ -56,12 +56,13 @@ GROUP_APIS = frozenset(
         CONSUMER_GROUP_DESCRIBE,
     }
 )
-"""What a coordinator answers; everything else is the broker's."""
+"""The APIs that a coordinator answers; everything else is the broker's."""
 TRANSACTION_APIS = frozenset({ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT})
-"""What a transaction's or, for TxnOffsetCommit, a group's coordinator answers to transactional producers.
-InitProducerId is one of them if it names a transactional id."""
+"""The APIs that a transaction's or, for TxnOffsetCommit, a group's coordinator answers to transactional
+producers. InitProducerId is one of them if it names a transactional id."""
 COORDINATOR_APIS = GROUP_APIS | TRANSACTION_APIS
 MEMBER_APIS = frozenset(
     {OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT}
 )
-"""The first of these on a connection makes it a member's connection: it is handed over to the leader."""
+"""The APIs that make a connection a member's: with the first request of one of them it is handed over to the
+leader."""

@@ -1,4 +1,4 @@
-"""ApiVersions: the first request of every connection, answered from prepared bytes (KIP-511).
+"""Answer ApiVersions, the first request of every connection, from prepared bytes (KIP-511).
 
 A version that the tier does not know gets error 35 in the layout of version 0, which every client reads;
 it then asks again with a version that the answer names (W13).
@@ -22,7 +22,7 @@ from actors.protocol.versions import VERSIONS, is_flexible, is_supported
 FEATURES_SINCE: Final = 3
 GROUP_VERSION: Final = "group.version"
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""What Kafka accepts as the name and version of a client's software."""
+"""The form of what Kafka accepts as the name and version of a client's software."""
 _HEAD: Final = struct.Struct(">ii")
 
 
@@ -46,8 +46,9 @@ def _body(api_version: int, error_code: ErrorCode, keys: tuple[int, ...]) -> byt
 
 
 def _features(api_version: int) -> dict[str, Any]:
-    """group.version 1: clients may use the consumer protocol (A25). Its lowest level is 0, which version 3
-    cannot say: there Kafka leaves it out of what is supported."""
+    """Return the features that the tier tells: group.version 1, so that clients may use the consumer protocol
+    (A25). Its lowest level is 0, which version 3 cannot say: there Kafka leaves it out of what is
+    supported."""
     if api_version < FEATURES_SINCE:
         return {}
     supported = nested(api_keys.API_VERSIONS, api_version, "SupportedFeatureKey")
@@ -63,7 +64,7 @@ def _features(api_version: int) -> dict[str, Any]:
 
 
 def client_software(header: Header, frame: bytes, body_offset: int) -> tuple[str, str]:
-    """Name and version of the client's software, ("", "") below version 3 and for unknown versions.
+    """Return name and version of the client's software, ("", "") below version 3 and for unknown versions.
 
     Raises MalformedRequest.
     """
@@ -75,14 +76,14 @@ def client_software(header: Header, frame: bytes, body_offset: int) -> tuple[str
 
 
 def api_versions_answer(header: Header, frame: bytes, body_offset: int) -> bytes:
-    """The whole frame of the answer, length prefix included; its header is always version 0.
+    """Return the whole frame of the answer, length prefix included; its header is always version 0.
 
     Errors in the answer: UNSUPPORTED_VERSION for a version outside the table (-1 too), INVALID_REQUEST for a
     software name or version that Kafka would refuse. Raises MalformedRequest.
     """
     api_version, error_code, keys = header.api_version, ErrorCode.none, tuple(VERSIONS)
     if not is_supported(api_keys.API_VERSIONS, api_version):
-        # As Kafka: the refusal names the versions of this API alone.
+        # As in Kafka, the refusal names the versions of this API alone.
         api_version, error_code, keys = 0, ErrorCode.unsupported_version, (api_keys.API_VERSIONS,)
     elif is_flexible(api_keys.API_VERSIONS, api_version):
         software = client_software(header, frame, body_offset)

@@ -1,4 +1,5 @@
-"""The page of all APIs that are served, APIS.md: keys and versions, as ApiVersions tells them to clients.
+"""Make the page of all APIs that are served, APIS.md: keys and versions, as ApiVersions tells them to
+clients.
 
 `python -m actors.protocol.apis_page` prints the page; a test fails when the file is stale.
 """
@@ -20,7 +21,7 @@ Requests of Kafka's protocol that a node answers, in the versions that ApiVersio
 
 
 def markdown() -> str:
-    """The page: one table, in the order of the keys."""
+    """Return the page: one table, in the order of the keys."""
     rows = (f"| {key} | {_name(api)} | {_versions(api)} |\n" for key, api in sorted(VERSIONS.items()))
     return HEADING + "".join(rows)
 

@@ -1,4 +1,4 @@
-"""Group requests from bytes, group answers to bytes: what the coordinator's connections call.
+"""Turn bytes into group requests and group answers into bytes, for the coordinator's connections.
 
 Hot requests and answers take the hand-written paths (`hot_requests`, `hot_answers`), all others the way
 through kio's schemas. What the broker's own APIs need of `entities` and `api_versions` is named here too.
@@ -55,7 +55,8 @@ _Encoder = Callable[[int, Any], bytes]
 
 
 def _by_key(rows: Iterable[tuple[int, int, int, Any]]) -> dict[int, Any]:
-    """`api key << 16 | version` is one dict key: a lookup on every request."""
+    """Return the functions by `api key << 16 | version`, which is one dict key: requests are looked up by
+    it."""
     return {
         api_key << 16 | api_version: function
         for api_key, first, last, function in rows
@@ -126,7 +127,7 @@ HOT_ANSWERS: Final[dict[int, _Encoder]] = _by_key(
 
 
 def decode_by_schema(header: Header, frame: bytes, body_offset: int) -> GroupRequest:
-    """`decode` without the hand-written paths."""
+    """Return the request in a frame, as `decode` does, without the hand-written paths."""
     to_request = TO_REQUEST.get(header.api_key)
     if to_request is None:
         raise UnsupportedRequest(f"API {header.api_key} is no group API")
@@ -134,7 +135,7 @@ def decode_by_schema(header: Header, frame: bytes, body_offset: int) -> GroupReq
 
 
 def decode(header: Header, frame: bytes, body_offset: int) -> GroupRequest:
-    """The neutral request in a frame (without its length prefix) of one of `api_keys.GROUP_APIS`.
+    """Return the neutral request in a frame (without its length prefix) of one of `api_keys.GROUP_APIS`.
 
     Raises MalformedRequest for bytes that are no such request, UnsupportedRequest for another API or a
     version that is not advertised, nothing else. Bytes behind the request are accepted (W13).
@@ -149,7 +150,7 @@ def decode(header: Header, frame: bytes, body_offset: int) -> GroupRequest:
 
 
 def encode(api_key: int, api_version: int, correlation_id: int, body: Any) -> bytes:
-    """The whole frame of a group API's answer: length prefix, response header, body.
+    """Return the whole frame of a group API's answer: length prefix, response header, body.
 
     Raises UnsupportedRequest for an API that is no group API or a version that is not advertised.
     """

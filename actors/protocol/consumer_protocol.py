@@ -30,7 +30,7 @@ RACK_ID_VERSION: Final = 3
 NO_GENERATION: Final = -1
 
 TopicNumbers = tuple[tuple[str, tuple[int, ...]], ...]
-"""(topic name, partition numbers) in the sender's order."""
+"""Topics and partitions in the sender's order: (topic name, partition numbers) of each."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -45,11 +45,11 @@ class Subscription(NamedTuple):
     topics: tuple[str, ...]
     user_data: bytes | None = None
     owned: TopicNumbers = ()
-    """From version 1: what a cooperative member has not given up."""
+    """The partitions that a cooperative member has not given up, from version 1 on."""
     generation_id: int = NO_GENERATION
-    """From version 2: the generation in which it owned that."""
+    """The generation in which the member owned them, from version 2 on."""
     rack_id: str | None = None
-    """From version 3."""
+    """The member's rack, from version 3 on."""
 
 
 class Assignment(NamedTuple):
@@ -58,7 +58,7 @@ class Assignment(NamedTuple):
 
 
 def read_version(raw: bytes) -> int:
-    """The version that the bytes are in, at most 3. Raises MalformedRequest."""
+    """Return the version that the bytes are in, at most 3. Raises MalformedRequest."""
     if len(raw) < _INT16.size:
         raise MalformedRequest("an embedded consumer protocol without a version")
     version: int = _INT16.unpack_from(raw)[0]
@@ -68,7 +68,8 @@ def read_version(raw: bytes) -> int:
 
 
 def read_subscription(raw: bytes) -> Subscription:
-    """Raises MalformedRequest. What follows the last field is ignored."""
+    """Return the subscription in the bytes. What follows its last field is ignored. Raises
+    MalformedRequest."""
     version = read_version(raw)
     owned: TopicNumbers = ()
     generation_id, rack_id = NO_GENERATION, None
@@ -87,7 +88,7 @@ def read_subscription(raw: bytes) -> Subscription:
 
 
 def read_subscribed_topics(raw: bytes) -> tuple[str, ...]:
-    """The topics of a subscription of any version, read as version 0, the prefix of all others. Raises
+    """Return the topics of a subscription of any version, read as version 0, the prefix of all others. Raises
     MalformedRequest."""
     topics: tuple[str, ...]
     try:
@@ -112,7 +113,8 @@ def write_subscription(subscription: Subscription, version: int = VERSION_MAX) -
 
 
 def read_assignment(raw: bytes) -> Assignment:
-    """Raises MalformedRequest. All versions have the same fields; what follows them is ignored."""
+    """Return the assignment in the bytes. All versions have the same fields; what follows them is ignored.
+    Raises MalformedRequest."""
     read_version(raw)
     try:
         partitions, at = _read_topics(raw, _INT16.size)

@@ -24,7 +24,8 @@ from actors.protocol.wire import CUT_SHORT
 
 Kind = Literal["request", "response"]
 ERROR_MESSAGE_CHARACTERS_MAX: Final = 8_000
-"""A string has at most 32,767 bytes; messages repeat names that have as many."""
+"""How many characters of an error message are sent: a string has at most 32,767 bytes, and messages repeat
+names that have as many."""
 _SUFFIX: Final = {"request": "Request", "response": "Response"}
 
 
@@ -36,7 +37,7 @@ def _module(api_key: int, api_version: int, kind: Kind) -> Any:
 
 @cache
 def nested(api_key: int, api_version: int, name: str, kind: Kind = "response") -> Any:
-    """kio's class `name` of an API and version, such as `MetadataResponseTopic`."""
+    """Return kio's class `name` of an API and version, such as `MetadataResponseTopic`."""
     return getattr(_module(api_key, api_version, kind), name)
 
 
@@ -48,18 +49,19 @@ def _top(api_key: int, api_version: int, kind: Kind) -> Any:
 
 @cache
 def request_class(api_key: int, api_version: int) -> Any:
-    """kio's request class. Raises UnsupportedRequest if the tier does not advertise it."""
+    """Return kio's request class. Raises UnsupportedRequest if the tier does not advertise it."""
     return _top(api_key, api_version, "request")
 
 
 @cache
 def response_class(api_key: int, api_version: int) -> Any:
-    """kio's response class. Raises UnsupportedRequest if the tier does not advertise it."""
+    """Return kio's response class. Raises UnsupportedRequest if the tier does not advertise it."""
     return _top(api_key, api_version, "response")
 
 
 def build(entity_class: Any, **fields: Any) -> Any:
-    """An entity of the class from those `fields` that its version has, so that one call serves all versions.
+    """Return an entity of the class, made from those `fields` that its version has, so that one call serves
+    all versions.
 
     `throttle_time` may be left out: the tier never throttles. Any other field that the class has and that
     has no default must be given (TypeError). An error message is cut to what every version has room for.
@@ -80,7 +82,7 @@ def _request_reader(api_key: int, api_version: int) -> Callable[[bytes, int], tu
 
 
 def decode_entity(header: Header, frame: bytes, body_offset: int) -> Any:
-    """The request as kio's entity; bytes behind its end are accepted (W13).
+    """Return the request as kio's entity; bytes behind its end are accepted (W13).
 
     Raises UnsupportedRequest for an API or version that is not advertised, MalformedRequest for all else.
     """
@@ -98,7 +100,7 @@ def _request_writer(api_key: int, api_version: int) -> entity_writing.Writer:
 
 
 def encode_request(header: Header, entity: Any) -> bytes:
-    """The whole frame of a request that one node makes of another, length prefix included."""
+    """Return the whole frame of a request that one node makes of another, length prefix included."""
     client_id = (header.client_id or "").encode()
     pieces = [
         b"",
@@ -121,7 +123,7 @@ def _response_reader(api_key: int, api_version: int) -> Callable[[bytes, int], t
 
 
 def decode_response(header: Header, frame: bytes) -> Any:
-    """The answer (a frame with its length prefix) to the request of this header, as kio's entity. Raises
+    """Return the answer to the request of this header as kio's entity. `frame` has its length prefix. Raises
     MalformedRequest."""
     body_offset = 8 + has_flexible_response_header(header.api_key, header.api_version)
     try:
@@ -138,7 +140,7 @@ def _response_writer(api_key: int, api_version: int) -> tuple[bool, entity_writi
 
 
 def encode_entity(api_key: int, api_version: int, correlation_id: int, entity: Any) -> bytes:
-    """The whole frame of an answer: length prefix, response header, body."""
+    """Return the whole frame of an answer: length prefix, response header, body."""
     flexible_header, write = _response_writer(api_key, api_version)
     pieces = [b"", correlation_id.to_bytes(4, "big", signed=True)]
     if flexible_header:

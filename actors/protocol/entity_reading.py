@@ -1,4 +1,4 @@
-"""Compiles a kio class into a function that reads it from untrusted bytes."""
+"""Compile a kio class into a function that reads it from untrusted bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _INT64: Final = struct.Struct(">q")
 _ZERO_ID: Final = bytes(16)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _TIME_MS_MAX: Final = -(timedelta.min // _MILLISECOND)
-"""About 2.7 million years: an int64 of milliseconds says more, nobody can mean it."""
+"""The longest time in ms that is read, about 2.7 million years: an int64 of milliseconds says more, nobody
+can mean it."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _Steps = tuple[tuple[tuple[str, ...], struct.Struct | None, Reader | None], ...]
 _Tags = dict[int, tuple[str, Reader]]
@@ -94,7 +95,7 @@ def _primitive_reader(kafka_type: str, flexible: bool, nullable: bool) -> Reader
 
 def _nullable_entity(read_entity: Reader) -> Reader:
     def read(frame: bytes, at: int) -> tuple[Any, int]:
-        # KIP-893: one int8 says whether a struct follows.
+        # One int8 says whether a struct follows (KIP-893).
         return (None, at + 1) if frame[at] >= 0x80 else read_entity(frame, at + 1)
 
     return read
@@ -117,7 +118,8 @@ def _field_reader(shape: FieldShape, flexible: bool) -> Reader:
 
 
 def _steps(plain: list[FieldShape], flexible: bool) -> _Steps:
-    """Neighbours of fixed size become one struct: most of an entity's fields are such."""
+    """Return the steps that read these fields. Neighbours of fixed size become one struct: most of an
+    entity's fields are such."""
     steps: list[tuple[tuple[str, ...], struct.Struct | None, Reader | None]] = []
     names: list[str] = []
     formats = ">"
@@ -154,7 +156,8 @@ def _read_tags(frame: bytes, at: int, tags: _Tags, values: dict[str, Any]) -> in
 
 @cache
 def entity_reader(entity_class: Any) -> Reader:
-    """The reader of a kio class. Raises IndexError, struct.error or MalformedRequest on bad bytes."""
+    """Return the reader of a kio class, which raises IndexError, struct.error or MalformedRequest on bad
+    bytes."""
     flexible: bool = entity_class.__flexible__
     fields = shapes(entity_class)
     steps = _steps([shape for shape in fields if shape.tag is None], flexible)

@@ -1,4 +1,4 @@
-"""What kio's generated dataclasses say about the wire: one `FieldShape` per field."""
+"""Tell what kio's generated dataclasses say about the wire: one `FieldShape` per field."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Union, get_args, get_origin
 NO_TIME: Final = timedelta(0)
 
 FIXED_FORMATS: Final = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"}
-"""Kafka's types of fixed size whose Python value is what struct reads and writes."""
+"""Kafka's types of fixed size whose Python value is what struct reads and writes, with struct's format."""
 
 
 class FieldShape(NamedTuple):
@@ -21,7 +21,7 @@ class FieldShape(NamedTuple):
     kafka_type: str
     """Kafka's primitive type of the field or of its elements; "" for an entity."""
     entity: Any
-    """The nested entity class, or None."""
+    """The class of the nested entity, or None."""
     is_array: bool
     nullable: bool
     tag: int | None
@@ -52,7 +52,7 @@ def _shape(field: Field[Any]) -> FieldShape:
 
 @cache
 def shapes(entity_class: Any) -> tuple[FieldShape, ...]:
-    """The fields of a kio class in the order of the wire."""
+    """Return the fields of a kio class in the order of the wire."""
     return tuple(_shape(field) for field in fields(entity_class))
 
 

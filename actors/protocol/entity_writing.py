@@ -1,4 +1,4 @@
-"""Compiles a kio class into a function that writes it, several times faster than kio's own writer."""
+"""Compile a kio class into a function that writes it, several times faster than kio's own writer."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _field_writer(shape: FieldShape, flexible: bool) -> Writer:
             return write_entity
 
         def write_nullable(append: Append, value: Any) -> None:
-            # KIP-893: one int8 says whether a struct follows.
+            # One int8 says whether a struct follows (KIP-893).
             append(b"\xff" if value is None else b"\x01")
             if value is not None:
                 write_entity(append, value)
@@ -117,7 +117,8 @@ _Steps = tuple[tuple[Callable[[Any], Any], Callable[..., bytes] | None, Writer |
 
 
 def _steps(plain: list[FieldShape], flexible: bool) -> _Steps:
-    """Neighbours of fixed size become one struct. A lone one is an ordinary field."""
+    """Return the steps that write these fields. Neighbours of fixed size become one struct; a lone one is an
+    ordinary field."""
     steps: list[tuple[Callable[[Any], Any], Callable[..., bytes] | None, Writer | None]] = []
     run: list[FieldShape] = []
 
@@ -152,7 +153,7 @@ def _write_tags(append: Append, entity: Any, tagged: list[tuple[FieldShape, Writ
 
 @cache
 def entity_writer(entity_class: Any) -> Writer:
-    """The writer of a kio class: it appends the pieces of the entity's bytes."""
+    """Return the writer of a kio class, which appends the pieces of the entity's bytes."""
     flexible: bool = entity_class.__flexible__
     fields = shapes(entity_class)
     steps = _steps([shape for shape in fields if shape.tag is None], flexible)

@@ -1,4 +1,5 @@
-"""How a group error travels: raised deep inside the pure core, turned into an answer once, in the shard."""
+"""The errors of requests: a group error is raised deep inside the pure core, and turned into an answer once,
+in the shard."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from kio.schema.errors import ErrorCode
 
 
 class GroupError(Exception):
-    """A refusal with Kafka's error code. `message` reaches clients whose answer has a place for it."""
+    """Raised to refuse a request with Kafka's error code. `message` reaches clients whose answer has a place
+    for it."""
 
     def __init__(self, error_code: ErrorCode, message: str | None = None) -> None:
         super().__init__(error_code, message)
@@ -15,8 +17,9 @@ class GroupError(Exception):
 
 
 class MalformedRequest(Exception):
-    """The bytes are no request of the API and version they name: the connection is closed (W13)."""
+    """Raised if the bytes are no request of the API and version that they name: the connection is closed
+    (W13)."""
 
 
 class UnsupportedRequest(Exception):
-    """Unknown API or version: the connection is closed, save for ApiVersions (W13)."""
+    """Raised for an unknown API or version: the connection is closed, save for ApiVersions (W13)."""

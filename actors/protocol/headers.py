@@ -1,8 +1,8 @@
-"""Request headers, read by hand: they stand on every frame.
+"""Read request headers, by hand because they stand on every frame.
 
 A frame here is what follows the four bytes of the length prefix. Header version 1 is api key, api version,
 correlation id and a nullable client id; version 2 adds a tag section, and keeps the client id's old int16
-length (KIP-482). Which one it is follows from the API and its version.
+length (KIP-482). The API and its version say which of the two it is.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Header(NamedTuple):
     api_version: int
     correlation_id: int
     client_id: str = ""
-    """"" for null."""
+    """The name that the client gives itself; "" for null."""
 
 
 def parse_header(frame: bytes) -> tuple[Header, int]:
-    """The header and the offset of the body.
+    """Return the header and the offset of the body.
 
     Raises UnsupportedRequest for an API or version that is not advertised, MalformedRequest for bytes that
     are no header (W13). An unknown version of ApiVersions passes: it has an answer (error 35).
@@ -59,11 +59,11 @@ def parse_header(frame: bytes) -> tuple[Header, int]:
                 raise MalformedRequest("a client id beyond the end of the frame")
             client_id = raw.decode() if raw.isascii() else _read_client_id(frame, _FIXED.size)[0]
         else:
-            # Negative is null (W13: -2 too).
+            # A negative length is null (W13: -2 too).
             client_id, at = "", _CLIENT_ID_AT
         if flexible:
             at = at + 1 if frame[at] == 0 else skip_tags(frame, at)
     except CUT_SHORT as error:
         raise MalformedRequest("a frame that ends inside its header") from error
-    # Half the time of calling the class, on every frame.
+    # This takes half the time of calling the class, on every frame.
     return tuple.__new__(Header, (api_key, api_version, correlation_id, client_id)), at

@@ -1,4 +1,4 @@
-"""The answers that leave all the time, packed by hand: whole frames, length prefix and header included.
+"""Pack the answers that leave all the time by hand: whole frames, length prefix and header included.
 
 A schema-driven writer costs several microseconds for the smallest answer; a heartbeat's whole budget is 12.
 Each function serves a range of versions that differ in at most a few fields. The tier never throttles, so
@@ -31,7 +31,7 @@ NO_THROTTLE: Final = b"\0\0\0\0"
 NO_TAGS: Final = b"\0"
 
 _FRAME: Final = struct.Struct(">ii")
-"""Length, correlation id."""
+"""The beginning of a frame: length, correlation id."""
 _FRAME_TAGS_THROTTLE: Final = struct.Struct(">iiBi")
 _HEARTBEAT_FLEXIBLE: Final = struct.Struct(">iiBihB")
 _HEARTBEAT_THROTTLE: Final = struct.Struct(">iiih")
@@ -48,7 +48,7 @@ def framed(correlation_id: int, pieces: list[bytes]) -> bytes:
 
 
 def framed_flexible(correlation_id: int, pieces: list[bytes]) -> bytes:
-    """Flexible versions all begin with the throttle time."""
+    """Return the frame of a flexible version, all of which begin with the throttle time."""
     body = b"".join(pieces)
     return _FRAME_TAGS_THROTTLE.pack(9 + len(body), correlation_id, 0, 0) + body
 
@@ -74,7 +74,7 @@ def _assignment(assignment: TopicPartitions) -> bytes:
 
 
 def consumer_heartbeat(correlation_id: int, body: ConsumerGroupHeartbeatResponse) -> bytes:
-    """ConsumerGroupHeartbeat 0 and 1."""
+    """Pack the answer of ConsumerGroupHeartbeat 0 or 1."""
     error_code, message, member_id, member_epoch, interval_ms, assignment = body
     text = compact_string(message) + compact_string(member_id)
     if assignment is None:
@@ -95,20 +95,20 @@ def _join_flexible(correlation_id: int, body: JoinGroupResponse, names: list[byt
 
 
 def join_group_skip(correlation_id: int, body: JoinGroupResponse) -> bytes:
-    """JoinGroup 9."""
+    """Pack the answer of JoinGroup 9."""
     names = [compact_string(text) for text in (body.protocol_type, body.protocol_name, body.leader)]
     names.append(b"\1" if body.skip_assignment else b"\0")
     return _join_flexible(correlation_id, body, names)
 
 
 def join_group_protocol_type(correlation_id: int, body: JoinGroupResponse) -> bytes:
-    """JoinGroup 7 and 8."""
+    """Pack the answer of JoinGroup 7 or 8."""
     names = [compact_string(text) for text in (body.protocol_type, body.protocol_name, body.leader)]
     return _join_flexible(correlation_id, body, names)
 
 
 def join_group_flexible(correlation_id: int, body: JoinGroupResponse) -> bytes:
-    """JoinGroup 6: flexible, but no null protocol yet."""
+    """Pack the answer of JoinGroup 6, which is flexible but has no null protocol yet."""
     names = [compact_string(body.protocol_name or ""), compact_string(body.leader)]
     return _join_flexible(correlation_id, body, names)
 
@@ -130,39 +130,39 @@ def _join_legacy(body: JoinGroupResponse, with_instance_id: bool) -> list[bytes]
 
 
 def join_group_static(correlation_id: int, body: JoinGroupResponse) -> bytes:
-    """JoinGroup 5."""
+    """Pack the answer of JoinGroup 5."""
     return framed(correlation_id, [NO_THROTTLE, *_join_legacy(body, with_instance_id=True)])
 
 
 def join_group_throttle(correlation_id: int, body: JoinGroupResponse) -> bytes:
-    """JoinGroup 2 to 4."""
+    """Pack the answer of JoinGroup 2 to 4."""
     return framed(correlation_id, [NO_THROTTLE, *_join_legacy(body, with_instance_id=False)])
 
 
 def join_group_plain(correlation_id: int, body: JoinGroupResponse) -> bytes:
-    """JoinGroup 0 and 1."""
+    """Pack the answer of JoinGroup 0 or 1."""
     return framed(correlation_id, _join_legacy(body, with_instance_id=False))
 
 
 def sync_group_protocol(correlation_id: int, body: SyncGroupResponse) -> bytes:
-    """SyncGroup 5."""
+    """Pack the answer of SyncGroup 5."""
     pieces = [_INT16.pack(body.error_code), compact_string(body.protocol_type)]
     pieces += [compact_string(body.protocol_name), compact_bytes(body.assignment), NO_TAGS]
     return framed_flexible(correlation_id, pieces)
 
 
 def sync_group_flexible(correlation_id: int, body: SyncGroupResponse) -> bytes:
-    """SyncGroup 4."""
+    """Pack the answer of SyncGroup 4."""
     return framed_flexible(
         correlation_id, [_INT16.pack(body.error_code), compact_bytes(body.assignment), NO_TAGS]
     )
 
 
 def sync_group_throttle(correlation_id: int, body: SyncGroupResponse) -> bytes:
-    """SyncGroup 1 to 3."""
+    """Pack the answer of SyncGroup 1 to 3."""
     return framed(correlation_id, [NO_THROTTLE, _INT16.pack(body.error_code), legacy_bytes(body.assignment)])
 
 
 def sync_group_plain(correlation_id: int, body: SyncGroupResponse) -> bytes:
-    """SyncGroup 0."""
+    """Pack the answer of SyncGroup 0."""
     return framed(correlation_id, [_INT16.pack(body.error_code), legacy_bytes(body.assignment)])

@@ -1,4 +1,4 @@
-"""The answers of OffsetCommit and OffsetFetch, packed by hand; see `hot_answers`.
+"""Pack the answers of OffsetCommit and OffsetFetch by hand, as `hot_answers` does with others.
 
 Nearly all partitions of nearly all answers carry no error and no metadata: those of a topic are then rows of
 one length, packed by one call.
@@ -19,10 +19,10 @@ from actors.protocol.messages import FetchedGroup, FetchedRow, OffsetCommitRespo
 from actors.protocol.wire import compact_string, legacy_string, uvarint
 
 ROWS_AT_ONCE_MIN: Final = 4
-"""Fewer are packed as quickly one by one."""
+"""The least number of rows that are packed at once; fewer are packed as quickly one by one."""
 ROWS_AT_ONCE_MAX: Final = 512
 LAYOUTS_MAX: Final = 256
-"""Together at most 12 MB."""
+"""How many layouts of rows are remembered: together they take 12 MB at most."""
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _COMMITTED_FLEXIBLE: Final = struct.Struct(">ihx")
@@ -36,7 +36,7 @@ _LEADER_EPOCH: Final = 2
 _METADATA: Final = 3
 _ERROR: Final = 4
 _ROW_FIELDS: Final = 5
-"""Places of fields in a FetchedRow, and how many it has."""
+"""How many fields a FetchedRow has; the constants above are the places of three of them."""
 _ERROR_TAGS: Final = struct.Struct(">hB")
 
 _Topic = tuple[str, tuple[tuple[int, ErrorCode], ...]]
@@ -52,7 +52,7 @@ def _rows_layout(row: str, count: int) -> struct.Struct:
 
 
 def _committed_rows(partitions: Sequence[tuple[int, ErrorCode]], fine_row: str, row: struct.Struct) -> bytes:
-    """`fine_row`: the layout of a row without an error."""
+    """Return a topic's rows. `fine_row` is the layout of a row without an error."""
     if ROWS_AT_ONCE_MIN <= len(partitions) <= ROWS_AT_ONCE_MAX:
         numbers, errors = zip(*partitions, strict=True)
         if not any(errors):
@@ -61,7 +61,8 @@ def _committed_rows(partitions: Sequence[tuple[int, ErrorCode]], fine_row: str, 
 
 
 def _committed_flexible(correlation_id: int, topics: Iterable[tuple[bytes, _Topic]], count: int) -> bytes:
-    """`topics`: each behind its name or its id as it stands on the wire."""
+    """Return the frame of an answer. `topics` has each topic behind its name or its id as it stands on the
+    wire."""
     pieces = [uvarint(count + 1)]
     for name, (_, partitions) in topics:
         rows = _committed_rows(partitions, "i3x", _COMMITTED_FLEXIBLE)
@@ -71,13 +72,13 @@ def _committed_flexible(correlation_id: int, topics: Iterable[tuple[bytes, _Topi
 
 
 def offset_commit_ids(correlation_id: int, body: OffsetCommitResponse) -> bytes:
-    """OffsetCommit 10."""
+    """Pack the answer of OffsetCommit 10."""
     topics = zip(body.topic_ids or (), body.topics, strict=True)
     return _committed_flexible(correlation_id, topics, len(body.topics))
 
 
 def offset_commit_flexible(correlation_id: int, body: OffsetCommitResponse) -> bytes:
-    """OffsetCommit 8 and 9."""
+    """Pack the answer of OffsetCommit 8 or 9."""
     topics = body.topics
     named = [(compact_string(topic[0]), topic) for topic in topics]
     return _committed_flexible(correlation_id, named, len(topics))
@@ -92,12 +93,12 @@ def _committed_legacy(topics: tuple[_Topic, ...]) -> list[bytes]:
 
 
 def offset_commit_throttle(correlation_id: int, body: OffsetCommitResponse) -> bytes:
-    """OffsetCommit 3 to 7."""
+    """Pack the answer of OffsetCommit 3 to 7."""
     return framed(correlation_id, [NO_THROTTLE, *_committed_legacy(body.topics)])
 
 
 def offset_commit_plain(correlation_id: int, body: OffsetCommitResponse) -> bytes:
-    """OffsetCommit 2."""
+    """Pack the answer of OffsetCommit 2."""
     return framed(correlation_id, _committed_legacy(body.topics))
 
 
@@ -105,8 +106,8 @@ def offset_commit_plain(correlation_id: int, body: OffsetCommitResponse) -> byte
 
 
 def _plain_rows(rows: tuple[FetchedRow, ...], *, with_leader_epoch: bool) -> bytes | None:
-    """All of them with four zero bytes behind the numbers: no metadata (int16 length) and no error. None if
-    one of them has either."""
+    """Return all rows with four zero bytes behind the numbers: no metadata (int16 length) and no error. None
+    if one of the rows has either."""
     if not ROWS_AT_ONCE_MIN <= len(rows) <= ROWS_AT_ONCE_MAX:
         return None
     numbers: list[Any] = list(chain.from_iterable(rows))
@@ -139,7 +140,7 @@ def _fetched_rows_flexible(rows: tuple[FetchedRow, ...]) -> bytes:
 
 
 def _fetched_flexible(topics: _Fetched, names: Iterable[bytes]) -> list[bytes]:
-    """`names`: of each topic, its name or its id as it stands on the wire."""
+    """Return the pieces of these topics. `names` has each topic's name or its id as it stands on the wire."""
     pieces = [uvarint(len(topics) + 1)]
     for name, (_, rows) in zip(names, topics, strict=True):
         pieces += (name, uvarint(len(rows) + 1), _fetched_rows_flexible(rows), NO_TAGS)
@@ -155,12 +156,12 @@ def _ids(group: FetchedGroup) -> Iterable[bytes]:
 
 
 def offset_fetch_ids(correlation_id: int, body: OffsetFetchResponse) -> bytes:
-    """OffsetFetch 10: topic ids in the place of names."""
+    """Pack the answer of OffsetFetch 10, which has topic ids in the place of names."""
     return _fetched_groups(correlation_id, body, _ids)
 
 
 def offset_fetch_groups(correlation_id: int, body: OffsetFetchResponse) -> bytes:
-    """OffsetFetch 8 and 9."""
+    """Pack the answer of OffsetFetch 8 or 9."""
     return _fetched_groups(correlation_id, body, _names)
 
 
@@ -182,7 +183,7 @@ def _only(body: OffsetFetchResponse) -> FetchedGroup:
 
 
 def offset_fetch_flexible(correlation_id: int, body: OffsetFetchResponse) -> bytes:
-    """OffsetFetch 6 and 7: flexible, one group."""
+    """Pack the answer of OffsetFetch 6 or 7, which are flexible and have one group."""
     group = _only(body)
     return framed_flexible(
         correlation_id,
@@ -217,26 +218,27 @@ def _fetched_legacy(group: FetchedGroup, with_leader_epoch: bool, error_on_each:
 
 
 def offset_fetch_leader_epoch(correlation_id: int, body: OffsetFetchResponse) -> bytes:
-    """OffsetFetch 5."""
+    """Pack the answer of OffsetFetch 5."""
     group = _only(body)
     fetched = _fetched_legacy(group, with_leader_epoch=True, error_on_each=False)
     return framed(correlation_id, [NO_THROTTLE, *fetched, _INT16.pack(group.error_code)])
 
 
 def offset_fetch_throttle(correlation_id: int, body: OffsetFetchResponse) -> bytes:
-    """OffsetFetch 3 and 4."""
+    """Pack the answer of OffsetFetch 3 or 4."""
     group = _only(body)
     fetched = _fetched_legacy(group, with_leader_epoch=False, error_on_each=False)
     return framed(correlation_id, [NO_THROTTLE, *fetched, _INT16.pack(group.error_code)])
 
 
 def offset_fetch_top_error(correlation_id: int, body: OffsetFetchResponse) -> bytes:
-    """OffsetFetch 2."""
+    """Pack the answer of OffsetFetch 2."""
     group = _only(body)
     fetched = _fetched_legacy(group, with_leader_epoch=False, error_on_each=False)
     return framed(correlation_id, [*fetched, _INT16.pack(group.error_code)])
 
 
 def offset_fetch_plain(correlation_id: int, body: OffsetFetchResponse) -> bytes:
-    """OffsetFetch 1: no top-level error exists, so the group's stands on each partition (W6)."""
+    """Pack the answer of OffsetFetch 1: no top-level error exists, so the group's stands on each partition
+    (W6)."""
     return framed(correlation_id, _fetched_legacy(_only(body), with_leader_epoch=False, error_on_each=True))

@@ -1,6 +1,6 @@
-"""OffsetCommit and OffsetFetch, read by hand; see `hot_requests` for the rules.
+"""Read OffsetCommit and OffsetFetch by hand, by the rules of `hot_requests`.
 
-Partitions are read all at once where they have one length each, which is how clients send them: a committed
+Partitions are read all at once if they have one length each, which is how clients send them: a committed
 partition without metadata is 18 bytes (14 below version 6), and one that is asked for is 4.
 """
 
@@ -33,7 +33,8 @@ COMMIT_RETENTION_UNTIL: Final = 4
 COMMIT_LEADER_EPOCH_SINCE: Final = 6
 COMMIT_INSTANCE_ID_SINCE: Final = 7
 RETENTION_COMMON_MS_MAX: Final = 2**46
-"""Two thousand years. What lies beyond is capped by the schema's way, so that no sum leaves int64."""
+"""The longest retention in ms that is read here, two thousand years. What lies beyond is capped by the
+schema's way, so that no sum leaves int64."""
 FETCH_ALL_SINCE: Final = 2
 FETCH_STABLE_SINCE: Final = 7
 FETCH_MEMBER_SINCE: Final = 9
@@ -43,10 +44,12 @@ _new: Any = tuple.__new__
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _ROW: Final = struct.Struct(">iqi2x")
-"""Partition, offset, leader epoch, and the length of no metadata: int16, or one byte and no tags."""
+"""A row of OffsetCommit without metadata: partition, offset, leader epoch, and the length of no metadata,
+which is an int16, or one byte and no tags."""
 _ROW_WITHOUT_EPOCH: Final = struct.Struct(">iq2x")
 _ROW_FLEXIBLE: Final = struct.Struct(">iqiBB")
-"""Partition, offset, leader epoch, compact length of the metadata, first byte behind that."""
+"""A row of a flexible OffsetCommit: partition, offset, leader epoch, compact length of the metadata, first
+byte behind that."""
 _ROW_EPOCH: Final = struct.Struct(">iqih")
 _ROW_PLAIN: Final = struct.Struct(">iqh")
 _NO_METADATA: Final = ("",)
@@ -123,12 +126,12 @@ def _commit_flexible(frame: bytes, at: int, *, by_id: bool) -> OffsetCommitReque
 
 
 def offset_commit_ids(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 10: topic ids in the place of names."""
+    """Read OffsetCommit 10, which has topic ids in the place of names."""
     return _commit_flexible(frame, at, by_id=True)
 
 
 def offset_commit_flexible(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 8 and 9."""
+    """Read OffsetCommit 8 or 9."""
     return _commit_flexible(frame, at, by_id=False)
 
 
@@ -181,22 +184,22 @@ def _commit_legacy(frame: bytes, at: int, api_version: int) -> OffsetCommitReque
 
 
 def offset_commit_retention(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 2 to 4."""
+    """Read OffsetCommit 2 to 4."""
     return _commit_legacy(frame, at, COMMIT_RETENTION_UNTIL)
 
 
 def offset_commit_plain(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 5."""
+    """Read OffsetCommit 5."""
     return _commit_legacy(frame, at, COMMIT_RETENTION_UNTIL + 1)
 
 
 def offset_commit_leader_epoch(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 6."""
+    """Read OffsetCommit 6."""
     return _commit_legacy(frame, at, COMMIT_LEADER_EPOCH_SINCE)
 
 
 def offset_commit_static(frame: bytes, at: int) -> OffsetCommitRequest:
-    """OffsetCommit 7."""
+    """Read OffsetCommit 7."""
     return _commit_legacy(frame, at, COMMIT_INSTANCE_ID_SINCE)
 
 
@@ -267,17 +270,17 @@ def _fetch_end(
 
 
 def offset_fetch_ids(frame: bytes, at: int) -> OffsetFetchRequest:
-    """OffsetFetch 10: topic ids in the place of names."""
+    """Read OffsetFetch 10, which has topic ids in the place of names."""
     return _fetch_groups(frame, at, FETCH_IDS_SINCE)
 
 
 def offset_fetch_member(frame: bytes, at: int) -> OffsetFetchRequest:
-    """OffsetFetch 9."""
+    """Read OffsetFetch 9."""
     return _fetch_groups(frame, at, FETCH_MEMBER_SINCE)
 
 
 def offset_fetch_groups(frame: bytes, at: int) -> OffsetFetchRequest:
-    """OffsetFetch 8."""
+    """Read OffsetFetch 8."""
     return _fetch_groups(frame, at, FETCH_MEMBER_SINCE - 1)
 
 
@@ -289,12 +292,12 @@ def _fetch_one(frame: bytes, at: int, api_version: int) -> OffsetFetchRequest:
 
 
 def offset_fetch_stable(frame: bytes, at: int) -> OffsetFetchRequest:
-    """OffsetFetch 7."""
+    """Read OffsetFetch 7."""
     return _fetch_one(frame, at, FETCH_STABLE_SINCE)
 
 
 def offset_fetch_flexible(frame: bytes, at: int) -> OffsetFetchRequest:
-    """OffsetFetch 6."""
+    """Read OffsetFetch 6."""
     return _fetch_one(frame, at, FETCH_STABLE_SINCE - 1)
 
 
@@ -319,10 +322,10 @@ def _fetch_legacy(frame: bytes, at: int, api_version: int) -> OffsetFetchRequest
 
 
 def offset_fetch_plain(frame: bytes, at: int) -> OffsetFetchRequest:
-    """OffsetFetch 1."""
+    """Read OffsetFetch 1."""
     return _fetch_legacy(frame, at, FETCH_ALL_SINCE - 1)
 
 
 def offset_fetch_all(frame: bytes, at: int) -> OffsetFetchRequest:
-    """OffsetFetch 2 to 5."""
+    """Read OffsetFetch 2 to 5."""
     return _fetch_legacy(frame, at, FETCH_ALL_SINCE)

@@ -1,4 +1,4 @@
-"""JoinGroup and SyncGroup read by hand: in a storm of joins nothing else arrives, and all of it at once.
+"""Read JoinGroup and SyncGroup by hand: in a storm of joins nothing else arrives, and all of it at once.
 
 The rules of `hot_requests` hold: the common shape only, one of its `UNUSUAL` raised on anything else, and no
 slice without a check behind it.
@@ -28,7 +28,7 @@ SYNC_INSTANCE_ID_SINCE: Final = 3
 SYNC_PROTOCOL_SINCE: Final = 5
 
 _Named = tuple[tuple[str, bytes], ...]
-"""Protocols by name, or assignments by member id."""
+"""A member's protocols by name, or a group's assignments by member id."""
 _INT32: Final = struct.Struct(">i")
 _TIMEOUTS: Final = struct.Struct(">ii")
 
@@ -84,17 +84,17 @@ def _join_legacy(frame: bytes, at: int, api_version: int) -> JoinGroupRequest:
 
 
 def join_group_one_timeout(frame: bytes, at: int) -> JoinGroupRequest:
-    """JoinGroup 0."""
+    """Read JoinGroup 0."""
     return _join_legacy(frame, at, JOIN_REBALANCE_TIMEOUT_SINCE - 1)
 
 
 def join_group_plain(frame: bytes, at: int) -> JoinGroupRequest:
-    """JoinGroup 1 to 4."""
+    """Read JoinGroup 1 to 4."""
     return _join_legacy(frame, at, JOIN_INSTANCE_ID_SINCE - 1)
 
 
 def join_group_static(frame: bytes, at: int) -> JoinGroupRequest:
-    """JoinGroup 5: an instance id, no tags yet."""
+    """Read JoinGroup 5, which has an instance id and no tags yet."""
     return _join_legacy(frame, at, JOIN_INSTANCE_ID_SINCE)
 
 
@@ -123,12 +123,12 @@ def _join_flexible(frame: bytes, at: int, api_version: int) -> JoinGroupRequest:
 
 
 def join_group_flexible(frame: bytes, at: int) -> JoinGroupRequest:
-    """JoinGroup 6 and 7."""
+    """Read JoinGroup 6 or 7."""
     return _join_flexible(frame, at, JOIN_REASON_SINCE - 1)
 
 
 def join_group_reason(frame: bytes, at: int) -> JoinGroupRequest:
-    """JoinGroup 8 and 9."""
+    """Read JoinGroup 8 or 9."""
     return _join_flexible(frame, at, JOIN_REASON_SINCE)
 
 
@@ -144,12 +144,12 @@ def _sync_legacy(frame: bytes, at: int, api_version: int) -> SyncGroupRequest:
 
 
 def sync_group_plain(frame: bytes, at: int) -> SyncGroupRequest:
-    """SyncGroup 0 to 2."""
+    """Read SyncGroup 0 to 2."""
     return _sync_legacy(frame, at, SYNC_INSTANCE_ID_SINCE - 1)
 
 
 def sync_group_static(frame: bytes, at: int) -> SyncGroupRequest:
-    """SyncGroup 3: an instance id, no tags yet."""
+    """Read SyncGroup 3, which has an instance id and no tags yet."""
     return _sync_legacy(frame, at, SYNC_INSTANCE_ID_SINCE)
 
 
@@ -171,10 +171,10 @@ def _sync_flexible(frame: bytes, at: int, api_version: int) -> SyncGroupRequest:
 
 
 def sync_group_flexible(frame: bytes, at: int) -> SyncGroupRequest:
-    """SyncGroup 4."""
+    """Read SyncGroup 4."""
     return _sync_flexible(frame, at, SYNC_PROTOCOL_SINCE - 1)
 
 
 def sync_group_protocol(frame: bytes, at: int) -> SyncGroupRequest:
-    """SyncGroup 5."""
+    """Read SyncGroup 5."""
     return _sync_flexible(frame, at, SYNC_PROTOCOL_SINCE)

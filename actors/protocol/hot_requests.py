@@ -1,4 +1,4 @@
-"""The requests that arrive all the time, read by hand: heartbeats, and what all readers share.
+"""Read the requests that arrive all the time by hand: heartbeats, and what all readers share.
 
 Each function reads the common shape only and raises one of `UNUSUAL` on anything else: a string of more than
 126 bytes in a compact form, a tag, a null where none may stand, text that is no UTF-8, a frame cut short.
@@ -21,15 +21,16 @@ from actors.protocol.wire import read_uvarint
 
 
 class Unusual(ValueError):
-    """Not the common shape: read it through the schema."""
+    """Raised if a request does not have the common shape, so that it is read through the schema."""
 
 
 UNUSUAL: Final = (ValueError, IndexError, struct.error)
-"""ValueError covers Unusual and UnicodeDecodeError."""
+"""The errors that send a request through the schema; ValueError covers Unusual and UnicodeDecodeError."""
 REGEX_SINCE: Final = 1
 
 _new = tuple.__new__
-"""Makes a NamedTuple from all its fields in half the time of a call of its class."""
+"""The constructor of tuples, which makes a NamedTuple from all its fields in half the time of a call of its
+class."""
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _ID_BYTES: Final = 16
@@ -37,7 +38,7 @@ _STEADY_TAIL: Final = (
     b"\0\0\xff\xff\xff\xff\0\0\0\0",
     b"\0\0\xff\xff\xff\xff\0\0\0\0\0",
 )
-"""All that follows the epoch in a ConsumerGroupHeartbeat without news, by version."""
+"""What follows the epoch in a ConsumerGroupHeartbeat without news, by version."""
 
 
 def read_compact(frame: bytes, at: int) -> tuple[str, int]:
@@ -91,7 +92,7 @@ def read_legacy_count(frame: bytes, at: int) -> tuple[int, int]:
 
 
 def heartbeat_flexible(frame: bytes, at: int) -> HeartbeatRequest:
-    """Heartbeat 4. Written out: no request comes more often."""
+    """Read Heartbeat 4. The reading is written out, because no request comes more often."""
     group_size = frame[at]
     generation_at = at + group_size
     member_at = generation_at + 4
@@ -124,7 +125,7 @@ def heartbeat_flexible(frame: bytes, at: int) -> HeartbeatRequest:
 
 
 def heartbeat_static(frame: bytes, at: int) -> HeartbeatRequest:
-    """Heartbeat 3: an instance id, no tags yet."""
+    """Read Heartbeat 3, which has an instance id and no tags yet."""
     group_id, at = read_legacy(frame, at)
     generation_id = _INT32.unpack_from(frame, at)[0]
     member_id, at = read_legacy(frame, at + 4)
@@ -132,7 +133,7 @@ def heartbeat_static(frame: bytes, at: int) -> HeartbeatRequest:
 
 
 def heartbeat_plain(frame: bytes, at: int) -> HeartbeatRequest:
-    """Heartbeat 0 to 2."""
+    """Read Heartbeat 0 to 2."""
     group_id, at = read_legacy(frame, at)
     generation_id = _INT32.unpack_from(frame, at)[0]
     return HeartbeatRequest(group_id, generation_id, read_legacy(frame, at + 4)[0], None)
@@ -147,13 +148,14 @@ def read_int32s(frame: bytes, at: int) -> tuple[tuple[int, ...], int]:
 
 
 def packed_partitions(partitions: Iterable[int]) -> bytes:
-    """Ascending, each once, big-endian int32: the form of `records.TopicPartitions`."""
+    """Return partitions in the form of `records.TopicPartitions`: ascending, each once, big-endian int32."""
     ascending = sorted(set(partitions))
     return struct.pack(f">{len(ascending)}i", *ascending)
 
 
 def packed_topics(owned: list[tuple[bytes, tuple[int, ...]]]) -> TopicPartitions:
-    """`records.TopicPartitions` of what a member says: sorted, repeated topics merged, empty ones gone."""
+    """Return the partitions that a member names as `records.TopicPartitions`: sorted, repeated topics merged,
+    empty ones left out."""
     merged: dict[bytes, list[int]] = {}
     for topic_id, partitions in owned:
         if partitions:

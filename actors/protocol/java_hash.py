@@ -1,4 +1,4 @@
-"""Which offsets partition a group belongs to, exactly as Kafka computes it (W1)."""
+"""Compute which offsets partition a group belongs to, exactly as Kafka does (W1)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Final
 
 GROUPS_CACHED_MAX: Final = 65_536
 LONG: Final = 256
-"""Characters of a group id, which may have 32,767: so many of those would be gigabytes."""
+"""The length from which a group id is long, in characters. It may have 32,767: to cache many such ids would
+take gigabytes."""
 LONG_CACHED_CHARACTERS_MAX: Final = 4 * 1024 * 1024
-"""Of all long ones together. Beyond it everything is forgotten: looking at each id's length before the cache
-does would cost every request a call."""
+"""How many characters all long group ids in the cache may have together. Beyond it everything is forgotten:
+looking at each id's length before the cache does would cost every request a call."""
 _NATIVE_UTF16: Final = "utf-16-le" if byteorder == "little" else "utf-16-be"
 
 
 def java_hash(text: str) -> int:
-    """Java's `String.hashCode`: over UTF-16 code units, wrapping as a signed 32-bit int."""
+    """Return Java's `String.hashCode`: over UTF-16 code units, wrapping as a signed 32-bit int."""
     total = 0
     for unit in array("H", text.encode(_NATIVE_UTF16, "surrogatepass")):
         total = (31 * total + unit) & 0xFFFFFFFF
@@ -25,7 +26,7 @@ def java_hash(text: str) -> int:
 
 
 class _LongGroupIds:
-    """What they take of the cache."""
+    """How many characters the long group ids have that are in the cache."""
 
     characters = 0
 
@@ -35,7 +36,7 @@ _long_cached = _LongGroupIds()
 
 @lru_cache(maxsize=GROUPS_CACHED_MAX)
 def partition_for(group_id: str, partitions: int) -> int:
-    """The offsets partition of a group: `Utils.abs(groupId.hashCode()) % partitions` (W1).
+    """Return the offsets partition of a group: `Utils.abs(groupId.hashCode()) % partitions` (W1).
 
     `Utils.abs` is the true absolute value, except that Integer.MIN_VALUE, which has none, becomes 0.
     """
@@ -47,7 +48,7 @@ def partition_for(group_id: str, partitions: int) -> int:
 
 
 def _make_room(characters: int) -> None:
-    """A long group id is going to be cached."""
+    """Make room in the cache for a long group id."""
     if _long_cached.characters + characters > LONG_CACHED_CHARACTERS_MAX:
         partition_for.cache_clear()
         _long_cached.characters = 0

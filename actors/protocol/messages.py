@@ -21,7 +21,8 @@ class JoinGroupRequest(NamedTuple):
     group_id: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    """The session timeout where the version has no such field (C4)."""
+    """How long the member may take to join again; it is the session timeout if the version has no such field
+    (C4)."""
     member_id: str
     group_instance_id: str | None
     protocol_type: str
@@ -34,12 +35,12 @@ class JoinGroupResponse(NamedTuple):
     generation_id: int = -1
     protocol_type: str | None = None
     protocol_name: str | None = None
-    """None becomes "" where the version has no null (below 7)."""
+    """The protocol that the group has chosen. None becomes "" if the version has no null (below 7)."""
     leader: str = ""
     skip_assignment: bool = False
     member_id: str = ""
     members: tuple[tuple[str, str | None, bytes], ...] = ()
-    """(member id, group instance id, metadata), for the leader only."""
+    """The members, for the leader only: (member id, group instance id, metadata) of each."""
 
 
 class SyncGroupRequest(NamedTuple):
@@ -50,7 +51,7 @@ class SyncGroupRequest(NamedTuple):
     protocol_type: str | None
     protocol_name: str | None
     assignments: tuple[tuple[str, bytes], ...]
-    """(member id, assignment); only the leader sends any."""
+    """What the leader assigns, and no other member sends: (member id, assignment) of each member."""
 
 
 class SyncGroupResponse(NamedTuple):
@@ -80,7 +81,7 @@ class LeavingMember(NamedTuple):
 class LeaveGroupRequest(NamedTuple):
     group_id: str
     members: tuple[LeavingMember, ...]
-    """Exactly one below version 3."""
+    """The members that leave; exactly one below version 3."""
 
 
 class LeftMember(NamedTuple):
@@ -90,7 +91,8 @@ class LeftMember(NamedTuple):
 
 
 class LeaveGroupResponse(NamedTuple):
-    """Below version 3 the encoder lifts the single member's error to the top (W7)."""
+    """The answer to LeaveGroup. Below version 3 the encoder lifts the single member's error to the top
+    (W7)."""
 
     error_code: ErrorCode
     members: tuple[LeftMember, ...] = ()
@@ -113,34 +115,36 @@ class OffsetCommitRequest(NamedTuple):
     member_id: str
     group_instance_id: str | None
     retention_time_ms: int
-    """-1 unless a version 2 to 4 request names one (O5)."""
+    """How long the offsets are to be kept, in ms; -1 unless a request of version 2 to 4 names a time (O5)."""
     topics: tuple[tuple[str, tuple[CommittedRow, ...]], ...]
     topic_ids: tuple[bytes, ...] | None = None
-    """Version 10 names topics by id: one for each of `topics`, whose names are "" then."""
+    """The id of each of `topics`, whose names are "" then: version 10 names topics by id."""
 
 
 class OffsetCommitResponse(NamedTuple):
-    """No top-level error exists: a request-wide error stands on each partition."""
+    """The answer to OffsetCommit. No top-level error exists: a request-wide error stands on each
+    partition."""
 
     topics: tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]
-    """(topic, ((partition, error), ...))"""
+    """The error of each partition: (topic, ((partition, error), ...)) of each topic."""
     topic_ids: tuple[bytes, ...] | None = None
-    """One for each of `topics` in version 10."""
+    """The id of each of `topics`, in version 10."""
 
 
 class OffsetFetchGroup(NamedTuple):
     group_id: str
     topics: tuple[tuple[str, tuple[int, ...]], ...] | None
-    """None: every topic that has a committed offset (version 2 and later)."""
+    """The topics and partitions that are asked for; None: every topic that has a committed offset (version 2
+    and later)."""
     member_id: str | None = None
     member_epoch: int = -1
     topic_ids: tuple[bytes, ...] | None = None
-    """Version 10 names topics by id: one for each of `topics`, whose names are "" then."""
+    """The id of each of `topics`, whose names are "" then: version 10 names topics by id."""
 
 
 class OffsetFetchRequest(NamedTuple):
     groups: tuple[OffsetFetchGroup, ...]
-    """Exactly one below version 8."""
+    """The groups that are asked for; exactly one below version 8."""
     require_stable: bool = False
 
 
@@ -153,16 +157,16 @@ class FetchedOffset(NamedTuple):
 
 
 FetchedRow = tuple[int, int, int, str, ErrorCode]
-"""The fields of a FetchedOffset; see CommittedRow."""
+"""The fields of a FetchedOffset as a plain tuple, for the same reason as CommittedRow."""
 
 
 class FetchedGroup(NamedTuple):
     group_id: str
     topics: tuple[tuple[str, tuple[FetchedRow, ...]], ...]
     error_code: ErrorCode = NO_ERROR
-    """Version 1 has no place for it: the encoder puts it on each partition (W6)."""
+    """The group's error. Version 1 has no place for it: the encoder puts it on each partition (W6)."""
     topic_ids: tuple[bytes, ...] | None = None
-    """One for each of `topics` in version 10."""
+    """The id of each of `topics`, in version 10."""
 
 
 class OffsetFetchResponse(NamedTuple):
@@ -218,7 +222,7 @@ class ListedGroup(NamedTuple):
     protocol_type: str
     group_state: str
     group_type: str
-    """"classic" or "consumer"."""
+    """The group's type: "classic" or "consumer"."""
 
 
 class ListGroupsResponse(NamedTuple):
@@ -245,7 +249,7 @@ class ConsumerGroupHeartbeatRequest(NamedTuple):
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
     topic_partitions: TopicPartitions | None = None
-    """What the member says it owns (sorted and packed by the decoder); None: unchanged."""
+    """The partitions that the member says it owns (sorted and packed by the decoder); None: unchanged."""
 
 
 class ConsumerGroupHeartbeatResponse(NamedTuple):
@@ -255,7 +259,7 @@ class ConsumerGroupHeartbeatResponse(NamedTuple):
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: TopicPartitions | None = None
-    """None: unchanged."""
+    """The member's new assignment; None: unchanged."""
 
 
 class ConsumerGroupDescribeRequest(NamedTuple):
@@ -267,7 +271,7 @@ class DescribedTopicPartitions(NamedTuple):
     topic_id: bytes
     topic_name: str
     partitions: bytes
-    """int32 big-endian, as in TopicPartitions."""
+    """The partitions as big-endian int32, as in TopicPartitions."""
 
 
 class DescribedConsumerMember(NamedTuple):
@@ -282,7 +286,7 @@ class DescribedConsumerMember(NamedTuple):
     assignment: tuple[DescribedTopicPartitions, ...]
     target_assignment: tuple[DescribedTopicPartitions, ...]
     member_type: int = 1
-    """-1 unknown, 0 classic, 1 consumer (KIP-1099)."""
+    """The member's type: -1 unknown, 0 classic, 1 consumer (KIP-1099)."""
 
 
 class DescribedConsumerGroup(NamedTuple):

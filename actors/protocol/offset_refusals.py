@@ -1,4 +1,4 @@
-"""Offsets that are not committed or fetched: the same error in every place where the answer says it."""
+"""Refuse to commit or fetch offsets, with the same error in every place where the answer says it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _FETCH_ERROR_ON_PARTITIONS_VERSION: Final = 1
 
 
 def refused_commit(topics: Iterable[tuple[str, tuple[CommittedRow, ...]]], error: ErrorCode) -> TopicErrors:
-    """Of OffsetCommit and TxnOffsetCommit, which have no error of their own."""
+    """Return the errors of OffsetCommit and TxnOffsetCommit, which have no error of their own."""
     return tuple((topic, tuple((row[0], error) for row in partitions)) for topic, partitions in topics)
 
 
 def refused_fetch(group: OffsetFetchGroup, error: ErrorCode, api_version: int) -> FetchedGroup:
-    """One group of an OffsetFetch answer. Version 1 says it on each partition (W6, KAFKA-19246)."""
+    """Return one group of an OffsetFetch answer. Version 1 says the error on each partition (W6,
+    KAFKA-19246)."""
     if api_version > _FETCH_ERROR_ON_PARTITIONS_VERSION:
         return FetchedGroup(group.group_id, (), error, None if group.topic_ids is None else ())
     topics = tuple(

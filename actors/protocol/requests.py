@@ -1,4 +1,4 @@
-"""From kio's request entities to the coordinator's neutral requests, for all group APIs and versions.
+"""Turn kio's request entities into the coordinator's neutral requests, for all group APIs and versions.
 
 A field that a version lacks gets the schema's default here, once.
 """
@@ -48,7 +48,7 @@ def _join_group(entity: Any) -> JoinGroupRequest:
     return JoinGroupRequest(
         group_id=entity.group_id,
         session_timeout_ms=_ms(entity.session_timeout),
-        # C4: version 0 has one time-out for both.
+        # Version 0 has one time-out for both (C4).
         rebalance_timeout_ms=_ms(getattr(entity, "rebalance_timeout", entity.session_timeout)),
         member_id=entity.member_id,
         group_instance_id=getattr(entity, "group_instance_id", None),
@@ -104,7 +104,8 @@ def _offset_commit(entity: Any) -> OffsetCommitRequest:
 
 
 def _topic_ids(entity: Any) -> tuple[bytes, ...] | None:
-    """What stands in the place of names in OffsetCommit and OffsetFetch from version 10 on (KIP-848)."""
+    """Return the topic ids that stand in the place of names in OffsetCommit and OffsetFetch from version 10
+    on (KIP-848)."""
     if entity.__version__ < TOPIC_IDS_SINCE or entity.topics is None:
         return None
     return tuple(_id_bytes(topic.topic_id) for topic in entity.topics)

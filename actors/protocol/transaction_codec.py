@@ -32,7 +32,7 @@ from actors.protocol.transaction_messages import (
 )
 
 BATCHES_SINCE: Final = 4
-"""AddPartitionsToTxn of several transactional ids, for brokers alone."""
+"""The first version of AddPartitionsToTxn for several transactional ids, which only brokers send."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 # Requests that come in.
@@ -98,7 +98,7 @@ def _offset_commit(entity: Any) -> TxnOffsetCommitRequest:
 
 
 def committed_partition(partition: Any) -> CommittedPartition:
-    """Of OffsetCommit, too."""
+    """Return a committed partition of TxnOffsetCommit or OffsetCommit."""
     return CommittedPartition(
         partition.partition_index,
         partition.committed_offset,
@@ -236,7 +236,7 @@ TO_ENTITY: Final[Mapping[int, Callable[[int, Any], Any]]] = MappingProxyType(
 
 
 def add_partitions_entity(api_version: int, body: AddPartitionsToTxnRequest) -> Any:
-    """kio's request; version 4 or later."""
+    """Return kio's AddPartitionsToTxn request of version 4 or later."""
     api_key = api_keys.ADD_PARTITIONS_TO_TXN
     topic_class = nested(api_key, api_version, "AddPartitionsToTxnTopic", "request")
     transaction_class = nested(api_key, api_version, "AddPartitionsToTxnTransaction", "request")
@@ -254,7 +254,7 @@ def add_partitions_entity(api_version: int, body: AddPartitionsToTxnRequest) -> 
 
 
 def added_partitions(entity: Any) -> AddPartitionsToTxnResponse:
-    """The answer to it."""
+    """Return the answer that kio's AddPartitionsToTxn response is."""
     results = tuple(
         TransactionPartitionErrors(
             each.transactional_id,
@@ -272,7 +272,7 @@ def added_partitions(entity: Any) -> AddPartitionsToTxnResponse:
 
 
 def write_markers_entity(api_version: int, body: WriteTxnMarkersRequest) -> Any:
-    """kio's request."""
+    """Return kio's WriteTxnMarkers request."""
     api_key = api_keys.WRITE_TXN_MARKERS
     marker_class = nested(api_key, api_version, "WritableTxnMarker", "request")
     topic_class = nested(api_key, api_version, "WritableTxnMarkerTopic", "request")
@@ -292,7 +292,7 @@ def write_markers_entity(api_version: int, body: WriteTxnMarkersRequest) -> Any:
 
 
 def written_markers(entity: Any) -> WriteTxnMarkersResponse:
-    """The answer to it."""
+    """Return the answer that kio's WriteTxnMarkers response is."""
     return WriteTxnMarkersResponse(
         tuple(
             TxnMarkerErrors(

@@ -17,9 +17,9 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 
 TopicErrors = tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]
-"""((topic, ((partition, error), ...)), ...)"""
+"""The error of each partition: (topic, ((partition, error), ...)) of each topic."""
 TopicNumbers = tuple[tuple[str, tuple[int, ...]], ...]
-"""((topic, (partition, ...)), ...)"""
+"""Topics and partitions: (topic, (partition, ...)) of each topic."""
 
 
 class InitProducerIdRequest(NamedTuple):
@@ -27,7 +27,7 @@ class InitProducerIdRequest(NamedTuple):
     transaction_timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
-    """What the producer has had, if it recovers (KIP-360); -1 and -1 otherwise."""
+    """The epoch that the producer has had, if it recovers (KIP-360); -1, as its id, otherwise."""
 
     @property
     def group_id(self) -> str:
@@ -46,11 +46,11 @@ class TransactionPartitions(NamedTuple):
     producer_epoch: int
     topics: TopicNumbers
     verify_only: bool = False
-    """Ask whether they are in the transaction, add nothing (KIP-890)."""
+    """Whether to ask only if the partitions are in the transaction, and to add nothing (KIP-890)."""
 
 
 class AddPartitionsToTxnRequest(NamedTuple):
-    """Exactly one transaction below version 4."""
+    """A request to add partitions to transactions; it has exactly one transaction below version 4."""
 
     transactions: tuple[TransactionPartitions, ...]
 
@@ -96,7 +96,7 @@ class EndTxnResponse(NamedTuple):
     error_code: ErrorCode
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
-    """Version 5 and later: with what to go on (KIP-890)."""
+    """The epoch with which the producer is to go on, in version 5 and later (KIP-890)."""
 
 
 class TxnOffsetCommitRequest(NamedTuple):
@@ -138,12 +138,12 @@ class WriteTxnMarkersResponse(NamedTuple):
 
 
 def same_error(topics: TopicNumbers, error: ErrorCode) -> TopicErrors:
-    """The error of every partition."""
+    """Return the same error for every partition."""
     return tuple((topic, tuple((number, error) for number in numbers)) for topic, numbers in topics)
 
 
 def error_of_each(answers: Iterable[TopicErrors]) -> dict[tuple[str, int], ErrorCode]:
-    """(topic, partition) -> its error."""
+    """Return (topic, partition) -> its error."""
     return {
         (topic, number): error for topics in answers for topic, numbers in topics for number, error in numbers
     }

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from actors.protocol import api_keys
 
 NEVER_FLEXIBLE: Final = 2**15
-"""Above every int16 version."""
+"""What stands for the first flexible version of an API that has none: above every int16 version."""
 
 
 class ApiRange(NamedTuple):
@@ -80,18 +80,19 @@ assert set(VERSIONS) >= api_keys.GROUP_APIS
 
 
 def is_supported(api_key: int, api_version: int) -> bool:
-    """Whether the tier advertises this version of this API."""
+    """Return whether the tier advertises this version of this API."""
     api = VERSIONS.get(api_key)
     return api is not None and api.min_version <= api_version <= api.max_version
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
-    """Whether requests of this advertised API and version have compact fields and tags (KIP-482)."""
+    """Return whether requests of this advertised API and version have compact fields and tags (KIP-482)."""
     return api_version >= VERSIONS[api_key].flexible_since
 
 
 def has_flexible_response_header(api_key: int, api_version: int) -> bool:
-    """Response header version 1 has tags, version 0 none.
+    """Return whether the response header is of version 1, which has tags, and not of version 0, which has
+    none.
 
     ApiVersions always answers with version 0, so that a client can read the refusal of a version that it
     guessed (KIP-511).

@@ -1,4 +1,4 @@
-"""Kafka's primitive types on the wire, read without trust.
+"""Read and write Kafka's primitive types on the wire, without trust in what is read.
 
 A reader takes `(frame, at)` and returns the value and the offset after it. Every length is checked against
 the frame before anything is allocated or looped over, as Kafka's generated readers do: a count of 2^31 in a
@@ -20,7 +20,8 @@ Reader = Callable[[bytes, int], tuple[Any, int]]
 
 CUT_SHORT: Final = (IndexError, struct.error)
 STRING_BYTES_MAX: Final = 0x7FFF
-"""Kafka refuses longer strings in compact form too, where the length could say more."""
+"""The most bytes of a string: Kafka refuses longer ones in compact form too, where the length could say
+more."""
 VARINT_BYTES_MAX: Final = 5
 INT32_MAX: Final = 0x7FFF_FFFF
 
@@ -45,7 +46,7 @@ def read_uvarint(frame: bytes, at: int) -> tuple[int, int]:
 
 
 def uvarint(value: int) -> bytes:
-    """The bytes of an unsigned varint, 0 to 2^31 - 1."""
+    """Return the bytes of an unsigned varint, 0 to 2^31 - 1."""
     if value < 0x80:
         return _ONE_BYTE[value]
     out = bytearray()
@@ -57,7 +58,7 @@ def uvarint(value: int) -> bytes:
 
 
 def read_compact_length(frame: bytes, at: int) -> tuple[int, int]:
-    """A compact length; -1 stands for null."""
+    """Read a compact length; -1 stands for null."""
     value, at = read_uvarint(frame, at)
     return value - 1, at
 
@@ -77,7 +78,7 @@ def _text(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         text = raw.decode("utf-8", "replace")
-        # One bad byte becomes three: what could not be written back must not come in.
+        # One bad byte becomes a character of three: what could not be written back must not come in.
         if len(text.encode()) > STRING_BYTES_MAX:
             raise MalformedRequest("a string that is no UTF-8 and too long to repair") from None
         return text
@@ -109,7 +110,7 @@ def bytes_reader(flexible: bool, nullable: bool) -> Reader:
 
 
 def read_count(frame: bytes, at: int, flexible: bool) -> tuple[int, int]:
-    """An array's length, negative for null, never more than the bytes that are left."""
+    """Read an array's length, negative for null, never more than the bytes that are left."""
     count, at = (read_compact_length if flexible else read_int32_length)(frame, at)
     if count > len(frame) - at:
         raise MalformedRequest("an array longer than the rest of the frame")
@@ -148,7 +149,7 @@ def int32_array_reader(flexible: bool, nullable: bool) -> Reader:
 
 
 def skip_tags(frame: bytes, at: int) -> int:
-    """The offset after a tag section whose tags nobody knows (W13: unordered and repeated is fine)."""
+    """Return the offset after a tag section whose tags nobody knows (W13: unordered and repeated is fine)."""
     if frame[at] == 0:
         return at + 1
     count, at = read_uvarint(frame, at)
@@ -162,7 +163,7 @@ def skip_tags(frame: bytes, at: int) -> int:
 
 
 def compact_string(text: str | None) -> bytes:
-    """A nullable string of a flexible version."""
+    """Return a nullable string of a flexible version."""
     if text is None:
         return b"\0"
     raw = text.encode()
@@ -171,7 +172,8 @@ def compact_string(text: str | None) -> bytes:
 
 
 def legacy_string(text: str | None) -> bytes:
-    """A nullable string of a version that is not flexible. At most 32,767 bytes, else struct.error."""
+    """Return a nullable string of a version that is not flexible. It may have 32,767 bytes at most; raises
+    struct.error."""
     if text is None:
         return b"\xff\xff"
     raw = text.encode()
