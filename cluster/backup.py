@@ -2,8 +2,8 @@
 
 Each Raft group is copied as of one entry of its log, from its leader, without stopping anything; what was
 acknowledged before the backup began is in it. The groups are copied one after the other, so two groups of
-consumers in different partitions may stand some moments apart, as their clients do anyway. What topics hold
-is no part of it: a tier coordinates, it is no message store.
+consumers in different partitions may stand some moments apart, as their clients do anyway. The records of
+topics are not copied: a tier coordinates, it is no message store.
 
 The directory appears under its name when all of it is on disk, or not at all.
 """

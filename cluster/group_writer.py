@@ -53,7 +53,7 @@ class _Batch:
 
 
 class GroupWriter:
-    """Sends records to the offsets partition to which their group's id hashes.
+    """The writer that sends records of groups to the offsets partition to which their group's id hashes.
 
     Its methods raise TierError that says why a partition refused; what was sent before is written.
     """

@@ -98,8 +98,8 @@ def leader_transfers(
 ) -> list[Transfer]:
     """Return the leaderships that should return to the preferred replicas, which have caught up.
 
-    `leaders`: partition -> leading replica; `caught_up`: partition -> replicas that miss next to nothing;
-    `preferred[p]`: the replica that should lead partition p.
+    `leaders` maps a partition to its leading replica, `caught_up` a partition to the replicas that miss next
+    to nothing; `preferred[p]` is the replica that should lead partition p.
     """
     return [
         Transfer(partition, leader, preferred[partition])

@@ -39,7 +39,7 @@ Placements = dict[str, GroupPlacementValue]
 
 
 class ReplicaChanges:
-    """Changes the replicas of `tier`, which runs and to whose Ray this process is attached. Every method
+    """Changes of the replicas of `tier`, which runs and to whose Ray this process is attached. Every method
     raises TierError, in words."""
 
     def __init__(self, tier: TierFile, data_dir: Path = DATA_DIR_DEFAULT) -> None:

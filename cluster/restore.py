@@ -3,8 +3,8 @@
 The tier may be of another shape: a group goes to the offsets partition to which its id hashes there.
 Everything goes through the tier's own Raft logs: what is reported as restored is on a majority of disks.
 
-Restored are topics with their ids and configs, users and ACLs, and groups with their configs, offsets,
-generations and epochs; not their members (they belong to clients, which join anew: see
+Topics are restored with their ids and configs, users and ACLs, and groups with their configs, offsets,
+generations and epochs. Members are not (they belong to clients, which join anew: see
 actors.coordinator.restore), nor offsets of topics that had been deleted when the backup was made, nor what
 the topics held.
 """

@@ -82,10 +82,11 @@ def add_kept(members: Ints, kept: Ints, load: Ints) -> None:
 def allow(members: Ints, partitions: int, kept: Ints, load: Ints, room: Ints) -> int:
     """Say how many of the topics' partitions each subscriber is to have, so that loads get as even as can be.
 
-    kept: i4[M]. load: i4[M], `kept` included. room: i4[M], out for the subscribers, with `partitions` as
-    its sum. As water fills a vessel: who has more than the level by other topics gets nothing, the others
-    come up to it. Who is above it by these topics is first to have one more, so nothing moves in vain; then
-    who comes first. Returns 0 if everybody is to have as many as now, 2 if anybody less, else 1.
+    kept: i4[M]. load: i4[M], `kept` included. room: i4[M], out for the subscribers, with `partitions` as its
+    sum. Rooms are like water that fills a vessel: a member that has more than the level by other topics gets
+    nothing, the others come up to it. Members that are above it by these topics are first to have one more,
+    so nothing moves in vain; then the members that come first. Returns 0 if every member is to have as many
+    as now, 2 if any is to have less, else 1.
     """
     level = -1
     total = partitions
@@ -138,8 +139,8 @@ def release(
     """Free what members have beyond their room: first what they did not have before, then the highest
     numbers.
 
-    owner, kept: in and out. before: i4[P], the assignment to stick to. moved: 0 if nobody has anything else
-    yet.
+    owner, kept: in and out. before: i4[P], the assignment to stick to. moved: 0 if no member has anything
+    else yet.
     """
     for m in members:
         kept[m] = 0
@@ -263,10 +264,10 @@ def match_racks(
     """Give partitions to members of their rack, as far as every member goes on having as many.
 
     owner: in and out, complete. rack: i4[P], member_rack: i4[M], a number below R, or -1. kept, room: i4[M],
-    out. cursor: i4[R], scratch. Who has a partition of its own rack keeps it. Every other partition becomes
-    loose (owner -2 - m); a loose one goes to the first member of its rack that has room because of loose
-    ones of its own. No more can match, with everybody's count as it is. Returns the number of loose
-    partitions that are left.
+    out. cursor: i4[R], scratch. A member that has a partition of its own rack keeps it. Every other partition
+    becomes loose (owner -2 - m); a loose one goes to the first member of its rack that has room because of
+    loose ones of its own. No more can match while every member has as many as now. Returns the number of
+    loose partitions that are left.
     """
     for m in members:
         kept[m] = 0

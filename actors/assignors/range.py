@@ -1,12 +1,11 @@
 """The range assignor (M10), which gives each topic for itself, in ranges, to its subscribers in their order.
 
 Static members come first, by instance id, then dynamic ones by member id; the first have one partition more
-where a topic does not divide. So topics with the same number of partitions and the same subscribers are
-assigned alike, and joins find equal partitions with one member. As in Kafka, what members have so far does
-not count: a member that comes or goes moves the ranges of all behind it.
-With racks, everybody has as many partitions of each topic as without, and as many of them as then can be
-are in their member's rack; topics that were assigned alike still are, so a partition counts as in a rack
-if it is so in all of these.
+if a topic does not divide. So topics with the same number of partitions and the same subscribers are assigned
+alike, and joins find equal partitions with one member. As in Kafka, what members have so far does not count:
+a member that comes or goes moves the ranges of all behind it. With racks, every member has as many partitions
+of each topic as without, and as many of them as then can be are in their member's rack; topics that were
+assigned alike still are, so a partition counts as in a rack if it is so in all of these.
 """
 
 from __future__ import annotations

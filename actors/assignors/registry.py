@@ -1,13 +1,13 @@
 """The server-side assignors by the names that clients ask for, and those of `group.consumer.assignors`.
 
-An entry of that setting is one of ours, or a plug-in (A22): a `PartitionAssignor` that every node can
-import, by the name of its entry point in the group `groupd.assignors` or as `module:Class`. It runs inside
-the coordinator: what it takes, every group of the node waits for. What it gives is checked, because members
-will believe it.
+An entry of that setting is one of ours, or a plug-in (A22): a `PartitionAssignor` that every node can import,
+by the name of its entry point in the group `groupd.assignors` or as `module:Class`. A plug-in runs inside the
+coordinator, in a thread with a deadline (`actors.leader.plug_in_assignments`). What it gives is checked,
+because members will believe it.
 
 Kafka's assignors do not look at racks (KAFKA-19387), and a consumer tells its rack so as to fetch from the
-nearest replica, not in order to be assigned otherwise. So those that do have names of their own: no group
-gets them unawares.
+nearest replica, not in order to be assigned otherwise. So the assignors that do look at racks have names of
+their own: no group gets them unawares.
 """
 
 from __future__ import annotations

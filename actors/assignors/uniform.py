@@ -1,10 +1,10 @@
 """The uniform assignor (M10), which is as even as the subscriptions allow, and sticky.
 
-Homogeneous groups: member loads differ by at most one and the number of moved partitions is the smallest
-possible. Heterogeneous groups: no single partition can be moved to make two loads more even; evenness
-comes before stickiness, as in Kafka. With racks everybody has as many partitions of each set of topics with
-the same subscribers as without, and as many of them as then can be are in their member's rack; that comes
-before stickiness too.
+In homogeneous groups, member loads differ by at most one, and the number of moved partitions is the smallest
+possible. In heterogeneous groups, no single partition can be moved to make two loads more even; evenness
+comes before stickiness, as in Kafka. With racks, every member has as many partitions of each set of topics
+with the same subscribers as without, and as many of them as then can be are in their member's rack; that
+comes before stickiness too.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ class NotController(Exception):
 
 
 class Controller(StateSource):
-    """Replica `replica_id` of the controller. A plain class: `actors.runtime` makes the actor."""
+    """The actor of replica `replica_id` of the controller. It is a plain class: `actors.runtime` makes the
+    actor."""
 
     def __init__(self, spec: TierSpec, replica_id: int) -> None:
         self._spec = spec
@@ -84,8 +85,9 @@ class Controller(StateSource):
         self._heard_at: dict[int, float] = {}
         self._pushed_version = -1
         self._care_is_due = asyncio.Event()
-        """Set when the tier is to be looked after at once: by a new leader, who introduces nodes and itself
-        (brokers wait for that to open their ports), and by whoever asked for other replicas."""
+        """An event that is set when the tier is to be looked after at once: by a new leader, which introduces
+        nodes and itself (brokers wait for that to open their ports), and by whoever asked for other
+        replicas."""
         self._led = False
         self._reconciler: Any = None
         self._noted: tuple[int, dict[str, GroupPlacementValue]] = (-1, {})

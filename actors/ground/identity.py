@@ -27,7 +27,8 @@ class ClientIdentity(NamedTuple):
     """The user as whom the client has authenticated. "": it has not yet, on a listener that wants it."""
     listener: str = PLAINTEXT
     session_expires_ms: int = 0
-    """Until when the authentication holds, in ms of the machine's monotonic clock (KIP-368); 0: for ever."""
+    """The time until which the authentication holds, in ms of the machine's monotonic clock (KIP-368); 0: for
+    ever."""
 
     @property
     def address(self) -> str:

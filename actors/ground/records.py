@@ -179,9 +179,9 @@ class CurrentAssignmentValue(NamedTuple):
     assigned: TopicPartitions
     pending_revocation: TopicPartitions
     assignment_epochs: tuple[bytes, ...] = ()
-    """Since which epoch the member has each partition (KIP-1251): one packed int32 array for each topic of
-    `assigned` and then each of `pending_revocation`, with one epoch for all of the topic's partitions if they
-    are equal. (): all have `member_epoch`."""
+    """The epoch since which the member has each partition (KIP-1251): one packed int32 array for each topic
+    of `assigned` and then each of `pending_revocation`, with one epoch for all of the topic's partitions if
+    they are equal. (): all have `member_epoch`."""
 
 
 class RegularExpressionKey(NamedTuple):

@@ -26,9 +26,10 @@ _V = TypeVar("_V")
 
 
 class SnapshotBuild:
-    """Implements storage.raft.contract.SnapshotBuild. The data is a packed `header`, then packed records:
-    each key that had a value at the beginning, with that value; a key that is written after the walk met it
-    may come twice. Which order they come in is not defined, as `Shard.apply` does not care."""
+    """The build of one snapshot, which implements storage.raft.contract.SnapshotBuild. The data is a packed
+    `header`, then packed records: each key that had a value at the beginning, with that value; a key that is
+    written after the walk met it may come twice. Which order they come in is not defined, as `Shard.apply`
+    does not care."""
 
     __slots__ = ("_before", "_data", "_packer", "_records", "is_walking")
 

@@ -42,10 +42,10 @@ NewLink = Callable[[LinkHandlers], Link]
 
 
 class ClientService:
-    """Serves the clients of one replica of offsets partition `partition`, through `server`.
+    """The service of the clients of one replica of offsets partition `partition`, through `server`.
 
-    Implements `network.connection.Service` for their connections and `network.link.LinkHandlers` for what the
-    node's broker sends: connections handed over, relayed frames, metadata images.
+    It implements `network.connection.Service` for their connections and `network.link.LinkHandlers` for what
+    the node's broker sends: connections handed over, relayed frames, metadata images.
     """
 
     def __init__(

@@ -118,7 +118,8 @@ class LastHeartbeat:
 
 
 class GroupServer:
-    """Serves the group APIs of `partition` out of `partitions`, through `replica`, as `gate` allows."""
+    """The server of the group APIs of `partition` out of `partitions`, through `replica`, as `gate`
+    allows."""
 
     def __init__(
         self,
@@ -172,7 +173,8 @@ class GroupServer:
         to `answer` later; and with it, for a heartbeat, what `serve_again` needs. `holding` is the
         connection's, if its heartbeats may be held.
 
-        Raises ElsewhereError if it is not for this partition alone, MalformedRequest if the bytes lie.
+        Raises ElsewhereError if the request is not for this partition alone, MalformedRequest if the bytes
+        lie.
         """
         body: Any = codec.decode(header, frame, body_offset)
         if len(frame) > MEMBER_FRAME_BYTES_MAX and header.api_key in _RECORDED:

@@ -1,9 +1,10 @@
 """The thread that writes a leader's events to segments, off the loop that serves clients.
 
-The loop puts events into a bounded queue: nothing else, and never waits. What finds no room there, or cannot
-be written, is counted, and told by an event of its own (`events_dropped`) once it can be.
-A disk that is full, or a store that is away, stops writing for a while; it is logged once, and once more when
-it goes on. pyarrow and fsspec are imported by the thread when it needs them: followers do without.
+The loop puts events into a bounded queue, and never waits. An event that finds no room there, or cannot be
+written, is counted, and told by an event of its own (`events_dropped`) once that can be written. A disk that
+is full, or a store that is away, stops the thread from writing for a while; it is logged once, and once more
+when the thread goes on. pyarrow and fsspec are imported by the thread when it needs them: followers do
+without.
 """
 
 from __future__ import annotations

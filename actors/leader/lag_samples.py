@@ -59,7 +59,7 @@ class Lag(NamedTuple):
 
 
 class LagSamples:
-    """Samples the lag of one replica's groups. `offsets` are looked up when needed, and None while the
+    """The sampler of the lag of one replica's groups. `offsets` are looked up when needed, and None while the
     replica does not serve; `tell` takes the samples."""
 
     def __init__(

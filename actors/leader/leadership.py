@@ -36,8 +36,8 @@ class Announced(NamedTuple):
 class Leadership:
     """The leadership of offsets partition `partition`, watched by one of its replicas.
 
-    Whenever it changes, the node's broker hears of it at once; a new leader tells the other brokers and the
-    controllers as well, and history. A replica that led before gives its clients back.
+    Whenever the leadership changes, the node's broker hears of it at once; a new leader tells the other
+    brokers and the controllers as well, and history. A replica that led before gives its clients back.
     """
 
     def __init__(

@@ -68,9 +68,11 @@ OUTSIDE = Outside()
 
 
 class OffsetsPartition(StateSource):
-    """Replica `replica_id` of offsets partition `partition`. A plain class: `actors.runtime` makes the actor.
+    """The actor of replica `replica_id` of offsets partition `partition`. It is a plain class:
+    `actors.runtime` makes the actor.
 
-    Constructed on the actor's running loop; Ray restarts it by constructing it again, so it starts itself.
+    It is constructed on the actor's running loop. Ray restarts it by constructing it again, so it starts
+    itself.
     """
 
     def __init__(self, spec: TierSpec, partition: int, replica_id: int, outside: Outside = OUTSIDE) -> None:

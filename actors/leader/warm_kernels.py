@@ -12,10 +12,10 @@ from actors.replica.replica import Replica
 
 
 class WarmKernels:
-    """Loads compiled assignors in a thread, once, when the topics of a leader are big enough for them.
+    """Loading compiled assignors in a thread, once, when the topics of a leader are big enough for them.
 
-    Loaded in the loop, they would hold up somebody's heartbeat for half a second. They cost 75 MB: a replica
-    that does not need them does without.
+    If the loop loaded them, it would hold up some member's heartbeat for half a second. They cost 75 MB: a
+    replica that does not need them does without.
     """
 
     def __init__(self, replica: Replica, known: KnownTier) -> None:

@@ -222,9 +222,9 @@ class SeedPlacement(NamedTuple):
 class PlaceGroup(NamedTuple):
     """The order to give a group these replicas from now on, first the preferred leader.
 
-    Refused unless `expected` are those it has: of two changes decided at once the second is not to undo the
-    first. A replica that moves is a new one, with a number that the group has not had: whoever comes without
-    a member's memory must not vote under its name.
+    It is refused unless `expected` are the replicas that the group has: of two changes decided at once the
+    second is not to undo the first. A replica that moves is a new one, with a number that the group has not
+    had: whoever comes without a member's memory must not vote under its name.
     """
 
     group: str

@@ -1,6 +1,7 @@
 """The configs that a group may have, with the names, defaults and bounds of Kafka's GroupConfig (A19).
 
-What share and streams groups would read is known, kept and shown as Kafka does; nothing here acts on it.
+The configs that share and streams groups would read are known, kept and shown as Kafka does; nothing here
+acts on them.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ PATHS = ("/metrics", "/")
 
 
 class MetricsEndpoint:
-    """Serves what `text()` gives (its bytes, and their content type). `start` raises OSError that names the
-    setting."""
+    """The HTTP port of a node. It serves what `text()` gives (its bytes, and their content type). `start`
+    raises OSError that names the setting."""
 
     def __init__(self, host: str, port: int, text: Callable[[], Awaitable[tuple[bytes, str]]]) -> None:
         self._address = (host, port)

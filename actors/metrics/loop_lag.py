@@ -10,7 +10,8 @@ INTERVAL_S = 0.5
 
 
 class LoopLag:
-    """Measures, twice a second, how late it is called. `start` is called on the loop's thread."""
+    """The lateness of a loop: twice a second it is measured how late a call comes. `start` is called on the
+    loop's thread."""
 
     def __init__(self) -> None:
         self.late = Histogram()

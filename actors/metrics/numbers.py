@@ -1,7 +1,7 @@
 """Metrics as plain values that travel between actors: `[name, labels, value]` rows.
 
 `labels` is a tuple of texts in the order of the family's labels; the value of a summary is a packed
-histogram. Rows of several actors are added up, or the largest is taken: what the family says.
+histogram. Rows of several actors are added up, or the largest is taken, as the family says.
 """
 
 from __future__ import annotations

@@ -54,8 +54,7 @@ class HubHandlers(Protocol):
 
 
 class Hub:
-    """Listens on the node's Unix socket; there is one link per partition. All calls are on the loop's
-    thread."""
+    """The node's Unix socket, with one link per partition. All calls are on the loop's thread."""
 
     def __init__(self, path: str, secret: bytes, handlers: HubHandlers, quota: ConnectionQuota) -> None:
         self.leaders: dict[int, Leading] = {}

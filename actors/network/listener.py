@@ -46,11 +46,11 @@ def raise_file_limit() -> int:
 
 
 class Listener:
-    """Accepts the clients of one node. All calls are on the loop's thread.
+    """The port of one node, which accepts clients. All calls are on the loop's thread.
 
     `decide(early, frame)` is asked for each whole frame; see `actors.network.early`. Kept connections are
-    adopted by `table`. `quota` counts what is accepted here: the caller gives a claim back where a
-    connection ends that was kept (the table's `on_gone`) or handed over (the hub does).
+    adopted by `table`. `quota` counts what is accepted here. The caller gives a claim back when a connection
+    ends that was kept (the table's `on_gone`) or handed over (the hub does).
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """What one node asks of another's broker: requests of Kafka's protocol on the other's own port, signed.
 
-Brokers ask each other in transactions: is a partition part of one, write its markers. The signature is in the
-place of the client id: whoever knows the tier's secret has made the request, whatever connection it came on.
+Brokers ask each other in transactions whether a partition is part of one, and to write its markers. The
+signature is in the place of the client id: whoever knows the tier's secret has made the request, whatever
+connection it came on.
 """
 
 from __future__ import annotations

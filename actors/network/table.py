@@ -110,7 +110,7 @@ class ConnectionQuota:
 class ConnectionTable:
     """The connections that one actor serves.
 
-    `on_gone(identity)` hears of each connection that ended here; one that was released did not.
+    `on_gone(identity)` is told of each connection that ended here, and of none that was released.
     """
 
     def __init__(
@@ -150,8 +150,8 @@ class ConnectionTable:
     ) -> Connection:
         """Serve a non-blocking connected socket from now on; the socket belongs to the table.
 
-        `buffered` was read from it already and not served: it is served first. `proven` False: the first
-        frame may have FIRST_FRAME_BYTES_MAX only.
+        `buffered` was read from the socket already and not served: it is served first. If `proven` is False,
+        the first frame may have FIRST_FRAME_BYTES_MAX only.
         """
         connection = Connection(self, service, identity, buffered, proven)
         self._connections.add(connection)

@@ -68,8 +68,8 @@ parked (group.max.session.timeout.ms is 30 minutes by default)."""
 class Broker(Actor):
     """The broker of node `node_id`. A plain class: `actors.runtime` makes the actor.
 
-    What reaches beyond the process is made by arguments: `new_hub` the way to this node's replicas,
-    `new_controller` the way to the controllers.
+    The parts that reach beyond the process are made by arguments: `new_hub` makes the way to this node's
+    replicas, `new_controller` the way to the controllers.
     """
 
     def __init__(

@@ -20,7 +20,8 @@ LIST_INTERVAL_S = 1.0
 
 
 class RayControllerClient:
-    """Submits commands, following the leader; implements actors.api.context.ControllerClient."""
+    """The broker's way to the controller: it submits commands to the replica that leads, and implements
+    actors.api.context.ControllerClient."""
 
     def __init__(self, spec: TierSpec) -> None:
         self._spec = spec

@@ -1,10 +1,10 @@
 """Serve OffsetFetch for a group whose leader on this node was lost a moment ago.
 
-When a Kafka broker dies nobody answers on its port, and clients ask again until they have found the new
+When a Kafka broker dies, nothing answers on its port, and clients ask again until they have found the new
 coordinator. Here the port lives on when a leader dies: a client that is quicker with its retry than the
 election would be told NOT_COORDINATOR, after which librdkafka never repeats an OffsetFetch: its member then
 owns partitions that it does not consume. So for a moment such a request waits for the new leader and is
-passed on to it; where that cannot be, the connection is closed as a dead broker's would be.
+passed on to it; if that cannot be, the connection is closed as a dead broker's would be.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ def client_software(header: Header, frame: bytes, body_offset: int) -> tuple[str
 def api_versions_answer(header: Header, frame: bytes, body_offset: int) -> bytes:
     """Return the whole frame of the answer, length prefix included; its header is always version 0.
 
-    Errors in the answer: UNSUPPORTED_VERSION for a version outside the table (-1 too), INVALID_REQUEST for a
-    software name or version that Kafka would refuse. Raises MalformedRequest.
+    The answer may have an error: UNSUPPORTED_VERSION for a version outside the table (-1 too),
+    INVALID_REQUEST for a software name or version that Kafka would refuse. Raises MalformedRequest.
     """
     api_version, error_code, keys = header.api_version, ErrorCode.none, tuple(VERSIONS)
     if not is_supported(api_keys.API_VERSIONS, api_version):

@@ -1,7 +1,7 @@
 """Turn bytes into group requests and group answers into bytes, for the coordinator's connections.
 
-Hot requests and answers take the hand-written paths (`hot_requests`, `hot_answers`), all others the way
-through kio's schemas. What the broker's own APIs need of `entities` and `api_versions` is named here too.
+Hot requests and answers take the hand-written paths (`hot_requests`, `hot_answers`); all others are read and
+written by kio's schemas. What the broker's own APIs need of `entities` and `api_versions` is named here too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The embedded consumer protocol: what members of "consumer" groups put into JoinGroup and SyncGroup.
 
-Two structures, versions 0 to 3 each, every version the prefix of the next: a member's subscription (its
-metadata in JoinGroup) and its assignment. Clients make and read these bytes; a coordinator does only where
-the two rebalance protocols meet (G2 to G4, G7) and for tools. A version above 3 is read as 3, as Kafka does,
-so that a newer client is understood.
+The protocol has two structures, versions 0 to 3 each, every version the prefix of the next: a member's
+subscription (its metadata in JoinGroup) and its assignment. Clients make and read these bytes; a coordinator
+does only where the two rebalance protocols meet (G2 to G4, G7) and for tools. A version above 3 is read as 3,
+as Kafka does, so that a newer client is understood.
 """
 
 from __future__ import annotations

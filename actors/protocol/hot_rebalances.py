@@ -1,7 +1,7 @@
 """Read JoinGroup and SyncGroup by hand: in a storm of joins nothing else arrives, and all of it at once.
 
-The rules of `hot_requests` hold: the common shape only, one of its `UNUSUAL` raised on anything else, and no
-slice without a check behind it.
+The rules of `hot_requests` hold: only the common shape is read, one of its `UNUSUAL` is raised on anything
+else, and no slice is taken without a check behind it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ KIP-84, KIP-368).
 SaslHandshake names a mechanism, SaslAuthenticate carries its tokens. After a handshake of version 0 the
 tokens come as bare frames. PLAIN is checked against the same credentials as SCRAM.
 
-Pure: nonces and the key of the password memory are injected.
+This module is pure: nonces and the key of the password memory are injected.
 """
 
 from __future__ import annotations

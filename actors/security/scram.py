@@ -1,6 +1,6 @@
 """SCRAM (RFC 5802, RFC 7677), its arithmetic and the server's side: a password is proved, not sent or kept.
 
-Pure: the server's nonce is an argument.
+This module is pure: the server's nonce is an argument.
 """
 
 from __future__ import annotations

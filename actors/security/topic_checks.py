@@ -33,8 +33,8 @@ def _by_partition(
 ) -> Callable[[Asking, Header, Any], Screened]:
     """Return the check of a request about partitions of topics, each of which needs `operation` on its topic.
 
-    `fields`: the request's topics, a topic's partitions there, the answer's topics, a topic's partitions
-    there; `classes`: the answer's topic and partition.
+    `fields` are the names of the request's topics, a topic's partitions there, the answer's topics, and a
+    topic's partitions there; `classes` those of the answer's topic and partition.
     """
     asked_topics, asked_partitions, answered_topics, answered_partitions = fields
 

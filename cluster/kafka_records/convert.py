@@ -3,7 +3,7 @@
 A classic group is one record at Kafka's and one for the group and each member at ours: what is converted is a
 whole state, not a stream. Kafka keeps a classic member's metadata for the chosen protocol alone.
 
-Kept on both sides are committed offsets, classic and consumer groups. Share and streams groups, and the
+Committed offsets, classic and consumer groups are kept on both sides. Share and streams groups, and the
 records of Kafka's transaction coordinator, have no counterpart here or are no part of `__consumer_offsets`.
 """
 

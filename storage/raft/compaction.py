@@ -21,8 +21,8 @@ class _Building(NamedTuple):
 
 
 class Compaction:
-    """Takes a snapshot when the journal has outgrown the last one: built, saved, and then the journal is
-    shortened."""
+    """The snapshots of one replica. One is taken when the journal has outgrown the last one: it is built and
+    saved, and then the journal is shortened."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

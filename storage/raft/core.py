@@ -69,7 +69,8 @@ class Core:
         so."""
         self.heard_leader_at = NEVER
         self.restart_hold_until = NEVER
-        """Until when this replica votes for nobody: it may have promised so before it was restarted."""
+        """The time until which this replica votes for nobody: it may have promised so before it was
+        restarted."""
         self.pre_votes: set[str] | None = None
         """The members that would vote for this replica in the next term; None while it does not ask."""
         self.failure: str | None = None
@@ -123,8 +124,8 @@ class Core:
         self.commit_index = self.applied_index = snapshot.index
 
     def members_of(self, snapshot: Snapshot) -> Members:
-        """The membership after the snapshot's last entry. A snapshot of format version 1 names none: the
-        group was as it began."""
+        """Return the membership after the snapshot's last entry. A snapshot of format version 1 names none:
+        the group was as it began."""
         return self.journal.founders if snapshot.members is None else snapshot.members
 
     # -- membership ---------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Files(ReadFiles, Protocol):
 
 
 class Executor(Protocol):
-    """Runs blocking work elsewhere."""
+    """A place where blocking work runs outside the loop."""
 
     def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """Run `work`, then `done` with what it raised or None; `done` runs in the executor's thread."""

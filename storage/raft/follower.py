@@ -1,9 +1,9 @@
 """What a follower does: take the leader's entries and snapshots, acknowledge what is verified and durable.
 
 Stock pysyncobj cuts its log after the previous entry even if what follows matches, acknowledges before
-anything is on disk, and commits what nobody compared. Here: what matches is kept; the log is cut at a real
-conflict only, never at or below the commit index; `match_index` is verified in this term and durable; the
-commit index follows the leader's only as far as verified.
+anything is on disk, and commits what nobody compared. Here, entries that match are kept; the log is cut at a
+real conflict only, never at or below the commit index; `match_index` is verified in this term and durable;
+the commit index follows the leader's only as far as verified.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Incoming:
 
 
 class Follower:
-    """Hears leaders, one at a time."""
+    """The following half of one replica, which hears leaders, one at a time."""
 
     def __init__(self, core: Core, roles: Roles, compaction: Compaction) -> None:
         self._core = core

@@ -1,8 +1,9 @@
 """What a leader does for one term: append, commit, hold the lease, change the membership, hand over.
 
-The lease: followers echo the leader's own send times. Nobody votes against a leader within one minimum
-election timeout of hearing it, so up to 0.9 of that after a time that a majority has echoed no other leader
-can exist (clocks may differ by a tenth in rate). Measured from sending: the answer may have been late.
+The lease rests on followers that echo the leader's own send times. Nobody votes against a leader within one
+minimum election timeout of hearing it, so up to 0.9 of that after a time that a majority has echoed no other
+leader can exist (clocks may differ by a tenth in rate). The time is measured from sending, because the answer
+may have been late.
 """
 
 from __future__ import annotations

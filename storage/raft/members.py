@@ -2,7 +2,7 @@
 
 A member is named "<replica>.<incarnation>". The incarnation is drawn when a replica's directory is made and
 never again: whoever lost its directory is somebody else from then on and cannot vote under its old name.
-Pure: no clock, no file, no link.
+This module is pure: it has no clock, no file and no link.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def next_step(now: Members, target: Mapping[str, int], view: View) -> Members | 
     """Return the next membership on the way to `target` (member id -> node id), differing in one member; or
     the id of the voter to hand leadership to first; or None if nothing can or need be done now.
 
-    Newcomers learn first. A voter that should go and is not there goes before a newcomer gets its vote: while
-    it counts it can only be missed. One that is there goes after.
+    Newcomers learn first. A voter that should go and does not answer goes before a newcomer gets its vote:
+    while it counts it can only be missed. A voter that should go and answers goes after that.
     """
     known = {member.member_id: member for member in now}
     for newcomer in sorted(target.keys() - known.keys()):

@@ -1,6 +1,6 @@
 """Read a journal's directory: check every byte, replay the records, change nothing.
 
-What is told apart, and what cannot be:
+What a crash leaves is told apart from damage, as far as that can be:
 
 * A torn tail (the newest segment ends in bytes that are no whole record, and nothing whole follows them)
   is what a crash leaves of a write that was never synced. `cut` says where it begins.

@@ -9,7 +9,7 @@ from storage.raft.skeleton import FOLLOWER, LEADER
 
 
 class Roles:
-    """Keeps `core.role`, `core.leader` and the leadership in step."""
+    """The role of one replica: `core.role`, `core.leader` and the leadership are kept in step."""
 
     def __init__(self, core: Core, leader: type[Leader]) -> None:
         self.leading: Leader | None = None

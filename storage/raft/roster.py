@@ -17,7 +17,7 @@ still calls after this time gets its link; what it may do, Raft decides.
 
 
 class Roster:
-    """Says which callers to refuse. `now` is in seconds, from any fixed point."""
+    """The callers of one replica, and which of them to refuse. `now` is in seconds, from any fixed point."""
 
     def __init__(self, self_id: str) -> None:
         self.peers: dict[str, Member] = {}

@@ -1,8 +1,8 @@
 """What is kept of pysyncobj 0.3.17, under readable names, and nothing of what is replaced.
 
-Kept: the object's life (construction, destruction), role, term, vote, leader, log, commit and applied
-positions, the election deadline, the node and transport interfaces. Replaced by raft.py: every message
-handler, the tick, elections, replication, snapshots. No command, message or snapshot is ever pickled.
+What is kept is the object's life (construction, destruction), role, term, vote, leader, log, commit and
+applied positions, the election deadline, the node and transport interfaces. raft.py replaces every message
+handler, the tick, elections, replication and snapshots. No command, message or snapshot is ever pickled.
 
 pysyncobj keeps its state in private members, so the version is pinned and checked at import.
 """

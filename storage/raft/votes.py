@@ -1,10 +1,10 @@
 """Elections: pre-vote, votes, promises, and the ways a campaign begins.
 
-Nobody votes against a leader within one minimum election timeout of hearing it, nor for as long after its
-own restart (it may have promised before); leases rest on that. Two exceptions. The leader's host closed our
-connection: its process is gone, or it hung up on us and took us out of its lease before it did; the hold
-after a restart stays, because it may stand for another leader. Or a leader asked for the election itself: it
-has given up its lease, and that it led at all means that every older lease has ended.
+Nobody votes against a leader within one minimum election timeout of hearing it, nor for as long after its own
+restart (it may have promised before); leases rest on that. There are two exceptions. In one, the leader's
+host closed our connection: its process is gone, or it hung up on us and took us out of its lease before it
+did; the hold after a restart stays, because it may stand for another leader. In the other, a leader asked for
+the election itself: it has given up its lease, and that it led at all means that every older lease has ended.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ first."""
 
 
 class Votes:
-    """Asks for votes and gives them."""
+    """The elections of one replica: it asks for votes and gives them."""
 
     def __init__(self, core: Core, roles: Roles) -> None:
         self._core = core
