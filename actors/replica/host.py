@@ -1,8 +1,7 @@
 """The event loop around one replica: disk, links to peers, Raft and shard, turned once per loop iteration.
 
 The offsets partition's actor and the controller are the same machine with another shard. Whatever happens
-(a request, a peer's message, a finished sync, a timer) calls `wake`; the next `turn` fires timers, makes
-one Raft entry of what was decided, and lets Raft send and commit.
+(a request, a peer's message, a finished sync) calls `wake`; what a turn does is said in turn.py.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from actors.ground.limits import MIB
 from actors.ground.spec import TierSpec
 from actors.metrics.histogram import Histogram
 from actors.replica.replica import RecordType, Replica
+from actors.replica.turn import Turns
 from storage.raft.disk import Disk, Worker
 from storage.raft.injected import InjectedFaults
 from storage.raft.journal import SEGMENT_SUFFIX, Genesis, Identity, Journal
@@ -35,8 +35,6 @@ from storage.raft.transport import LinkIdentity, LinkTls, PeerTransport
 
 log = logging.getLogger("groupd.replica")
 
-TURN_LATE_MS = 1
-NOT_AT_ALL = float("inf")
 DISK_LOOK_INTERVAL_S = 3.0
 DISK_RETRY_S = 30.0
 """A disk that fails for good costs a start of the actor this often."""
@@ -89,9 +87,7 @@ class ReplicaHost:
         self._on_turn = on_turn
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: PeerTransport | None = None
-        self._turn_is_due = self._in_turn = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = NOT_AT_ALL
+        self._turns: Turns | None = None
         self._disk_timer: asyncio.TimerHandle | None = None
         self._failed_at: float | None = None
         self._stopped = False
@@ -149,6 +145,7 @@ class ReplicaHost:
             ),
         )
         self.replica.log = self.raft
+        self._turns = Turns(loop, self.raft, self.replica, self.now_ms, self._run)
         await self._transport.start()
         self.wake()
         self._disk_timer = loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
@@ -226,9 +223,10 @@ class ReplicaHost:
             while raft.is_leader and self._loop.time() < deadline:
                 await asyncio.sleep(0.005)
         self._stopped = True
-        for timer in (self._timer, self._disk_timer):
-            if timer is not None:
-                timer.cancel()
+        if self._turns is not None:
+            self._turns.end()
+        if self._disk_timer is not None:
+            self._disk_timer.cancel()
         if raft is not None:
             raft.close()
         if self._transport is not None:
@@ -273,17 +271,18 @@ class ReplicaHost:
 
     def wake(self) -> None:
         """Ask for a turn at the end of this loop iteration."""
-        if not self._turn_is_due and not self._stopped and self._loop is not None:
-            self._turn_is_due = True
-            self._loop.call_soon(self._turn)
+        if self._turns is not None:
+            self._turns.wake()
+
+    def arm(self) -> None:
+        """See that a turn comes when the next timer is due: a deadline of the shard may have come nearer."""
+        if self._turns is not None:
+            self._turns.arm()
 
     def _heard(self) -> None:
-        """From a peer. A follower has its turn at once, which is cheaper and sooner; a leader, or whoever is
-        in the middle of a turn, waits for what else this loop iteration brings."""
-        if self._turn_is_due or self._in_turn or self.raft is None or self.raft.is_leader:
-            self.wake()
-        else:
-            self._turn()
+        """The transport has taken messages from a peer."""
+        if self._turns is not None:
+            self._turns.heard()
 
     def _wake_from_thread(self) -> None:
         """A sync has ended, in its thread."""
@@ -314,49 +313,15 @@ class ReplicaHost:
                 os._exit(EXIT_RESTART)
         self._disk_timer = self._loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
 
-    def _turn(self) -> None:
-        self._turn_is_due = False
-        raft, replica = self.raft, self.replica
-        if self._stopped or raft is None:
-            return
-        self._in_turn = True
+    def _run(self, turn: Callable[[], None]) -> bool:
+        """Time one turn, and leave if it fails: always True for whoever is still here."""
         began_ns = time.perf_counter_ns()
         try:
-            replica.run_timers(self.now_ms())
-            replica.flush()
-            raft.tick()
-            replica.flush()
+            turn()
             self._on_turn()
         except Exception:
             # A replica that failed to apply must not go on answering: Ray starts a new one, which replays.
             log.critical("%s-%s: fatal, leaving", self.group, self.replica_id, exc_info=True)
             os._exit(EXIT_RESTART)
-        self._in_turn = False
         self.turn_times.observe(time.perf_counter_ns() - began_ns)
-        self.arm()
-
-    def arm(self) -> None:
-        """See that a turn comes when the next timer is due, of Raft's or of the shard's."""
-        assert self._loop is not None
-        assert self.raft is not None
-        at = self.raft.next_tick_at
-        deadline_ms = self.replica.next_deadline_ms
-        if deadline_ms is not None:
-            in_ms = max(deadline_ms - self.now_ms() + TURN_LATE_MS, TURN_LATE_MS)
-            at = min(at, self._loop.time() + in_ms / 1000)
-        if at <= self._loop.time():
-            self.wake()
-            return
-        if at == NOT_AT_ALL or (self._timer is not None and self._timer_at <= at):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = at
-        self._timer = self._loop.call_at(at, self._fire)
-
-    def _fire(self) -> None:
-        """The loop reads its sockets before the turn: whoever was held up is late with everything, and must
-        not campaign against a leader whose heartbeats wait to be read."""
-        assert self._loop is not None
-        self._timer = None
-        self._loop.call_soon(self.wake)
+        return True

@@ -1,21 +1,11 @@
-"""A driver of `CoordinatorShard` for stories: the duties of a host without a log.
-
-It applies records at once and remembers how to undo them, keeps replies by token, fires due timers as time
-passes, and can start over on another replica from the records alone.
-"""
+"""Drives a coordinator as its clients do: what most stories ask of groups and their offsets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import count
 from typing import Any
 
-import msgpack
-
-from actors.coordinator.shard import CoordinatorShard
-from actors.ground.contract import Key, Record, Request, Result, Token, Value
+from actors.ground.contract import Token
 from actors.ground.image import MetadataImage, TopicImage
-from actors.ground.records import RECORD_TYPES
 from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
 from actors.protocol.messages import (
@@ -37,7 +27,7 @@ from actors.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from tests.coordinator.shards import new_shard, numbered
+from tests.coordinator.host import Host
 
 START_MS = 1_700_000_000_000
 RANGE = (("range", b""),)
@@ -58,124 +48,16 @@ def image_of(version: int = 1, /, **partitions: int) -> MetadataImage:
     return MetadataImage(version=version, topics=topics)
 
 
-class Driver:
-    """One shard that leads, its clock, and what it has answered."""
+class Driver(Host):
+    """A coordinator of groups of every kind, with the requests that most stories make."""
 
     def __init__(
         self, image: MetadataImage | None = None, settings: GroupSettings | None = None, **topics: int
     ) -> None:
-        self.settings = settings or AT_ONCE
-        self.image = image or image_of(1, **topics)
-        self.now_ms = START_MS
-        self.replies: dict[Token, Any] = {}
-        self.events: list[Any] = []
-        self.last = Result()
-        """What the last decision asked for."""
-        self._new_id = numbered("00000000-0000-0000-0000-{:012}")
-        self._tokens = count(1)
-        self.committed: dict[Key, Value] = {}
-        """Every live record when `commit` was last called."""
-        self._undo: list[tuple[Key, Value | None]] = []
-        self._open: dict[Token, Request] = {}
-        self.shard = self._new_shard()
-        self._take(self.shard.on_elected(self.now_ms))
+        ids = "00000000-0000-0000-0000-{:012}"
+        super().__init__(settings or AT_ONCE, image or image_of(1, **topics), START_MS, ids)
 
-    # Requests.
-
-    def send(self, api_key: int, body: Any, version: int, client_id: str = "client") -> Token:
-        """Submit a request; its answer, now or later, will be in `replies`."""
-        request = Request(next(self._tokens), api_key, version, client_id, "/127.0.0.1", body)
-        self._open[request.token] = request
-        self._take(self.shard.handle(request, self.now_ms))
-        return request.token
-
-    def ask(self, api_key: int, body: Any, version: int, client_id: str = "client") -> Any:
-        """Submit a request that is answered at once."""
-        token = self.send(api_key, body, version, client_id)
-        assert token in self.replies, f"no answer yet to {body}"
-        return self.replies[token]
-
-    @property
-    def parked(self) -> int:
-        return len(self._open)
-
-    # Time and faults.
-
-    def advance(self, by_ms: int) -> None:
-        """Let time pass, firing each timer when it is due."""
-        until_ms = self.now_ms + by_ms
-        while True:
-            deadline_ms = self.shard.next_deadline_ms
-            if deadline_ms is None or deadline_ms > until_ms:
-                break
-            self.now_ms = max(self.now_ms, deadline_ms)
-            self._take(self.shard.expire(self.now_ms))
-        self.now_ms = until_ms
-
-    def commit(self) -> None:
-        """What was decided so far is committed: it cannot be undone any more."""
-        self._undo.clear()
-        self.committed = self.records()
-
-    def fall(self) -> None:
-        """Lose leadership: undo what is not committed, newest first, and forget whoever waits."""
-        for key, value in reversed(self._undo):
-            self.shard.apply(key, value)
-        self._undo.clear()
-        assert self.records() == self.committed, "undoing did not restore what was committed"
-        for token, request in self._open.items():
-            self.replies[token] = self.shard.refusal(request, 16)
-        self._open.clear()
-        self.shard.on_resigned()
-
-    def fail_over(self) -> None:
-        """Another replica, which has the committed records and nothing else, takes over."""
-        self.fall()
-        self.shard = self.restored()
-        self._take(self.shard.on_elected(self.now_ms))
-
-    def set_image(self, image: MetadataImage) -> None:
-        self.image = image
-        self._take(self.shard.on_metadata(image, self.now_ms))
-
-    # State.
-
-    def records(self) -> dict[Key, Value]:
-        """Every live record by its key."""
-        live: dict[Key, Value] = {}
-        for key, value in self.shard.records():
-            assert key not in live, f"{key} is in the snapshot twice"
-            assert value is not None, f"{key}: a tombstone in the snapshot"
-            live[key] = value
-        return live
-
-    def restored(self, records: Iterable[Record] | None = None) -> CoordinatorShard:
-        """A fresh shard that was given the records as they travel: packed, unpacked, typed again."""
-        shard = self._new_shard()
-        for record in self.shard.records() if records is None else records:
-            key, value = msgpack.unpackb(msgpack.packb(record), use_list=False)
-            key_class, value_class = RECORD_TYPES[key[0]]
-            shard.apply(key_class(*key), None if value is None else value_class(*value))
-        return shard
-
-    def check_snapshot(self) -> None:
-        """A shard restored from the snapshot holds the same records."""
-        assert dict(self.restored().records()) == self.records()
-
-    def _new_shard(self) -> CoordinatorShard:
-        return new_shard(self.settings, self.image, new_id=self._new_id)
-
-    def _take(self, result: Result) -> None:
-        self.last = result
-        for key, value in result.records:
-            self._undo.append((key, self.shard.apply(key, value)))
-        for reply in result.replies:
-            assert reply.token not in self.replies, f"answered twice: {reply}"
-            assert self._open.pop(reply.token, None) is not None, f"answered nobody: {reply}"
-            self.replies[reply.token] = reply.body
-        self.events.extend(result.events)
-
-    # The requests that most stories make, with what they seldom vary filled in.
+    # Requests, with what they seldom vary filled in.
 
     def commit_offsets(
         self,

@@ -119,7 +119,7 @@ def test_a_request_may_be_repeated() -> None:
     new.commit()
     new.fail_over()
     assert restore(new, records) == RestoreResponse()
-    assert new.last.records == []
+    assert not new.last.records
     assert {tuple(key): tuple(value) for key, value in new.records().items()} == dict(records)
 
 

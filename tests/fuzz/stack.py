@@ -24,9 +24,9 @@ from actors.network.connection import Connection, Service
 from actors.network.hub import Leading
 from actors.node.broker import Broker
 from actors.replica.host import ReplicaHost
+from tests.coordinator.alone import commit, lead, log_of
 from tests.fuzz.leaping import LeapingLoop
 from tests.metadata.driver import Host, new_shard, tier
-from tests.replica.alone import commit, lead, log_of
 
 EPOCH_MS = 1_700_000_000_000
 PARTITIONS = 3

@@ -22,8 +22,8 @@ from actors.protocol.messages import (
     JoinGroupRequest,
     SyncGroupRequest,
 )
+from tests.coordinator.alone import commit, lead, new_replica
 from tests.coordinator.shards import new_shard, numbered
-from tests.replica.alone import commit, lead, new_replica
 
 JAVA = ("apache-kafka-java", "4.3.1")
 GROUP = "orders"

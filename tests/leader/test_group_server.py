@@ -23,8 +23,8 @@ from actors.leader.large_answers import SMALL_MAX, Pack
 from actors.protocol.headers import parse_header
 from actors.protocol.java_hash import partition_for
 from cluster.wire import parse_answer, request_frame
+from tests.coordinator.alone import commit, lead, log_of, new_replica
 from tests.coordinator.shards import new_shard
-from tests.replica.alone import commit, lead, log_of, new_replica
 
 PARTITIONS = 4
 CLIENT = ClientIdentity("/127.0.0.1", "127.0.0.1:1")

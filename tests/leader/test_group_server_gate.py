@@ -12,8 +12,8 @@ from actors.leader.group_server import GroupServer, LastHeartbeat
 from actors.protocol.headers import parse_header
 from actors.security.gate import ACLS, Gate
 from cluster.wire import parse_answer, request_frame
+from tests.coordinator.alone import lead, new_replica
 from tests.coordinator.shards import new_shard
-from tests.replica.alone import lead, new_replica
 
 ALICE = ClientIdentity("/127.0.0.1", "127.0.0.1:1", principal="User:alice")
 GROUP_FAILED = 30

@@ -18,6 +18,7 @@ from actors.protocol.messages import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
+from tests.coordinator.alone import commit, log_of
 from tests.leader.holding import (
     GROUP,
     INTERVAL_MS,
@@ -31,7 +32,6 @@ from tests.leader.holding import (
     settle,
     settle_classic,
 )
-from tests.replica.alone import commit, log_of
 
 LIBRDKAFKA = ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0")
 HOLD_MS = 4_000

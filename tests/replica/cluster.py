@@ -23,9 +23,9 @@ from actors.protocol.messages import (
     OffsetFetchRequest,
 )
 from actors.replica.replica import NotLeader, Replica
+from tests.coordinator.alone import new_replica
 from tests.coordinator.driver import START_MS, image_of
 from tests.coordinator.shards import new_shard, numbered
-from tests.replica.alone import new_replica
 
 
 class Log:

@@ -17,10 +17,10 @@ from storage.raft.members import Member
 from storage.raft.messages import APPEND, PRE_VOTE, VOTE, Append
 from storage.raft.skeleton import Node
 from storage.raft.transport import LinkIdentity, PeerTransport
+from tests.coordinator.alone import TYPES
 from tests.coordinator.shards import new_shard
 from tests.ground.specs import spec_in
 from tests.polling import reached
-from tests.replica.alone import TYPES
 
 GROUP = "partition-0"
 FOLLOWER, LEADER, ABSENT = "0.1", "1.1", "2.1"

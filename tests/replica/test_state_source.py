@@ -16,10 +16,10 @@ from actors.ground.records import OFFSET_COMMIT
 from actors.replica import state_source
 from actors.replica.host import ReplicaHost
 from actors.replica.state_source import PIECE_BYTES_MAX, StateSource
+from tests.coordinator.alone import TYPES
 from tests.coordinator.shards import new_shard
 from tests.ground.specs import spec_in
 from tests.polling import reached
-from tests.replica.alone import TYPES
 
 RECORDS = 5_000
 

@@ -1,8 +1,8 @@
-"""Hosts and the processes that come and go on them: what actors/replica/host.py does, turn by turn.
+"""Hosts and the processes that come and go on them: what actors/replica/host.py is in a tier.
 
-A host has one replica number, a disk and clocks that stay. A process is one life of the replica: whatever
-wakes it asks for one turn in the same instant, as an event loop gives it; while it is paused nothing of it
-moves, and what came meanwhile (messages, timers) is there all at once when it goes on.
+A host has one replica number, a disk and clocks that stay. A process is one life of the replica, which turns
+as in a tier (actors/replica/turn.py) on a simulated loop; while it is paused nothing of it moves, and what
+came meanwhile (messages, timers) is there all at once when it goes on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from actors.ground.image import MetadataImage
+from actors.replica.turn import Turns
 from storage.raft.errors import RaftFatal, StorageError
 from storage.raft.journal import Genesis, Identity
 from storage.raft.members import FOUNDING_INCARNATION, Members, founders, member_id
@@ -19,6 +20,7 @@ from tests.simulation.checkers import Violation
 from tests.simulation.connections import Connections
 from tests.simulation.disk import SYNC_S, PowerLost, SaveExecutor, SimDisk, SyncExecutor
 from tests.simulation.links import SimTransport
+from tests.simulation.loop import SimLoop
 from tests.simulation.machines import Watch
 from tests.simulation.plug_ins import PlugIns
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from tests.simulation.answers import Asked
     from tests.simulation.world import World
 
-NOT_AT_ALL = float("inf")
 START_MS = 1_700_000_000_000
 RATES = (0.95, 1.05)
 """Clocks run at rates within 10 % of each other: the extremes are drawn often."""
@@ -164,9 +165,8 @@ class Process:
         self.name = host.name
         self.directory = host.directory
         self._wall_offset_ms = host.wall_ms + int(world.now * 1_000) - int(host.clock() * 1_000)
-        self._turn_is_due = False
-        self._timer_at = NOT_AT_ALL
-        self._is_made = False
+        self.turns: Turns | None = None
+        """None until the process is made: what wakes it before, it will find."""
         code, chance = world.code, world.chance
         identity = Identity(tier_id="sim", replica_id=host.name)
         self.journal = code.journal(
@@ -202,7 +202,7 @@ class Process:
         """Up to here its log has been compared with what others committed."""
         self.applied_index = self.raft.applied_index
         self.looked_last = (0, 0)
-        self._is_made = True
+        self.turns = code.turns(SimLoop(self), self.raft, self.machine, self.now_ms, self._run)
 
     @property
     def is_alive(self) -> bool:
@@ -239,7 +239,8 @@ class Process:
         self.world.promises.received(self, sender_id, message)
         self.world.evidence.received(self, sender_id, message)
         self.host.guard(lambda: self.transport._arrived(Node(sender_id), message))
-        self.wake()
+        if self.turns is not None:
+            self.turns.heard()
 
     def connected(self, peer_id: str) -> None:
         self.host.guard(lambda: self.transport._connected(Node(peer_id)))
@@ -300,46 +301,13 @@ class Process:
 
     def wake(self) -> None:
         """Ask for a turn in this very moment, once."""
-        if not self._turn_is_due and self._is_made:
-            self._turn_is_due = True
-            self.world.at(self.world.now, self._turn)
+        if self.turns is not None:
+            self.turns.wake()
 
-    def _turn(self) -> None:
-        if not self.is_alive:
-            return
-        if self.host.paused_until > self.world.now:
-            self.world.at(self.host.paused_until, self._turn)
-            return
-        self._turn_is_due = False
-        self.host.guard(self._work)
+    def _run(self, turn: Callable[[], None]) -> bool:
+        self.host.guard(turn)
         if self.is_alive:
             self.world.checks.turned(self)
             self.world.rules.turned(self)
             self.world.evidence.turned(self)
-            self._arm()
-
-    def _work(self) -> None:
-        self.machine.run_timers(self.now_ms())
-        self.machine.flush()
-        self.raft.tick()
-        self.machine.flush()
-
-    def _arm(self) -> None:
-        """The next turn that nobody else asks for: Raft's, or the shard's next deadline."""
-        now = self.host.clock()
-        at = self.raft.next_tick_at
-        deadline_ms = self.machine.next_deadline_ms
-        if deadline_ms is not None:
-            at = min(at, now + max(deadline_ms - self.now_ms() + 1, 1) / 1_000)
-        if at == NOT_AT_ALL:
-            return
-        delay = max((at - now) / self.host.rate, 0.0) + 0.00001
-        due = self.world.now + delay
-        if due < self._timer_at or self._timer_at <= self.world.now:
-            self._timer_at = due
-            self.world.at(due, lambda: self._fire(due))
-
-    def _fire(self, due: float) -> None:
-        if self._timer_at == due:
-            self._timer_at = NOT_AT_ALL
-            self.wake()
+        return self.is_alive

@@ -27,6 +27,7 @@ from tests.simulation import (
     mutants_leading,
     mutants_members,
     mutants_replica,
+    mutants_turn,
 )
 from tests.simulation.run import PRODUCTION, Code
 
@@ -37,6 +38,7 @@ MODULES: Final = (
     mutants_members,
     mutants_replica,
     mutants_journal,
+    mutants_turn,
 )
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from actors.assignors.registry import PlugIn
 from actors.leader.held_heartbeats import HoldCounts
 from actors.replica.replica import Replica
+from actors.replica.turn import Turns
 from storage.raft.contract import RaftConfig
 from storage.raft.journal import Journal
 from storage.raft.raft import Raft
@@ -63,9 +64,10 @@ class Code(NamedTuple):
     journal: type[Any]
     snapshots: type[Any]
     plug_in: type[Any]
+    turns: type[Any]
 
 
-PRODUCTION = Code(Raft, Replica, Journal, SnapshotStore, PlugIn)
+PRODUCTION = Code(Raft, Replica, Journal, SnapshotStore, PlugIn, Turns)
 
 
 class World:

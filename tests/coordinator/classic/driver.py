@@ -1,16 +1,12 @@
-"""Drives the classic area as its host does: applies records, keeps replies, fires timers, fails over.
-
-The host that this stands in for is `actors.replica.replica`; here every record is committed at once.
-"""
+"""Drives a coordinator's classic groups as their members do, and checks every group after every step."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-import msgpack
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic.area import AREA
 from actors.coordinator.classic.group import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -22,14 +18,10 @@ from actors.coordinator.classic.protocols import offered_names
 from actors.coordinator.classic.state import classic_groups, stored_groups
 from actors.coordinator.ground.batching import ALONE_MS
 from actors.coordinator.ground.state import ShardState
-from actors.coordinator.kinds import KINDS
-from actors.coordinator.refusals import refusal
-from actors.ground.contract import Record, Request, Result, Token
+from actors.ground.contract import Record, Result, Token
 from actors.ground.image import MetadataImage
-from actors.ground.records import GROUP_METADATA, ClassicMemberValue, GroupMetadataValue
 from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
-from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -40,6 +32,7 @@ from actors.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from tests.coordinator.host import Host
 
 GROUP = "orders"
 START_MS = 1_000_000
@@ -47,41 +40,28 @@ PROTOCOLS = (("range", b"\0\1range"), ("sticky", b"\0\1sticky"))
 BATCHING = GroupSettings(group_initial_rebalance_delay_ms=0)
 NO_DELAY = GroupSettings(group_initial_rebalance_delay_ms=0, group_rebalance_batch_max_ms=0)
 """Nobody waits for others who may come."""
+NEVER_MS = 10**9
+RETENTION = 1
+"""The one timer that is no group's: the next look for what has expired, which comes after every story."""
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 
 
-class Driver:
-    """One shard's classic groups, with a clock that only `advance` moves."""
+class Driver(Host):
+    """Classic groups, with a clock that only `advance` moves; every record is committed at once."""
 
     def __init__(self, settings: GroupSettings = NO_DELAY) -> None:
-        self.settings = settings
-        self.now_ms = START_MS
-        self.replies: dict[Token, Any] = {}
-        self.events: list[Any] = []
-        self.records: list[Record] = []
+        self.decided: list[Record] = []
+        """What the last decision wrote."""
         self.log: list[Record] = []
-        self._next_token = 0
-        self._next_id = 0
-        self.state = self._new_state()
-
-    def _new_state(self) -> ShardState:
-        return ShardState(self.settings, self._new_id, MetadataImage(), KINDS)
-
-    def _new_id(self) -> str:
-        self._next_id += 1
-        return f"uuid{self._next_id}"
+        settings = replace(settings, offsets_retention_check_interval_ms=NEVER_MS)
+        super().__init__(settings, MetadataImage(), START_MS, "uuid{}")
 
     # Requests. Each returns its token; `reply` gives the answer, None while it is parked.
 
     def send(self, api_key: int, body: Any, version: int, client_id: str = "c") -> Token:
-        self._next_token += 1
-        request = Request(self._next_token, api_key, version, client_id, "/127.0.0.1", body)
-        try:
-            self._carry_out(AREA.handlers[api_key](self.state, request, self.now_ms))
-        except GroupError as error:
-            self._note(request.token, refusal(request, error.error_code, error.message))
-        return request.token
+        self.decided = []
+        return super().send(api_key, body, version, client_id)
 
     def join(self, member_id: str = "", *, version: int = 9, client_id: str = "c", **fields: Any) -> Token:
         values: dict[str, Any] = {
@@ -134,7 +114,7 @@ class Driver:
         assert isinstance(answer, SyncGroupResponse)
         return answer
 
-    def parked(self, token: Token) -> bool:
+    def waits(self, token: Token) -> bool:
         return token not in self.replies
 
     @property
@@ -150,7 +130,7 @@ class Driver:
     def stable_group(self, *client_ids: str, **fields: Any) -> list[str]:
         """A Stable group with a member for each client id; the first leads."""
         tokens = [self.new_member(client_id=client_id, **fields) for client_id in client_ids]
-        while any(self.parked(token) for token in tokens):
+        while any(self.waits(token) for token in tokens):
             self.rejoin_all(**fields)
             self.advance(self.settings.group_initial_rebalance_delay_ms or ALONE_MS)
         members = list(self.group.members)
@@ -181,55 +161,23 @@ class Driver:
             for member_id in members
         }
 
-    # Time and failure.
-
-    def advance(self, by_ms: int) -> None:
-        """Let time pass, firing each timer when the host would."""
-        end_ms = self.now_ms + by_ms
-        timers = self.state.timers
-        while (due_ms := timers.next_deadline_ms) is not None and due_ms <= end_ms:
-            self.now_ms = max(self.now_ms, due_ms)
-            key = timers.pop_due(self.now_ms)
-            if key is not None:
-                assert isinstance(key, tuple)
-                self._carry_out(AREA.timers[key[0]](self.state, key, self.now_ms))
-        self.now_ms = end_ms
+    # What the coordinator tells.
 
     def fail_over(self, settings: GroupSettings | None = None) -> None:
-        """Another replica leads: it has the records and nothing else. The host answers whoever is parked."""
-        snapshot = [(_wire(key), _wire(value)) for key, value in AREA.records(self.state)]
-        self.settings = settings or self.settings
-        self.state = self._new_state()
-        for key, value in snapshot:
-            value_type = GroupMetadataValue if key[0] == GROUP_METADATA else ClassicMemberValue
-            AREA.appliers[key[0]](self.state, key, value_type(*value))
-        self._carry_out(AREA.on_elected(self.state, self.now_ms))
+        """Another replica leads: it has the records and nothing else."""
+        self.commit()
+        super().fail_over(settings and replace(settings, offsets_retention_check_interval_ms=NEVER_MS))
 
-    def carry_out(self, records: list[Record]) -> None:
-        """Records that another area would have put into its Result."""
-        self._carry_out(Result(records))
-
-    def _carry_out(self, result: Result) -> None:
-        self.records = list(result.records)
-        for key, value in result.records:
-            AREA.appliers[key[0]](self.state, key, value)
+    def saw(self, result: Result) -> None:
+        super().saw(result)
+        self.decided = list(result.records)
         self.log += result.records
-        self.events += result.events
-        for reply in result.replies:
-            assert reply.group_id is not None
-            self._note(reply.token, reply.body)
-        for group in classic_groups(self.state).values():
+        assert all(reply.group_id is not None for reply in result.replies)
+        groups = classic_groups(self.state).values()
+        for group in groups:
             check_invariants(self.state, group)
-        known = [key for group in classic_groups(self.state).values() for key in timer_keys(group)]
-        assert len(self.state.timers) == sum(key in self.state.timers for key in known)
-
-    def _note(self, token: Token, body: Any) -> None:
-        assert token not in self.replies, "a request has one answer"
-        self.replies[token] = body
-
-
-def _wire(value: tuple[Any, ...] | None) -> Any:
-    return msgpack.unpackb(msgpack.packb(value), use_list=False)
+        known = [key for group in groups for key in timer_keys(group)]
+        assert len(self.state.timers) == RETENTION + sum(key in self.state.timers for key in known)
 
 
 def timer_keys(group: ClassicGroup) -> list[tuple[str, ...]]:
@@ -271,7 +219,7 @@ def check_invariants(state: ShardState, group: ClassicGroup) -> None:
     assert (group.sync_key in state.timers) == (len(group.pending_syncs) > 0)
     stored = stored_groups(state)[group.group_id]
     assert stored.metadata is not None
-    if group.state in (STABLE, EMPTY) and not group.changes:
+    if group.state in (STABLE, EMPTY) and not group.changes and group.generation:
         assert {member.member_id: member.value() for member in members} == stored.members
         assert stored.metadata.generation == group.generation
         assert stored.metadata.leader == group.leader

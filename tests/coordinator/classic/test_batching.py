@@ -73,7 +73,7 @@ def test_a_newcomer_in_a_storm_waits_while_the_group_works_on() -> None:
     driver, members = in_a_storm()
     generation = driver.group.generation
     token = driver.new_member(client_id="d")
-    assert (driver.group.state, driver.parked(token)) == (STABLE, True)
+    assert (driver.group.state, driver.waits(token)) == (STABLE, True)
     assert driver.beat(members[0], generation) is ErrorCode.none
     driver.advance(FIRST_DELAY_MS + SLOT_MS)
     assert driver.beat(members[0], generation) is ErrorCode.rebalance_in_progress
@@ -96,7 +96,7 @@ def test_the_delay_explains_itself() -> None:
     assert isinstance(began, RebalanceBegan)
     assert (began.group_epoch, began.cause) == (generation, "2 joins and leaves, taken together")
     assert (began.member_id, began.client_id, began.reason) == (newcomer, "d", "scaled out")
-    assert driver.parked(token)
+    assert driver.waits(token)
 
 
 def test_one_change_that_waited_in_vain_is_told_as_what_it_is() -> None:
@@ -195,7 +195,7 @@ def test_a_newcomers_retry_keeps_its_place() -> None:
     newcomer = list(driver.group.members)[-1]
     again = driver.join(newcomer)
     assert driver.joined(parked).error_code is ErrorCode.rebalance_in_progress
-    assert (driver.parked(again), driver.group.changes) == (True, 1)
+    assert (driver.waits(again), driver.group.changes) == (True, 1)
 
 
 def test_a_static_newcomer_that_restarts_gets_an_assignment() -> None:
@@ -204,7 +204,7 @@ def test_a_static_newcomer_that_restarts_gets_an_assignment() -> None:
     parked = driver.new_member(client_id="d", instance="i")
     again = driver.new_member(client_id="d", instance="i")
     assert driver.joined(parked).error_code is ErrorCode.fenced_instance_id
-    assert driver.parked(again)
+    assert driver.waits(again)
     settle(driver)
     assert driver.joined(again).generation_id == driver.group.generation
 

@@ -35,7 +35,7 @@ def test_first_request_is_told_a_member_id_and_the_group_is_stored_empty() -> No
     token = driver.join(client_id="app")
     assert driver.joined(token) == JoinGroupResponse(ErrorCode.member_id_required, member_id="app-uuid1")
     metadata = GroupMetadataValue("", 0, None, None, START_MS)
-    assert driver.records == [Record(GroupMetadataKey(GROUP_METADATA, GROUP), metadata)]
+    assert driver.decided == [Record(GroupMetadataKey(GROUP_METADATA, GROUP), metadata)]
 
 
 def test_pending_member_that_comes_back_is_let_in() -> None:
@@ -187,7 +187,7 @@ def test_known_member_in_completing_with_new_metadata_starts_over() -> None:
     parked = driver.sync(follower, driver.group.generation)
     rejoin = driver.join(leader, protocols=CHANGED)
     assert driver.group.state is PREPARING_REBALANCE
-    assert driver.parked(rejoin)
+    assert driver.waits(rejoin)
     assert driver.synced(parked).error_code == ErrorCode.rebalance_in_progress
 
 
@@ -210,7 +210,7 @@ def test_follower_in_stable_with_new_metadata_rebalances() -> None:
     driver = Driver()
     leader, follower = driver.stable_group("a", "b")
     token = driver.join(follower, protocols=CHANGED)
-    assert driver.parked(token)
+    assert driver.waits(token)
     assert driver.beat(leader, driver.group.generation) == ErrorCode.rebalance_in_progress
     driver.join(leader)
     assert driver.joined(token).generation_id == driver.group.generation
@@ -220,7 +220,7 @@ def test_leader_in_stable_always_rebalances() -> None:
     """C9, E1: topic metadata may have changed, which its subscription does not show."""
     driver = Driver()
     leader, _ = driver.stable_group("a", "b")
-    assert driver.parked(driver.join(leader))
+    assert driver.waits(driver.join(leader))
     assert driver.group.state is PREPARING_REBALANCE
 
 
@@ -231,7 +231,7 @@ def test_second_join_of_one_member_answers_the_first() -> None:
     first = driver.join(follower, protocols=CHANGED)
     second = driver.join(follower, protocols=CHANGED)
     assert driver.joined(first) == JoinGroupResponse(ErrorCode.rebalance_in_progress, member_id=follower)
-    assert driver.parked(second)
+    assert driver.waits(second)
     driver.join(leader)
     assert driver.joined(second).error_code == ErrorCode.none
 

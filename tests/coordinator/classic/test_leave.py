@@ -95,7 +95,7 @@ def test_pending_member_leaves() -> None:
     [member] = driver.stable_group("a")
     pending = driver.joined(driver.join()).member_id
     token = driver.join(member)
-    assert driver.parked(token)
+    assert driver.waits(token)
     assert errors(driver.leave(pending)) == [ErrorCode.none]
     assert driver.joined(token).generation_id == 2
 

@@ -10,7 +10,7 @@ from actors.coordinator.classic.group import COMPLETING_REBALANCE, PREPARING_REB
 from actors.coordinator.classic.state import classic_groups
 from actors.ground.settings import GroupSettings
 from actors.protocol.messages import JoinGroupResponse, LeavingMember
-from tests.coordinator.classic.driver import Driver
+from tests.coordinator.classic.driver import RETENTION, Driver
 
 STEPS = 400
 PROTOCOLS = (
@@ -125,10 +125,10 @@ def test_group_keeps_its_invariants_and_settles(seed: int) -> None:
         walk.step()
     driver = walk.driver
     driver.advance(1_000_000)
-    assert [token for token in walk.waiting if driver.parked(token)] == []
+    assert [token for token in walk.waiting if driver.waits(token)] == []
     assert driver.group.members == {}
     assert driver.group.state.value == "Empty"
-    assert len(driver.state.timers) == 0
+    assert len(driver.state.timers) == RETENTION
     generation = driver.group.generation
     driver.fail_over()
     assert (driver.group.state.value, driver.group.generation) == ("Empty", generation)

@@ -55,10 +55,10 @@ def test_three_members_meet_in_the_initial_delay() -> None:
     driver.advance(2_000)
     tokens.append(driver.new_member(client_id="b"))
     driver.advance(3_500)
-    assert driver.parked(tokens[0])
+    assert driver.waits(tokens[0])
     tokens.append(driver.new_member(client_id="c"))
     driver.advance(3_000)
-    assert driver.parked(tokens[0])
+    assert driver.waits(tokens[0])
     driver.advance(600)
     answers = [driver.joined(token) for token in tokens]
     assert [(answer.generation_id, len(answer.members)) for answer in answers] == [(1, 3), (1, 0), (1, 0)]
@@ -70,7 +70,7 @@ def test_initial_delay_without_newcomers_runs_once() -> None:
     driver = Driver(GroupSettings())
     token = driver.new_member()
     driver.advance(2_999)
-    assert driver.parked(token)
+    assert driver.waits(token)
     driver.advance(1 + ROUNDING_MS)
     assert driver.joined(token).generation_id == 1
 
@@ -107,7 +107,7 @@ def test_with_batching_the_first_rebalance_waits_a_moment_for_others() -> None:
     alone = Driver(BATCHING)
     token = alone.new_member()
     alone.advance(ALONE_MS - 1)
-    assert alone.parked(token)
+    assert alone.waits(token)
     alone.advance(1 + ROUNDING_MS)
     assert alone.joined(token).generation_id == 1
 
@@ -117,7 +117,7 @@ def test_with_batching_the_first_rebalance_does_not_wait_long_for_a_member_id_th
     ids = [driver.joined(driver.join()).member_id for _ in range(2)]
     token = driver.join(ids[0])
     driver.advance(PAUSE_MS_MAX - 1)
-    assert driver.parked(token)
+    assert driver.waits(token)
     driver.advance(1 + ROUNDING_MS)
     assert driver.joined(token).generation_id == 1
 
@@ -129,7 +129,7 @@ def test_pending_member_holds_back_a_later_rebalance_until_it_expires() -> None:
     pending = driver.joined(driver.join()).member_id
     token = driver.join(member)
     driver.advance(SESSION_MS - 1)
-    assert driver.parked(token)
+    assert driver.waits(token)
     driver.advance(1 + ROUNDING_MS)
     assert driver.joined(token).generation_id == 2
     assert driver.joined(driver.join(pending)).error_code == ErrorCode.unknown_member_id
@@ -166,7 +166,7 @@ def test_new_member_waits_five_minutes_not_its_session() -> None:
     for _ in range(299):
         driver.advance(1_000)
         driver.beat(old, 1)
-    assert driver.parked(token)
+    assert driver.waits(token)
     driver.advance(1_000 + ROUNDING_MS)
     assert driver.joined(token) == JoinGroupResponse(ErrorCode.unknown_member_id)
     assert list(driver.group.members) == [old]
@@ -180,7 +180,7 @@ def test_old_member_with_a_parked_join_does_not_expire() -> None:
     for _ in range(5):
         driver.advance(SESSION_MS - 1_000)
         driver.beat(b, driver.group.generation)
-    assert driver.parked(token)
+    assert driver.waits(token)
     driver.join(b)
     driver.advance(SESSION_MS - 1_000)
     assert driver.beat(a, driver.group.generation) == ErrorCode.none

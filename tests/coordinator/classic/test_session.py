@@ -40,7 +40,7 @@ def test_leaders_sync_ends_the_barrier() -> None:
     driver.stable_group("a", "b", "c")
     (leader, second, third), generation = completing(driver)
     waiting = [driver.sync(second, generation), driver.sync(third, generation)]
-    assert all(driver.parked(token) for token in waiting)
+    assert all(driver.waits(token) for token in waiting)
     driver.sync(leader, generation, assignments={leader: b"L", second: b"S", "nobody": b"N"})
     answers = [driver.synced(token) for token in waiting]
     assert answers == [
@@ -59,7 +59,7 @@ def test_new_generation_is_stored_and_only_what_changed() -> None:
     generation = driver.group.generation
     same = b"for " + members[0].encode()
     driver.sync(members[0], generation, assignments={members[0]: same, members[1]: b"new"})
-    assert [record.key[-1] for record in driver.records] == [members[1], GROUP]
+    assert [record.key[-1] for record in driver.decided] == [members[1], GROUP]
     stored = stored_groups(driver.state)[GROUP]
     assert stored.metadata is not None
     assert stored.metadata.generation == generation

@@ -29,7 +29,7 @@ def static_group(*instances: str) -> tuple[Driver, list[str]]:
 def test_unknown_instance_is_added_and_rebalances() -> None:
     """E1, E4: no MEMBER_ID_REQUIRED, but the others have to rejoin."""
     driver, [leader] = static_group("s1")
-    assert driver.parked(driver.join(instance="s2"))
+    assert driver.waits(driver.join(instance="s2"))
     assert driver.beat(leader, 1, "s1") == ErrorCode.rebalance_in_progress
 
 
@@ -52,8 +52,8 @@ def test_restart_is_stored() -> None:
     driver, [_, old] = static_group("s1", "s2")
     new = driver.joined(driver.join(instance="s2")).member_id
     keys = [ClassicMemberKey(CLASSIC_MEMBER, GROUP, member_id) for member_id in (old, new)]
-    assert [record.key for record in driver.records] == keys
-    assert driver.records[0] == Record(keys[0], None)
+    assert [record.key for record in driver.decided] == keys
+    assert driver.decided[0] == Record(keys[0], None)
     driver.fail_over()
     assert driver.group.static_members["s2"] == new
     assert driver.beat(new, driver.group.generation, "s2") == ErrorCode.none
@@ -79,7 +79,7 @@ def test_restart_that_changes_the_vote_rebalances() -> None:
     chosen = driver.group.protocol_name
     other = {"range": "sticky", "sticky": "range"}[str(chosen)]
     token = driver.join(instance="s2", protocols=((other, b""),))
-    assert driver.parked(token)
+    assert driver.waits(token)
     assert driver.group.state is PREPARING_REBALANCE
 
 
@@ -114,7 +114,7 @@ def test_restarted_leader_of_an_old_client_takes_itself_for_a_follower() -> None
 def test_leader_that_rejoins_with_its_id_rebalances() -> None:
     """E1: a known leader asks for a new assignment."""
     driver, [leader, _] = static_group("s1", "s2")
-    assert driver.parked(driver.join(leader, instance="s1"))
+    assert driver.waits(driver.join(leader, instance="s1"))
 
 
 def test_restart_during_completing_rebalances() -> None:
@@ -122,7 +122,7 @@ def test_restart_during_completing_rebalances() -> None:
     driver, _ = static_group("s1", "s2")
     driver.rejoin_all()
     assert driver.group.state is COMPLETING_REBALANCE
-    assert driver.parked(driver.join(instance="s2"))
+    assert driver.waits(driver.join(instance="s2"))
     assert driver.group.state is PREPARING_REBALANCE
 
 
@@ -140,7 +140,7 @@ def test_parked_join_of_the_old_incarnation_is_fenced() -> None:
     parked = driver.join(follower, instance="s2", protocols=(("range", b"changed"),))
     token = driver.join(instance="s2")
     assert driver.joined(parked) == JoinGroupResponse(ErrorCode.fenced_instance_id, member_id=follower)
-    assert driver.parked(token)
+    assert driver.waits(token)
 
 
 def test_parked_sync_of_the_old_incarnation_is_fenced() -> None:

@@ -10,9 +10,15 @@ from actors.coordinator.classic.rebalance import forget
 from actors.coordinator.classic.state import classic_groups, stored_groups
 from actors.coordinator.classic.views import delete_records, describe, is_empty, listed, subscribed_topics
 from actors.ground.settings import GroupSettings
+from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
-from actors.protocol.messages import DescribedClassicGroup, DescribedClassicMember, ListedGroup
-from tests.coordinator.classic.driver import GROUP, Driver
+from actors.protocol.messages import (
+    DeleteGroupsRequest,
+    DescribedClassicGroup,
+    DescribedClassicMember,
+    ListedGroup,
+)
+from tests.coordinator.classic.driver import GROUP, RETENTION, Driver
 
 NO_USER_DATA = b"\xff\xff\xff\xff"
 
@@ -125,11 +131,10 @@ def test_deleted_group_leaves_nothing() -> None:
     driver = Driver()
     driver.leave(*driver.stable_group("a"))
     pending = driver.joined(driver.join()).member_id
-    records = delete_records(driver.state, GROUP)
-    forget(driver.state, GROUP)
-    driver.carry_out(records)
+    deleted = driver.ask(api_keys.DELETE_GROUPS, DeleteGroupsRequest((GROUP,)), 2)
+    assert deleted.results == ((GROUP, ErrorCode.none),)
     assert stored_groups(driver.state) == {}
-    assert len(driver.state.timers) == 0
+    assert len(driver.state.timers) == RETENTION
     assert driver.joined(driver.join(pending)).error_code == ErrorCode.unknown_member_id
 
 

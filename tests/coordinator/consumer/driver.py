@@ -1,6 +1,5 @@
-"""Drives the consumer area directly: sends heartbeats, applies records, advances time, fails over.
+"""Drives a coordinator's consumer groups: sends heartbeats, advances time, fails over.
 
-`Driver` is the host in small: every returned record is applied before the next request, with an undo list.
 `Client` is one consumer that behaves as the Java client does: it reports what it owns when that changed.
 """
 
@@ -8,24 +7,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from itertools import count
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.assignors.registry import AssignorError, PlugIn, named
-from actors.coordinator.consumer import area as consumer
-from actors.coordinator.consumer import assignment_jobs, views
+from actors.coordinator.consumer import views
 from actors.coordinator.consumer.assignment_jobs import ASSIGNED, AssignedRequest, AssignmentAsked
 from actors.coordinator.consumer.model.group import ConsumerGroup
 from actors.coordinator.consumer.model.state import consumer_groups
-from actors.coordinator.consumer.regexes import note_new_topics
 from actors.coordinator.ground import partitions
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.ground.timers import SLOT_MS
-from actors.coordinator.kinds import KINDS
-from actors.ground.contract import Key, Record, Request, Result, Value
+from actors.ground.contract import Record, Request
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.records import TopicPartitions
 from actors.ground.settings import GroupSettings
@@ -37,7 +33,9 @@ from actors.protocol.messages import (
     ConsumerGroupHeartbeatResponse,
     OffsetCommitRequest,
 )
+from tests.coordinator.host import Host
 
+NEVER_MS = 10**9
 START_MS = 1_700_000_000_000
 GROUP = "orders"
 
@@ -76,34 +74,27 @@ AS_KAFKA = GroupSettings(group_rebalance_batch_max_ms=0)
 """Nobody waits for others who may come."""
 
 
-class Driver:
-    """One leader's consumer area; `failover` makes it the next leader's."""
+class Driver(Host):
+    """A coordinator's consumer groups; `failover` makes them the next leader's."""
 
     def __init__(self, *, settings: GroupSettings | None = None, image: MetadataImage | None = None) -> None:
-        self.settings = settings or GroupSettings(group_consumer_assignment_interval_ms=0)
-        self._ids = count()
-        self.now_ms = START_MS
-        self.state = self._new_state(image or make_image(1, orders=4))
-        self.undo: list[tuple[Key, Value | None]] = []
-        self.events: list[Any] = []
-        self.last_records: list[Record] = []
-        self._tokens = count()
+        settings = settings or GroupSettings(group_consumer_assignment_interval_ms=0)
+        settings = replace(settings, offsets_retention_check_interval_ms=NEVER_MS)
+        super().__init__(settings, image or make_image(1, orders=4), START_MS, "made-{}")
 
-    def _new_state(self, image: MetadataImage) -> ShardState:
-        return ShardState(self.settings, lambda: f"made-{next(self._ids)}", image, kinds=KINDS)
+    @property
+    def last_records(self) -> list[Record]:
+        """What the last decision wrote."""
+        return list(self.last.records)
 
     def group(self, group_id: str = GROUP) -> ConsumerGroup:
         return consumer_groups(self.state)[group_id]
-
-    def set_image(self, image: MetadataImage) -> None:
-        old, self.state.image = self.state.image, image
-        note_new_topics(self.state, old, self.now_ms)
 
     def resolve(self) -> None:
         """Let the regexes be resolved that are due."""
         self.advance(2 * SLOT_MS)
 
-    def send(
+    def heartbeat(
         self,
         body: ConsumerGroupHeartbeatRequest,
         *,
@@ -111,15 +102,15 @@ class Driver:
         client_id: str = "client",
         client_host: str = "/127.0.0.1",
     ) -> ConsumerGroupHeartbeatResponse:
+        """The answer to a heartbeat. Raises GroupError if that is an error."""
         request = Request(
-            next(self._tokens), CONSUMER_GROUP_HEARTBEAT, api_version, client_id, client_host, body
+            self.new_token(), CONSUMER_GROUP_HEARTBEAT, api_version, client_id, client_host, body
         )
-        result = consumer.AREA.handlers[CONSUMER_GROUP_HEARTBEAT](self.state, request, self.now_ms)
-        self.take(result)
-        (reply,) = result.replies
-        assert (reply.token, reply.group_id) == (request.token, body.group_id)
-        assert isinstance(reply.body, ConsumerGroupHeartbeatResponse)
-        return reply.body
+        answer = self.replies[self.submit(request)]
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+        if answer.error_code is not ErrorCode.none:
+            raise GroupError(answer.error_code, answer.error_message)
+        return answer
 
     def asked(self) -> list[AssignmentAsked]:
         """What plug-ins are to assign, since this was last called."""
@@ -129,11 +120,8 @@ class Driver:
 
     def assigned(self, body: AssignedRequest) -> bool:
         """Tell what a plug-in gave. Returns whether it was taken."""
-        request = Request(next(self._tokens), ASSIGNED, 0, "", "", body)
-        result = assignment_jobs.AREA.handlers[ASSIGNED](self.state, request, self.now_ms)
-        self.take(result)
-        (reply,) = result.replies
-        return reply.body.taken
+        is_taken: bool = self.ask(ASSIGNED, body, 0).taken
+        return is_taken
 
     def run_plug_ins(self) -> list[bool]:
         """Run the plug-ins at once, in the host's place. Returns for each that was asked whether what it gave
@@ -143,7 +131,7 @@ class Driver:
     def beat(self, member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         version = fields.pop("api_version", 1)
         group_id = fields.pop("group_id", GROUP)
-        return self.send(
+        return self.heartbeat(
             ConsumerGroupHeartbeatRequest(group_id, member_id, epoch, **fields), api_version=version
         )
 
@@ -169,43 +157,18 @@ class Driver:
             self.join(member_id, **fields)
         assert refusal.value.error_code is code
 
-    def take(self, result: Result) -> None:
-        self.last_records = list(result.records)
-        for record in result.records:
-            self.apply(record.key, record.value)
-        self.events += result.events
-
-    def apply(self, key: Key, value: Value | None) -> None:
-        self.undo.append((key, consumer.AREA.appliers[key[0]](self.state, key, value)))
-
-    def undo_all(self) -> None:
-        while self.undo:
-            key, value = self.undo.pop()
-            consumer.AREA.appliers[key[0]](self.state, key, value)
-
-    def advance(self, milliseconds: int) -> None:
-        """Let time pass; due timers fire when due (to the wheel's precision)."""
-        end = self.now_ms + milliseconds
-        while (due := self.state.timers.next_deadline_ms) is not None and due <= end:
-            self.now_ms = max(self.now_ms, due)
-            key = self.state.timers.pop_due(self.now_ms)
-            if isinstance(key, tuple):
-                self.take(consumer.AREA.timers[key[0]](self.state, key, self.now_ms))
-        self.now_ms = end
-
-    def failover(self, rng: random.Random | None = None) -> None:
-        """A new leader, built from the records in any order."""
-        records = list(consumer.AREA.records(self.state))
+    def failover(self, rng: random.Random | None = None, records: Iterable[Record] | None = None) -> None:
+        """A new leader, built from these records, or from all there are, in any order."""
+        left = list(self.shard.records() if records is None else records)
         if rng is not None:
-            rng.shuffle(records)
-        old, self.state = self.state, self._new_state(self.state.image)
-        self.undo.clear()
-        for record in records:
-            self.apply(record.key, record.value)
-        assert snapshot(self.state) == snapshot(old)
-        self.take(consumer.AREA.on_elected(self.state, self.now_ms))
+            rng.shuffle(left)
+        self.commit()
+        self.fall()
+        if records is None:
+            assert snapshot(self.restored(left).state) == snapshot(self.state)
+        self.begin_with(left)
 
-    def commit(
+    def check_commit(
         self, member_id: str, epoch: int, api_version: int = 9, group_id: str = GROUP, **topics: Iterable[int]
     ) -> None:
         """Ask whether the member may commit these partitions. Raises GroupError."""
@@ -214,7 +177,7 @@ class Driver:
             for name, numbers in topics.items()
         )
         body = OffsetCommitRequest(group_id, epoch, member_id, None, -1, asked)
-        request = Request(next(self._tokens), OFFSET_COMMIT, api_version, "client", "/127.0.0.1", body)
+        request = Request(0, OFFSET_COMMIT, api_version, "client", "/127.0.0.1", body)
         views.validate_commit(self.state, request, self.now_ms)
 
 

@@ -16,7 +16,7 @@ from tests.coordinator.consumer.driver import Client, Driver, make_image, owned,
 
 def commit_error(driver: Driver, member_id: str, epoch: int, *numbers: int) -> ErrorCode:
     try:
-        driver.commit(member_id, epoch, orders=numbers)
+        driver.check_commit(member_id, epoch, orders=numbers)
     except GroupError as error:
         return error.error_code
     return ErrorCode.none
@@ -83,7 +83,7 @@ def test_epochs_of_yesterdays_records_are_the_members_epoch() -> None:
     driver = Driver(image=make_image(1, orders=2))
     driver.join("a")
     (key,) = (record.key for record in driver.last_records if record.key[0] == 8)
-    driver.apply(key, (7, 6, STABLE, owned(orders=[0, 1]), ()))
+    driver.shard.apply(key, (7, 6, STABLE, owned(orders=[0, 1]), ()))
     assert epochs(driver, "a") == {0: 7, 1: 7}
 
 

@@ -89,6 +89,5 @@ def test_every_replica_counts_the_same_members_and_an_undone_join_is_none() -> N
         join(driver, number)
     counted = kept(driver.state).members
     assert counted == MEMBERS
-    for key, value in reversed(driver.undo):
-        driver.apply(key, value)
+    driver.fall()
     assert (kept(driver.state).members, kept(driver.state).interval_floor_ms) == (0, 0)

@@ -245,7 +245,7 @@ def test_a_member_in_a_state_of_the_future_is_fenced_until_it_owns_nothing() -> 
     driver = Driver()
     driver.join("a")
     key = next(r.key for r in consumer.AREA.records(driver.state) if r.key[0] == 8)
-    driver.apply(key, CurrentAssignmentValue(2, 2, 127, owned(orders=range(4)), ()))
+    driver.shard.apply(key, CurrentAssignmentValue(2, 2, 127, owned(orders=range(4)), ()))
     driver.refused(ErrorCode.fenced_member_epoch, "a", 2)
     driver.refused(ErrorCode.fenced_member_epoch, "a", 2, topic_partitions=owned(orders=[1]))
     assert driver.beat("a", 2, topic_partitions=()).member_epoch == 2

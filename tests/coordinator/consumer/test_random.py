@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from actors.coordinator.consumer import area as consumer
 from actors.coordinator.consumer import target_arrays
 from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.ground import partitions
-from actors.ground.contract import Record, Result
+from actors.coordinator.shard import CoordinatorShard
+from actors.ground.contract import Key, Record, Value
 from actors.ground.records import (
     CONSUMER_GROUP_METADATA,
     CONSUMER_MEMBER_METADATA,
@@ -45,30 +47,47 @@ TOPICS = ("orders", "returns", "audit")
 REGEXES = ("", "orders", ".*s", "a.*|returns")
 
 
-class UndoingDriver(Driver):
-    """Undoes what it applied, looks, and applies it again. `cut` records of a batch are applied if set."""
+class UndoingShard(CoordinatorShard):
+    """A shard that takes every write back, looks, and writes it again."""
 
-    cut: int | None = None
+    chance: random.Random
     arrays_checked = 0
 
-    def __init__(self, chance: random.Random, **fields: Any) -> None:
-        super().__init__(**fields)
-        self.chance = chance
-
-    def take(self, result: Result) -> None:
-        result = result._replace(records=result.records[: self.cut])
+    def apply(self, key: Key, value: Value | None) -> Value | None:
         before = snapshot(self.state)
-        self.undo.clear()
-        super().take(result)
+        replaced = super().apply(key, value)
         after = snapshot(self.state)
-        self.undo_all()
+        super().apply(key, replaced)
         assert snapshot(self.state) == before
         if self.chance.random() < 0.3:
             check_arrays(self.state)
-        super().take(Result(result.records))
+        super().apply(key, value)
         assert snapshot(self.state) == after
         if self.chance.random() < 0.3:
             self.arrays_checked += check_arrays(self.state)
+        return replaced
+
+
+class UndoingDriver(Driver):
+    def __init__(self, chance: random.Random, **fields: Any) -> None:
+        self.chance = chance
+        self.shards: list[UndoingShard] = []
+        super().__init__(**fields)
+
+    def new_shard(self) -> CoordinatorShard:
+        shard = UndoingShard(self.settings, self.new_id, self.image)
+        shard.chance = self.chance
+        self.shards.append(shard)
+        return shard
+
+    def fail_over_in(self, records: Iterable[Record], before: dict[Key, Value], cut: int) -> None:
+        """The next leader has what there was, and the first `cut` of the records of the last decision."""
+        left = dict(before)
+        for key, value in list(records)[:cut]:
+            left.pop(key, None)
+            if value is not None:
+                left[key] = value
+        self.failover(self.chance, [Record(key, value) for key, value in left.items()])
 
 
 def expect(error: GroupError, *codes: ErrorCode) -> None:
@@ -198,24 +217,22 @@ class Life:
         client = self.pick()
         if client is None:
             return
-        self.driver.cut = self.rng.randrange(6)
+        before, cut = self.driver.records(), self.rng.randrange(6)
         try:
             client.beat(lost=True, subscribed_topic_names=self.some_topics())
         except GroupError as error:
             expect(error, *FENCED)
-        self.driver.cut = None
-        self.driver.failover(self.rng)
+        self.driver.fail_over_in(self.driver.last_records, before, cut)
 
     def lose_a_join(self) -> None:
         """The same for a member that never comes back."""
         instance = f"i{self.rng.randrange(3)}" if self.rng.random() < 0.5 else None
-        self.driver.cut = self.rng.randrange(6)
+        before, cut = self.driver.records(), self.rng.randrange(6)
         try:
             self.driver.join(f"lost{self.rng.randrange(5)}", *self.some_topics(), instance_id=instance)
         except GroupError as error:
             expect(error, ErrorCode.unreleased_instance_id)
-        self.driver.cut = None
-        self.driver.failover(self.rng)
+        self.driver.fail_over_in(self.driver.last_records, before, cut)
 
     def wait(self) -> None:
         self.driver.advance(self.rng.randrange(8_000))
@@ -276,7 +293,7 @@ def test_a_random_life_keeps_ownership_single_and_converges(
     for _ in range(250):
         life.step()
     life.converge()
-    assert life.driver.arrays_checked > 0
+    assert sum(shard.arrays_checked for shard in life.driver.shards) > 0
 
 
 def random_record(rng: random.Random) -> Record:
@@ -316,22 +333,18 @@ def test_apply_is_total_and_undo_exact_for_any_records(seed: int) -> None:
     """Records in any order; put back newest first, the state of every earlier moment returns; and a
     snapshot in any order gives the same state."""
     rng, driver = random.Random(seed), Driver()
-    moments = [snapshot(driver.state)]
+    moments, undo = [snapshot(driver.state)], []
     for _ in range(120):
-        record = random_record(rng)
-        driver.apply(record.key, record.value)
+        key, value = random_record(rng)
+        undo.append((key, driver.shard.apply(key, value)))
         moments.append(snapshot(driver.state))
-    driver.failover(rng)
-    again = Driver()
-    again_rng = random.Random(seed)
-    for _ in range(120):
-        record = random_record(again_rng)
-        again.apply(record.key, record.value)
-    while again.undo:
-        assert snapshot(again.state) == moments.pop()
-        key, value = again.undo.pop()
-        consumer.AREA.appliers[key[0]](again.state, key, value)
-    assert snapshot(again.state) == moments.pop() == {}
+    records = list(driver.shard.records())
+    rng.shuffle(records)
+    assert snapshot(driver.restored(records).state) == moments[-1]
+    for key, value in reversed(undo):
+        assert snapshot(driver.state) == moments.pop()
+        driver.shard.apply(key, value)
+    assert snapshot(driver.state) == moments.pop() == {}
 
 
 def test_plain_tuples_from_the_log_are_taken() -> None:
@@ -340,5 +353,5 @@ def test_plain_tuples_from_the_log_are_taken() -> None:
     driver.join("a", subscribed_topic_regex="o.*")
     other = Driver()
     for record in consumer.AREA.records(driver.state):
-        other.apply(record.key, None if record.value is None else tuple(record.value))
+        other.shard.apply(record.key, None if record.value is None else tuple(record.value))
     assert snapshot(other.state) == snapshot(driver.state)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic import area as classic
 from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.consumer import area as consumer
 from actors.coordinator.consumer import views
 from actors.coordinator.consumer.model.state import consumer_groups
+from actors.ground.contract import Record
 from actors.ground.records import (
     CLASSIC_MEMBER,
     GROUP_METADATA,
@@ -46,7 +46,7 @@ def test_commits_need_the_members_epoch(member_id: str, epoch: int, version: int
     """O6, O1."""
     driver = Driver()
     driver.join("a")
-    assert code_of(lambda: driver.commit(member_id, epoch, version, orders=[0])) is code
+    assert code_of(lambda: driver.check_commit(member_id, epoch, version, orders=[0])) is code
 
 
 def test_an_empty_group_takes_commits_without_a_member() -> None:
@@ -54,9 +54,9 @@ def test_an_empty_group_takes_commits_without_a_member() -> None:
     driver = Driver()
     driver.join("a")
     driver.beat("a", -1)
-    assert code_of(driver.commit, "", -1) is ErrorCode.none
-    assert code_of(driver.commit, "who", -1) is ErrorCode.none
-    assert code_of(driver.commit, "", 0) is ErrorCode.unknown_member_id
+    assert code_of(driver.check_commit, "", -1) is ErrorCode.none
+    assert code_of(driver.check_commit, "who", -1) is ErrorCode.none
+    assert code_of(driver.check_commit, "", 0) is ErrorCode.unknown_member_id
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_deletion_leaves_nothing_after_any_prefix() -> None:
     assert [record.key[0] for record in records] == [6, 3]
     views.forget(driver.state, GROUP)
     for record in records:
-        driver.apply(record.key, record.value)
+        driver.shard.apply(record.key, record.value)
         views.describe(driver.state, GROUP) if GROUP in consumer_groups(driver.state) else None
     assert not consumer_groups(driver.state)
     assert list(consumer.AREA.records(driver.state)) == []
@@ -126,13 +126,12 @@ def test_an_empty_classic_group_gives_way_and_another_does_not() -> None:
     driver = Driver()
     key = GroupMetadataKey(GROUP_METADATA, GROUP)
     value = GroupMetadataValue("connect", 7, None, None, driver.now_ms)
-    classic.AREA.appliers[GROUP_METADATA](driver.state, key, value)
-    classic.AREA.on_elected(driver.state, driver.now_ms)
+    driver.begin_with([Record(key, value)])
     assert GROUP in classic_groups(driver.state)
     driver.refused(ErrorCode.group_id_not_found, "a", 3)
-    body_records = _join_over_classic(driver)
-    assert body_records[0].key[0] == GROUP_METADATA
-    assert body_records[0].value is None
+    driver.join("a")
+    assert driver.last_records[0].key[0] == GROUP_METADATA
+    assert driver.last_records[0].value is None
     assert GROUP not in classic_groups(driver.state)
     assert driver.group().group_epoch == 2
 
@@ -142,25 +141,12 @@ def test_a_classic_group_with_members_is_not_taken_over() -> None:
     driver = Driver()
     member = ClassicMemberValue(None, "c", "/h", 1, 10_000, (("range", b""),), b"")
     metadata = GroupMetadataValue("consumer", 7, "range", "x", driver.now_ms)
-    appliers = classic.AREA.appliers
-    appliers[CLASSIC_MEMBER](driver.state, ClassicMemberKey(CLASSIC_MEMBER, GROUP, "x"), member)
-    appliers[GROUP_METADATA](driver.state, GroupMetadataKey(GROUP_METADATA, GROUP), metadata)
-    classic.AREA.on_elected(driver.state, driver.now_ms)
+    driver.begin_with(
+        (
+            Record(ClassicMemberKey(CLASSIC_MEMBER, GROUP, "x"), member),
+            Record(GroupMetadataKey(GROUP_METADATA, GROUP), metadata),
+        )
+    )
     driver.refused_join(ErrorCode.group_id_not_found, "a")
     assert GROUP in classic_groups(driver.state)
     assert GROUP not in consumer_groups(driver.state)
-
-
-def _join_over_classic(driver: Driver) -> list[object]:
-    classic_appliers, consumer_apply = classic.AREA.appliers, driver.apply
-
-    def apply(key: tuple[object, ...], value: tuple[object, ...] | None) -> None:
-        kind = key[0]
-        if kind in classic_appliers:
-            classic_appliers[kind](driver.state, key, value)
-        else:
-            consumer_apply(key, value)
-
-    driver.apply = apply
-    driver.join("a")
-    return list(driver.last_records)

@@ -118,7 +118,7 @@ def test_a_failover_in_the_middle_of_a_sweep_does_not_spare_the_rest() -> None:
     assert len(tier.records()) == 10
     tier.commit()
     tier.fall()
-    tier.shard.on_elected(tier.now_ms)
+    tier.lead()
     tier.advance(SLOT_MS)
     assert tier.records() == {}
 

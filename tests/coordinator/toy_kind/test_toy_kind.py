@@ -37,6 +37,7 @@ from actors.protocol.messages import (
 )
 from actors.protocol.transaction_messages import TxnOffsetCommitRequest
 from actors.replica.replica import RecordType, Replica
+from tests.coordinator.alone import commit, lead, log_of
 from tests.coordinator.driver import AT_ONCE, START_MS, image_of
 from tests.coordinator.shards import numbered
 from tests.coordinator.toy_kind import rosters, wire
@@ -48,7 +49,6 @@ from tests.coordinator.toy_kind.wire import (
     SignRosterRequest,
     SignRosterResponse,
 )
-from tests.replica.alone import commit, lead, log_of
 
 TYPES = {kind: RecordType(*each) for kind, each in (RECORD_TYPES | rosters.RECORD_TYPES).items()}
 MINUTE_MS = 60_000
