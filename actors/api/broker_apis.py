@@ -15,13 +15,10 @@ from actors.api.context import BrokerContext, ControllerClient, NotAvailable, Ve
 from actors.api.metadata import describe_cluster_answer, find_coordinator_answer, metadata_answer
 from actors.api.producers import ProducerIds, init_producer_id
 from actors.ground.image import MetadataImage
-from actors.ground.settings import GroupSettings
-from actors.ground.spec import BrokerSettings
 from actors.protocol import api_keys
 from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.headers import Header
 from actors.protocol.transaction_messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from actors.topics.logs import TopicLogs
 
 __all__ = [
     "BrokerApis",
@@ -54,26 +51,10 @@ _HANDLERS: Mapping[int, _Handler] = {
 
 
 class BrokerApis:
-    """One broker's answers to everything but group requests and ApiVersions. `clock_ms` never runs back."""
+    """One broker's answers to everything but group requests and ApiVersions."""
 
-    def __init__(
-        self,
-        *,
-        node_id: int,
-        settings: BrokerSettings,
-        group_settings: GroupSettings | None = None,
-        controller: ControllerClient,
-        logs: TopicLogs,
-        clock_ms: Callable[[], int],
-    ) -> None:
-        self._context = BrokerContext(
-            node_id=node_id,
-            settings=settings,
-            group_settings=group_settings or GroupSettings(),
-            controller=controller,
-            logs=logs,
-            clock_ms=clock_ms,
-        )
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
         self._producer_ids = ProducerIds(self._context)
         self._expiry: asyncio.TimerHandle | None = None
 

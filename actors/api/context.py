@@ -48,21 +48,21 @@ class ControllerClient(Protocol):
 
 
 class BrokerContext:
-    """One broker's state, held by `broker_apis.BrokerApis`."""
+    """One broker's state, held by `broker_apis.BrokerApis`. `clock_ms` never runs back."""
 
     def __init__(
         self,
         *,
         node_id: int,
         settings: BrokerSettings,
-        group_settings: GroupSettings,
+        group_settings: GroupSettings | None = None,
         controller: ControllerClient,
         logs: TopicLogs,
         clock_ms: Callable[[], int],
     ) -> None:
         self.node_id = node_id
         self.settings = settings
-        self.group_settings = group_settings
+        self.group_settings = group_settings or GroupSettings()
         self.logs = logs
         self.clock_ms = clock_ms
         self.image = MetadataImage()

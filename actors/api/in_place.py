@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.api.metadata import find_coordinator_answer, metadata_answer
 from actors.ground.image import MetadataImage
@@ -17,19 +17,21 @@ Screen = Callable[[Header, Any], Screened]
 """Leaves of a request what its client may ask."""
 
 
+class View(NamedTuple):
+    """What an actor knows of the tier when it answers from its metadata."""
+
+    image: MetadataImage
+    offsets_leaders: Mapping[int, int]
+    """Offsets partition -> node id of its leader, where that is fresher news than the image."""
+    node_id: int
+    """The actor's own node."""
+
+
 def answer_in_place(
-    image: MetadataImage,
-    offsets_leaders: Mapping[int, int],
-    node_id: int,
-    screen: Screen,
-    header: Header,
-    frame: bytes,
-    body_offset: int,
+    view: View, screen: Screen, header: Header, frame: bytes, body_offset: int
 ) -> bytes | None:
     """The answer to ApiVersions, Metadata, FindCoordinator, or to SASL's requests, which are too late here;
-    None: it is for the broker to work on.
-
-    `offsets_leaders` (partition -> node id) holds fresher news than the image. Raises MalformedRequest.
+    None: it is for the broker to work on. Raises MalformedRequest.
     """
     if header.api_key == API_VERSIONS:
         return codec.api_versions_answer(header, frame, body_offset)
@@ -39,9 +41,9 @@ def answer_in_place(
     answer = None
     if allowed is not None:
         if header.api_key == METADATA:
-            answer = metadata_answer(image, node_id, header.api_version, allowed)
+            answer = metadata_answer(view.image, view.node_id, header.api_version, allowed)
         else:
-            answer = find_coordinator_answer(image, offsets_leaders, header.api_version, allowed)
+            answer = find_coordinator_answer(view.image, view.offsets_leaders, header.api_version, allowed)
         if answer is None:
             return None
     if finish is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -30,7 +29,6 @@ TRANSACTION = 1
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
 PARTITION_ENTITIES_MAX = 16_384
-_NO_ERRORS: Mapping[str, int] = MappingProxyType({})
 
 
 def missing_topics(image: MetadataImage, version: int, entity: Any) -> tuple[str, ...]:
@@ -52,21 +50,19 @@ def metadata_answer(
     node_id: int,
     version: int,
     entity: Any,
-    *,
-    auto_create: bool = True,
-    errors: Mapping[str, int] = _NO_ERRORS,
+    errors: Mapping[str, int] | None = None,
 ) -> Any | None:
     """The answer of `node_id` to a Metadata request.
 
-    None if a topic has to be created first, which only a broker does; never None without `auto_create`.
-    `errors` are the codes for topics whose creation was tried and failed.
+    `errors` are the codes for topics whose creation was tried and failed. None: no creation was tried yet;
+    then there is no answer if a topic has to be created first, which only a broker does.
     """
-    if auto_create and missing_topics(image, version, entity):
+    if errors is None and missing_topics(image, version, entity):
         return None
     if entity.topics is None or (version == 0 and not entity.topics):
         asked = [_topic(image, version, topic) for topic in image.topics.values()]
     else:
-        asked = [_asked_topic(image, version, topic, errors) for topic in dict.fromkeys(entity.topics)]
+        asked = [_asked_topic(image, version, topic, errors or {}) for topic in dict.fromkeys(entity.topics)]
     broker_class = codec.nested(METADATA, version, "MetadataResponseBroker")
     return codec.build(
         codec.response_class(METADATA, version),

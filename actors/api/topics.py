@@ -42,9 +42,7 @@ async def metadata(context: BrokerContext, header: Header, entity: Any) -> Any:
         missing = missing_topics(context.image, header.api_version, entity)
         if missing:
             errors = await _create_missing(context, missing)
-    return metadata_answer(
-        context.image, context.node_id, header.api_version, entity, auto_create=False, errors=errors
-    )
+    return metadata_answer(context.image, context.node_id, header.api_version, entity, errors)
 
 
 async def _create_missing(context: BrokerContext, names: tuple[str, ...]) -> dict[str, int]:

@@ -72,6 +72,18 @@ class Leaders(Protocol):
         """The node of the partition's leader, if one is known."""
 
 
+class Ways(NamedTuple):
+    """How a node's broker reaches the leaders of offsets partitions."""
+
+    node_id: int
+    """The broker's own node."""
+    hub: Relay
+    """The way to the replicas of its node."""
+    leaders: Leaders
+    peers: Peers
+    """The way to the brokers of other nodes."""
+
+
 class _Where(NamedTuple):
     """Where a partition's marker is to be written."""
 
@@ -81,23 +93,13 @@ class _Where(NamedTuple):
 
 
 class TransactionRelay:
-    """Of the broker of node `node_id`. `write_here` writes markers to the logs that this broker leads."""
+    """One broker's way to what takes part in transactions. `write_here` writes markers to the logs that this
+    broker leads."""
 
-    def __init__(
-        self,
-        spec: TierSpec,
-        node_id: int,
-        hub: Relay,
-        leaders: Leaders,
-        peers: Peers,
-        write_here: MarkerWriter,
-    ) -> None:
+    def __init__(self, spec: TierSpec, ways: Ways, write_here: MarkerWriter) -> None:
         self._spec = spec
-        self._node_id = node_id
-        self._hub = hub
-        self._leaders = leaders
+        self._ways = ways
         self._write_here = write_here
-        self._peers = peers
         self._last_correlation_id = 0
 
     # A transaction's coordinator.
@@ -121,12 +123,13 @@ class TransactionRelay:
 
     def _leader_of(self, partition: int) -> _Where | None:
         """Where an offsets partition is led; None: nobody is known to lead it."""
-        slot = self._leaders.slot_of(partition)
-        return self._at(self._leaders.node_of(partition)) if slot is None else _Where(slot=slot)
+        leaders = self._ways.leaders
+        slot = leaders.slot_of(partition)
+        return self._at(leaders.node_of(partition)) if slot is None else _Where(slot=slot)
 
     def _at(self, node_id: int | None) -> _Where | None:
         """At another node."""
-        if node_id is None or node_id < 0 or node_id == self._node_id:
+        if node_id is None or node_id < 0 or node_id == self._ways.node_id:
             return None
         return _Where(node_id=node_id)
 
@@ -162,7 +165,7 @@ class TransactionRelay:
         node_id = image.leader_of(topic, number)
         if node_id is None:
             return ErrorCode.unknown_topic_or_partition
-        if node_id == self._node_id:
+        if node_id == self._ways.node_id:
             return _Where()
         return self._at(node_id) or ErrorCode.not_leader_or_follower
 
@@ -208,11 +211,11 @@ class TransactionRelay:
     async def _ask(self, where: _Where, api_key: int, api_version: int, entity: Any) -> Any:
         """The answer as kio's entity; None if there is none."""
         if where.slot is None:
-            return await self._peers.ask(where.node_id, api_key, api_version, entity, ANSWER_TIMEOUT_S)
+            return await self._ways.peers.ask(where.node_id, api_key, api_version, entity, ANSWER_TIMEOUT_S)
         self._last_correlation_id = (self._last_correlation_id + 1) % 2**31
         header = Header(api_key, api_version, self._last_correlation_id)
         frame = codec.encode_request(header, entity)[4:]
-        answer = await self._hub.relay(where.slot, TIER, frame, ANSWER_TIMEOUT_S)
+        answer = await self._ways.hub.relay(where.slot, TIER, frame, ANSWER_TIMEOUT_S)
         return None if answer is None else codec.decode_response(header, answer)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from socket import socket
 from typing import Any
 
-from actors.api.in_place import answer_in_place
+from actors.api.in_place import View, answer_in_place
 from actors.ground.contract import Token
 from actors.ground.identity import ClientIdentity
 from actors.leader.group_server import ElsewhereError, GroupServer
@@ -117,14 +117,7 @@ class ClientService:
                         return kept
                 if header.api_key not in COORDINATOR_APIS:
                     return self._serve_other(connection, header, frame, body_offset)
-                answered, connection.session = self._server.serve(
-                    header,
-                    frame,
-                    body_offset,
-                    connection.identity,
-                    connection.answer,
-                    holding=connection.holding,
-                )
+                answered, connection.session = self._server.serve(header, frame, body_offset, connection)
                 if answered is not None:
                     self._host.arm()  # the request may have set a timer that is due before any other
             except ElsewhereError:
@@ -163,9 +156,7 @@ class ClientService:
         known = self._known
         if known.image.nodes:
             answered = answer_in_place(
-                known.image,
-                self._offsets_leaders(),
-                self._host.node_id,
+                View(known.image, self._offsets_leaders(), self._host.node_id),
                 partial(screen, known.gate, connection.identity),
                 header,
                 frame,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
 
@@ -62,6 +62,34 @@ _BEHIND: Final = slice(8, None)
 
 Submit = Callable[[Request, int], Any]
 """A function that decides a request at a time in ms, as `Replica.submit` does."""
+
+
+class Share(NamedTuple):
+    """The groups of one of a tier's offsets partitions."""
+
+    partition: int
+    partitions: int
+    """How many offsets partitions the tier has."""
+
+    def partition_of(self, group_id: str) -> int:
+        return partition_for(group_id, self.partitions)
+
+    def has(self, group_id: str) -> bool:
+        return self.partition_of(group_id) == self.partition
+
+
+class Asker(Protocol):
+    """A client's own connection, as far as the server looks at it."""
+
+    @property
+    def identity(self) -> ClientIdentity: ...
+
+    @property
+    def holding(self) -> Holding | None:
+        """What is known of the client, if its heartbeats may be held."""
+
+    def answer(self, frame: bytes) -> None:
+        """Take an answer frame that comes later."""
 
 
 class ElsewhereError(Exception):
@@ -118,14 +146,12 @@ class LastHeartbeat:
 
 
 class GroupServer:
-    """The server of the group APIs of `partition` out of `partitions`, through `replica`, as `gate`
-    allows."""
+    """The server of the group APIs of the groups of `share`, through `replica`, as `gate` allows."""
 
     def __init__(
         self,
         replica: Replica,
-        partition: int,
-        partitions: int,
+        share: Share,
         now_ms: Callable[[], int],
         gate: Gate | None = None,
         beside: Beside | None = None,
@@ -134,8 +160,7 @@ class GroupServer:
         others."""
         self._beside = beside
         self._replica = replica
-        self._partition = partition
-        self._partitions = partitions
+        self._share = share
         self._now_ms = now_ms
         self._gate = Gate() if gate is None else gate
         self._owed: dict[Token, _Owed] = {}
@@ -160,18 +185,10 @@ class GroupServer:
         return last.pack(response, frame)
 
     def serve(
-        self,
-        header: Header,
-        frame: bytes,
-        body_offset: int,
-        identity: ClientIdentity,
-        answer: Answer,
-        *,
-        holding: Holding | None = None,
+        self, header: Header, frame: bytes, body_offset: int, asker: Asker
     ) -> tuple[bytes | None, LastHeartbeat | None]:
         """Answer one request of a client's own connection. Return the answer frame now, or None and give it
-        to `answer` later; and with it, for a heartbeat, what `serve_again` needs. `holding` is the
-        connection's, if its heartbeats may be held.
+        to `asker.answer` later; and with it, for a heartbeat, what `serve_again` needs.
 
         Raises ElsewhereError if the request is not for this partition alone, MalformedRequest if the bytes
         lie.
@@ -181,6 +198,7 @@ class GroupServer:
             return self._too_large(header, body), None
         if not self._is_mine(header.api_key, body):
             raise ElsewhereError
+        identity, holding, answer = asker.identity, asker.holding, asker.answer
         finish = None
         if self._gate.checks or header.api_key in _SCREENED_ALWAYS:
             body, finish = self._gate.screen(identity.principal, identity.client_host, header, body)
@@ -212,7 +230,7 @@ class GroupServer:
         if body is None:
             return self._finish((answer, header, [], body, finish), None)
         parts = self._split(header.api_key, body)
-        mine = parts.pop(self._partition, None)
+        mine = parts.pop(self._share.partition, None)
         refused = [
             refusal(Request(0, header.api_key, header.api_version, "", "", part), ErrorCode.not_coordinator)
             for part in parts.values()
@@ -240,11 +258,11 @@ class GroupServer:
     def _is_mine(self, api_key: int, body: Any) -> bool:
         """Return whether all groups of the request belong to this partition."""
         if api_key == OFFSET_FETCH:
-            return all(partition_for(each[0], self._partitions) == self._partition for each in body.groups)
+            return all(self._share.has(each[0]) for each in body.groups)
         try:
-            return partition_for(body.group_id, self._partitions) == self._partition
+            return self._share.has(body.group_id)
         except AttributeError:  # a request of many groups
-            return set(self._split(api_key, body)) <= {self._partition}
+            return set(self._split(api_key, body)) <= {self._share.partition}
 
     def _request(self, header: Header, identity: ClientIdentity, body: Any) -> Request:
         token = self._last_token = self._last_token + 1
@@ -298,7 +316,7 @@ class GroupServer:
         return packed
 
     def _split(self, api_key: int, body: Any) -> dict[int, Any]:
-        return spanning.split(api_key, body, lambda g: partition_for(g, self._partitions), self._partitions)
+        return spanning.split(api_key, body, self._share.partition_of, self._share.partitions)
 
     def _encode(self, header: Header, response: Any) -> bytes:
         return codec.encode(header.api_key, header.api_version, header.correlation_id, response)

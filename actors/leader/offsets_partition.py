@@ -26,7 +26,7 @@ from actors.ground.collector import keep_collections_short
 from actors.ground.records import RECORD_TYPES
 from actors.ground.spec import TierSpec, partition_group, partition_name
 from actors.leader.client_service import ClientService
-from actors.leader.group_server import GroupServer
+from actors.leader.group_server import GroupServer, Share
 from actors.leader.history import History
 from actors.leader.history_writer import HistoryWriter
 from actors.leader.known_tier import KnownTier
@@ -92,9 +92,8 @@ class OffsetsPartition(StateSource):
             on_turn=self._on_turn,
         )
         self._packing = PackingThread()
-        self._server = server = GroupServer(
-            host.replica, partition, spec.offsets_partitions, host.now_ms, known.gate, self._packing.pack
-        )
+        share = Share(partition, spec.offsets_partitions)
+        self._server = server = GroupServer(host.replica, share, host.now_ms, known.gate, self._packing.pack)
         link = spec.hub_path(host.node_id), spec.raft_secret("hub"), spec.link_slot(partition, replica_id)
         self._clients = ClientService(partition, host, known, server, partial(outside.new_link, *link))
         self._own = own = OwnRequests(host, self._clients.link)

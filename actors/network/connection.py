@@ -49,7 +49,6 @@ Released = Callable[[socket.socket, bytes], object]
 """Takes over the socket (non-blocking) and the bytes that were read from it and not served."""
 
 _CHUNK_BYTES_MIN = LENGTH_BYTES + FRAME_BYTES_MIN
-_NO_ANSWER = b""
 
 # States. READY is 0 so that the hot path asks one question: nothing is buffered, nothing is outstanding
 # and the client has proved itself.

@@ -19,9 +19,10 @@ from kio.schema.errors import ErrorCode
 
 from actors.api import groups as spanning
 from actors.api.broker_apis import BrokerApis
+from actors.api.context import BrokerContext
 from actors.api.gather import gather
-from actors.api.in_place import answer_in_place
-from actors.api.transaction_relay import PEERS, TransactionRelay
+from actors.api.in_place import View, answer_in_place
+from actors.api.transaction_relay import PEERS, TransactionRelay, Ways
 from actors.ground.actor import Actor
 from actors.ground.clock import steady_clock_ms
 from actors.ground.identity import TIER, ClientIdentity
@@ -90,12 +91,14 @@ class Broker(Actor):
         self._controller = new_controller(spec)
         self._logs = TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics")
         self._apis = BrokerApis(
-            node_id=node_id,
-            settings=spec.broker,
-            group_settings=spec.groups,
-            controller=self._controller,
-            logs=self._logs,
-            clock_ms=clock_ms or steady_clock_ms(),
+            BrokerContext(
+                node_id=node_id,
+                settings=spec.broker,
+                group_settings=spec.groups,
+                controller=self._controller,
+                logs=self._logs,
+                clock_ms=clock_ms or steady_clock_ms(),
+            )
         )
         limits = ConnectionLimits.of(spec.broker)
         self._gate = Gate(spec.broker)
@@ -113,10 +116,9 @@ class Broker(Actor):
         self._peer_secret = spec.raft_secret(PEERS)
         self._sasl = Sasl(spec.broker, partial(is_signed, self._peer_secret))
         self._peers = Peers(self._peer_secret, self._address_of)
-        self._transactions = TransactionRelay(
-            spec, node_id, self._hub, self, self._peers, self._apis.write_markers
-        )
-        self._fallen = FallenLeaders(node_id, self._hub, self, self._peers)
+        ways = Ways(node_id, self._hub, self, self._peers)
+        self._transactions = TransactionRelay(spec, ways, self._apis.write_markers)
+        self._fallen = FallenLeaders(ways)
         self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
         self._apis.verify_with(self._transactions.add_partitions)
         super().__init__(spec.data_dir, broker_name(node_id))
@@ -343,9 +345,7 @@ class Broker(Actor):
     ) -> bytes | None:
         apis = self._apis
         answered = answer_in_place(
-            apis.image,
-            apis.offsets_leaders,
-            self._node.node_id,
+            View(apis.image, apis.offsets_leaders, self._node.node_id),
             partial(screen, self._gate, identity),
             header,
             frame,

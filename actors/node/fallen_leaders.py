@@ -12,9 +12,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from actors.api.transaction_relay import ANSWER_TIMEOUT_S, Leaders, Relay
+from actors.api.transaction_relay import ANSWER_TIMEOUT_S, Ways
 from actors.ground.identity import ClientIdentity
-from actors.network.peers import Peers
 from actors.protocol import codec
 from actors.protocol.api_keys import OFFSET_FETCH
 from actors.protocol.headers import Header, parse_header
@@ -26,13 +25,10 @@ _LOOK_EVERY_S: Final = 0.005
 
 
 class FallenLeaders:
-    """The leaders that were lost a moment ago on node `node_id`, for its broker."""
+    """The leaders that were lost a moment ago on the broker's node: their requests go on to new leaders."""
 
-    def __init__(self, node_id: int, hub: Relay, leaders: Leaders, peers: Peers) -> None:
-        self._node_id = node_id
-        self._hub = hub
-        self._leaders = leaders
-        self._peers = peers
+    def __init__(self, ways: Ways) -> None:
+        self._ways = ways
         self._until: dict[int, float] = {}
         """Offsets partition -> until when its requests are passed on, by the loop's clock."""
 
@@ -53,18 +49,20 @@ class FallenLeaders:
         may be asked, which takes this node's word for what the client may see."""
         loop = asyncio.get_running_loop()
         while loop.time() < self._until[partition]:
-            slot = self._leaders.slot_of(partition)
+            slot = self._ways.leaders.slot_of(partition)
             if slot is not None:
-                return await self._hub.relay(slot, identity, frame, ANSWER_TIMEOUT_S)
-            node_id = self._leaders.node_of(partition)
-            if node_id is not None and node_id != self._node_id:
+                return await self._ways.hub.relay(slot, identity, frame, ANSWER_TIMEOUT_S)
+            node_id = self._ways.leaders.node_of(partition)
+            if node_id is not None and node_id != self._ways.node_id:
                 return await self._from(node_id, header, frame) if elsewhere else None
             await asyncio.sleep(_LOOK_EVERY_S)
         return None
 
     async def _from(self, node_id: int, header: Header, frame: bytes) -> bytes | None:
         asked = codec.decode_entity(header, frame, parse_header(frame)[1])
-        answer = await self._peers.ask(node_id, header.api_key, header.api_version, asked, ANSWER_TIMEOUT_S)
+        answer = await self._ways.peers.ask(
+            node_id, header.api_key, header.api_version, asked, ANSWER_TIMEOUT_S
+        )
         if answer is None:
             return None
         return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)

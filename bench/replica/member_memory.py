@@ -191,7 +191,14 @@ def _classic_group(group_id: str, leader: str) -> list[Record]:
 def _consumer_member(group_id: str, member_id: str, partition: int) -> list[Record]:
     assigned = ((TOPIC_ID, partition.to_bytes(4, "big")),)
     value = records.ConsumerMemberValue(
-        None, None, _client(member_id), "/10.1.2.3", (TOPIC,), "", 300_000, None
+        instance_id=None,
+        rack_id=None,
+        client_id=_client(member_id),
+        client_host="/10.1.2.3",
+        subscribed_topic_names=(TOPIC,),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=300_000,
+        server_assignor=None,
     )
     keys = (
         records.ConsumerMemberKey(kind, group_id, member_id)

@@ -152,7 +152,7 @@ def report(
     Of whole days the tables are made anew and kept, as `jobs` does. Of an hour or another part of a day
     nothing is kept: the page is made of what happened in it alone.
     """
-    from storage.history.jobs.run import made
+    from storage.history.jobs.run import Wanted, made
     from storage.history.jobs.store import Store
     from storage.history.report.facts import gather
     from storage.history.report.page import page
@@ -162,7 +162,7 @@ def report(
         seen = _look(folder, period, group)
         with (
             _engine(folder, seen, engine, master, memory) as found,
-            made(found, folder, seen, period, keep_all=True) as tables,
+            made(found, folder, seen, Wanted(period, keeps_all=True)) as tables,
         ):
             if period.is_whole_days:
                 store = Store(folder, _note)
@@ -294,11 +294,11 @@ def _asked(
 ) -> Iterator[None]:
     """Make the tables that `sql` asks ready."""
     from storage.history.jobs.engine import ALL
-    from storage.history.jobs.run import made
+    from storage.history.jobs.run import Wanted, made
     from storage.history.jobs.store import Store
 
     if period is not None:
-        with made(engine, folder, seen, period):
+        with made(engine, folder, seen, Wanted(period)):
             yield
         return
     store = Store(folder, _note)

@@ -39,23 +39,27 @@ def to_kafka(state: Iterable[PackedRecord], left_out: Counter[int]) -> Iterator[
     here, by our kind."""
     classic: dict[str, ours.GroupMetadataValue] = {}
     members: dict[str, list[tuple[str, ours.ClassicMemberValue]]] = {}
-    for key, value in state:
+    for key, packed in state:
         kind, group_id = key[0], key[1]
         if kind == ours.GROUP_METADATA:
-            classic[group_id] = ours.GroupMetadataValue(*value)
+            classic[group_id] = _named(kind, packed)
         elif kind == ours.CLASSIC_MEMBER:
-            members.setdefault(group_id, []).append((key[2], ours.ClassicMemberValue(*value)))
+            members.setdefault(group_id, []).append((key[2], _named(kind, packed)))
         elif kind in _WRITTEN:
-            yield _WRITTEN[kind](key, value)
+            yield _WRITTEN[kind](key, _named(kind, packed))
         else:
             left_out[kind] += 1
     for group_id, group in classic.items():
         yield _classic_group(group_id, group, members.get(group_id, []))
 
 
-def _offset_commit(key: tuple[Any, ...], value: tuple[Any, ...]) -> KafkaRecord:
+def _named(kind: int, packed: tuple[Any, ...]) -> Any:
+    """The value of a record of this kind with its fields' names, which a packed one does not have."""
+    return ours.RECORD_TYPES[kind][1](*packed)
+
+
+def _offset_commit(key: tuple[Any, ...], commit: ours.OffsetCommitValue) -> KafkaRecord:
     _, group_id, topic, partition = key
-    commit = ours.OffsetCommitValue(*value)
     has_expiry = commit.expire_timestamp_ms >= 0
     fields = {
         "offset": commit.offset,
@@ -96,8 +100,7 @@ def _classic_group(
     return KafkaRecord(ours.GROUP_METADATA, {"group": group_id}, CLASSIC_GROUP_VERSION, fields)
 
 
-def _consumer_group(key: tuple[Any, ...], value: tuple[Any, ...]) -> KafkaRecord:
-    group = ours.ConsumerGroupValue(*value)
+def _consumer_group(key: tuple[Any, ...], group: ours.ConsumerGroupValue) -> KafkaRecord:
     return KafkaRecord(
         key[0],
         {"groupId": key[1]},
@@ -106,8 +109,7 @@ def _consumer_group(key: tuple[Any, ...], value: tuple[Any, ...]) -> KafkaRecord
     )
 
 
-def _consumer_member(key: tuple[Any, ...], value: tuple[Any, ...]) -> KafkaRecord:
-    member = ours.ConsumerMemberValue(*value)
+def _consumer_member(key: tuple[Any, ...], member: ours.ConsumerMemberValue) -> KafkaRecord:
     fields = {
         "instanceId": member.instance_id,
         "rackId": member.rack_id,
@@ -132,8 +134,7 @@ def _classic_metadata(classic: tuple[Any, ...] | None) -> Plain | None:
     }
 
 
-def _target_metadata(key: tuple[Any, ...], value: tuple[Any, ...]) -> KafkaRecord:
-    target = ours.TargetMetadataValue(*value)
+def _target_metadata(key: tuple[Any, ...], target: ours.TargetMetadataValue) -> KafkaRecord:
     return KafkaRecord(
         key[0],
         {"groupId": key[1]},
@@ -145,13 +146,11 @@ def _target_metadata(key: tuple[Any, ...], value: tuple[Any, ...]) -> KafkaRecor
     )
 
 
-def _target_member(key: tuple[Any, ...], value: tuple[Any, ...]) -> KafkaRecord:
-    topics = ours.TargetMemberValue(*value).topic_partitions
-    return KafkaRecord(key[0], _member_key(key), 0, {"topicPartitions": _topics(topics)})
+def _target_member(key: tuple[Any, ...], target: ours.TargetMemberValue) -> KafkaRecord:
+    return KafkaRecord(key[0], _member_key(key), 0, {"topicPartitions": _topics(target.topic_partitions)})
 
 
-def _current_assignment(key: tuple[Any, ...], value: tuple[Any, ...]) -> KafkaRecord:
-    current = ours.CurrentAssignmentValue(*value)
+def _current_assignment(key: tuple[Any, ...], current: ours.CurrentAssignmentValue) -> KafkaRecord:
     owned = [
         {"topicId": topic_id, "partitions": _ints(packed), "assignmentEpochs": list(epochs)}
         for topic_id, packed, epochs in epochs_of(current)
@@ -168,8 +167,7 @@ def _current_assignment(key: tuple[Any, ...], value: tuple[Any, ...]) -> KafkaRe
     return KafkaRecord(key[0], _member_key(key), 0, fields)
 
 
-def _regular_expression(key: tuple[Any, ...], value: tuple[Any, ...]) -> KafkaRecord:
-    resolved = ours.RegularExpressionValue(*value)
+def _regular_expression(key: tuple[Any, ...], resolved: ours.RegularExpressionValue) -> KafkaRecord:
     fields = {
         "topics": list(resolved.topics),
         "version": resolved.image_version,
@@ -191,7 +189,7 @@ def _ints(packed: bytes) -> list[int]:
     return numbers
 
 
-_WRITTEN: Final[dict[int, Callable[[tuple[Any, ...], tuple[Any, ...]], KafkaRecord]]] = {
+_WRITTEN: Final[dict[int, Callable[[tuple[Any, ...], Any], KafkaRecord]]] = {
     ours.OFFSET_COMMIT: _offset_commit,
     ours.CONSUMER_GROUP_METADATA: _consumer_group,
     ours.CONSUMER_MEMBER_METADATA: _consumer_member,

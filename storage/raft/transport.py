@@ -133,10 +133,6 @@ class PeerTransport(RaftTransport):
             self._loop.call_later(LEAVING_GRACE_S, self._part, peer_id)
         self._dial_peers()
 
-    @property
-    def connected_ids(self) -> tuple[str, ...]:
-        return tuple(sorted(self._links))
-
     def send(self, node: Node, message: Any) -> bool:
         """Send to the link with this node. Return False if the message surely was not sent."""
         link = self._links.get(node.id)

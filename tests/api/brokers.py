@@ -13,6 +13,7 @@ from typing import Any
 from kio.serial import entity_reader, entity_writer
 
 from actors.api.broker_apis import BrokerApis
+from actors.api.context import BrokerContext
 from actors.ground.spec import BrokerSettings
 from actors.metadata.commands import Command, CommandResult, ReportLeader
 from actors.protocol import codec
@@ -68,11 +69,13 @@ class Broker:
         self.logs = TopicLogs(settings, "", store=self.store)
         self.now_ms = 50_000
         self.apis = BrokerApis(
-            node_id=node_id,
-            settings=settings,
-            controller=controller,
-            logs=self.logs,
-            clock_ms=lambda: self.now_ms,
+            BrokerContext(
+                node_id=node_id,
+                settings=settings,
+                controller=controller,
+                logs=self.logs,
+                clock_ms=lambda: self.now_ms,
+            )
         )
 
     async def ask(self, api_key: int, version: int, /, **fields: Any) -> Any:

@@ -156,7 +156,7 @@ def test_an_actor_without_controller_leaves_the_creation_to_the_broker() -> None
         codec.request_class(METADATA, 12), topics=(asked,), include_topic_authorized_operations=False
     )
     assert metadata_answer(one.apis.image, 1, 12, request) is None
-    answer = metadata_answer(one.apis.image, 1, 12, request, auto_create=False)
+    answer = metadata_answer(one.apis.image, 1, 12, request, errors={})
     assert answer is not None
     assert answer.topics[0].error_code == ErrorCode.unknown_topic_or_partition
 

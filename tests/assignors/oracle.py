@@ -11,6 +11,7 @@ from actors.assignors.lists import GroupLists
 from actors.assignors.registry import OWN
 from actors.assignors.spec import Assignment, AssignmentSpec, MemberSpec
 from actors.coordinator.ground import partitions
+from tests.coordinator.unpacked import to_lists
 
 Partition = tuple[bytes, int]
 Racks = Mapping[Partition, str | None]
@@ -189,7 +190,7 @@ def check_valid(spec: AssignmentSpec, assignment: Assignment) -> None:
     for one in spec.members:
         target = assignment[one.member_id]
         assert {topic for topic, _ in target} <= one.topic_ids
-        assert target == partitions.from_lists(partitions.to_lists(target))
+        assert target == partitions.from_lists(to_lists(target))
 
 
 def check_even(spec: AssignmentSpec, assignment: Assignment) -> None:

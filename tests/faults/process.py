@@ -27,7 +27,7 @@ from actors.coordinator.shard import CoordinatorShard
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.records import RECORD_TYPES
-from actors.leader.group_server import ElsewhereError, GroupServer
+from actors.leader.group_server import ElsewhereError, GroupServer, Share
 from actors.network.connection import LATER, Connection
 from actors.network.table import ConnectionLimits, ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
@@ -62,7 +62,7 @@ class ReplicaProcess:
             on_events=lambda events: None,
             on_turn=lambda: None,
         )
-        self._server = GroupServer(self._host.replica, 0, spec.offsets_partitions, self._host.now_ms)
+        self._server = GroupServer(self._host.replica, Share(0, spec.offsets_partitions), self._host.now_ms)
         self._table = ConnectionTable(self._loop, ConnectionLimits())
         self._commands: dict[str, Callable[[dict[str, Any]], Any]] = {
             "status": self._status,
@@ -89,7 +89,7 @@ class ReplicaProcess:
     def on_frame(self, connection: Connection, frame: bytes) -> bytes | None:
         try:
             header, body_offset = parse_header(frame)
-            answered, _ = self._server.serve(header, frame, body_offset, CLIENT, connection.answer)
+            answered, _ = self._server.serve(header, frame, body_offset, connection)
         except (ElsewhereError, MalformedRequest, UnsupportedRequest) as error:
             connection.close(repr(error))
             return LATER

@@ -6,6 +6,7 @@ A replica that cannot start is wiped, comes back as somebody new, and is admitte
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
 from collections import Counter
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from bench.chaos.targets.damage import DETECTED, HARMLESS, LOST, damage, lose_the_tail
+from bench.chaos.targets.damage import DETECTED, HARMLESS, LOST, damage, segments
+from storage.raft.recovery import MARK_NAME
 from tests.faults.clients import Clients
 from tests.faults.history import Violation
 from tests.faults.shape import REPLICAS, SEGMENT_BYTES
@@ -115,6 +117,18 @@ def test_a_hundred_damages_are_harmless_or_detected_though_leaders_are_killed(tm
         runner.run(_live_through(100, 2, 0.5, tmp_path))
 
 
+def _lose_the_tail(directory: Path, tail_bytes: int) -> None:
+    """Lose what was synced last so that the replica cannot know: the mark goes with it."""
+    (directory / "journal" / MARK_NAME).unlink()
+    for segment in reversed(segments(directory)):
+        size = segment.stat().st_size
+        if size > tail_bytes:
+            os.truncate(segment, size - tail_bytes)
+            return
+        segment.unlink()
+        tail_bytes -= size
+
+
 @pytest.mark.slow
 def test_loss_on_all_replicas_at_once_does_not_pass_unnoticed(tmp_path: Path) -> None:
     """More than any group of replicas can bear: it shows that the other tests' judge would see a loss."""
@@ -126,7 +140,7 @@ def test_loss_on_all_replicas_at_once_does_not_pass_unnoticed(tmp_path: Path) ->
                 await clients.progress(group.story)
             group.kill(*REPLICAS)
             for replica in REPLICAS:
-                lose_the_tail(group.directory(replica), SEGMENT_BYTES // 4)
+                _lose_the_tail(group.directory(replica), SEGMENT_BYTES // 4)
                 group.start(replica)
             await clients.progress(group.story)
             await clients.quiet()

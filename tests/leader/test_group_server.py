@@ -18,13 +18,14 @@ from actors.ground.records import (
     GroupMetadataValue,
 )
 from actors.ground.settings import GroupSettings
-from actors.leader.group_server import Answer, ElsewhereError, GroupServer
+from actors.leader.group_server import Answer, ElsewhereError, GroupServer, Share
 from actors.leader.large_answers import SMALL_MAX, Pack
 from actors.protocol.headers import parse_header
 from actors.protocol.java_hash import partition_for
 from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import commit, lead, log_of, new_replica
 from tests.coordinator.shards import new_shard
+from tests.leader.asking import Line
 
 PARTITIONS = 4
 CLIENT = ClientIdentity("/127.0.0.1", "127.0.0.1:1")
@@ -43,7 +44,7 @@ class Leader:
         self.replica = new_replica(
             lambda: new_shard(settings), lambda token, body: self.server.release(token, body)
         )
-        self.server = GroupServer(self.replica, partition, PARTITIONS, lambda: 0)
+        self.server = GroupServer(self.replica, Share(partition, PARTITIONS), lambda: 0)
         lead(self.replica)
 
     def serve(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class Leader:
         """The answer frame if there is one now."""
         frame = request_frame(api, version, 7, client_id, fields)[4:]
         header, body_offset = parse_header(frame)
-        return self.server.serve(header, frame, body_offset, CLIENT, self.late.append)[0]
+        return self.server.serve(header, frame, body_offset, Line(CLIENT, self.late.append))[0]
 
     def relayed(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
         frame = request_frame(api, version, 7, "test", fields)[4:]
@@ -87,7 +88,7 @@ def test_repeated_heartbeat_is_answered_without_being_decoded_and_another_member
     beat = {"group_id": group_of(1), "generation_id": 1, "member_id": "m1"}
     frame = request_frame("heartbeat", 4, 7, "test", beat)[4:]
     header, body_offset = parse_header(frame)
-    _, last = leader.server.serve(header, frame, body_offset, CLIENT, leader.late.append)
+    _, last = leader.server.serve(header, frame, body_offset, Line(CLIENT, leader.late.append))
     assert last is not None
     again = request_frame("heartbeat", 4, -5, "test", beat)[4:]
     assert last.is_same(again)
@@ -123,7 +124,7 @@ def test_repeated_heartbeat_is_answered_by_what_the_group_is_now(leader: Leader)
     )
     frame = request_frame("heartbeat", 4, 7, "test", generation)[4:]
     header, body_offset = parse_header(frame)
-    _, last = leader.server.serve(header, frame, body_offset, CLIENT, leader.late.append)
+    _, last = leader.server.serve(header, frame, body_offset, Line(CLIENT, leader.late.append))
     assert last is not None
     told = []
     for correlation_id in (1, -2):
@@ -246,8 +247,7 @@ def test_a_large_answer_is_packed_beside(leader: Leader) -> None:
     given_away: list[tuple[Pack, Answer]] = []
     server = GroupServer(
         leader.replica,
-        1,
-        PARTITIONS,
+        Share(1, PARTITIONS),
         lambda: 0,
         beside=lambda pack, answer: given_away.append((pack, answer)),
     )
@@ -274,8 +274,7 @@ def test_a_large_answer_that_cannot_be_packed_is_an_error(leader: Leader) -> Non
     group_id, given_away = group_of(1), []
     leader.server = GroupServer(
         leader.replica,
-        1,
-        PARTITIONS,
+        Share(1, PARTITIONS),
         lambda: 0,
         beside=lambda pack, answer: given_away.append((pack, answer)),
     )

@@ -8,12 +8,13 @@ from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceT
 from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.spec import BrokerSettings
-from actors.leader.group_server import GroupServer, LastHeartbeat
+from actors.leader.group_server import GroupServer, LastHeartbeat, Share
 from actors.protocol.headers import parse_header
 from actors.security.gate import ACLS, Gate
 from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import lead, new_replica
 from tests.coordinator.shards import new_shard
+from tests.leader.asking import Line
 
 ALICE = ClientIdentity("/127.0.0.1", "127.0.0.1:1", principal="User:alice")
 GROUP_FAILED = 30
@@ -34,7 +35,7 @@ class Leader:
         self.replica = new_replica(
             lambda: new_shard(gate=self.gate), lambda token, body: self.server.release(token, body)
         )
-        self.server = GroupServer(self.replica, 0, 1, lambda: 0, self.gate)
+        self.server = GroupServer(self.replica, Share(0, 1), lambda: 0, self.gate)
         lead(self.replica)
 
     def ask(
@@ -43,7 +44,7 @@ class Leader:
         frame = request_frame(api, version, 7, "test", fields)[4:]
         header, body_offset = parse_header(frame)
         late: list[bytes] = []
-        answered, last = self.server.serve(header, frame, body_offset, identity, late.append)
+        answered, last = self.server.serve(header, frame, body_offset, Line(identity, late.append))
         relayed = self.server.serve_relayed(header, frame, body_offset, identity, late.append)
         assert answered is not None
         assert relayed == answered, "a relayed request is answered as one of an own connection"

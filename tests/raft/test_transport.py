@@ -119,7 +119,7 @@ def test_a_member_that_left_keeps_its_link_for_a_grace_and_is_called_no_more(tmp
         left_at = time.monotonic()
         b.set_members(members((B,)))
         assert b.send(Node(A), ("you are out",))
-        await reached(lambda: b.connected_ids == ())
+        await reached(lambda: stage.ears[B].connected_ids == ())
         assert time.monotonic() - left_at >= LEAVING_GRACE_S * 0.99
         await reached(lambda: stage.ears[A].story == [f"up {B}", f"down {B}", f"lost {B}"])
         assert stage.ears[A].heard == [("you are out",)]
@@ -194,7 +194,7 @@ def test_raft_is_told_that_a_link_ends_before_the_peer_can_see_it(tmp_path: Path
         a = await stage.start(A, knows=())
         wire = await Wire.call(stage, identity(B), A)
         assert await wire.answer()
-        await reached(lambda: a.connected_ids == (B,))
+        await reached(lambda: stage.ears[A].connected_ids == (B,))
         seen: list[bool] = []
         base: Any = a
         base.setOnNodeDisconnectedCallback(lambda node: seen.append(wire.is_hung_up()))

@@ -138,7 +138,7 @@ def test_another_secret_is_refused_with_one_log_line_on_each_side(
         assert texts[0].startswith(f"partition-3 {A}: link with {B} closed: its proof is wrong")
         assert texts[1].startswith(f"partition-3 {B}: link with {A} closed: its proof is wrong")
         assert len(caplog.records) == 2
-        assert [each.connected_ids for each in stage.transports.values()] == [(), ()]
+        assert [each.connected_ids for each in stage.ears.values()] == [(), ()]
         await stage.close()
 
     with caplog.at_level(logging.WARNING):
@@ -233,7 +233,7 @@ def test_a_replaced_member_is_refused_by_name_and_welcome_if_it_is_a_member_agai
         a.set_members(members((A, "1.77")))
         wire = await Wire.call(stage, identity("1.77"), A)
         assert await wire.answer()
-        await reached(lambda: a.connected_ids == ("1.77",))
+        await reached(lambda: stage.ears[A].connected_ids == ("1.77",))
         await wire.close()
         await stage.close()
 
@@ -279,13 +279,13 @@ def test_strangers_with_the_secret_are_heard_up_to_a_bound_and_members_always(
 ) -> None:
     async def scene() -> None:
         stage = Stage(tmp_path)
-        a = await stage.start(A, knows=(B,))
+        await stage.start(A, knows=(B,))
         wires = []
         for number in range(LINKS_MAX):
             wire = await Wire.call(stage, identity(f"{number + 10}.4294967296"), A)
             assert await wire.answer()
             wires.append(wire)
-        await reached(lambda: len(a.connected_ids) == LINKS_MAX)
+        await reached(lambda: len(stage.ears[A].connected_ids) == LINKS_MAX)
         wires[0].send(("let me in",))
         await reached(lambda: stage.ears[A].heard == [("let me in",)])
         wires.append(await Wire.call(stage, identity("99.4294967296"), A))
@@ -293,7 +293,7 @@ def test_strangers_with_the_secret_are_heard_up_to_a_bound_and_members_always(
         assert f"link with 99.4294967296 closed: it is no member, and {LINKS_MAX} links are" in caplog.text
         wires.append(await Wire.call(stage, identity(B), A))
         assert await wires[-1].answer()
-        await reached(lambda: B in a.connected_ids)
+        await reached(lambda: B in stage.ears[A].connected_ids)
         for wire in wires:
             await wire.close()
         await stage.close()

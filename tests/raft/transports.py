@@ -44,6 +44,16 @@ class Ear:
         base.setOnNodeDisconnectedCallback(lambda node: self.story.append(f"down {node.id}"))
         transport.on_peer_lost = lambda peer_id: self.story.append(f"lost {peer_id}")
 
+    @property
+    def connected_ids(self) -> tuple[str, ...]:
+        """The peers that are linked now, by what was told of them."""
+        latest: dict[str, str] = {}
+        for told in self.story:
+            word, peer_id = told.split()
+            if word != "lost":
+                latest[peer_id] = word
+        return tuple(sorted(peer_id for peer_id, word in latest.items() if word == "up"))
+
     def _message(self, _node: Node, message: Any) -> None:
         if message == ("bad",):
             raise BadMessage("a bad message")
@@ -83,7 +93,7 @@ class Stage:
         self.activity += 1
 
     async def connected(self) -> None:
-        await reached(lambda: all(each.connected_ids for each in self.transports.values()))
+        await reached(lambda: all(each.connected_ids for each in self.ears.values()))
 
     async def close(self) -> None:
         for transport in self.transports.values():

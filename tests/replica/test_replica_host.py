@@ -34,6 +34,7 @@ class ScriptedLeader:
 
     def __init__(self, spec: TierSpec) -> None:
         self.heard: list[Any] = []
+        self.connected: list[str] = []
         self.transport = PeerTransport(
             asyncio.get_running_loop(),
             LinkIdentity(spec.tier_id, GROUP, LEADER),
@@ -44,7 +45,7 @@ class ScriptedLeader:
         )
         base: Any = self.transport  # pysyncobj's setters, as Raft's constructor calls them
         base.setOnMessageReceivedCallback(lambda node, message: self.heard.append(message))
-        base.setOnNodeConnectedCallback(lambda node: None)
+        base.setOnNodeConnectedCallback(lambda node: self.connected.append(node.id))
         base.setOnNodeDisconnectedCallback(lambda node: None)
         self.transport.set_members((Member(FOLLOWER, 1, True), Member(LEADER, 2, True)))
 
@@ -76,7 +77,7 @@ def test_who_was_held_up_hears_its_leader_before_it_campaigns(tmp_path: Path, fa
         assert host.raft is not None
         leader = ScriptedLeader(spec)
         await leader.transport.start()
-        await reached(lambda: leader.transport.connected_ids)
+        await reached(lambda: leader.connected)
         raft, term = host.raft, 100
         leader.heartbeat(term)
         await reached(lambda: raft.leader_id == LEADER)

@@ -37,6 +37,7 @@ from actors.protocol.messages import (
     OffsetFetchResponse,
     SyncGroupResponse,
 )
+from tests.coordinator.unpacked import to_lists
 from tests.simulation.checkers import Violation
 from tests.simulation.machines import GROUP_SETTINGS
 
@@ -207,7 +208,7 @@ class Histories:
                 f"commits: {asked.process.name} tells {member_id} epoch {epoch} of {group_id} and an "
                 "assignment that is not committed"
             )
-        told = [p for numbers in partitions.to_lists(answer.assignment or ()).values() for p in numbers]
+        told = [p for numbers in to_lists(answer.assignment or ()).values() for p in numbers]
         for partition in told:
             self._own(group_id, epoch, partition, member_id, "consumer")
         if asked.is_abandoned:

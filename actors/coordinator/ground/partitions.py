@@ -32,10 +32,6 @@ def from_lists(partitions: Mapping[bytes, Iterable[int]]) -> TopicPartitions:
     return tuple(pair for pair in packed if pair[1])
 
 
-def to_lists(assignment: TopicPartitions) -> dict[bytes, tuple[int, ...]]:
-    return {topic_id: unpack(packed) for topic_id, packed in assignment}
-
-
 def count(assignment: TopicPartitions) -> int:
     return sum(len(packed) for _, packed in assignment) // PARTITION_BYTES
 

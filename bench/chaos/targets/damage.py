@@ -41,26 +41,15 @@ def damage(directory: Path, chance: random.Random) -> Damage:
     return Damage(kind, harm(directory, chance), frozenset(outcomes))
 
 
-def lose_the_tail(directory: Path, tail_bytes: int) -> None:
-    """Lose what was synced last so that the replica cannot know: the mark goes with it."""
-    (directory / "journal" / MARK_NAME).unlink()
-    for segment in reversed(_segments(directory)):
-        size = segment.stat().st_size
-        if size > tail_bytes:
-            os.truncate(segment, size - tail_bytes)
-            return
-        segment.unlink()
-        tail_bytes -= size
-
-
-def _segments(directory: Path) -> list[Path]:
+def segments(directory: Path) -> list[Path]:
+    """The segments of a replica's journal, oldest first."""
     return sorted((directory / "journal").glob(f"*{SEGMENT_SUFFIX}"))
 
 
 def _place(directory: Path, chance: random.Random) -> tuple[Path, int]:
     """A segment and an offset in it: any byte of the journal may be hit."""
-    segments = _segments(directory)
-    (segment,) = chance.choices(segments, [path.stat().st_size for path in segments])
+    known = segments(directory)
+    (segment,) = chance.choices(known, [path.stat().st_size for path in known])
     return segment, chance.randrange(segment.stat().st_size)
 
 
@@ -100,15 +89,15 @@ def _cut_a_segment(directory: Path, chance: random.Random) -> str:
 
 
 def _remove_a_segment(directory: Path, chance: random.Random) -> str:
-    segments = _segments(directory)
-    segment = chance.choice(segments)
+    known = segments(directory)
+    segment = chance.choice(known)
     segment.unlink()
-    return f"{segment.name} of {[path.name for path in segments]}"
+    return f"{segment.name} of {[path.name for path in known]}"
 
 
 def _tear_the_tail(directory: Path, chance: random.Random) -> str:
     """Half a record behind the last one, as a crash leaves it of a write that nobody was told of."""
-    newest = _segments(directory)[-1]
+    newest = segments(directory)[-1]
     content = newest.read_bytes()
     with newest.open("ab") as file:
         file.write(content[-chance.randrange(1, 200) :])

@@ -38,6 +38,16 @@ class World(NamedTuple):
         return self.member(group, slot, lives_before(self.spec, self.restarts, group, slot, at_ms))
 
 
+class Rebalances(NamedTuple):
+    """One rebalance for each restart: its time, and the two members between whom its partitions move."""
+
+    began_ms: Int64s
+    took_ms: Int64s
+    from_member: Int64s
+    """The member's number; NULL where no owner is named."""
+    to_member: Int64s
+
+
 def world(spec: Spec, all_: Restarts) -> World:
     consumers = spec.groups * spec.members
     lives = 1 + np.bincount(all_.group * spec.members + all_.slot, minlength=consumers)
@@ -100,23 +110,20 @@ def restarting(of: World) -> Rows:
     left_cause, going = _going(spec, all_)
     common = {"group_id": all_.group, "group_type": all_.group % 2}
     client = {"client": all_.group * spec.members + all_.slot}
-    first = _rebalance(
+    # The member is gone: a consumer group does not name it as the one it took a partition from.
+    owner = np.where(all_.group % 2 == 1, NULL, old)
+    first = _rebalanced(
         of,
+        Rebalances(all_.left_ms, all_.first_ms, owner, neighbour),
         {**common, "cause": left_cause, "rule": left_cause, "group_epoch": 2 * all_.number + 1},
         {**client, **going, "member_id": old, "members": spec.members - 1},
-        all_.left_ms,
-        all_.first_ms,
-        # The member is gone: a consumer group does not name it as the one it took a partition from.
-        (np.where(all_.group % 2 == 1, NULL, old), neighbour),
     )
     joined = np.full(old.size, CAUSE["member joined"])
-    second = _rebalance(
+    second = _rebalanced(
         of,
+        Rebalances(all_.back_ms, all_.second_ms, neighbour, old + 1),
         {**common, "cause": joined, "rule": joined, "group_epoch": 2 * all_.number + 2},
         {**client, "kind": KIND["member_joined"], "member_id": old + 1, "members": spec.members},
-        all_.back_ms,
-        all_.second_ms,
-        (neighbour, old + 1),
     )
     return concatenated([first, second])
 
@@ -139,16 +146,13 @@ def _going(spec: Spec, all_: Restarts) -> tuple[Int64s, dict[str, Column]]:
     }
 
 
-def _rebalance(
-    of: World,
-    common: Mapping[str, Any],
-    trigger: Mapping[str, Any],
-    at_ms: Int64s,
-    took_ms: Int64s,
-    moved: tuple[Int64s, Int64s],
+def _rebalanced(
+    of: World, rebalances: Rebalances, common: Mapping[str, Any], trigger: Mapping[str, Any]
 ) -> Rows:
-    """The trigger's row and what follows from it; one partition of `moved` for each that a member owns."""
+    """Make the rows of rebalances: the trigger's and all that follow from it; one partition moves for each
+    that a member owns."""
     spec = of.spec
+    at_ms, took_ms, from_member, to_member = rebalances
     size, each = at_ms.size, spec.partitions_each
     members = trigger["members"]
     sizes = {"members": members, "partitions": spec.members * each}
@@ -156,7 +160,6 @@ def _rebalance(
     of_assignor = {"assignor": common["group_id"] % 2, "moved": each, **sizes}
     group, slot = of.restarts.group, of.restarts.slot
     number = np.repeat(slot, each) + np.tile(np.arange(each), size) * spec.members
-    from_member, to_member = moved
     moves = {
         "row": np.repeat(np.arange(size), each),
         "topic": np.repeat(group, each),

@@ -47,8 +47,17 @@ class Restarts(NamedTuple):
         return self.left_ms + self.first_ms + self.away_ms
 
 
+class Departures(NamedTuple):
+    """Members that go, in any order; the columns are as those of `Restarts`."""
+
+    group: Int64s
+    slot: Int64s
+    left_ms: Int64s
+    planted: Int64s
+
+
 def restarts(spec: Spec) -> Restarts:
-    """All of a history."""
+    """Make all restarts of a history."""
     random = np.random.default_rng([spec.seed, 1])
     per_day = np.full(spec.groups, spec.restarts_per_day)
     per_day[-1] *= spec.hot_restarts
@@ -63,7 +72,7 @@ def restarts(spec: Spec) -> Restarts:
         (group < spec.storms + spec.flapping) & (cell == spec.restarts_per_day // 2 + group % 5)
     )
     kept = np.delete(np.arange(group.size), special)
-    parts = [(group[kept], slot[kept], left[kept], planted[kept])]
+    parts = [Departures(group[kept], slot[kept], left[kept], planted[kept])]
     for where in special:
         kind = 1 if group[where] < spec.storms else 2
         times = STORM_RESTARTS if kind == 1 else FLAPS
@@ -71,15 +80,14 @@ def restarts(spec: Spec) -> Restarts:
         slots = (np.arange(times) if kind == 1 else np.zeros(times, np.int64)) % spec.members
         every = 1 if kind == 1 else FLAP_EVERY_MS
         starts = cell[where] * cell_ms[where] + 60_000 + np.arange(times) * every
-        parts.append((np.full(times, group[where]), slots, starts, np.full(times, kind)))
-    return _timed(spec, random, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+        parts.append(Departures(np.full(times, group[where]), slots, starts, np.full(times, kind)))
+    gone = Departures(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return _timed(spec, random, gone)
 
 
-def _timed(
-    spec: Spec, random: np.random.Generator, group: Int64s, slot: Int64s, left: Int64s, planted: Int64s
-) -> Restarts:
-    order = np.lexsort((left, group))
-    group, slot, left, planted = group[order], slot[order], left[order], planted[order]
+def _timed(spec: Spec, random: np.random.Generator, gone: Departures) -> Restarts:
+    order = np.lexsort((gone.left_ms, gone.group))
+    group, slot, left, planted = (column[order] for column in gone)
     count = group.size
     first, second = random.integers(200, 3_000, (2, count))
     away = np.where(planted == 1, random.integers(1_000, 4_000, count), random.integers(5_000, 30_000, count))

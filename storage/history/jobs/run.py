@@ -30,6 +30,20 @@ class WhatIf(NamedTuple):
     replay: Replay
 
 
+class Wanted(NamedTuple):
+    """Which time the tables shall tell of, whether assignors are replayed, and how the tables are read."""
+
+    period: Period | None = None
+    """Tables of whole days also hold the days before and after, those of a shorter period only what happened
+    in it; None: everything that was found."""
+    what_if: WhatIf | None = None
+    keeps_all: bool = False
+    """Each table will be read several times, so that it is made only once."""
+
+
+EVERYTHING: Final = Wanted()
+
+
 def run(
     engine: Engine, folder: Folder, period: Period, asked: WhatIf | None = None, say: Say = print
 ) -> Seen:
@@ -37,7 +51,7 @@ def run(
     days = period.days()
     seen = look_around(folder, days)
     store = Store(folder, say)
-    with made(engine, folder, seen, days, asked) as tables:
+    with made(engine, folder, seen, Wanted(days, asked)) as tables:
         for table in tables:
             store.put(engine, table, days)
             say(f"{table.name} is made")
@@ -45,18 +59,9 @@ def run(
 
 
 @contextmanager
-def made(
-    engine: Engine,
-    folder: Folder,
-    seen: Seen,
-    period: Period | None = None,
-    asked: WhatIf | None = None,
-    *,
-    keep_all: bool = False,
-) -> Iterator[list[Table]]:
-    """Let the engine know `events` and all tables by their names. Of whole days those before and after are in
-    them, too; of a shorter period nothing but what happened in it. `keep_all`: each will be read several
-    times. Raises NothingRecorded."""
+def made(engine: Engine, folder: Folder, seen: Seen, wanted: Wanted = EVERYTHING) -> Iterator[list[Table]]:
+    """Let the engine know `events` and all wanted tables by their names. Raises NothingRecorded."""
+    period, asked = wanted.period, wanted.what_if
     counted = ALWAYS if period is None or period.is_whole_days else period
     tables = list(MADE)
     engine.read(folder, seen.found)
@@ -68,7 +73,7 @@ def made(
         if period is not None:
             _require_events(engine, folder, period)
         for table in MADE:
-            engine.define(table.name, query(table.name, counted), keep=keep_all or table.name in KEPT)
+            engine.define(table.name, query(table.name, counted), keep=wanted.keeps_all or table.name in KEPT)
         if asked is not None:
             engine.replay(WHAT_IF, query("memberships", counted), replayed_with(asked.names, asked.replay))
             tables.append(WHAT_IF)

@@ -34,6 +34,7 @@ from actors.protocol.messages import (
     OffsetCommitRequest,
 )
 from tests.coordinator.host import Host
+from tests.coordinator.unpacked import to_lists
 
 NEVER_MS = 10**9
 START_MS = 1_700_000_000_000
@@ -55,7 +56,7 @@ def owned(**topics: Iterable[int]) -> TopicPartitions:
 
 
 def as_pairs(assignment: TopicPartitions | None) -> set[tuple[bytes, int]]:
-    listed = partitions.to_lists(assignment or ())
+    listed = to_lists(assignment or ())
     return {(topic, number) for topic, numbers in listed.items() for number in numbers}
 
 

@@ -12,6 +12,7 @@ from actors.coordinator.ground import partitions
 from actors.ground.records import CurrentAssignmentValue
 from actors.protocol.errors import GroupError
 from tests.coordinator.consumer.driver import Client, Driver, make_image, owned, settle, topic_id
+from tests.coordinator.unpacked import to_lists
 
 
 def commit_error(driver: Driver, member_id: str, epoch: int, *numbers: int) -> ErrorCode:
@@ -102,7 +103,7 @@ def test_epochs_are_kept_for_what_is_kept_whatever_the_steps() -> None:
         held = {
             (topic, number)
             for source in (assigned, revoked)
-            for topic, numbers in partitions.to_lists(source).items()
+            for topic, numbers in to_lists(source).items()
             for number in numbers
         }
         was_assigned = {key: since for key, since in known.items() if key in held}
@@ -117,4 +118,4 @@ def test_epochs_are_kept_for_what_is_kept_whatever_the_steps() -> None:
 
 
 def _pairs(assignment: tuple[tuple[bytes, bytes], ...]) -> set[tuple[bytes, int]]:
-    return {(topic, n) for topic, numbers in partitions.to_lists(assignment).items() for n in numbers}
+    return {(topic, n) for topic, numbers in to_lists(assignment).items() for n in numbers}

@@ -21,6 +21,7 @@ from tests.coordinator.consumer.driver import (
     owned,
     settle,
 )
+from tests.coordinator.unpacked import to_lists
 
 EVERYTHING = as_pairs(owned(orders=range(4)))
 
@@ -283,7 +284,7 @@ def test_the_preferred_assignor_is_the_most_wanted() -> None:
     driver.join("b", "one", "two", server_assignor="uniform")
     assert views.describe(driver.state, GROUP).assignor_name == "uniform"
     driver.join("c", "one", "two", server_assignor="range")
-    targets = {i: partitions.to_lists(m.target or ()) for i, m in driver.group().members.items()}
+    targets = {i: to_lists(m.target or ()) for i, m in driver.group().members.items()}
     assert all(len(set(target.values())) == 1 for target in targets.values()), "co-partitioned"
 
 

@@ -10,6 +10,7 @@ import pytest
 from actors.coordinator.consumer.model.metadata import metadata_hash
 from actors.coordinator.ground import partitions
 from tests.coordinator.consumer.driver import as_pairs, make_image, topic_id
+from tests.coordinator.unpacked import to_lists
 
 TOPICS = [topic_id(name) for name in ("a", "b", "c", "d")]
 
@@ -41,7 +42,7 @@ def test_the_algebra_is_that_of_sets(seed: int) -> None:
     ):
         result = operation(left, right)
         assert as_pairs(result) == expected
-        assert result == partitions.from_lists(partitions.to_lists(result)), "well formed"
+        assert result == partitions.from_lists(to_lists(result)), "well formed"
     assert partitions.contains(left, right) == (b <= a)
     assert partitions.overlaps(left, right) == bool(a & b)
     assert partitions.count(left) == len(a)

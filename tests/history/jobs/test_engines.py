@@ -12,7 +12,7 @@ from storage.history.generator.write import write
 from storage.history.jobs.embedded import embedded
 from storage.history.jobs.engine import Engine
 from storage.history.jobs.on_spark import OnSpark, translated
-from storage.history.jobs.run import WhatIf, made
+from storage.history.jobs.run import Wanted, WhatIf, made
 from storage.history.jobs.seen import look
 from storage.history.period import Period
 from storage.history.segments.folder import Folder
@@ -25,7 +25,7 @@ def rows(engine: Engine, folder: Folder, period: Period | None) -> dict[str, lis
     from cluster.replayed_assignors import NAMES, replay
 
     seen = look(folder, None if period is None else period.wider())
-    with made(engine, folder, seen, period, WhatIf(NAMES, replay)) as tables:
+    with made(engine, folder, seen, Wanted(period, WhatIf(NAMES, replay))) as tables:
         return {
             table.name: sorted(
                 str([_plain(value) for value in row.values()])

@@ -12,7 +12,7 @@ from storage.history.generator.spec import DAY_MS, Client, Spec
 from storage.history.generator.write import write
 from storage.history.jobs.engine import Engine, Row
 from storage.history.jobs.invariants import COMMIT_REGRESSED, DOUBLE_OWNERSHIP, EPOCH_FELL
-from storage.history.jobs.run import WhatIf, made
+from storage.history.jobs.run import Wanted, WhatIf, made
 from storage.history.jobs.seen import look
 from storage.history.segments.folder import Folder
 from tests.history.jobs.conftest import Opened
@@ -25,7 +25,8 @@ def ask(opened: Opened, written: Folder) -> Iterator[Ask]:
     """The tables of the planned history, by SQL."""
     from cluster.replayed_assignors import NAMES, replay
 
-    with opened() as engine, made(engine, written, look(written), asked=WhatIf(NAMES, replay), keep_all=True):
+    wanted = Wanted(what_if=WhatIf(NAMES, replay), keeps_all=True)
+    with opened() as engine, made(engine, written, look(written), wanted):
         yield engine.rows
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from storage.history.jobs.engine import Engine
-from storage.history.jobs.run import WhatIf, made
+from storage.history.jobs.run import Wanted, WhatIf, made
 from storage.history.jobs.seen import look
 from storage.history.jobs.what_if import SAME_TOPICS
 from tests.history.jobs.told import told
@@ -28,7 +28,7 @@ def test_a_group_of_several_topics_says_what_is_guessed(engine: Engine, tmp_path
         return [*joined, {"group_id": name, "at_ms": 3, "kind": "rebalance_ended", "moves": moves}]
 
     folder = told(tmp_path, [*group("one", "t"), *group("two", "t", "u")])
-    with made(engine, folder, look(folder), asked=WhatIf(("uniform",), replay)):
+    with made(engine, folder, look(folder), Wanted(what_if=WhatIf(("uniform",), replay))):
         found = {row["group_id"]: row for row in engine.rows("SELECT * FROM what_if")}
     assert [found["one"][name] for name in ("topics", "partitions", "assumes")] == [1, 4, None]
     assert [found["two"][name] for name in ("topics", "partitions", "assumes")] == [2, 8, SAME_TOPICS]

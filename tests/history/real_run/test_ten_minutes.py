@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from storage.history.jobs.on_spark import OnSpark
-from storage.history.jobs.run import made
+from storage.history.jobs.run import Wanted, made
 from storage.history.jobs.seen import look
 from tests.history.real_run import checks
 from tests.history.real_run.answers import answers
@@ -56,7 +56,7 @@ def test_spark_answers_what_the_swarm_saw(spark: Any, tmp_path: Path) -> None:
     ownerless = checks.check_gaps(told, played, HEARTBEAT_MS)
     checks.check_commits(told, played)
     engine = OnSpark(spark)
-    with made(engine, played.folder, look(played.folder), keep_all=True):
+    with made(engine, played.folder, look(played.folder), Wanted(keeps_all=True)):
         by_spark = table_answers(engine)
     assert by_spark.back == told.back
     assert by_spark.broken == [], "the tier broke a promise, or its history says so"

@@ -30,6 +30,7 @@ from actors.protocol.messages import (
     SyncGroupResponse,
 )
 from tests.coordinator.driver import Driver, topic_id
+from tests.coordinator.unpacked import to_lists
 
 GROUP = "orders"
 TOPIC = "t"
@@ -57,7 +58,7 @@ def assigned(*numbers: int, version: int = 1, topic: str = TOPIC, user_data: byt
 
 def numbers_of(assignment: TopicPartitions | None) -> tuple[int, ...]:
     """Partition numbers of the one topic."""
-    return partitions.to_lists(assignment or ()).get(topic_id(1), ())
+    return to_lists(assignment or ()).get(topic_id(1), ())
 
 
 class Both(Driver):
