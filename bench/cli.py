@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from bench.replica import snapshot_pause
 from bench.tier import basics
 from cluster.cli.common import console
 from cluster.cli.tables import Table
+
+if TYPE_CHECKING:
+    from bench.hold.clients import Plan as HoldPlan
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -124,7 +127,10 @@ def hold_command(
     """
     # Not at the top: every command of `groupd` imports this module.
     if clients:
-        _hold_clients(clients, servers, rounds, idle_minutes, kafka_home, as_json=as_json)
+        from bench.hold.clients import Plan
+
+        names, chosen = tuple(clients.split(",")), tuple(servers.split(","))
+        _hold_clients(Plan(names, rounds, idle_minutes, kafka_home, chosen), as_json=as_json)
         return
     from bench.hold import measure as hold
 
@@ -140,18 +146,15 @@ def hold_command(
         hold.show(console, rows, machine())
 
 
-def _hold_clients(
-    clients: str, servers: str, rounds: int, idle_minutes: float, kafka_home: Path | None, *, as_json: bool
-) -> None:
+def _hold_clients(plan: HoldPlan, *, as_json: bool) -> None:
     from bench.clients.programs import CLIENTS, CannotRunError
     from bench.hold import clients as hold_clients
 
-    names, chosen = tuple(clients.split(",")), tuple(servers.split(","))
-    unknown = [name for name in (*names, *chosen) if name not in (*CLIENTS, *hold_clients.SERVERS)]
+    known = (*CLIENTS, *hold_clients.SERVERS)
+    unknown = [name for name in (*plan.clients, *plan.servers) if name not in known]
     if unknown:
         typer.echo(f"groupd: {', '.join(unknown)}: no such client or server", err=True)
         raise typer.Exit(2)
-    plan = hold_clients.Plan(names, rounds, idle_minutes, kafka_home, chosen)
     try:
         measured = hold_clients.measure(plan, _say(as_json))
     except CannotRunError as error:

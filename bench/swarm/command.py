@@ -12,7 +12,7 @@ from bench.ground.interrupts import terminable
 from bench.swarm.counted.marks import BadMarks
 from bench.swarm.load.target import Where, target
 from bench.swarm.planning import scenario as scenarios
-from bench.swarm.planning.scenario import BadScenario, Scenario
+from bench.swarm.planning.scenario import BadScenario, Changes, Scenario
 from bench.swarm.planning.thresholds import BadThreshold
 from bench.swarm.runs import flags, repeating, reports, searching
 from bench.swarm.runs import replay as replaying
@@ -82,8 +82,7 @@ def run(
     asked = Asked(tuple(threshold or ()), junit, summary, mark)
     with mendable(BadThreshold, BadMarks):
         asked.check()
-        chosen = scenarios.load(scenario).scaled(groups=groups, members=members)
-        chosen = chosen.changed(
+        changes = Changes(
             duration_s=_duration_s(minutes, seconds),
             protocol=protocol,
             client=client,
@@ -91,6 +90,7 @@ def run(
             commit_interval_ms=commit_interval_ms,
             least_answered=least_answered,
         )
+        chosen = scenarios.load(scenario).scaled(groups=groups, members=members).changed(changes)
         plan = chosen.plan(seed, prefix=run_names.prefix(stamp))
         plan = plan._replace(thresholds=(*plan.thresholds, *asked.thresholds))
         directory = new_directory(out or DIRECTORY / f"{chosen.name}-{stamp}")

@@ -78,14 +78,15 @@ def _loads(tier: Tier, say: Callable[[str], None], seconds: float) -> list[Figur
         for m in members
     ]
     pids = tier.pids()
+    figures = []
     with contextlib.closing(Generators()) as generators:
-        return [
-            _cpu_per_request(generators, name, pids, targets, seconds, say)
-            for name, targets in (
-                ("classic heartbeat", beats),
-                ("OffsetCommit of 10 partitions, 3 copies", commits),
-            )
-        ]
+        for name, targets in (
+            ("classic heartbeat", beats),
+            ("OffsetCommit of 10 partitions, 3 copies", commits),
+        ):
+            say(f"{name}: {len(targets)} connections, closed loop, {seconds:.0f} s")
+            figures.append(_cpu_per_request(generators, name, pids, targets, seconds))
+    return figures
 
 
 async def _settle_groups(tier: Tier, prefix: str, groups: int, size: int) -> list[Member]:
@@ -98,14 +99,8 @@ async def _settle_groups(tier: Tier, prefix: str, groups: int, size: int) -> lis
 
 
 def _cpu_per_request(
-    generators: Generators,
-    name: str,
-    pids: list[int],
-    targets: list[Target],
-    seconds: float,
-    say: Callable[[str], None],
+    generators: Generators, name: str, pids: list[int], targets: list[Target], seconds: float
 ) -> Figure:
-    say(f"{name}: {len(targets)} connections, closed loop, {seconds:.0f} s")
     servers = Servers(pids, pids)
     load.drive(generators, servers, targets, min(2.0, seconds))
     sample = load.drive(generators, servers, targets, seconds)

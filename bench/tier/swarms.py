@@ -24,11 +24,12 @@ from bench.peers.options import Options
 from bench.peers.peer import Peer
 from bench.swarm.counted.columns import spread
 from bench.swarm.counted.figures import Figures
-from bench.swarm.load.driver import run_swarm
+from bench.swarm.load.driver import Launch, run_swarm
 from bench.swarm.load.watch import Watch
 from bench.swarm.planning import scenario
 from bench.swarm.planning.felt import FAULTS_FILE
 from bench.swarm.planning.plan import Plan
+from bench.swarm.planning.scenario import Changes
 from bench.swarm.rows.second import Second
 from bench.swarm.told import compare
 from bench.swarm.told import report as reporting
@@ -149,7 +150,9 @@ def _write(found: Comparison, wanted: Wanted) -> None:
 
 def _swarm(server: Peer, step: Step, wanted: Wanted) -> dict[str, Any]:
     """Run one swarm and return its report.json."""
-    chosen = scenario.load(step.scenario).changed(duration_s=QUICK_S if wanted.quick else step.seconds)
+    chosen = scenario.load(step.scenario).changed(
+        Changes(duration_s=QUICK_S if wanted.quick else step.seconds)
+    )
     place = step.name.replace(", ", "-").replace(" ", "-")
     plan = chosen.plan(wanted.seed, prefix=f"{place}-")
     if step.kills:
@@ -165,7 +168,8 @@ def _swarm(server: Peer, step: Step, wanted: Wanted) -> dict[str, Any]:
             if killer is not None:
                 killer(second)
 
-        run_swarm(plan, bootstrap, directory, on_second=on_second, software=server.software())
+        launch = Launch(software=server.software())
+        run_swarm(plan, bootstrap, directory, launch, on_second=on_second)
     if reporting.was_stopped(reporting.read_run(directory)):
         raise KeyboardInterrupt  # the swarm ends tidily at Ctrl-C, and here everything does
     reporting.report(directory, more=None if killer is None else killer.harm)

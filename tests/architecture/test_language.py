@@ -21,19 +21,13 @@ FRAGMENT = re.compile(
 )
 """How a text begins that only says something beside the name below which it stands."""
 PARAMETERS_MAX = 5
-STILL_MANY = ("bench/",)
-"""Paths with functions of too many parameters. To become empty."""
 STILL_IN_FRAGMENTS = (
     "actors/api/transaction_relay.py",
     "actors/replica/host.py",
     "bench/hold/",
     "bench/peers/classic",
     "bench/peers/consumer",
-    "bench/peers/crowds",
     "bench/peers/members",
-    "bench/raft/",
-    "bench/swarm/records/",
-    "bench/swarm/wire/",
     "bench/tier/million",
     "bench/tier/rolling",
     "tests/api/",
@@ -119,9 +113,7 @@ def test_functions_take_few_parameters() -> None:
     wrong = [
         f"{name}:{node.lineno} {node.name}: {', '.join(parameters(node))}"
         for path in PATHS
-        if (name := str(path.relative_to(ROOT))).startswith(PRODUCT)
-        and name not in MANY_PARAMETERS
-        and not name.startswith(STILL_MANY or "-")
+        if (name := str(path.relative_to(ROOT))).startswith(PRODUCT) and name not in MANY_PARAMETERS
         for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and len(parameters(node)) > PARAMETERS_MAX

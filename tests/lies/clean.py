@@ -23,6 +23,7 @@ from bench.peers.options import Options
 from bench.swarm.load.driver import run_swarm
 from bench.swarm.planning import scenario
 from bench.swarm.planning.plan import Plan
+from bench.swarm.planning.scenario import Changes
 from bench.swarm.told.report import machine, read_run, report
 from bench.tier.swarms import Kafka
 from storage.history.call_files import SUFFIX, CallWriter
@@ -80,7 +81,7 @@ def plans(seconds: float = SECONDS) -> Iterator[Plan]:
         lasts_s = max(seconds, begin_s + STARTED_LATE_S)
         if chosen.members > MEMBERS_MAX:
             chosen = chosen.scaled(members=MEMBERS_MAX)
-        yield chosen.changed(duration_s=lasts_s).plan(seed, prefix=f"clean-{seed}-")
+        yield chosen.changed(Changes(duration_s=lasts_s)).plan(seed, prefix=f"clean-{seed}-")
 
 
 def main(arguments: argparse.Namespace, out: Path, console: Console) -> int:

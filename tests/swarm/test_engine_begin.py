@@ -12,7 +12,7 @@ import pytest
 from bench.ground import run_names
 from bench.member.assigning import CLASSIC_RANGE
 from bench.swarm.load.clean_up import clean_up
-from bench.swarm.load.driver import LOCUSTFILE, LOG_FILE, run_swarm
+from bench.swarm.load.driver import LOCUSTFILE, LOG_FILE, Launch, run_swarm
 from bench.swarm.load.warm_up import warm_up
 from bench.swarm.planning import plan_file, scenario
 from bench.swarm.planning.plan import START, Action, MemberPlan, Plan, TopicPlan
@@ -43,7 +43,7 @@ def directory(whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with whole.serving() as broker:
         broker.coordinator_errors += [15, 15]
         out = tmp_path_factory.mktemp("begin") / "run"
-        return run_swarm(PLAN, broker.bootstrap, out, cleans_up=True)
+        return run_swarm(PLAN, broker.bootstrap, out, Launch(cleans_up=True))
 
 
 def test_a_swarm_begins_when_its_topics_are_there_however_late_that_is(directory: Path) -> None:

@@ -12,7 +12,7 @@ from actors.protocol.messages import HeartbeatRequest, LeaveGroupRequest, Offset
 from bench.swarm.members.member import Leaving
 from bench.swarm.planning import scenario
 from bench.swarm.planning.clients import CLIENTS
-from bench.swarm.planning.scenario import BadScenario
+from bench.swarm.planning.scenario import BadScenario, Changes
 from tests.swarm.broker import ScriptedBroker
 from tests.swarm.test_engine_members import PLAN, Script, Stage
 
@@ -86,12 +86,12 @@ def test_a_client_that_gives_up_early_accuses_nobody(stage: Stage) -> None:
 def test_a_scenario_says_which_client_its_members_are_and_what_that_cannot_be() -> None:
     chosen = scenario.load("steady")
     assert {member.client for member in chosen.plan(1).members} == {"apache-kafka-java"}
-    sarama = chosen.changed(client="sarama", protocol="range").plan(1).members
+    sarama = chosen.changed(Changes(client="sarama", protocol="range")).plan(1).members
     assert {(member.client, member.session_timeout_ms) for member in sarama} == {("sarama", 10_000)}
     with pytest.raises(BadScenario, match="sarama does not speak the consumer protocol; choose another"):
-        chosen.changed(client="sarama").plan(1)
+        chosen.changed(Changes(client="sarama")).plan(1)
     with pytest.raises(BadScenario, match=r"saramo: there is no such client; did you mean sarama\?"):
-        chosen.changed(client="saramo")
+        chosen.changed(Changes(client="saramo"))
     text = scenario.read("steady").replace('name = "orders"', 'name = "orders"\nclient = "jova"')
     with pytest.raises(BadScenario, match=r"my.toml:6: groups\[0\].client: jova: there is no such client"):
         scenario.parse(text, "my.toml")

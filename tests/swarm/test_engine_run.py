@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.ground.throwaway import Tier
-from bench.swarm.load.driver import Second, run_swarm
+from bench.swarm.load.driver import Launch, Second, run_swarm
 from bench.swarm.planning.plan import (
     CRASH,
     CUT,
@@ -74,7 +73,9 @@ def eventful(prefix: str, duration_s: float) -> Plan:
 def test_an_eventful_swarm_of_two_processes_is_judged_fine(tier: Tier, tmp_path: Path) -> None:
     seconds: list[Second] = []
     plan = eventful("run", 18.0)
-    directory = run_swarm(plan, tier.bootstrap, tmp_path / "run", processes=2, on_second=seconds.append)
+    directory = run_swarm(
+        plan, tier.bootstrap, tmp_path / "run", Launch(processes=2), on_second=seconds.append
+    )
     record = json.loads((directory / "run.json").read_text())
     history = read_history(directory)
     verdict = judge(history, Limits(recovery_ms=7_000))
@@ -102,15 +103,11 @@ def test_what_the_server_of_a_data_directory_needs_is_recorded(tier: Tier, tmp_p
 
 @pytest.mark.slow
 def test_a_swarm_that_is_stopped_keeps_what_it_has(tier: Tier, tmp_path: Path) -> None:
-    stop = threading.Event()
-
     def watch(second: Second) -> None:
         if second.at_s > 3:
-            stop.set()
+            raise KeyboardInterrupt
 
-    directory = run_swarm(
-        eventful("stopped", 120.0), tier.bootstrap, tmp_path / "run", on_second=watch, stop=stop
-    )
+    directory = run_swarm(eventful("stopped", 120.0), tier.bootstrap, tmp_path / "run", on_second=watch)
     record = json.loads((directory / "run.json").read_text())
     assert not record["is_finished"]
     assert record["words"][0].startswith("stopped after ")

@@ -9,7 +9,7 @@ from uuid import uuid4
 from actors.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
 from bench.member.assigning import CLASSIC_RANGE
 from bench.swarm.load.driver import run_swarm
-from bench.swarm.load.final_reader import FILE, read_all
+from bench.swarm.load.final_reader import FILE, Committed, read_all
 from bench.swarm.planning.plan import START, Action, MemberPlan, Plan, TopicPlan
 from bench.swarm.told.report import report
 from cluster.groups.properties import properties
@@ -39,7 +39,7 @@ def read(whole: Whole, directory: Path, made: dict[str, bytes] | None = None) ->
     """What the reader said, and its rows."""
     with whole.serving() as broker:
         given = properties(broker.bootstrap, None)
-        words = read_all(PLAN, given, directory, "run", made or {}, idle_s=0.5)
+        words = read_all(Committed(PLAN, made or {}), given, directory, "run", idle_s=0.5)
     return words, read_file(directory / FILE).rows
 
 
@@ -89,7 +89,7 @@ def test_a_server_that_is_gone_is_told_and_leaves_rows(tmp_path: Path) -> None:
     whole = committed()
     with whole.serving() as broker:
         given = properties(broker.bootstrap, None)
-    words = read_all(PLAN, given, tmp_path, "run", {}, idle_s=0.5)
+    words = read_all(Committed(PLAN, {}), given, tmp_path, "run", idle_s=0.5)
     assert words.startswith("No committed offset could be read at the end: 127.0.0.1:")
     assert {row.api for row in read_file(tmp_path / FILE).rows if isinstance(row, Call)} == {"Connect"}
 

@@ -10,7 +10,7 @@ import pytest
 
 from bench.swarm.planning import scenario, toml_lines
 from bench.swarm.planning.plan import TopicPlan
-from bench.swarm.planning.scenario import BadScenario
+from bench.swarm.planning.scenario import BadScenario, Changes
 
 RIGHT = """\
 about = "Two kinds of groups."
@@ -163,12 +163,12 @@ def test_more_members_are_more_groups_or_larger_ones() -> None:
 
 
 def test_one_protocol_for_all() -> None:
-    plan = scenario.load("mixed").changed(protocol="range").plan(1)
+    plan = scenario.load("mixed").changed(Changes(protocol="range")).plan(1)
     assert {member.protocol for member in plan.members} == {"range"}
 
 
 def test_what_cannot_be_in_so_short_a_run_or_so_large_a_one_is_told() -> None:
-    short = scenario.load("crash-loop").changed(duration_s=10)
+    short = scenario.load("crash-loop").changed(Changes(duration_s=10))
     with pytest.raises(BadScenario, match="crash-loop begins after 10 s, and the run ends after 10 s"):
         short.plan(1)
     with pytest.raises(BadScenario, match="300,000 members; 200,000 at most"):

@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psutil
 
@@ -40,22 +40,27 @@ BACK_TIMEOUT_S: Final = 60.0
 NODE_TIMEOUT_S: Final = 120.0
 
 
+class Equipment(NamedTuple):
+    """What a tier of its own was given so that more faults can hit it."""
+
+    fault_file: FaultFile
+    """Where the replicas read which messages and writes are to fail."""
+    proxy: Proxy
+    """Stands before the nodes."""
+    ray_nodes: RayNodes | None
+    """Each node of the tier is in a Ray node of its own."""
+    small_disk: Path | None
+    """A file system of which the data directory is the only user."""
+
+
 class Site(Target):
-    """Made by `bench.chaos.targets.sites`."""
+    """A tier of ours under attack. Made by `bench.chaos.targets.sites`."""
 
     term_grace_s = 5.0  # an actor of Ray that is asked to end while it is called may linger for ever
 
-    def __init__(
-        self,
-        data_dir: Path,
-        *,
-        fault_file: FaultFile | None = None,
-        proxy: Proxy | None = None,
-        ray_nodes: RayNodes | None = None,
-        is_own: bool = False,
-        small_disk: Path | None = None,
-    ) -> None:
-        """Attaches to the tier that runs in `data_dir`. Raises TierError."""
+    def __init__(self, data_dir: Path, equipment: Equipment | None = None) -> None:
+        """Attaches to the tier that runs in `data_dir`. `equipment` is what the tier has if it was started
+        for the attack; None: it is somebody else's tier. Raises TierError."""
         self.data_dir = data_dir
         tier, running = tier_file.require_running(data_dir)
         self._ray_environment = _ray_environment()
@@ -66,12 +71,7 @@ class Site(Target):
         self.namespace = tier.namespace
         self.driver_pid = running.pid
         """Process that keeps the tier; None: it lives in a Ray cluster of its own."""
-        self.small_disk = small_disk
-        """A file system of which the data directory is the only user."""
-        self._fault_file = fault_file
-        self._proxy = proxy
-        self._ray_nodes = ray_nodes
-        self._is_own = is_own
+        self._equipment = equipment
         self._handles: dict[str, runtime.Handle] = {}
         self._guard = threading.Lock()
         self.gcs_is_deaf = False
@@ -81,9 +81,9 @@ class Site(Target):
     def has(self) -> frozenset[str]:
         there = {
             "replicas": True,
-            "own": self._is_own,
-            "injection": self._fault_file is not None,
-            "proxy": self._proxy is not None,
+            "own": self._equipment is not None,
+            "injection": self._equipment is not None,
+            "proxy": self._equipment is not None,
             "ray-nodes": self._ray_nodes is not None,
             "tmpfs": self.small_disk is not None,
         }
@@ -91,18 +91,27 @@ class Site(Target):
 
     @property
     def fault_file(self) -> FaultFile:
-        assert self._fault_file is not None, "the fault needs injection"
-        return self._fault_file
+        assert self._equipment is not None, "the fault needs injection"
+        return self._equipment.fault_file
 
     @property
     def proxy(self) -> Proxy:
-        assert self._proxy is not None, "the fault needs a proxy"
-        return self._proxy
+        assert self._equipment is not None, "the fault needs a proxy"
+        return self._equipment.proxy
 
     @property
     def ray_nodes(self) -> RayNodes:
         assert self._ray_nodes is not None, "the fault needs Ray nodes"
         return self._ray_nodes
+
+    @property
+    def small_disk(self) -> Path | None:
+        """A file system of which the data directory is the only user."""
+        return None if self._equipment is None else self._equipment.small_disk
+
+    @property
+    def _ray_nodes(self) -> RayNodes | None:
+        return None if self._equipment is None else self._equipment.ray_nodes
 
     def close(self) -> None:
         """Let go of the tier, which runs on."""

@@ -13,7 +13,7 @@ from typing import Final
 from bench.chaos.targets.fault_file import FaultFile
 from bench.chaos.targets.proxy import Proxy, Way
 from bench.chaos.targets.ray_nodes import RayNodes
-from bench.chaos.targets.site import Site
+from bench.chaos.targets.site import Equipment, Site
 from bench.ground.throwaway import Tier
 from cluster.ports import free_ports
 
@@ -59,14 +59,7 @@ def throw_away(
         tier.data_dir.rmdir()
         tier.data_dir = (disk or directory) / "data"
         stack.enter_context(tier)
-        site = Site(
-            tier.data_dir,
-            fault_file=fault_file,
-            proxy=proxy,
-            ray_nodes=cluster,
-            is_own=True,
-            small_disk=disk,
-        )
+        site = Site(tier.data_dir, Equipment(fault_file, proxy, cluster, disk))
         stack.callback(site.close)
         yield site
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from bench.swarm.counted.columns import GIVEN_UP, OUTCOMES, Columns, Integers, Mask, columns_of, spread
 from bench.swarm.counted.figures import ApiFigures, Figures, GroupFigures, Totals
-from bench.swarm.counted.gaps import Gap, gaps
+from bench.swarm.counted.gaps import gaps
 from bench.swarm.counted.histogram import buckets
 from bench.swarm.counted.life import GroupLife, Rebalance
-from bench.swarm.counted.lives import Lives, lives_of
+from bench.swarm.counted.lives import lives_of
+from bench.swarm.counted.observed import Observed
 from bench.swarm.counted.seconds import NO_STEPS_MAX, Seconds, seconds_of
 from bench.swarm.counted.wall import Wall
 from bench.swarm.wire.errors import NEWS, error_name
@@ -27,20 +28,19 @@ def figures_of(history: History, began_us: int | None = None, wall_us: int | Non
     """`began_us`: the run's beginning, if it is known; else its first row's. `wall_us`: Unix time when the
     history's clock was zero, if it is known."""
     history = _of_members(history)
-    columns = columns_of(history)
-    lives, found = lives_of(history), gaps(columns)
     if began_us is None:
         began_us = history.calls[0].sent_us if history.calls else history.ended_us
-    ended_us = max(history.ended_us, began_us)
-    duration_s = max((ended_us - began_us) / 1e6, 1e-6)
+    columns = columns_of(history)
+    observed = Observed(columns, lives_of(history), gaps(columns), began_us, max(history.ended_us, began_us))
+    lives, found = observed.lives, observed.gaps
     rebalances = [each for life in lives.groups for each in life.rebalances]
     failed_us = np.sort(columns.ended_us[columns.lost | columns.refused])
-    groups = _groups(columns, lives, found, duration_s)
-    seconds = seconds_of(columns, lives, found, began_us, ended_us)
+    groups = _groups(observed)
+    seconds = seconds_of(observed)
     return Figures(
         began_us=began_us,
-        ended_us=ended_us,
-        totals=_totals(history, columns, groups, found, seconds, duration_s),
+        ended_us=observed.ended_us,
+        totals=_totals(history, observed, groups, seconds),
         stable=spread([life.stable_us for life in lives.groups if life.stable_us is not None]),
         rebalance=spread(settled_lengths_us(rebalances)),
         without_coordinator=spread([gap.length_us for gap in found]),
@@ -54,9 +54,7 @@ def figures_of(history: History, began_us: int | None = None, wall_us: int | Non
         failed_us=failed_us,
         faults=_once(history.faults),
         wall=Wall(began_us, wall_us),
-        by_second=seconds
-        if seconds.step_s == 1
-        else seconds_of(columns, lives, found, began_us, ended_us, steps_max=NO_STEPS_MAX),
+        by_second=seconds if seconds.step_s == 1 else seconds_of(observed, NO_STEPS_MAX),
     )
 
 
@@ -110,7 +108,9 @@ def _errors(columns: Columns, mask: Mask) -> dict[str, int]:
     return dict(sorted(by_name.items(), key=lambda item: -item[1]))
 
 
-def _groups(columns: Columns, lives: Lives, found: list[Gap], duration_s: float) -> list[GroupFigures]:
+def _groups(observed: Observed) -> list[GroupFigures]:
+    columns, lives = observed.columns, observed.lives
+
     def counts(mask: Mask | bool) -> Integers:
         groups = columns.group[mask & (columns.group >= 0)]
         return np.bincount(groups, minlength=len(columns.groups))
@@ -119,7 +119,7 @@ def _groups(columns: Columns, lives: Lives, found: list[Gap], duration_s: float)
     requests, commits = counts(True), counts(acknowledged)
     refused, lost = counts(columns.refused), counts(columns.lost)
     gaps_us: dict[str, list[int]] = {}
-    for gap in found:
+    for gap in observed.gaps:
         gaps_us.setdefault(gap.group_id, []).append(gap.length_us)
     losses = Counter(loss.group_id for loss in lives.losses)
     by_group = {life.group_id: life for life in lives.groups}
@@ -142,7 +142,7 @@ def _groups(columns: Columns, lives: Lives, found: list[Gap], duration_s: float)
                 stable_ms=None if life.stable_us is None else life.stable_us / 1e3,
                 moved=life.moved,
                 commits=int(commits[place]),
-                commits_s=round(int(commits[place]) / duration_s, 3),
+                commits_s=round(int(commits[place]) / observed.duration_s, 3),
                 members_lost=losses[group_id],
                 without_coordinator=spread(gaps_us.get(group_id, [])),
             )
@@ -150,14 +150,8 @@ def _groups(columns: Columns, lives: Lives, found: list[Gap], duration_s: float)
     return sorted(groups, key=lambda group: group.badness, reverse=True)
 
 
-def _totals(
-    history: History,
-    columns: Columns,
-    groups: Sequence[GroupFigures],
-    found: list[Gap],
-    seconds: Seconds,
-    duration_s: float,
-) -> Totals:
+def _totals(history: History, observed: Observed, groups: Sequence[GroupFigures], seconds: Seconds) -> Totals:
+    columns, duration_s = observed.columns, observed.duration_s
     requests = len(history.calls)
     answered, refused, lost = (int(mask.sum()) for mask in (columns.answered, columns.refused, columns.lost))
     given_up = int((columns.outcome == OUTCOMES.index(GIVEN_UP)).sum())
@@ -186,5 +180,5 @@ def _totals(
         ),
         members_lost=sum(group.members_lost for group in groups),
         never_stable=sum(group.stable_ms is None and group.clients > 0 for group in groups),
-        unserved=sum(not gap.is_served_again for gap in found),
+        unserved=sum(not gap.is_served_again for gap in observed.gaps),
     )

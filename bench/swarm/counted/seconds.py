@@ -15,6 +15,7 @@ from bench.swarm.counted.columns import HELD_APIS, Columns, Integers, Mask
 from bench.swarm.counted.gaps import Gap
 from bench.swarm.counted.life import REBALANCING, SETTLED
 from bench.swarm.counted.lives import Lives
+from bench.swarm.counted.observed import Observed
 from storage.history.calls import CONNECT
 
 STEPS_MAX: Final = 7_200
@@ -49,17 +50,11 @@ class Seconds(NamedTuple):
     """Partitions that went from one member to another."""
 
 
-def seconds_of(
-    columns: Columns,
-    lives: Lives,
-    found: Iterable[Gap],
-    began_us: int,
-    ended_us: int,
-    steps_max: int = STEPS_MAX,
-) -> Seconds:
+def seconds_of(observed: Observed, steps_max: int = STEPS_MAX) -> Seconds:
     """Rows before the beginning count to the first step, rows after the end to the last."""
-    duration_s = max((ended_us - began_us) / 1e6, 1.0)
-    axis = _Axis(began_us, max(1, math.ceil(duration_s / steps_max)), duration_s)
+    columns, lives = observed.columns, observed.lives
+    duration_s = max(observed.duration_s, 1.0)
+    axis = _Axis(observed.began_us, max(1, math.ceil(duration_s / steps_max)), duration_s)
     acknowledged = columns.of({"OffsetCommit"}) & columns.answered & (columns.error_code == 0)
     everything = np.ones(len(columns.sent_us), dtype=bool)
     settled, rebalancing = _members(axis, lives)
@@ -79,7 +74,7 @@ def seconds_of(
         settled=settled,
         rebalancing=rebalancing,
         rebalances=axis.counts(_integers(begun)).tolist(),
-        without_coordinator=_without_coordinator(axis, found),
+        without_coordinator=_without_coordinator(axis, observed.gaps),
         groups_stable=_stable(axis, lives),
         rebalances_ended=axis.counts(_integers(settled_us)).tolist(),
         moved=axis.counts(_integers(moved_us)).tolist(),

@@ -19,7 +19,7 @@ from locust.env import Environment
 from bench.swarm.counted.wall import iso
 from bench.swarm.load.busy import FULL, Busy
 from bench.swarm.load.crew import Run
-from bench.swarm.load.final_reader import read_all
+from bench.swarm.load.final_reader import Committed, read_all
 from bench.swarm.load.probe import NoConsumerProtocol, Unreachable, probe
 from bench.swarm.load.sessions import Session, consumer_session
 from bench.swarm.load.topics import Topics, TopicsNotReady
@@ -151,8 +151,8 @@ class Conductor:
         if self._topics is not None:
             self._topics.end()  # the members' record ends here: however long it is read, no call gets overdue
         if self._has_begun and self._topics is not None:
-            where = self._directory, self._run.run_id
-            self._unread = read_all(self._plan, self._properties, *where, self._topics.ids)
+            committed = Committed(self._plan, self._topics.ids)
+            self._unread = read_all(committed, self._properties, self._directory, self._run.run_id)
         if self._has_begun:
             self._write_run(is_finished=not self._words)
         self._bootstrap.close()

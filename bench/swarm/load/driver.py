@@ -15,10 +15,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.ground.interrupts import deaf
 from bench.swarm.load.clean_up import clean_up_after
@@ -41,27 +40,39 @@ END_TIMEOUT_S: Final = 60.0
 WORDS_MAX: Final = 2_000
 
 
+class Launch(NamedTuple):
+    """How a swarm is launched."""
+
+    processes: int = 1
+    web_port: int | None = None
+    """Port of locust's page; None: there is no page."""
+    security: ClientProperties | None = None
+    """How the members connect; None: without encryption and authentication."""
+    software: str = ""
+    """What the Kafka is, as the report shall name it."""
+    cleans_up: bool = False
+    """The plan's groups and topics are deleted afterwards."""
+
+
+PLAIN: Final = Launch()
+
+
 def run_swarm(
     plan: Plan,
     bootstrap: str,
     directory: Path,
+    launch: Launch = PLAIN,
     *,
-    processes: int = 1,
-    web_port: int | None = None,
     on_second: Callable[[Second], None] | None = None,
-    security: ClientProperties | None = None,
-    software: str = "",
-    stop: threading.Event | None = None,
-    cleans_up: bool = False,
 ) -> Path:
     """Run `plan` against a Kafka and write what was asked and answered into `directory`, which is returned.
 
-    Raises Unreachable, NoConsumerProtocol, TierError; Ctrl-C or `stop` end it early, and what
-    was done until then is kept. `cleans_up`: the plan's groups and topics are deleted afterwards.
+    Raises Unreachable, NoConsumerProtocol, TierError. Ctrl-C ends the run early, and so does `on_second` by
+    raising KeyboardInterrupt; what was done until then is kept.
     """
     given = properties(bootstrap, None)
-    if security is not None:
-        given = security.model_copy(update={"bootstrap": bootstrap})
+    if launch.security is not None:
+        given = launch.security.model_copy(update={"bootstrap": bootstrap})
     probe(plan, given)
     directory = directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
@@ -71,10 +82,10 @@ def run_swarm(
         lines = given.librdkafka().items()
         config_path.write_text("".join(f"{name}={value}\n" for name, value in lines))
         flags = ["--plan", str(plan_path), "--command-config", str(config_path), "--out", str(directory)]
-        flags += ["--software", software, "--host", bootstrap, "--no-cleanup"]
-        with _locust([*flags, *_mode(processes, web_port)], directory) as (locust, seconds):
-            is_interrupted = _listen(locust, seconds, on_second, stop)
-    if cleans_up:
+        flags += ["--software", launch.software, "--host", bootstrap, "--no-cleanup"]
+        with _locust([*flags, *_mode(launch.processes, launch.web_port)], directory) as (locust, seconds):
+            is_interrupted = _listen(locust, seconds, on_second)
+    if launch.cleans_up:
         clean_up_after(directory, plan, given)
     if not (directory / "run.json").exists():
         if is_interrupted:
@@ -130,15 +141,12 @@ def _locust(flags: list[str], directory: Path) -> Iterator[tuple[subprocess.Pope
 
 
 def _listen(
-    locust: subprocess.Popen[bytes],
-    seconds: int,
-    on_second: Callable[[Second], None] | None,
-    stop: threading.Event | None,
+    locust: subprocess.Popen[bytes], seconds: int, on_second: Callable[[Second], None] | None
 ) -> bool:
-    """Until locust has ended; True if somebody wants it to end before that."""
+    """Listen to locust until it has ended; True if somebody wants it to end before that."""
     buffer = b""
     with contextlib.suppress(KeyboardInterrupt):
-        while stop is None or not stop.is_set():
+        while True:
             if not select.select([seconds], [], [], POLL_S)[0]:
                 continue
             data = os.read(seconds, 65_536)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import gevent
 from gevent.lock import BoundedSemaphore
@@ -22,7 +22,7 @@ from bench.swarm.wire.clock import now_us
 from bench.swarm.wire.connection import Address, Closed, Connection, TimedOut, connect
 from bench.swarm.wire.coordinators import Bootstrap, Catalogue, address_of
 from bench.swarm.wire.errors import error_name
-from bench.swarm.wire.exchange import connecting, exchange, looking_up
+from bench.swarm.wire.exchange import Question, connecting, exchange, looking_up
 from cluster.groups.properties import ClientProperties
 from cluster.tier_file import TierError
 from storage.history.call_files import SUFFIX, CallWriter
@@ -41,21 +41,27 @@ PAUSE_S: Final = 0.2
 _FAILURES: Final = (Closed, TimedOut, TierError)
 
 
+class Committed(NamedTuple):
+    """What a run may have committed."""
+
+    plan: Plan
+    made: Mapping[str, bytes]
+    """The ids of the topics when the run began."""
+
+
 def read_all(
-    plan: Plan,
+    committed: Committed,
     properties: ClientProperties,
     directory: Path,
     run_id: str,
-    made: Mapping[str, bytes],
     *,
     idle_s: float = IDLE_S,
 ) -> str:
-    """Read what the plan's groups may have committed; what the run's record should say of it, if anything.
-    `made`: the ids of the topics when the run began."""
+    """Read what a run may have committed; what the run's record should say of it, if anything."""
     with CallWriter(directory / FILE, run_id) as writer:
         reader = FinalReader(properties, _File(writer), idle_s)
         try:
-            words = reader.read(plan, writer, made)
+            words = reader.read(committed, writer)
         finally:
             reader.close()
             gevent.sleep(0)  # there may be no other turn of gevent's loop to close them in
@@ -91,17 +97,17 @@ class FinalReader:
         self._why = "no answer in time"
         self._read_at = time.monotonic()
 
-    def read(self, plan: Plan, writer: CallWriter, made: Mapping[str, bytes]) -> str:
+    def read(self, committed: Committed, writer: CallWriter) -> str:
         """What could not be read, in a sentence."""
         self._read_at = time.monotonic()
         deadline = self._read_at + READ_S
-        committing = [member for member in plan.members if member.commit_interval_ms > 0]
+        committing = [member for member in committed.plan.members if member.commit_interval_ms > 0]
         topics = {topic for member in committing for topic in member.topics}
         while topics and not self._looks(topics):
             if self._is_late(deadline):
                 return f"No committed offset could be read at the end: {self._why}."
             gevent.sleep(PAUSE_S)
-        kept = self._kept(topics, made)
+        kept = self._kept(topics, committed.made)
         for topic in sorted(topics - kept):
             writer.write(Topic(topic, 0, now_us()))  # its offsets are gone with it
         wanted = self._wanted(committing, kept)
@@ -187,7 +193,8 @@ class FinalReader:
         call = self._call(group_id)
         with looking_up(self._ledger, call):
             line = self._bootstrap.connection()
-        error_code, address = exchange(self._ledger, line, find_coordinator(group_id), call, read, ANSWER_S)
+        question = Question(find_coordinator(group_id), read, ANSWER_S)
+        error_code, address = exchange(self._ledger, line, question, call)
         if address is None:
             self._why = error_name(error_code)
         return address
@@ -200,7 +207,8 @@ class FinalReader:
 
         call = self._call(group_id)
         request = offset_fetch(Identity(group_id, NEVER, "", None), 8, wanted)
-        error_code, _ = exchange(self._ledger, self._line(address, call), request, call, read, ANSWER_S)
+        question = Question(request, read, ANSWER_S)
+        error_code, _ = exchange(self._ledger, self._line(address, call), question, call)
         if error_code:
             self._why = error_name(error_code)
         return error_code == 0

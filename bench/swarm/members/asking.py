@@ -1,4 +1,4 @@
-"""How a member asks its coordinator: finds it, connects, writes down what it asked and what became of it."""
+"""How a member asks its coordinator: it finds it, connects, and writes each request down with its outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bench.swarm.rows.shared import Shared
 from bench.swarm.wire.connection import REQUEST_TIMEOUT_S, Address, Connection
 from bench.swarm.wire.coordinators import address_of
 from bench.swarm.wire.errors import error_name
-from bench.swarm.wire.exchange import Read, exchange, looking_up
+from bench.swarm.wire.exchange import Question, Read, exchange, looking_up
 from storage.history.calls import CLASSIC, Call
 from storage.history.calls import CONSUMER as CONSUMER_CALL
 
@@ -38,19 +38,20 @@ ENDED: Final = "ended"
 
 
 class CoordinatorLost(Exception):
-    """Find it again."""
+    """The coordinator is another broker now: the member has to find it again."""
 
 
 class NotYet(Exception):
-    """The same once more, later."""
+    """The coordinator cannot answer yet: the same request is due once more, later."""
 
 
 class GaveUp(Exception):
-    """An error that ends a client; says which."""
+    """An error by which a client ends itself; the text names it."""
 
 
 class Asker:
-    """Who asks; `reactions` is of its protocol."""
+    """A client that sends requests to its group's coordinator. `reactions` say what its protocol does about
+    each error."""
 
     reactions: Mapping[int, Reaction]
 
@@ -82,7 +83,7 @@ class Asker:
         return Identity(self.plan.group_id, self.epoch, self.member_id, self.plan.instance_id)
 
     def call(self) -> Call:
-        """Who asks, for the record; `ask` fills in what is missing."""
+        """The row of a request for the run's record; `ask` fills in what is not known before it is sent."""
         session_ms = self.shared.consumer_session_ms if self.is_consumer else self.plan.session_timeout_ms
         return Call(
             self.client,
@@ -100,17 +101,17 @@ class Asker:
 
     def ask(self, request: Request, call: Call, read: Read[T], timeout_s: float = REQUEST_TIMEOUT_S) -> T:
         """Ask the coordinator. Raises Closed, TimedOut, CoordinatorLost, NotYet."""
-        return self._ask_on(self._connected(), request, call, read, timeout_s)
+        return self._ask_on(self._connected(), Question(request, read, timeout_s), call)
 
     def ask_and_be_held(self, request: Request, call: Call, read: Read[T], timeout_s: float) -> T:
-        """The same for a request that may be answered late."""
+        """Ask the coordinator what it may answer late. Raises what `ask` raises."""
         if not self.shared.coordinators.are_shared:
             return self.ask(request, call, read, timeout_s)
         address = self._coordinator()
         lent = self.shared.coordinators.lend(address, self.call(), self.software)
         is_answered = False
         try:
-            value = self._ask_on(lent, request, call, read, timeout_s)
+            value = self._ask_on(lent, Question(request, read, timeout_s), call)
             is_answered = True
             return value
         finally:
@@ -118,19 +119,19 @@ class Asker:
                 lent.close()
             self.shared.coordinators.returned(address, self.software, lent)
 
-    def _ask_on(self, line: Connection, request: Request, call: Call, read: Read[T], timeout_s: float) -> T:
+    def _ask_on(self, line: Connection, question: Question[T], call: Call) -> T:
         is_answered = False
         try:
-            value = exchange(self.shared.recorder, line, request, call, read, timeout_s)
+            value = exchange(self.shared.recorder, line, question, call)
             is_answered = True
             return value
         finally:
             if not is_answered and line is self._line and not self.shared.coordinators.are_shared:
-                line.close("given up")  # what is sent next must not wait behind it
+                line.close("given up")  # the next request must not wait behind this one
 
     def check(self, error_code: int, of_client: Mapping[int, Reaction] = NOTHING) -> Reaction:
-        """What the member has to do about it; `of_client`: what its software does otherwise than Kafka's own
-        clients. Raises CoordinatorLost, NotYet, GaveUp for what is always done alike."""
+        """What the member has to do about an error code. `of_client` holds where its software differs from
+        Kafka's own clients. Raises CoordinatorLost, NotYet or GaveUp for what all members do alike."""
         match of_client.get(error_code, self.reactions.get(error_code, Reaction.GIVE_UP)):
             case Reaction.FINE:
                 self._served()
@@ -164,9 +165,8 @@ class Asker:
             call = self.call()._replace(epoch=-1)
             with looking_up(self.shared.recorder, call):
                 line = self.shared.bootstrap.connection()
-            error_code, self._address = self._ask_on(
-                line, find_coordinator(group_id), call, read, REQUEST_TIMEOUT_S
-            )
+            question = Question(find_coordinator(group_id), read)
+            error_code, self._address = self._ask_on(line, question, call)
             if self._address is None:
                 self.check(error_code)
                 raise NotYet
@@ -186,7 +186,8 @@ class Asker:
         if self._lost_at is None:
             self._lost_at = time.monotonic()
         if self.state == STABLE:
-            self.state = LOST  # it owns what it owns: its group has no rebalance, but is not stable either
+            # The member keeps its partitions: its group does not rebalance, but is not stable either.
+            self.state = LOST
             self.shared.recorder.turn(self.plan.group_id, self.plan.name, KEEPS)
 
     def _served(self) -> None:

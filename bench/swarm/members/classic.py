@@ -24,7 +24,7 @@ JOIN_GRACE_S: Final = 5.0
 
 
 class ClassicMember(Member):
-    """Joins whenever it has to; beats in between."""
+    """A classic member: it joins whenever it has to, and sends heartbeats in between."""
 
     reactions = CLASSIC_REACTIONS
 
@@ -96,7 +96,7 @@ class ClassicMember(Member):
         return True
 
     def _join(self) -> bool:
-        """False: once more."""
+        """Send JoinGroup. False: the member has to join once more."""
         request = self._member.join()
         self.take(self._member.owned)
 

@@ -22,11 +22,11 @@ from bench.swarm.rows.shared import Shared
 from storage.history.calls import Call
 
 RESTART_S: Final = 1.0
-"""What runs a client takes so long to start it again."""
+"""How long it takes until a client is started again whose instance id another member holds."""
 
 
 class ConsumerMember(Member):
-    """A consumer member that has another id in each life."""
+    """A KIP-848 member. It chooses another member id in each life (version 1 of the heartbeat)."""
 
     reactions = CONSUMER_REACTIONS
 
@@ -50,7 +50,7 @@ class ConsumerMember(Member):
 
     @property
     def is_member(self) -> bool:
-        return True  # its heartbeats are what it joins with
+        return True  # it joins by a heartbeat
 
     def heartbeat(self) -> Heartbeat:
         request = self._member.heartbeat()
@@ -98,8 +98,8 @@ class ConsumerMember(Member):
         return True
 
     def _beat_now(self) -> None:
-        """One heartbeat and what its answer asks for, before anything else: to join, and to say what it owns.
-        Of those of one member no two are on their way at once."""
+        """Send a heartbeat and do what its answer asks for before anything else: it joins, or says what the
+        member owns. One member never has two heartbeats under way."""
         while self._flights:
             self._flights[0].wait()
             self._land()
@@ -123,7 +123,7 @@ class ConsumerMember(Member):
         return {name(topic_id): partitions.unpack(numbers) for topic_id, numbers in packed}
 
     def _reconcile(self, target: TopicPartitions) -> None:
-        """Commit and give up first, then own the rest, and say so at once."""
+        """Commit and give up what is no longer assigned, take over the rest, and say so at once."""
         if self._member.revoked:
             self.commit_all()
         news = self.take(self._named(target))

@@ -13,11 +13,13 @@ from cluster.tier_file import TierError
 
 
 class Flight:
-    """Asks at once; `landed` is called when there is an answer, or will be none."""
+    """One heartbeat under way: it is sent at once, and `landed` is called when it is answered or has
+    failed."""
 
     def __init__(self, epoch: int, ask: Callable[[], Any], landed: Callable[[], None]) -> None:
         self.epoch = epoch
-        """The epoch of the member that asked: an answer to another is none for this one."""
+        """The epoch with which the member asked: an answer that comes after the member has another epoch does
+        not concern it."""
         self._value: Any = None
         self._error: Exception | None = None
         self._greenlet = gevent.spawn(self._fly, ask, landed)
@@ -27,17 +29,17 @@ class Flight:
         return bool(self._greenlet.ready())
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Until it has landed."""
+        """Wait until it is answered or has failed."""
         self._greenlet.join(timeout_s)
 
     def result(self) -> Any:
-        """The answer to a heartbeat that has landed. Raises what asking raised."""
+        """The answer, once it has landed. Raises what asking raised."""
         if self._error is not None:
             raise self._error
         return self._value
 
     def drop(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Give the request up: nobody waits for its answer any more."""
         self._greenlet.kill(block=True)
 
     def _fly(self, ask: Callable[[], Any], landed: Callable[[], None]) -> None:

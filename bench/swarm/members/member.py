@@ -30,18 +30,19 @@ from bench.swarm.planning.plan import SLEEP, MemberPlan
 from bench.swarm.rows.board import UNSETTLED
 from bench.swarm.rows.shared import Shared
 from bench.swarm.wire.connection import Closed, TimedOut
-from bench.swarm.wire.exchange import Read
+from bench.swarm.wire.exchange import Question, Read
 from cluster.tier_file import TierError
 from storage.history.calls import Call
 
 LEAVE_TIMEOUT_S: Final = 5.0
 LONG_S: Final = 2.0
-"""Who processes for so long keeps its group waiting: it counts as asleep, and nobody else is blamed."""
+"""A member that processes for so long counts as asleep: it keeps its group waiting, and the coordinator is
+not blamed for that."""
 NEVER_S: Final = float("inf")
 
 
 class Heartbeat(NamedTuple):
-    """What `ask` needs."""
+    """A heartbeat to be sent, and how its answer is read."""
 
     request: Request
     call: Call
@@ -50,25 +51,25 @@ class Heartbeat(NamedTuple):
 
 
 class Leaving(gevent.GreenletExit):  # type: ignore[misc]  # gevent has no types
-    """It is closed as an application closes its consumer."""
+    """Ends a member as an application that closes its consumer."""
 
 
 class Member(Processor, ABC):
-    """Subclasses say how it joins, beats and leaves. Spawn `run`."""
+    """One life of a consumer. Subclasses say how it joins, sends heartbeats and leaves. Spawn `run`."""
 
     def __init__(self, plan: MemberPlan, life: int, shared: Shared, member: member.Member) -> None:
         super().__init__(plan, life, shared, member)
         self.is_ending = False
-        """It has been told to."""
+        """The member has been told to end."""
         self._news = Event()
         self._awake_at = 0.0
         self._backoff_s = self._backoff_min_s = self.software.backoff_ms[0] / 1000
         self._backoff_max_s = self.software.backoff_ms[1] / 1000
         self._failures = 0
-        """Since the coordinator last answered well."""
+        """How many tries have failed since the coordinator last answered without an error."""
         self.beat_at = 0.0
         self._flights: deque[Flight] = deque()
-        """Heartbeats on their way, the oldest first."""
+        """The heartbeats that are not answered yet, the oldest first."""
         first_s = plan.commit_interval_ms / 1000 * self.chance.uniform(0.5, 1.5)
         self._commit_at = time.monotonic() + first_s
 
@@ -81,15 +82,15 @@ class Member(Processor, ABC):
     @property
     @abstractmethod
     def is_member(self) -> bool:
-        """Whether it has anything to beat for."""
+        """Whether it has a membership that heartbeats keep alive."""
 
     @abstractmethod
     def heartbeat(self) -> Heartbeat:
-        """The next one."""
+        """The next heartbeat."""
 
     @abstractmethod
     def beat_interval_s(self) -> float:
-        """Seconds from one heartbeat to the next; 0: not known yet."""
+        """The time from one heartbeat to the next; 0: it is not known yet."""
 
     @abstractmethod
     def beaten(self, told: Any) -> None:
@@ -97,7 +98,7 @@ class Member(Processor, ABC):
 
     @abstractmethod
     def lose(self) -> None:
-        """It is no member any more; what it owned is lost."""
+        """Forget the membership and all owned partitions: the group has gone on without this member."""
 
     @abstractmethod
     def say_goodbye(self) -> bool:
@@ -106,7 +107,8 @@ class Member(Processor, ABC):
     # What the plan does to it.
 
     def run(self) -> None:
-        """Until it is killed: with Leaving to leave, else to be gone without a word."""
+        """Live until the greenlet is killed. Killed with Leaving it leaves its group, otherwise it is gone
+        without a LeaveGroup."""
         is_gone = True
         self.shared.recorder.turn(self.plan.group_id, self.plan.name, UNSETTLED)
         try:
@@ -121,12 +123,12 @@ class Member(Processor, ABC):
             self._end()
 
     def sleep_for(self, seconds: float) -> None:
-        """It processes, and polls again only then."""
+        """Process for so long, and poll again only then."""
         self._awake_at = time.monotonic() + seconds
         self._news.set()
 
     def cut(self) -> None:
-        """The member's connection ends."""
+        """End the member's connection."""
         if self._line is not None:
             self._line.close("cut")
 
@@ -154,7 +156,8 @@ class Member(Processor, ABC):
                 raise GaveUp(str(error)) from error
 
     def _next_duty(self) -> None:
-        """Whichever is due first: what a heartbeat was answered, a commit, the next heartbeat."""
+        """Wait for what is due first and do it: act on a heartbeat's answer, commit, or send the next
+        heartbeat."""
         if self._land():
             return
         stands = bool(self._flights) and not self.software.goes_on
@@ -177,7 +180,7 @@ class Member(Processor, ABC):
         self._news.set()
 
     def _work(self) -> None:
-        """One poll, and the processing of what it returned: nothing else is done meanwhile but heartbeats."""
+        """Poll and process what the poll returned. Meanwhile the member only sends heartbeats."""
         assert self._polling is not None, "it has records"
         seconds = self._polling.poll()
         is_long = seconds >= LONG_S
@@ -198,17 +201,17 @@ class Member(Processor, ABC):
         line, beat = self._connected(), self.heartbeat()
 
         def ask() -> Any:
-            return self._ask_on(line, beat.request, beat.call, beat.read, beat.timeout_s)
+            return self._ask_on(line, Question(beat.request, beat.read, beat.timeout_s), beat.call)
 
         self._flights.append(Flight(self.epoch, ask, self._news.set))
 
     def _land(self) -> bool:
-        """Whether a heartbeat had an answer; what it asks for is done. Raises what asking raises."""
+        """Do what a heartbeat's answer asks for; False if no answer is there. Raises what asking raises."""
         if not self._flights or not self._flights[0].has_landed:
             return False
         flight = self._flights.popleft()
         told = flight.result()
-        if flight.epoch == self.epoch:  # what was asked as another member does not concern this one
+        if flight.epoch == self.epoch:  # an answer to an earlier membership does not concern this one
             if self.software.beats_from_answer:
                 self.beat_at = time.monotonic() + self.beat_interval_s()
             self.beaten(told)
@@ -224,8 +227,8 @@ class Member(Processor, ABC):
         self._drop_flights()
 
     def _doze(self, *, is_seen: bool = True) -> None:
-        """Heartbeats go on without the member, until it has not polled for max.poll.interval.ms: then it
-        leaves, and joins again when it is back."""
+        """Process without polling. Heartbeats go on until the member has not polled for max.poll.interval.ms:
+        then it leaves, and joins again when it is done."""
         late_at = time.monotonic() + self.plan.rebalance_timeout_ms / 1000
         if is_seen:
             self.become(ASLEEP)
@@ -243,7 +246,7 @@ class Member(Processor, ABC):
             self.become(STABLE if self.owned else JOINING)
 
     def _beat_anyway(self) -> None:
-        """One turn of a member that is asleep: it heartbeats if its software does so."""
+        """Send heartbeats and take their answers while the member is asleep."""
         try:
             is_due = time.monotonic() >= self.beat_at and self.software.beats_asleep and not self._flights
             if not self._land() and is_due:
@@ -255,7 +258,7 @@ class Member(Processor, ABC):
             self.beat_at = time.monotonic() + self._backoff_max_s
 
     def _wait(self, until: float) -> bool:
-        """True: the plan did something to it meanwhile."""
+        """Wait until a time. True: something happened meanwhile that the member has to look at."""
         if self._news.wait(None if until == NEVER_S else max(0.0, until - time.monotonic())):
             self._news.clear()
             return True
@@ -272,7 +275,7 @@ class Member(Processor, ABC):
         self._backoff_s = min(2 * self._backoff_s, self._backoff_max_s)
 
     def _leave(self) -> bool:
-        """False if nobody was told."""
+        """Leave the group; False if the coordinator was not told."""
         try:
             if not self.software.closes_at_once:
                 for flight in self._flights:
@@ -293,7 +296,7 @@ class Member(Processor, ABC):
     # What it tells others of itself.
 
     def become(self, state: str, gained: int = 0) -> None:
-        """Only news are told."""
+        """Have a new state; others are told only of changes."""
         if state != self.state or gained or state == STABLE:
             self.state = state
             epoch = self.epoch if state == STABLE else UNSETTLED

@@ -11,7 +11,8 @@ from bench.swarm.records.requests import Partition
 
 
 class Polling:
-    """One member's polls; `positions` are the member's: behind what it has processed."""
+    """The poll loop of one member. `positions` are the member's: the offsets behind the records that it has
+    processed."""
 
     def __init__(
         self,
@@ -28,25 +29,26 @@ class Polling:
 
     @property
     def has_records(self) -> bool:
-        """Whether a poll returns at once; also tells the fetcher what there is to fetch."""
+        """Whether a poll would return records at once. Asking also tells the fetcher what the member owns."""
         self._fetcher.own(self._positions)
         return self._fetcher.has_records
 
     def poll(self) -> float:
-        """How many seconds the member has to process now."""
+        """Poll. Returns how many seconds the member needs to process the records."""
         self._polled = self._fetcher.poll(self._plan.max_poll_records)
         count = sum(end - start for start, end in self._polled.values())
         return count * self._chance.uniform(*self._plan.process_ms) / 1000
 
     def is_processed(self) -> None:
-        """All of the last poll, as far as it still owns it."""
+        """Move the positions behind the records of the last poll, in partitions that the member still
+        owns."""
         for partition, (start, end) in self._polled.items():
             if self._positions.get(partition, end) <= start:
                 self._positions[partition] = end
         self._polled = {}
 
     def lose(self, partitions: Iterable[Partition]) -> None:
-        """They are another's now."""
+        """Forget the records of partitions that another member owns now."""
         for partition in partitions:
             self._polled.pop(partition, None)
             self._fetcher.forget([partition])

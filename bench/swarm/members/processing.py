@@ -20,11 +20,11 @@ from bench.swarm.rows.shared import Shared
 from storage.history.calls import Call, Offset, Partitions
 
 STEP_MAX: Final = 100
-"""Records between two commits of a partition."""
+"""How many records a member at most says it has processed between two commits of a partition."""
 
 
 class Processor(Asker):
-    """Owns partitions, and knows how far it is in each."""
+    """A member that owns partitions and knows its position in each."""
 
     def __init__(self, plan: MemberPlan, life: int, shared: Shared, member: Member) -> None:
         super().__init__(plan, life, shared, member)
@@ -42,10 +42,10 @@ class Processor(Asker):
         return Polling(plan, fetcher, self._positions, self.chance)
 
     def wake(self) -> None:
-        """Records have come."""
+        """Called when records were fetched."""
 
     def take(self, assigned: Mapping[str, tuple[int, ...]]) -> Partitions:
-        """It owns these from now on; returns what it did not own before."""
+        """Own these partitions from now on. Returns those that the member did not own before."""
         before = {(topic, number) for topic, numbers in self.owned.items() for number in numbers}
         self.owned = dict(assigned)
         now = {(topic, number) for topic, numbers in assigned.items() for number in numbers}
@@ -56,7 +56,7 @@ class Processor(Asker):
         return grouped(now - before)
 
     def find_positions(self, partitions: Partitions) -> None:
-        """Where to go on: what is committed, else the beginning."""
+        """Set the positions of partitions to their committed offsets, else to the beginning."""
         if not partitions or self.plan.commit_interval_ms <= 0:
             return
 
@@ -75,8 +75,8 @@ class Processor(Asker):
             self.check(error_code)
 
     def commit(self, partitions: list[tuple[str, int]]) -> None:
-        """What was processed meanwhile. Not after the end of the record: nobody could tell what a commit that
-        stands in none should be."""
+        """Commit what was processed meanwhile. Nothing is committed after the end of the run's record: nobody
+        could judge a commit that is not in it."""
         if not self.shared.recorder.is_open:
             return
         offsets: dict[str, dict[int, int]] = {}
@@ -102,8 +102,8 @@ class Processor(Asker):
             self.check(error_code)
 
     def commit_all(self) -> None:
-        """Before partitions are given up: the first `commit_partitions_max`, as far as their positions are
-        known. A commit that is lost is made good by whoever owns them next."""
+        """Commit before partitions are given up: the first `commit_partitions_max` whose positions are known.
+        If the commit is lost, the next owner reads those records again."""
         if self.plan.commit_interval_ms > 0:
             try:
                 self.commit(self._known()[: self.plan.commit_partitions_max])
@@ -119,7 +119,7 @@ class Processor(Asker):
         ]
 
     def _next_part(self) -> list[tuple[str, int]]:
-        """Partitions that do not fit into one commit have their turn in the next ones."""
+        """The partitions of the next commit: those that do not fit into one have their turn in later ones."""
         known = self._known()
         if len(known) < sum(map(len, self.owned.values())):
             missing = {(t, n) for t, numbers in self.owned.items() for n in numbers} - set(known)
@@ -131,7 +131,7 @@ class Processor(Asker):
 
 
 def grouped(partitions: set[tuple[str, int]]) -> Partitions:
-    """Partitions by topic, both in order."""
+    """The numbers of the partitions by topic, both in order."""
     topics: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)
@@ -139,5 +139,5 @@ def grouped(partitions: set[tuple[str, int]]) -> Partitions:
 
 
 def plain(owned: Mapping[str, tuple[int, ...]]) -> Partitions:
-    """Partitions by topic as a history says them."""
+    """The owned partitions as a run's record has them: topics and numbers in order."""
     return tuple((topic, tuple(sorted(numbers))) for topic, numbers in sorted(owned.items()))

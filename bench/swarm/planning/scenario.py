@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from heapq import merge
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
@@ -34,6 +34,21 @@ READY: Final = Path(__file__).parents[1] / "scenarios"
 """The files that come with groupd."""
 MEMBERS_MAX: Final = 200_000
 """Members of a plan: it is held in memory, and sent to every worker."""
+
+
+class Changes(NamedTuple):
+    """What is changed in a scenario for one run; None: it stays as it is."""
+
+    duration_s: float | None = None
+    protocol: str | None = None
+    """The protocol of all groups."""
+    client: str | None = None
+    """The client software of all members."""
+    members_per_connection: int | None = None
+    commit_interval_ms: int | None = None
+    """The time between two commits of those members that commit."""
+    least_answered: float | None = None
+    """The share of the due requests that have to be answered."""
 
 
 class Scenario(Table):
@@ -98,18 +113,9 @@ class Scenario(Table):
             )
         )
 
-    def changed(
-        self,
-        *,
-        duration_s: float | None = None,
-        protocol: str | None = None,
-        client: str | None = None,
-        members_per_connection: int | None = None,
-        commit_interval_ms: int | None = None,
-        least_answered: float | None = None,
-    ) -> Scenario:
-        """Change the duration, the protocol and the client of all, the connections, the times between the
-        commits of those who commit, and the share that has to be answered. Raises BadScenario."""
+    def changed(self, changes: Changes) -> Scenario:
+        """The scenario with these changes. Raises BadScenario."""
+        protocol, client, commit_interval_ms = changes.protocol, changes.client, changes.commit_interval_ms
         tables = self.groups
         if protocol is not None and protocol not in PROTOCOLS:
             hint = scenario_errors.hint(protocol, PROTOCOLS)
@@ -129,9 +135,9 @@ class Scenario(Table):
             )
         return self._with(
             groups=tables,
-            duration_s=duration_s or self.duration_s,
-            members_per_connection=members_per_connection or self.members_per_connection,
-            least_answered=self.least_answered if least_answered is None else least_answered,
+            duration_s=changes.duration_s or self.duration_s,
+            members_per_connection=changes.members_per_connection or self.members_per_connection,
+            least_answered=self.least_answered if changes.least_answered is None else changes.least_answered,
         )
 
     def _with(self, **fields: Any) -> Scenario:

@@ -21,7 +21,8 @@ RECORD_BYTES_MIN: Final = 16
 
 
 def batch(count: int, record_bytes: int, now_ms: int) -> bytes:
-    """So many records of about that size each, all of now; without a key, their values zeros."""
+    """Make a batch of so many records of about that size. They have no key, zeros for a value, and the time
+    `now_ms`."""
     value = bytes(max(0, record_bytes - RECORD_BYTES_MIN))
     tail = _varint(-1) + _varint(len(value)) + value + _varint(0)
     records = b"".join(_sized(b"\0" + _varint(0) + _varint(delta) + tail) for delta in range(count))
@@ -46,7 +47,8 @@ def batch(count: int, record_bytes: int, now_ms: int) -> bytes:
 
 
 def next_offset(records: bytes | None) -> int | None:
-    """Behind the last whole batch; None: there is none. A broker may cut the last one short."""
+    """The offset behind the last whole batch; None: there is no whole batch. A broker may cut the last one
+    short."""
     at, behind = 0, None
     while records and len(records) - at >= HEADER_BYTES:
         header = read_header(records[at : at + HEADER_BYTES])
@@ -62,5 +64,5 @@ def _sized(record: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Zigzag, as records have it."""
+    """Encode a number as records have it: a zigzag varint."""
     return uvarint((value << 1) ^ (value >> 31))

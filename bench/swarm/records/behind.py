@@ -12,23 +12,24 @@ from typing import Final
 from bench.swarm.planning.plan import Plan
 
 Position = tuple[str, str, int, int]
-"""Group, topic, partition, and the offset that the group has committed; of no group (END): its end."""
+"""Group, topic, partition, and the offset that the group has committed. With END for a group: the partition's
+end."""
 END: Final = ""
 
 
 class Behind:
-    """All groups of a plan that has producers."""
+    """Counts how far all groups of a plan with producers are behind."""
 
     def __init__(self, plan: Plan) -> None:
         written = {topic for producer in plan.producers for topic in producer.topics}
         read = {(member.group_id, topic) for member in plan.members for topic in member.topics}
         self._readers = Counter(topic for _, topic in read if topic in written)
-        """Groups by topic that is written to."""
+        """How many groups read each topic that is written to."""
         self._reached: dict[tuple[str, str, int], int] = {}
         self._lag = 0
 
     def take(self, positions: Iterable[Position]) -> None:
-        """Those that go back say nothing: a later one was heard sooner."""
+        """Take positions. One that goes back is passed over: a later one was heard sooner."""
         for group_id, topic, partition, offset in positions:
             place = group_id, topic, partition
             rise = offset - self._reached.get(place, 0)
@@ -39,5 +40,6 @@ class Behind:
 
     @property
     def lag(self) -> int:
-        """Records, of all groups; a commit may be heard of before the end that it reaches."""
+        """How many records all groups together are behind. Never negative, though a commit may be heard of
+        before the end that it reaches."""
         return max(0, self._lag)

@@ -21,30 +21,31 @@ MAX_WAIT_MS: Final = 500
 """fetch.max.wait.ms of Kafka's clients."""
 IDLE_S: Final = 0.2
 Spans = dict[Partition, tuple[int, int]]
-"""By partition: first offset, and the one behind the last."""
+"""Ranges of offsets by partition: the first offset, and the one behind the last."""
 
 
 class Fetcher:
-    """Of the partitions that its consumer owns."""
+    """Fetches records of the partitions that its consumer owns, ahead of the consumer's polls."""
 
     def __init__(self, who: str, client: Client, shared: Shared, has_come: Callable[[], None]) -> None:
         self._leaders = Leaders(shared, who, client)
         self._has_come = has_come
         self._ahead: Spans = {}
-        """Fetched, and not polled yet; empty spans for what is to be fetched."""
+        """What is fetched and not polled yet; a partition whose span is empty is to be fetched."""
         self._turn = 0
         self._wake = Event()
         self._greenlet = gevent.spawn(self._run)
 
     def own(self, positions: Mapping[Partition, int]) -> None:
-        """Those that it did not own before begin at their position; the others go on."""
+        """Fetch these partitions from now on. Those that the consumer did not own before begin at their
+        positions."""
         known = self._ahead
         self._ahead = {key: known.get(key, (at, at)) for key, at in positions.items()}
         if self._ahead.keys() - known.keys():
             self._wake.set()
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """They are another's now: if they come back, they begin anew."""
+        """Forget partitions that another member owns now: if they come back, they begin anew."""
         for partition in partitions:
             self._ahead.pop(partition, None)
 
@@ -53,7 +54,7 @@ class Fetcher:
         return any(end > start for start, end in self._ahead.values())
 
     def poll(self, records_max: int) -> Spans:
-        """So many at most, of partitions in turn."""
+        """Take so many records at most; partitions have their turn one after the other."""
         taken: Spans = {}
         partitions = list(self._ahead)
         self._turn += 1
@@ -116,7 +117,8 @@ class Fetcher:
             self._has_come()
 
     def _begin_anew(self, leader: Address, partition: Partition) -> None:
-        """What it was to go on with is deleted (auto.offset.reset = earliest)."""
+        """Go on at the partition's first offset: the one to go on with is deleted (auto.offset.reset =
+        earliest)."""
 
         def read(answer: bytes, call: Call) -> tuple[Call, int]:
             error_code, offset = requests.listed(answer)

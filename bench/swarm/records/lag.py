@@ -21,13 +21,13 @@ _Place = Callable[[int], int]
 
 
 class GroupLag(NamedTuple):
-    """Of one group; one entry a step."""
+    """How far one group was behind; the list has one entry a step."""
 
     group_id: str
     lag: list[int]
-    """Records, at the end of the step."""
+    """How many records the group was behind at the end of each step."""
     processed: int
-    """Records that it committed."""
+    """How many records the group committed."""
 
     @property
     def most(self) -> int:
@@ -39,7 +39,7 @@ class GroupLag(NamedTuple):
 
 
 class Lags(NamedTuple):
-    """Of a run that wrote records."""
+    """How far the groups of a run were behind the records that its producers wrote."""
 
     step_s: int
     produced_s: list[float]
@@ -60,7 +60,7 @@ class Lags(NamedTuple):
 
 
 def lags_of(history: History, began_us: int, ended_us: int, steps_max: int = STEPS_MAX) -> Lags | None:
-    """None: nothing was written."""
+    """Count how far groups were behind; None: no producer wrote anything."""
     if not any(call.api == PRODUCE for call in history.calls):
         return None
     steps = max(1, math.ceil((ended_us - began_us) / SECOND_US))
@@ -96,7 +96,8 @@ def lags_of(history: History, began_us: int, ended_us: int, steps_max: int = STE
 
 
 def _of_groups(calls: Iterable[Call]) -> tuple[dict[str, set[str]], dict[str, list[Call]]]:
-    """By group the topics that its members read, and its commits: one that commits nothing is behind, too."""
+    """The topics that each group's members read, and each group's commits. A group that commits nothing has
+    topics too: it is behind."""
     topics: dict[str, set[str]] = defaultdict(set)
     commits: dict[str, list[Call]] = defaultdict(list)
     for call in calls:
@@ -109,7 +110,7 @@ def _of_groups(calls: Iterable[Call]) -> tuple[dict[str, set[str]], dict[str, li
 
 
 def _rises(calls: Iterable[Call], place: _Place) -> dict[Partition, dict[int, int]]:
-    """By partition and step: by how much its end, or its committed offset, rose."""
+    """How much a partition's end, or its committed offset, rose in each step, by partition and step."""
     rows = sorted(
         (call.ended_us, row.topic, row.partition, row.offset)
         for call in calls

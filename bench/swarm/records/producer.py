@@ -19,13 +19,14 @@ from bench.swarm.rows.shared import Shared
 from storage.history.calls import NEVER, Call, Offset
 
 LINGER_S: Final = 0.1
-"""A batch holds the records of so long, for one partition: the next one's turn is next."""
+"""A batch holds the records of so long a time, for one partition; the next batch is for the next
+partition."""
 BATCH_BYTES_MAX: Final = 900_000
 TIMEOUT_MS: Final = 30_000
 
 
 class Producer:
-    """Spawn `run`; it goes on until it is killed."""
+    """One producer of the plan. Spawn `run`, which goes on until it is killed."""
 
     def __init__(self, plan: ProducerPlan, shared: Shared) -> None:
         self._plan = plan
@@ -35,7 +36,7 @@ class Producer:
         """Records that were acknowledged."""
 
     def run(self) -> None:
-        """What is not acknowledged is written again, after a look at who leads."""
+        """Write records. What is not acknowledged is written again after the leaders were looked up."""
         try:
             self._run()
         finally:
@@ -59,7 +60,7 @@ class Producer:
                 gevent.sleep(LINGER_S)
 
     def _write(self, partition: Partition, count: int) -> bool:
-        """Whether it was acknowledged."""
+        """Write so many records to a partition. Returns whether they were acknowledged."""
         batches = {partition: batch(count, self._plan.record_bytes, int(time.time() * 1000))}
         asked = self._leaders.call()._replace(offsets=(Offset(*partition, NEVER),))
 

@@ -25,16 +25,16 @@ FOLLOWER, REPLICA_NOT_AVAILABLE, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, UNKN
 
 
 class Fetched(NamedTuple):
-    """Of one partition."""
+    """What the answer to Fetch says of one partition."""
 
     error_code: int
     high_watermark: int
     next_offset: int | None
-    """Behind the records that came; None: none came."""
+    """The offset behind the records that came; None: none came."""
 
 
 def produce(batches: Mapping[Partition, bytes], timeout_ms: int) -> Request:
-    """All copies have to have them."""
+    """Produce with acks=all: the answer comes when all replicas have the batches."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for (topic, partition), records in batches.items():
         topics.setdefault(topic, []).append({"index": partition, "records": records})
@@ -44,7 +44,7 @@ def produce(batches: Mapping[Partition, bytes], timeout_ms: int) -> Request:
 
 
 def produced(answer: bytes) -> dict[Partition, tuple[int, int]]:
-    """By partition: error code, offset of the first record."""
+    """Read the answer to Produce: error code and offset of the first record, by partition."""
     _, told = parse_answer("produce", PRODUCE_VERSION, answer)
     return {
         (topic["name"], row["index"]): (int(row["error_code"]), row["base_offset"])
@@ -54,7 +54,7 @@ def produced(answer: bytes) -> dict[Partition, tuple[int, int]]:
 
 
 def fetch(offsets: Mapping[Partition, int], max_wait_ms: int) -> Request:
-    """Without a fetch session."""
+    """Fetch from these offsets on, without a fetch session."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for (topic, partition), offset in offsets.items():
         row = {
@@ -75,7 +75,7 @@ def fetch(offsets: Mapping[Partition, int], max_wait_ms: int) -> Request:
 
 
 def fetched(answer: bytes) -> dict[Partition, Fetched]:
-    """By partition."""
+    """Read the answer to Fetch, by partition."""
     _, told = parse_answer("fetch", FETCH_VERSION, answer)
     return {
         (topic["topic"], row["partition_index"]): Fetched(
@@ -89,7 +89,7 @@ def fetched(answer: bytes) -> dict[Partition, Fetched]:
 
 
 def earliest(partition: Partition) -> Request:
-    """ListOffsets: where a partition begins."""
+    """Ask ListOffsets where a partition begins."""
     topic, number = partition
     row = {"partition_index": number, "timestamp": EARLIEST}
     topics = [{"name": topic, "partitions": [row]}]
@@ -98,7 +98,7 @@ def earliest(partition: Partition) -> Request:
 
 
 def listed(answer: bytes) -> tuple[int, int]:
-    """Of ListOffsets for one partition: error code, offset."""
+    """Read the answer to ListOffsets of one partition: error code and offset."""
     _, told = parse_answer("list_offsets", LIST_OFFSETS_VERSION, answer)
     row = told["topics"][0]["partitions"][0]
     return int(row["error_code"]), row["offset"]

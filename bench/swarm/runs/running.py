@@ -33,7 +33,7 @@ class How(NamedTuple):
 
 def run_and_show(plan: Plan, aim: Target, directory: Path, how: How) -> Path:
     """Raises typer.Exit with one line if it could not run."""
-    from bench.swarm.load.driver import NoConsumerProtocol, Unreachable, run_swarm
+    from bench.swarm.load.driver import Launch, NoConsumerProtocol, Unreachable, run_swarm
 
     kafka = aim.kafka
     if how.web_port is not None and not how.quiet:
@@ -41,16 +41,9 @@ def run_and_show(plan: Plan, aim: Target, directory: Path, how: How) -> Path:
     try:
         with ExitStack() as stack:
             looking = [stack.enter_context(looker) for looker in _lookers(plan, aim, directory, how)]
+            launch = Launch(how.processes, how.web_port, kafka, aim.software, how.cleans_up)
             return run_swarm(
-                plan,
-                kafka.bootstrap,
-                directory,
-                processes=how.processes,
-                web_port=how.web_port,
-                on_second=lambda second: _look(looking, second),
-                security=kafka,
-                software=aim.software,
-                cleans_up=how.cleans_up,
+                plan, kafka.bootstrap, directory, launch, on_second=lambda second: _look(looking, second)
             )
     except NoConsumerProtocol as error:
         fail(f"{error}: choose a classic one, as --protocol cooperative-sticky", EXIT_NOT_RUN)

@@ -63,6 +63,18 @@ class Addition(NamedTuple):
     """Keys of report.json."""
 
 
+class _Judged(NamedTuple):
+    """A run that was counted and judged, as its page and report.json both tell it."""
+
+    run: Mapping[str, Any]
+    """What run.json says."""
+    figures: Figures
+    verdict: Verdict
+    words: tuple[str, ...]
+    about: Mapping[str, str]
+    """How the run was made, by the names of the page."""
+
+
 More = Callable[[History, Figures], Addition]
 
 
@@ -114,7 +126,8 @@ def report(
         about = sections.about(run, machine())
         needs = needs_of(directory)
         lags = lags_of(history, figures.began_us, figures.ended_us)
-        results = _as_json(run, figures, verdict, words, about)
+        judged = _Judged(run, figures, verdict, words, about)
+        results = _as_json(judged)
         results |= {"server": plain_needs(needs), "is_whole": history.is_whole}
         results |= {"records": records.plain(lags)}
         checked = thresholds.check(limited, results)
@@ -137,7 +150,7 @@ def report(
                 *added.lines,
             ),
         )
-        text = _page(run, figures, verdict, checked, words, about, added, behind)
+        text = _page(judged, checked, added, behind)
         (directory / PAGE).write_text(text, encoding="utf-8")
     lines = (*words, *sections.lines(figures), *added.lines)
     return Outcome(verdict, results["status"], checked, directory / PAGE, lines, figures, results)
@@ -233,20 +246,14 @@ def _words(run: Mapping[str, Any], history: History) -> Iterator[str]:
         yield "No request was ever sent."
 
 
-def _as_json(
-    run: Mapping[str, Any],
-    figures: Figures,
-    verdict: Verdict,
-    words: tuple[str, ...],
-    about: Mapping[str, str],
-) -> dict[str, Any]:
+def _as_json(judged: _Judged) -> dict[str, Any]:
     return {
         "version": VERSION,
-        "run": dict(run),
-        "machine": about["machine"],
-        "words": list(words),
-        "verdict": verdict.plain(),
-        "figures": plain(figures),
+        "run": dict(judged.run),
+        "machine": judged.about["machine"],
+        "words": list(judged.words),
+        "verdict": judged.verdict.plain(),
+        "figures": plain(judged.figures),
     }
 
 
@@ -254,16 +261,8 @@ def _write(path: Path, value: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(value) + "\n", encoding="utf-8")
 
 
-def _page(
-    run: Mapping[str, Any],
-    figures: Figures,
-    verdict: Verdict,
-    checked: Sequence[Checked],
-    words: tuple[str, ...],
-    about: Mapping[str, str],
-    added: Addition,
-    behind: Sequence[Band],
-) -> str:
+def _page(judged: _Judged, checked: Sequence[Checked], added: Addition, behind: Sequence[Band]) -> str:
+    run, figures, verdict, words, about = judged
     totals = figures.totals
     server = run.get("software") or run.get("bootstrap") or ""
     about_run = (

@@ -14,11 +14,11 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Reading(NamedTuple):
-    """Of one machine's clocks."""
+    """What the clocks of one machine show."""
 
     boot_id: str
     wall_us: int
-    """When its monotonic clock was zero."""
+    """The wall clock's time when the machine's monotonic clock was zero."""
 
 
 def reading() -> Reading:
@@ -27,7 +27,7 @@ def reading() -> Reading:
 
 
 class Clock:
-    """One a process."""
+    """The clock of one process."""
 
     def __init__(self) -> None:
         self._shift_us = 0

@@ -32,17 +32,17 @@ REQUEST_TIMEOUT_S: Final = 30.0
 ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
 _RECEIVE_BYTES: Final = 65_536
 _CONNECTING_MAX: Final = 16
-"""At once: servers listen with short queues."""
+"""How many connections are opened at once: servers listen with short queues."""
 _HEADER: Final = struct.Struct(">ihhi")
 _SIZE: Final = struct.Struct(">i")
 
 
 class Closed(Exception):
-    """The connection ended before the answer, or there was none; says why."""
+    """The connection ended before the answer came, or could not be opened; the text says why."""
 
 
 class TimedOut(Exception):
-    """Neither an answer nor an end of the connection in time."""
+    """Neither an answer nor the end of the connection came in time."""
 
 
 class Pending:
@@ -81,7 +81,7 @@ class Connection:
         self._reader = gevent.spawn(self._read)
 
     def send(self, request: Request) -> Pending:
-        """Raises Closed."""
+        """Send a request. Raises Closed."""
         client = self._flexible if request.is_flexible else self._plain
         with self._sending:
             if not self.is_open:
@@ -101,11 +101,11 @@ class Connection:
         return pending
 
     def call(self, request: Request, timeout_s: float = REQUEST_TIMEOUT_S) -> bytes:
-        """What nobody keeps a record of. Raises Closed, TimedOut."""
+        """Send a request that is in no run's record, and wait for its answer. Raises Closed, TimedOut."""
         return self.send(request).wait(timeout_s)
 
     def close(self, reason: str = "closed here") -> None:
-        """Whoever waits for an answer hears of it."""
+        """Close the connection; whoever waits for an answer is told the reason."""
         if not self.is_open:
             return
         self.is_open = False
@@ -153,8 +153,8 @@ def connect(
     client_id: str | None = None,
     client: Client | None = None,
 ) -> Connection:
-    """As every client begins: ApiVersions, then SASL. `client`: the software that it says it is. Raises
-    Closed, TimedOut, TierError."""
+    """Open a connection and begin as every client does: with ApiVersions, then SASL. `client` is the software
+    as which the client presents itself. Raises Closed, TimedOut, TierError."""
     with _connecting:
         try:
             with gevent.Timeout(CONNECT_TIMEOUT_S, TimedOut(f"{_words(address)} does not answer")):
@@ -181,7 +181,8 @@ def connect(
 
 
 def _offered(connection: Connection, client: Client | None) -> dict[int, tuple[int, int]]:
-    """In the version of the client; a broker that does not know that one is asked in an older one."""
+    """Ask for the broker's APIs in the client software's version of ApiVersions. A broker that does not know
+    that version is asked in an older one."""
     version, software = (0, None) if client is None else (client.api_versions, client.software)
     while True:
         answer = connection.call(api_versions(version, software), CONNECT_TIMEOUT_S)
@@ -202,7 +203,7 @@ def _open(address: Address, properties: ClientProperties) -> socket.socket:
 
 
 class _SaslWire:
-    """Of `cluster.wire.Wire` what SASL needs."""
+    """The part of `cluster.wire.Wire` that SASL needs, on this connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -213,7 +214,7 @@ class _SaslWire:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """A coroutine that only waits for what waits for itself."""
+    """Run a coroutine that never waits for an event loop."""
     try:
         work.send(None)
     except StopIteration as done:

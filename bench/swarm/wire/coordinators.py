@@ -14,26 +14,26 @@ from bench.peers.lines import found_at
 from bench.swarm.planning.clients import Client
 from bench.swarm.wire.clock import now_us
 from bench.swarm.wire.connection import Address, Closed, Connection, TimedOut, connect
-from bench.swarm.wire.exchange import UNWRITTEN, Ledger, connecting, exchange
+from bench.swarm.wire.exchange import UNWRITTEN, Ledger, Question, connecting, exchange
 from cluster.groups.properties import ClientProperties
 from cluster.wire import parse_answer
 from storage.history.calls import Call
 
 METADATA_VERSION: Final = 12
 SPARE_MAX: Final = 256
-"""Connections that are kept for the next held request, to one address."""
+"""How many connections to one address are kept for the next held requests."""
 _Place = tuple[Address, str]
 """Where a connection goes, and the software that it says it is."""
 
 
 class Bootstrap:
-    """One connection to any broker, opened again on the next one when it is lost. The failure of one attempt
-    is that of all who waited for it: none of them would fare better one after the other."""
+    """One connection to any broker, opened to the next broker when it is lost. If an attempt fails, it fails
+    for everybody who waited for it: none of them would fare better with an attempt of its own."""
 
     def __init__(self, properties: ClientProperties, name: str, ledger: Ledger = UNWRITTEN) -> None:
         self._ledger = ledger
         self._failed: tuple[int, str] | None = None
-        """When the last attempt failed, and how."""
+        """When the last attempt failed, and why."""
         self._properties = properties
         self._name = name
         self._addresses = list(properties.addresses)
@@ -42,7 +42,7 @@ class Bootstrap:
         self._opening = BoundedSemaphore(1)
 
     def connection(self) -> Connection:
-        """Raises Closed, TimedOut, TierError."""
+        """The connection, opened if need be. Raises Closed, TimedOut, TierError."""
         came_us = now_us()
         with self._opening:
             if self._connection is None or not self._connection.is_open:
@@ -52,7 +52,7 @@ class Bootstrap:
             return self._connection
 
     def learn(self, addresses: Iterable[Address]) -> None:
-        """Brokers to fall back on."""
+        """Add brokers to which the connection may be opened."""
         self._addresses += [address for address in addresses if address not in self._addresses]
 
     def close(self) -> None:
@@ -99,7 +99,8 @@ class Coordinators:
         return self._members_max > 1
 
     def take(self, address: Address, who: Call, client: Client, client_id: str) -> Connection:
-        """A member's connection, to be given back; `who` takes it. Raises Closed, TimedOut, TierError."""
+        """Take a connection for a member, which gives it back. `who` is the row of the member's request.
+        Raises Closed, TimedOut, TierError."""
         if not self.are_shared:
             return self._connect(address, who, client, client_id)
         place = address, client.name
@@ -120,7 +121,8 @@ class Coordinators:
         connection.close()
 
     def lend(self, address: Address, who: Call, client: Client) -> Connection:
-        """For one held request of `who`. Raises Closed, TimedOut, TierError."""
+        """Lend a connection for one request that may be held. `who` is the request's row. Raises Closed,
+        TimedOut, TierError."""
         spare = self._spare.get((address, client.name), [])
         while spare:
             connection = spare.pop()
@@ -129,7 +131,7 @@ class Coordinators:
         return self._connect(address, who, client)
 
     def returned(self, address: Address, client: Client, connection: Connection) -> None:
-        """A lent one whose request has been answered, or not."""
+        """Take back a lent connection, whether its request was answered or not."""
         spare = self._spare.setdefault((address, client.name), [])
         if connection.is_open and len(spare) < SPARE_MAX:
             spare.append(connection)
@@ -151,7 +153,7 @@ class Coordinators:
 
 
 class Catalogue:
-    """Topics: their ids and how many partitions they have, as of the last look."""
+    """The ids, partitions and leaders of topics, as of the last look."""
 
     def __init__(
         self, bootstrap: Callable[[], Connection], name: str = "", ledger: Ledger = UNWRITTEN
@@ -163,7 +165,7 @@ class Catalogue:
         self.names: dict[bytes, str] = {}
         self.partitions: dict[str, int] = {}
         self.led: dict[str, int] = {}
-        """How many of them have a leader."""
+        """How many partitions of a topic have a leader, by topic."""
         self.leaders: dict[tuple[str, int], Address] = {}
         self.brokers: list[Address] = []
 
@@ -177,7 +179,8 @@ class Catalogue:
         }
         request = by_schema("metadata", METADATA_VERSION, fields)
         call = Call(self._name, "", "", 0)
-        answer = exchange(self._ledger, self._bootstrap(), request, call, lambda raw, told: (told, raw))
+        question = Question(request, lambda raw, told: (told, raw))
+        answer = exchange(self._ledger, self._bootstrap(), question, call)
         _, found = parse_answer("metadata", METADATA_VERSION, answer)
         nodes = {broker["node_id"]: (broker["host"], broker["port"]) for broker in found["brokers"]}
         self.brokers = list(nodes.values())
@@ -197,11 +200,11 @@ class Catalogue:
                 self.leaders[topic, row["partition_index"]] = leader
 
     def of(self, topics: Iterable[str]) -> Mapping[str, int]:
-        """Partition counts of those that exist."""
+        """How many partitions each of these topics has; a topic that does not exist is left out."""
         return {topic: self.partitions[topic] for topic in topics if topic in self.partitions}
 
     def name(self, topic_id: bytes) -> str:
-        """One that was made meanwhile by somebody else has its id for a name."""
+        """The name of a topic. One that was made meanwhile by somebody else has its id for a name."""
         if topic_id not in self.names:
             self.names[topic_id] = topic_id.hex()
             self.ids[topic_id.hex()] = topic_id
@@ -214,6 +217,6 @@ class Catalogue:
 
 
 def address_of(answer: bytes) -> tuple[int, Address | None]:
-    """Of FindCoordinator: error code, where the coordinator is."""
+    """Read the answer to FindCoordinator: error code, and the coordinator's address."""
     found = found_at(answer)
     return (found, None) if isinstance(found, int) else (0, found)

@@ -10,11 +10,11 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 NEWS: Final = frozenset({int(ErrorCode.rebalance_in_progress), int(ErrorCode.member_id_required)})
-"""Codes by which a healthy coordinator tells its members what to do next: no errors."""
+"""Error codes by which a healthy coordinator tells its members what to do next. They count as no errors."""
 
 
 def error_name(code: int) -> str:
-    """Kafka's, as NOT_COORDINATOR."""
+    """The name that Kafka has for an error code, as NOT_COORDINATOR."""
     try:
         return ErrorCode(code).name.upper()
     except ValueError:

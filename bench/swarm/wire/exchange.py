@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from bench.member.requests import Request
 from bench.swarm.wire.clock import now_us
@@ -14,21 +14,29 @@ from storage.history.calls import ANSWERED, CLOSED, CONNECT, FIND_COORDINATOR, T
 
 T = TypeVar("T")
 Read = Callable[[bytes, Call], tuple[Call, T]]
-"""Reads an answer: the call with what it was told, and what the asker goes on with."""
+"""Reads an answer. Returns the call's row with what the answer says, and what the client goes on with."""
+
+
+class Question(NamedTuple, Generic[T]):
+    """A request, how its answer is read, and how long the answer is waited for."""
+
+    request: Request
+    read: Read[T]
+    timeout_s: float = REQUEST_TIMEOUT_S
 
 
 class Ledger(Protocol):
-    """Where calls are written down."""
+    """Where the rows of a run's record are written."""
 
     def sent(self, call: Call) -> int:
-        """The token of a call that has just been sent."""
+        """Note a call that has just been sent. Returns its token."""
 
     def ended(self, token: int, call: Call, size: int) -> None:
-        """`call` with its outcome, and how many bytes were the answer."""
+        """Write down a call with its outcome. `size` is the number of the answer's bytes."""
 
 
 class Unwritten:
-    """What is no part of a run's record."""
+    """A ledger for calls that are no part of a run's record."""
 
     def sent(self, call: Call) -> int:
         return 0
@@ -40,15 +48,9 @@ class Unwritten:
 UNWRITTEN: Final = Unwritten()
 
 
-def exchange(
-    ledger: Ledger,
-    line: Connection,
-    request: Request,
-    call: Call,
-    read: Read[T],
-    timeout_s: float = REQUEST_TIMEOUT_S,
-) -> T:
+def exchange(ledger: Ledger, line: Connection, question: Question[T], call: Call) -> T:
     """Ask on an open connection; `call` says who asks. Raises Closed, TimedOut."""
+    request, read, timeout_s = question
     call = call._replace(api=request.api, version=request.version, timeout_ms=int(timeout_s * 1000))
     tried_us = now_us()
     try:
@@ -83,7 +85,7 @@ def exchange(
 
 @contextmanager
 def connecting(ledger: Ledger, call: Call, name: str) -> Iterator[None]:
-    """Around the opening of a connection; `call` says for whom it is."""
+    """Write down what is done within as the opening of a connection for `call`."""
     timeout_ms = int(CONNECT_TIMEOUT_S * 1000)
     with _tried(ledger, call._replace(api=CONNECT, connection=name, timeout_ms=timeout_ms)):
         yield
@@ -91,8 +93,8 @@ def connecting(ledger: Ledger, call: Call, name: str) -> Iterator[None]:
 
 @contextmanager
 def looking_up(ledger: Ledger, call: Call) -> Iterator[None]:
-    """Around getting the connection on which a coordinator is looked up: without one the look-up has failed,
-    and is written down as such."""
+    """Get within it the connection on which a coordinator is looked up. If there is none, the look-up has
+    failed and is written down so."""
     try:
         yield
     except (Closed, TimedOut, TierError) as error:
@@ -102,7 +104,7 @@ def looking_up(ledger: Ledger, call: Call) -> Iterator[None]:
 
 @contextmanager
 def _tried(ledger: Ledger, call: Call) -> Iterator[None]:
-    """Answered if nothing is raised."""
+    """Write down `call` as answered if nothing is raised within, else as closed or timed out."""
     call = call._replace(sent_us=now_us())
     token = ledger.sent(call)
     ended = call._replace(outcome=CLOSED, detail="given up")

@@ -20,6 +20,7 @@ from bench.ground.throwaway import Tier
 from bench.swarm.load.driver import Second, run_swarm
 from bench.swarm.planning import scenario as scenarios
 from bench.swarm.planning.plan import Plan
+from bench.swarm.planning.scenario import Changes
 from storage.history.call_files import read_history
 from storage.history.segments.folder import Folder
 from tests.history.real_run.answers import Back
@@ -54,7 +55,7 @@ def play(
     heartbeat_ms: int,
 ) -> Played:
     """Run a scenario to its end and kill the leader of its first group's offsets partition on the way."""
-    plan = scenarios.load(str(file)).changed(duration_s=duration_s).plan(seed=8)
+    plan = scenarios.load(str(file)).changed(Changes(duration_s=duration_s)).plan(seed=8)
     partition = partition_for(plan.members[0].group_id, partitions)
     interval = "group.consumer.{}heartbeat.interval.ms={}"
     settings = (
