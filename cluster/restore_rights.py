@@ -1,4 +1,4 @@
-"""Turn the users and ACLs of a backup into commands for a controller that may have users of its own."""
+"""Make commands of the users and ACLs of a backup, for a controller that may have users of its own."""
 
 from __future__ import annotations
 

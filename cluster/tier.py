@@ -1,4 +1,4 @@
-"""Plan one tier from settings, start it, wait for it, watch it and stop it.
+"""Lay one tier out by its settings, start it, wait for it, watch it and stop it.
 
 A `Tier` is what the process that runs `groupd up` holds. Ray comes first, then all actors at once (each is
 a process and takes a third of a second of CPU to come up), then their first leaders. Stopping goes the
@@ -111,7 +111,7 @@ class Tier:
     def __init__(
         self, spec: TierSpec, kinds: Mapping[str, str] = runtime.KINDS, *, accept_loss: bool = False
     ) -> None:
-        """Plan the tier of `spec`. With `accept_loss`, a group whose majority is gone goes on with what is
+        """Take the tier of `spec`. With `accept_loss`, a group whose majority is gone goes on with what is
         left."""
         self.spec = spec
         self._accept_loss = accept_loss

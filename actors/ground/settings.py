@@ -43,14 +43,14 @@ class GroupSettings:
     )
     """A setting of our own: the clients that bear held heartbeats, see `actors.leader.held_heartbeats`."""
     group_heartbeat_budget_per_second: int = 10_000
-    """A setting of our own: how many heartbeats members of one leader may send, see
+    """A setting of our own: how many heartbeats a second members of one leader may send, see
     `group_settings.interval_floor_ms`."""
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     classic_new_member_join_timeout_ms: int = 300_000
-    """How long a new classic member may take to come back for its first join phase, a constant in Kafka
-    (C12)."""
+    """How long a new classic member may wait with its JoinGroup parked before it is taken for gone, a
+    constant in Kafka (C12)."""
     group_rebalance_batch_max_ms: int = 25_000
     """A setting of our own: the longest wait for more joins and leaves while a storm of them goes on
     (`batching`); 0: no wait, as in Kafka. It is below the 30 s after which some clients give up a JoinGroup

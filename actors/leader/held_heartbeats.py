@@ -1,8 +1,8 @@
 """Held heartbeats: the answer of a heartbeat that has nothing to say waits until it has.
 
-A member of a settled group then hears of a rebalance at once instead of at its next heartbeat. Not every
-client bears that, so only those are held whose software (the name and version of ApiVersions, KIP-511) is on
-a list. The rules:
+A settled member then hears of a rebalance at once instead of at its next heartbeat. Not every client bears
+that, so only those are held whose software (the name and version of ApiVersions, KIP-511) is on a list. The
+rules:
 
 * An answer is held if it says nothing and goes to a settled member (`actors.coordinator.ground.held`) that
   has said that it has what it was given. Of each member, only the newest answer is held.
@@ -367,7 +367,7 @@ class HeldHeartbeats:
             return
         settled = self._shard.settled(request, holding.owned, now_ms)
         if settled is None:
-            # What unsettled it may be no news for the member: a new image that has nothing for its group.
+            # What unsettles a member may be no news for it: a new image that has nothing for its group.
             response = self._replica.submit(request, now_ms)
             if response is not None and self.api(request).says_nothing(
                 request, response, self._beats(holding)

@@ -1,4 +1,4 @@
-"""Turn the coordinator's neutral answers into kio's entities, for the group APIs that are asked seldom."""
+"""Convert the coordinator's neutral answers to kio's entities, for the group APIs that are asked seldom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn bytes into group requests and group answers into bytes, for the coordinator's connections.
+"""Decode group requests from bytes and encode group answers, for the coordinator's connections.
 
 Hot requests and answers take the hand-written paths (`hot_requests`, `hot_answers`); all others are read and
 written by kio's schemas. What the broker's own APIs need of `entities` and `api_versions` is named here too.

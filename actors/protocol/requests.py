@@ -1,4 +1,4 @@
-"""Turn kio's request entities into the coordinator's neutral requests, for all group APIs and versions.
+"""Convert kio's request entities to the coordinator's neutral requests, for all group APIs and versions.
 
 A field that a version lacks gets the schema's default here, once.
 """
