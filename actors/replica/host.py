@@ -1,4 +1,4 @@
-"""The event loop around one replica: disk, links to peers, Raft and shard, turned once per loop iteration.
+"""The event loop around one replica: disk, links to peers, Raft and shard, with one turn per loop iteration.
 
 The offsets partition's actor and the controller are the same machine with another shard. Whatever happens
 (a request, a peer's message, a finished sync) calls `wake`; what a turn does is said in turn.py.
@@ -37,14 +37,15 @@ log = logging.getLogger("groupd.replica")
 
 DISK_LOOK_INTERVAL_S = 3.0
 DISK_RETRY_S = 30.0
-"""A disk that fails for good costs a start of the actor this often."""
+"""How long, in seconds, a failed disk is waited for before the actor starts anew: a disk that fails for good
+costs a start this often."""
 FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 EXIT_RESTART = 70
-"""Any exit but that of a stop makes Ray start the actor again."""
+"""The exit code with which Ray starts the actor again: any exit but that of a stop does."""
 
 
 class ReplicaHost:
-    """Replica `replica_id` of `group` ("controller" or "partition-<p>").
+    """The host of replica `replica_id` of `group` ("controller" or "partition-<p>").
 
     `on_turn` is called at the end of every turn: the place to look for changes of leadership.
     """
@@ -82,7 +83,7 @@ class ReplicaHost:
         )
         self.raft: Raft | None = None
         self.member_id = ""
-        """"<replica>.<incarnation>", once the directory is open."""
+        """The member's id, "<replica>.<incarnation>", once the directory is open."""
         self.turn_times = Histogram()
         self._on_turn = on_turn
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -93,7 +94,7 @@ class ReplicaHost:
         self._stopped = False
 
     async def start(self) -> None:
-        """Open the disk, replay, join the peers. Raises what is wrong, in words."""
+        """Open the disk, replay the journal, join the peers. Raises what is wrong, in words."""
         loop = self._loop = asyncio.get_running_loop()
         spec, settings = self.spec, self.spec.raft
         directory = self.directory
@@ -156,14 +157,14 @@ class ReplicaHost:
 
     @property
     def directory(self) -> Path:
-        """Of the replica's journal and snapshot."""
+        """Return the folder of the replica's journal and snapshot."""
         return Path(self.spec.directory(self.group, self.replica_id, self.node_id))
 
     def _genesis(self) -> Genesis:
-        """What a directory without a journal is to be: one of the founders of a new tier; or, if this replica
-        took part before (or was added later), a newcomer: under the old name it would vote for a leader that
-        lacks what it had acknowledged. An existing journal knows, but one of format version 1, which only
-        founders have."""
+        """Return what a directory without a journal is to be: one of the founders of a new tier; or, if this
+        replica took part before (or was added later), a newcomer: under the old name it would vote for a
+        leader that lacks what it had acknowledged. An existing journal knows, except one of format version 1,
+        which only founders have."""
         has_journal = any((self.directory / "journal").glob(f"*{SEGMENT_SUFFIX}"))
         if has_journal or not (self.spec.formed or self._began.exists()):
             return Genesis(FOUNDING_INCARNATION, founders(dict(self.spec.copies(self.group))))
@@ -171,7 +172,7 @@ class ReplicaHost:
         return Genesis(incarnation, ())
 
     def _tell_progress(self, bytes_done: int, bytes_total: int) -> None:
-        """A journal of some size is being read."""
+        """Log how much of the journal is read, if there is much to read."""
         log.info(
             "%s-%d: %d of %d MiB of the journal read",
             self.group,
@@ -181,11 +182,11 @@ class ReplicaHost:
         )
 
     def _go_on_alone(self, journal: Journal) -> None:
-        """Write the membership of an emergency into the log: this replica and nobody else. Only once, since
-        others are taken in afterwards.
+        """Write the membership of an emergency into the log: this replica and nobody else. This is done only
+        once, since others are taken in afterwards.
 
-        It is an entry of a term of its own, for which this replica has voted: no other log has another one
-        in its place. Whoever was a member before and comes back is a learner first, as anybody.
+        The membership is an entry of a term of its own, for which this replica has voted: no other log has
+        another one in its place. A member of before that comes back is a learner first, as any newcomer.
         """
         marker = self._began.with_suffix(".alone")
         if self.spec.alone != (self.group, self.replica_id) or marker.exists():
@@ -235,11 +236,12 @@ class ReplicaHost:
             self._faults.close()
 
     def health(self) -> dict[str, Any]:
-        """What the statuses of partition replicas and controllers have in common, once Raft is up."""
+        """Return what the statuses of partition replicas and controllers have in common, once Raft is up."""
         raft = self.raft
         assert raft is not None
         peers = raft.status()
-        # A replica may be there twice for a while: as the voter it was, and under its new name, which counts.
+        # A replica may be there twice for a while: as the voter that it was, and under its new name, which
+        # counts.
         votes = {member.member_id: member.votes for member in raft.members}
         by_vote = sorted(peers.get("peers", {}).items(), key=lambda item: not votes[item[0]])
         lags = {peer: each["lag"] for peer, each in by_vote}
@@ -280,18 +282,18 @@ class ReplicaHost:
             self._turns.arm()
 
     def _heard(self) -> None:
-        """The transport has taken messages from a peer."""
+        """Take or ask for a turn, because the transport has taken messages from a peer."""
         if self._turns is not None:
             self._turns.heard()
 
     def _wake_from_thread(self) -> None:
-        """A sync has ended, in its thread."""
+        """Ask for a turn from a worker's thread, in which a sync has ended."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self.wake)
 
     def _look_at_disk(self) -> None:
-        """After a failed write or sync, leave when it is time to be started anew by Ray.
+        """Look for a failed write or sync, and leave when it is time to be started anew by Ray.
 
         A full disk is waited for until it has room for a segment. Any other failure is tried again after a
         while: never by another sync (one that succeeds proves nothing), but by reading what is there and
@@ -314,7 +316,7 @@ class ReplicaHost:
         self._disk_timer = self._loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
 
     def _run(self, turn: Callable[[], None]) -> bool:
-        """Time one turn, and leave if it fails: always True for whoever is still here."""
+        """Time one turn, and end the process if the turn fails. Return True: a process that lives goes on."""
         began_ns = time.perf_counter_ns()
         try:
             turn()

@@ -1,8 +1,8 @@
 """One turn of a replica: what it does, in which order, and when the next one comes.
 
 Whatever happens to a replica (a request, a peer's message, a finished sync, a timer) asks for a turn; however
-many ask within one iteration of the event loop, one turn answers them all. The host turns on asyncio's loop
-and the simulation on virtual time: both run this file.
+many ask within one iteration of the event loop, one turn answers them all. The host takes turns on asyncio's
+loop and the simulation on virtual time: both run this file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 TURN_LATE_MS = 1
-"""A turn comes this much after a deadline of the shard, which counts whole milliseconds."""
+"""How many ms a turn comes after a deadline of the shard, which counts whole milliseconds."""
 NOT_AT_ALL = float("inf")
 
 
@@ -19,20 +19,20 @@ class Timer(Protocol):
     """A callback that the loop holds for later."""
 
     def cancel(self) -> None:
-        """The callback will not be called any more."""
+        """Take the callback back: it will not be called any more."""
 
 
 class Loop(Protocol):
     """What a turn needs of an event loop; asyncio's is one."""
 
     def time(self) -> float:
-        """The loop's clock in seconds, which Raft's deadlines are given in."""
+        """Return the loop's time in seconds, in which Raft's deadlines are given."""
 
     def call_soon(self, callback: Callable[[], None]) -> Any:
-        """Call back after what is ready in this iteration."""
+        """Call `callback` after what is ready in this iteration."""
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """Call back when the loop's clock shows `when`."""
+        """Call `callback` when the loop's clock shows `when`."""
 
 
 class Ticking(Protocol):
@@ -43,7 +43,7 @@ class Ticking(Protocol):
 
     @property
     def next_tick_at(self) -> float:
-        """When Raft needs a turn that nobody else asks for, by the loop's clock; inf for never."""
+        """Return when Raft needs a turn that nobody else asks for, by the loop's clock; inf for never."""
 
     def tick(self) -> None:
         """Send, commit and apply what can be, and start an election if one is due."""
@@ -54,7 +54,7 @@ class Deciding(Protocol):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The shard's earliest timer, by `now_ms`; None without one."""
+        """Return the shard's earliest timer, by `now_ms`; None without one."""
 
     def run_timers(self, now_ms: int) -> None:
         """Let the shard decide on every timer that is due."""
@@ -64,10 +64,10 @@ class Deciding(Protocol):
 
 
 class Turns:
-    """The turns of one replica.
+    """The turns of one replica, one after the other.
 
-    `run(turn)` is the shell's: it calls `turn`, deals with what that raises, and returns whether the replica
-    goes on after it.
+    `run(turn)` is the shell's (the host's, or the simulation's): it calls `turn`, deals with what that
+    raises, and returns whether the replica goes on after it.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Turns:
         return min(self._raft.next_tick_at, now + in_ms / 1000)
 
     def _fire(self) -> None:
-        """The loop reads its sockets before the turn: whoever was held up is late with everything, and must
-        not campaign against a leader whose heartbeats wait to be read."""
+        """Ask for a turn, after the loop has read its sockets: whoever was held up is late with everything,
+        and must not campaign against a leader whose heartbeats wait to be read."""
         self._timer = None
         self._loop.call_soon(self.wake)

@@ -23,7 +23,6 @@ FRAGMENT = re.compile(
 PARAMETERS_MAX = 5
 STILL_IN_FRAGMENTS = (
     "actors/api/transaction_relay.py",
-    "actors/replica/host.py",
     "bench/hold/",
     "bench/peers/classic",
     "bench/peers/consumer",
