@@ -1,4 +1,5 @@
-"""The broker's own APIs, all advertised versions: kio's request entities in, kio's response entities out.
+"""The broker's own APIs in all advertised versions: kio's request entities come in, kio's response entities
+go out.
 
 This file only dispatches. Pure answers are in `metadata`, topics in `topics`, records in `data` and
 `fetch`, configs in `configs`, producer ids in `producers`. Group requests are answered by coordinators.
@@ -63,11 +64,11 @@ class BrokerApis:
         return self._context.image
 
     def verify_with(self, verify: Verify) -> None:
-        """Transactional batches are appended once `verify` says that they may be."""
+        """Append transactional batches only once `verify` says that they may be."""
         self._context.verify = verify
 
     def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """Markers of transactions for topics' partitions that this broker leads."""
+        """Write markers of transactions for topics' partitions that this broker leads."""
         return transactions.write_markers(self._context, request)
 
     def set_image(self, image: MetadataImage) -> None:
@@ -76,7 +77,8 @@ class BrokerApis:
 
     @property
     def offsets_leaders(self) -> Mapping[int, int]:
-        """Offsets partition -> node id of its leader, as far as there is news fresher than the image."""
+        """Return offsets partition -> node id of its leader, as far as there is news fresher than the
+        image."""
         return self._context.offsets_leaders
 
     @offsets_leaders.setter
@@ -84,7 +86,7 @@ class BrokerApis:
         self._context.offsets_leaders = offsets_leaders
 
     async def handle(self, header: Header, entity: Any) -> Any | None:
-        """The response entity; None if the request has no answer (Produce with acks 0).
+        """Return the response entity; None if the request has no answer (Produce with acks 0).
 
         Raises UnsupportedRequest for an API that is not the broker's own.
         """

@@ -22,14 +22,14 @@ from actors.topics.errors import LogError
 from actors.topics.logs import TopicLogs
 
 IMAGE_WAIT_S = 5.0
-"""How long an admin request waits at most until this broker sees what it has done."""
+"""How long, in seconds, an admin request waits at most until this broker sees what it has done."""
 
 
 Verify = Callable[[AddPartitionsToTxnRequest], Awaitable[AddPartitionsToTxnResponse]]
 
 
 async def no_coordinator(asked: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    """Where there is no way to a transaction's coordinator."""
+    """Return the answer that no coordinator of the transaction can be reached."""
     request = Request(0, ADD_PARTITIONS_TO_TXN, BATCHES_SINCE, "", "", asked)
     answer = refusal(request, ErrorCode.coordinator_not_available)
     assert isinstance(answer, AddPartitionsToTxnResponse)
@@ -37,14 +37,15 @@ async def no_coordinator(asked: AddPartitionsToTxnRequest) -> AddPartitionsToTxn
 
 
 class NotAvailable(Exception):
-    """No controller takes commands at present."""
+    """Raised if no controller takes commands at present."""
 
 
 class ControllerClient(Protocol):
     """The way to the controller's leader, wherever it is."""
 
     async def submit(self, command: Command) -> CommandResult:
-        """The result once it is committed. Raises TimeoutError or NotAvailable, after retries of its own."""
+        """Return the command's result once it is committed. Raises TimeoutError or NotAvailable, after
+        retries of its own."""
 
 
 class BrokerContext:
@@ -68,9 +69,10 @@ class BrokerContext:
         self.image = MetadataImage()
         self.offsets_leaders: Mapping[int, int] = {}
         self.creating: dict[str, asyncio.Task[dict[str, int]]] = {}
-        """Topics being created because somebody asked for their metadata; each once, whoever else asks."""
+        """Topic -> the task that creates it because somebody asked for its metadata; whoever else asks waits
+        for the same task."""
         self.verify: Verify = no_coordinator
-        """Ask a transaction's coordinator, wherever it is."""
+        """The function that asks a transaction's coordinator, wherever it is."""
         self._controller = controller
         self._image_waiters: set[asyncio.Future[None]] = set()
 
@@ -83,20 +85,21 @@ class BrokerContext:
                 waiter.set_result(None)
 
     async def submit(self, command: Command) -> Any:
-        """The result that belongs to `command`; every entry of it refused if no controller decides."""
+        """Return the result that belongs to `command`; every entry of it is refused if no controller
+        decides."""
         try:
             result = await self._controller.submit(command)
         except TimeoutError:
             return refused(command, ErrorCode.request_timed_out, "The controller did not answer in time.")
         except NotAvailable:
-            # Retriable for every client, which asks for fresh metadata first.
+            # Every client may try again, and asks for fresh metadata first.
             return refused(command, ErrorCode.not_controller, "No controller takes commands at present.")
         if isinstance(result, Outcome) and result.error_code:
             return refused(command, result.error_code, result.error_message)
         return result
 
     async def wait_for_image(self, reached: Callable[[MetadataImage], bool], timeout_s: float) -> bool:
-        """Wait until `reached(image)` holds; False if it does not within `timeout_s`."""
+        """Wait until `reached(image)` holds. Return False if it does not within `timeout_s`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while not reached(self.image):
@@ -114,7 +117,7 @@ class BrokerContext:
         return True
 
     def topic_led_here(self, name: str, partition: int) -> TopicImage:
-        """The topic, if this broker leads that partition of it. Raises LogError."""
+        """Return the topic, if this broker leads that partition of it. Raises LogError."""
         topic = self.image.topics.get(name)
         if topic is None or not 0 <= partition < topic.partition_count:
             raise LogError(

@@ -1,4 +1,5 @@
-"""Requests that any actor with the metadata image can answer at once, wherever the connection is."""
+"""Answer the requests that any actor with the metadata image can answer at once, wherever the connection
+is."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from actors.security.sasl import refused_again
 from actors.security.screening import Screened
 
 Screen = Callable[[Header, Any], Screened]
-"""Leaves of a request what its client may ask."""
+"""A function that leaves of a request what its client may ask."""
 
 
 class View(NamedTuple):
@@ -30,9 +31,8 @@ class View(NamedTuple):
 def answer_in_place(
     view: View, screen: Screen, header: Header, frame: bytes, body_offset: int
 ) -> bytes | None:
-    """The answer to ApiVersions, Metadata, FindCoordinator, or to SASL's requests, which are too late here;
-    None: it is for the broker to work on. Raises MalformedRequest.
-    """
+    """Return the answer to ApiVersions, Metadata, FindCoordinator, or to SASL's requests, which are too late
+    here; None if the request is for the broker to work on."""
     if header.api_key == API_VERSIONS:
         return codec.api_versions_answer(header, frame, body_offset)
     if header.api_key not in (METADATA, FIND_COORDINATOR):

@@ -1,4 +1,4 @@
-"""Metadata, FindCoordinator and DescribeCluster: pure answers that any actor gives from an image.
+"""Answer Metadata, FindCoordinator and DescribeCluster from an image, purely, so that any actor can.
 
 What clients need of them: the controller is a listed broker,
 FindCoordinator names a listed broker, topics have ids from version 10 on. So only nodes that are alive are
@@ -25,14 +25,14 @@ NO_AUTHORIZED_OPERATIONS = -(2**31)
 LEADER_EPOCH = 0
 GROUP = 0
 TRANSACTION = 1
-"""Coordinator key types."""
+"""The type of a coordinator's key that is a transactional id, as GROUP is for a group."""
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
 PARTITION_ENTITIES_MAX = 16_384
 
 
 def missing_topics(image: MetadataImage, version: int, entity: Any) -> tuple[str, ...]:
-    """The topics that a Metadata request asks for by name and allows to be created, each once."""
+    """Return the topics that a Metadata request asks for by name and allows to be created, each once."""
     if version >= 4 and not entity.allow_auto_topic_creation:
         return ()
     names = (topic.name for topic in entity.topics or ())
@@ -52,7 +52,7 @@ def metadata_answer(
     entity: Any,
     errors: Mapping[str, int] | None = None,
 ) -> Any | None:
-    """The answer of `node_id` to a Metadata request.
+    """Return the answer of `node_id` to a Metadata request.
 
     `errors` are the codes for topics whose creation was tried and failed. None: no creation was tried yet;
     then there is no answer if a topic has to be created first, which only a broker does.
@@ -83,7 +83,7 @@ def _alive(image: MetadataImage) -> list[NodeImage]:
 
 
 def _controller_id(image: MetadataImage, node_id: int) -> int:
-    """A listed broker: admin clients send there, and every broker passes on to the controller."""
+    """Return a listed broker: admin clients send there, and every broker passes on to the controller."""
     alive = [node.node_id for node in _alive(image)]
     for candidate in (image.controller_node_id, node_id):
         if candidate in alive:
@@ -144,7 +144,8 @@ def _partition(image: MetadataImage, version: int, partition: int, leader: int) 
 
 @lru_cache(maxsize=PARTITION_ENTITIES_MAX)
 def _partition_entity(version: int, partition: int, leader: int, led: bool) -> Any:
-    """Cached, because topics have them in common: few partitions are numbered high and few nodes lead."""
+    """Return a partition's entity, cached because topics have them in common: few partitions are numbered
+    high and few nodes lead."""
     return codec.build(
         codec.nested(METADATA, version, "MetadataResponsePartition"),
         error_code=ErrorCode.none if led else ErrorCode.leader_not_available,
@@ -160,7 +161,7 @@ def _partition_entity(version: int, partition: int, leader: int, led: bool) -> A
 def find_coordinator_answer(
     image: MetadataImage, overlay: Mapping[int, int], version: int, entity: Any
 ) -> Any:
-    """The answer to FindCoordinator.
+    """Return the answer to FindCoordinator.
 
     `overlay` has leaders of offsets partitions (node ids) as far as they are known better than by `image`.
     """
@@ -210,7 +211,7 @@ def _no_coordinator(error_code: ErrorCode, message: str) -> dict[str, Any]:
 
 
 def describe_cluster_answer(image: MetadataImage, node_id: int, version: int, entity: Any) -> Any:
-    """The answer of `node_id` to DescribeCluster."""
+    """Return the answer of `node_id` to DescribeCluster."""
     endpoint_type = entity.endpoint_type if version >= 1 else BROKERS_ENDPOINT
     error = ErrorCode.none
     if endpoint_type != BROKERS_ENDPOINT:

@@ -1,4 +1,4 @@
-"""Topics come and go: CreateTopics, DeleteTopics, CreatePartitions, and creation by Metadata.
+"""Create, grow and delete topics: CreateTopics, DeleteTopics, CreatePartitions, and creation by Metadata.
 
 The controller decides; the broker answers when its own image shows the change, so that a client that goes
 on asking this broker sees what it has done.
@@ -32,11 +32,13 @@ from actors.protocol.api_keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TO
 from actors.protocol.headers import Header
 
 _TOLD = (ErrorCode.invalid_topic_exception, ErrorCode.policy_violation)
-"""Why a topic cannot be created, as Metadata tells it; after any other failure the client is to ask again."""
+"""The errors for which a topic cannot be created, as Metadata tells them; after any other failure the client
+is to ask again."""
 
 
 async def metadata(context: BrokerContext, header: Header, entity: Any) -> Any:
-    """Metadata, creating what is missing if client and settings allow it (auto.create.topics.enable)."""
+    """Answer Metadata, and create what is missing if client and settings allow it
+    (auto.create.topics.enable)."""
     errors: dict[str, int] = {}
     if context.settings.auto_create_topics_enable:
         missing = missing_topics(context.image, header.api_version, entity)
@@ -46,14 +48,15 @@ async def metadata(context: BrokerContext, header: Header, entity: Any) -> Any:
 
 
 async def _create_missing(context: BrokerContext, names: tuple[str, ...]) -> dict[str, int]:
-    """Error codes of those that could not be created. A name that is being created already is waited for."""
+    """Create topics, and return the error codes of those that could not be created. A name that is being
+    created already is waited for."""
     fresh = tuple(name for name in names if name not in context.creating)
     if fresh:
         task = asyncio.ensure_future(_create(context, fresh))
         context.creating.update(dict.fromkeys(fresh, task))
         task.add_done_callback(lambda _: _created(context, fresh))
     tasks = {context.creating[name] for name in names}
-    # Shielded: a client that goes away must not take away what others wait for.
+    # The tasks are shielded: a client that goes away must not take away what others wait for.
     outcomes = await asyncio.gather(*(asyncio.shield(task) for task in tasks))
     return {name: code for outcome in outcomes for name, code in outcome.items()}
 
@@ -111,7 +114,7 @@ async def create_topics(context: BrokerContext, header: Header, entity: Any) -> 
 def _created_topic(context: BrokerContext, version: int, topic: CreatedTopic) -> Any:
     configs: tuple[Any, ...] = ()
     if version >= 5 and topic.error_code == ErrorCode.none:
-        # KIP-525: the answer shows the configs that the topic has.
+        # The answer shows the configs that the topic has (KIP-525).
         config_class = codec.nested(CREATE_TOPICS, version, "CreatableTopicConfigs")
         configs = tuple(
             codec.build(
@@ -200,7 +203,8 @@ async def create_partitions(context: BrokerContext, header: Header, entity: Any)
 
 
 def _has_partitions(wanted: dict[str, int]) -> Callable[[MetadataImage], bool]:
-    """A topic that has gone meanwhile is not waited for."""
+    """Return whether the topics have the partitions that were wanted. A topic that has gone meanwhile is not
+    waited for."""
     return lambda image: all(
         (topic := image.topics.get(name)) is None or topic.partition_count >= count
         for name, count in wanted.items()

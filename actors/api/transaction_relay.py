@@ -44,9 +44,9 @@ from actors.protocol.transaction_messages import (
 )
 
 ANSWER_TIMEOUT_S: Final = 5.0
-"""Of anything asked of another actor; what was not answered is asked again."""
+"""How long, in seconds, another actor's answer is waited for; what was not answered is asked again."""
 PEERS: Final = "peers"
-"""What the secret is derived from that requests between nodes are signed with."""
+"""The word that the secret is derived from with which requests between nodes are signed."""
 ADD_VERSION: Final = 5
 MARKERS_VERSION: Final = 1
 _HERE: Final = -1
@@ -55,7 +55,7 @@ MarkerWriter = Callable[[WriteTxnMarkersRequest], WriteTxnMarkersResponse]
 
 
 class Relay(Protocol):
-    """What of `network.hub.Hub` is used: a replica of this node serves a frame."""
+    """The part of `network.hub.Hub` that is used: a replica of this node serves a frame."""
 
     async def relay(
         self, partition: int, identity: ClientIdentity, frame: bytes, timeout_s: float
@@ -63,17 +63,17 @@ class Relay(Protocol):
 
 
 class Leaders(Protocol):
-    """Who leads the offsets partitions, as this node's broker knows it."""
+    """The leaders of the offsets partitions, as this node's broker knows them."""
 
     def slot_of(self, partition: int) -> int | None:
-        """The link of the replica on this node that leads the partition, if there is one."""
+        """Return the link of the replica on this node that leads the partition, if there is one."""
 
     def node_of(self, partition: int) -> int | None:
-        """The node of the partition's leader, if one is known."""
+        """Return the node of the partition's leader, if one is known."""
 
 
 class Ways(NamedTuple):
-    """How a node's broker reaches the leaders of offsets partitions."""
+    """The ways on which a node's broker reaches the leaders of offsets partitions."""
 
     node_id: int
     """The broker's own node."""
@@ -89,7 +89,8 @@ class _Where(NamedTuple):
 
     node_id: int = _HERE
     slot: int | None = None
-    """The replica of this node; None: in this node's logs, or at the other node."""
+    """The link of the replica of this node; None: the marker is written in this node's logs, or at the other
+    node."""
 
 
 class TransactionRelay:
@@ -105,8 +106,8 @@ class TransactionRelay:
     # A transaction's coordinator.
 
     async def add_partitions(self, asked: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-        """Have the transaction's coordinator verify or add partitions of one transactional id. Whoever cannot
-        be reached is said to have a failed network, as Kafka's brokers do."""
+        """Have the transaction's coordinator verify or add partitions of one transactional id. A coordinator
+        that cannot be reached is said to have a failed network, as Kafka's brokers do."""
         [transaction] = asked.transactions
         partition = partition_for(transaction.transactional_id, self._spec.offsets_partitions)
         where = self._leader_of(partition)
@@ -122,13 +123,13 @@ class TransactionRelay:
         return refused
 
     def _leader_of(self, partition: int) -> _Where | None:
-        """Where an offsets partition is led; None: nobody is known to lead it."""
+        """Return where an offsets partition is led; None if no node is known to lead it."""
         leaders = self._ways.leaders
         slot = leaders.slot_of(partition)
         return self._at(leaders.node_of(partition)) if slot is None else _Where(slot=slot)
 
     def _at(self, node_id: int | None) -> _Where | None:
-        """At another node."""
+        """Return the place at another node; None if there is no such node, or if it is this one."""
         if node_id is None or node_id < 0 or node_id == self._ways.node_id:
             return None
         return _Where(node_id=node_id)
@@ -172,7 +173,7 @@ class TransactionRelay:
     async def _write(
         self, where: _Where, asked: WriteTxnMarkersRequest, keys: list[tuple[int, str, int]]
     ) -> Mapping[tuple[int, str, int], ErrorCode]:
-        """The errors of one part, its partitions' markers being written at `where`."""
+        """Have one part's markers written at `where`, and return the errors of its partitions."""
         indexes = list(dict.fromkeys(index for index, _, _ in keys))
         part = WriteTxnMarkersRequest(
             tuple(_restricted(asked.markers[index], index, keys) for index in indexes)
@@ -196,8 +197,8 @@ class TransactionRelay:
     # Frames.
 
     async def answer(self, image: MetadataImage, header: Header, entity: Any, *, pass_on: bool) -> Any:
-        """kio's answer to a request of another node's broker, or with `pass_on` of a leader of this node
-        (`identity.TIER`), which is passed on to wherever it belongs. Raises UnsupportedRequest."""
+        """Return kio's answer to a request of another node's broker, or with `pass_on` of a leader of this
+        node (`identity.TIER`), which is passed on to wherever it belongs. Raises UnsupportedRequest."""
         body: Any = TO_REQUEST[header.api_key](entity)
         answer: AddPartitionsToTxnResponse | WriteTxnMarkersResponse
         if header.api_key == ADD_PARTITIONS_TO_TXN and len(body.transactions) == 1:
@@ -209,7 +210,7 @@ class TransactionRelay:
         return TO_ENTITY[header.api_key](header.api_version, answer)
 
     async def _ask(self, where: _Where, api_key: int, api_version: int, entity: Any) -> Any:
-        """The answer as kio's entity; None if there is none."""
+        """Return the answer as kio's entity; None if there is none."""
         if where.slot is None:
             return await self._ways.peers.ask(where.node_id, api_key, api_version, entity, ANSWER_TIMEOUT_S)
         self._last_correlation_id = (self._last_correlation_id + 1) % 2**31
@@ -220,7 +221,7 @@ class TransactionRelay:
 
 
 def _restricted(marker: TxnMarker, index: int, keys: list[tuple[int, str, int]]) -> TxnMarker:
-    """The marker for those of its partitions that are among `keys`."""
+    """Return the marker for those of its partitions that are among `keys`."""
     topics: dict[str, list[int]] = {}
     for of_index, topic, number in keys:
         if of_index == index:

@@ -86,7 +86,7 @@ class Asker(Protocol):
 
     @property
     def holding(self) -> Holding | None:
-        """What is known of the client, if its heartbeats may be held."""
+        """Return what is known of the client, if its heartbeats may be held; None if they may not."""
 
     def answer(self, frame: bytes) -> None:
         """Take an answer frame that comes later."""

@@ -1,4 +1,4 @@
-"""One client connection in an actor: frames in, answers out, in order, within bounds.
+"""One client connection in an actor: frames come in and answers go out, in order and within bounds.
 
 Law (W13): one request is with the service at a time; what the client pipelined behind it waits in the
 buffer. The service answers at once (`on_frame` returns the answer) or later (it returns LATER and calls
@@ -46,11 +46,12 @@ LATER: Final = None
 """What `on_frame` returns when the answer follows by `Connection.answer`."""
 
 Released = Callable[[socket.socket, bytes], object]
-"""Takes over the socket (non-blocking) and the bytes that were read from it and not served."""
+"""A function that takes over the socket (non-blocking) and the bytes that were read from it and not
+served."""
 
 _CHUNK_BYTES_MIN = LENGTH_BYTES + FRAME_BYTES_MIN
 
-# States. READY is 0 so that the hot path asks one question: nothing is buffered, nothing is outstanding
+# The states. READY is 0 so that the hot path asks one question: nothing is buffered, nothing is outstanding
 # and the client has proved itself.
 _READY, _PARTIAL, _RUNNING, _WAITING, _CLOSING, _LEAVING, _CLOSED = range(7)
 
@@ -59,19 +60,20 @@ class Service(Protocol):
     """What serves the frames of connections. One object serves many connections."""
 
     def on_frame(self, connection: Connection, frame: bytes) -> bytes | None:
-        """Serve one frame (its length cut off). Returns the whole answer, length included, or b"" for no
-        answer at all (Produce with acks=0), or LATER. May call `connection.close` or
-        `connection.release`; an answer returned besides still goes out first."""
+        """Serve one frame (its length cut off). Return the whole answer, length included, or b"" for no
+        answer at all (Produce with acks=0), or LATER. May call `connection.close` or `connection.release`; an
+        answer that it returns besides still goes out first."""
 
     def on_more(self, connection: Connection) -> None:
-        """Bytes came in while an answer is outstanding: a held answer should be given now."""
+        """Give a held answer, if there is one: bytes came in while an answer is outstanding."""
 
     def on_closed(self, connection: Connection) -> None:
-        """The connection is gone. Called exactly once, and never for a connection that was released."""
+        """Learn that the connection is gone. Called exactly once, and never for a connection that was
+        released."""
 
 
 class Connection(asyncio.Protocol):
-    """A client's connection; made by `ConnectionTable.adopt`. All calls on the loop's thread."""
+    """A client's connection, made by `ConnectionTable.adopt`. All calls are on the loop's thread."""
 
     __slots__ = (
         "_chunk_bytes_max",
@@ -107,13 +109,13 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self.identity = identity
         self.session: Any = None
-        """The service's own; the connection does not look at it."""
+        """What the service keeps of this connection; the connection does not look at it."""
         self.sasl: Any = None
-        """The service's too: an authentication under way."""
+        """What the service keeps of an authentication that is under way."""
         self.holding: Any = None
-        """The service's too: what it knows of a client whose heartbeats it may hold."""
+        """What the service knows of a client whose heartbeats it may hold."""
         self.active = True
-        """A frame was served since the last sweep."""
+        """Whether a frame was served since the last sweep."""
         self._table = table
         self._pace = table.pace
         self._service = service
@@ -121,7 +123,7 @@ class Connection(asyncio.Protocol):
         frame_bytes_max = table.limits.frame_bytes_max
         self._frames = FrameBuffer(frame_bytes_max if proven else FIRST_FRAME_BYTES_MAX)
         self._frames.feed(buffered)
-        # 0 keeps frames off the hot path until the first one has been served.
+        # The value 0 keeps frames off the hot path until the first one has been served.
         self._chunk_bytes_max = frame_bytes_max + LENGTH_BYTES if proven else 0
         self._state = _PARTIAL
         self._early_answer: bytes | None = None
@@ -137,8 +139,8 @@ class Connection(asyncio.Protocol):
     # What the service calls.
 
     def answer(self, frame: bytes) -> None:
-        """Give the answer (length included; b"" for none) of the frame for which LATER was returned.
-        On a connection that is gone meanwhile it does nothing."""
+        """Give the answer (length included; b"" for none) of the frame for which LATER was returned. Do
+        nothing if the connection is gone meanwhile."""
         if self._state == _WAITING:
             self.active = True
             self._state = _PARTIAL
@@ -151,7 +153,8 @@ class Connection(asyncio.Protocol):
             assert self._state >= _CLOSING, "an answer to no request"
 
     def close(self, reason: str | None = None) -> None:
-        """Close after what is written so far. With a reason one line of the log names it and the peer."""
+        """Close after what is written so far. If there is a reason, one line of the log names it and the
+        peer."""
         if self._state == _RUNNING:
             self._close_reason = reason
             self._state = _CLOSING
@@ -179,13 +182,13 @@ class Connection(asyncio.Protocol):
         if self._state == _RUNNING:
             if unserved is not None:
                 self._state = _LEAVING
-            return  # the turn departs after writing its answers
+            return  # `_run` departs after writing its answers
         self._state = _LEAVING
         self._depart()
 
     @property
     def has_more(self) -> bool:
-        """More has been read than the frame that is with the service."""
+        """Return whether more has been read than the frame that is with the service."""
         return bool(self._frames)
 
     @property
@@ -236,8 +239,8 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        # Not from in here: asyncio's transport calls this in the midst of a write, and would report the
-        # loss of a connection twice that is closed or given away meanwhile.
+        # Nothing departs in here: asyncio's transport calls this in the midst of a write, and would report
+        # the loss of a connection twice that is closed or given away meanwhile.
         if self._state == _LEAVING:
             self._table.loop.call_soon(self._settle)
         elif self._state == _PARTIAL and self._frames:
@@ -257,9 +260,9 @@ class Connection(asyncio.Protocol):
     # What the table calls.
 
     def sweep(self, quiet_sweeps_max: int) -> None:
-        """One step of the idle clock: `quiet_sweeps_max` of them without a served frame close the
-        connection (`connections.max.idle.ms`), one the socket of a closed one that still has bytes to
-        send to a client that does not read."""
+        """Advance the idle clock by one step: `quiet_sweeps_max` of them without a served frame close the
+        connection (`connections.max.idle.ms`), one closes the socket of a closed connection that still has
+        bytes to send to a client that does not read."""
         if self.active or self._state == _WAITING:
             self.active = False
             self._quiet_sweeps = 0
@@ -279,7 +282,7 @@ class Connection(asyncio.Protocol):
         if self._state == _PARTIAL:
             self._run()
 
-    # The rest is how.
+    # Parts of the above.
 
     def _take(self, data: bytes) -> None:
         if self._state in (_CLOSING, _LEAVING, _CLOSED):
@@ -301,7 +304,7 @@ class Connection(asyncio.Protocol):
             self._pace_reading()
 
     def _run(self) -> None:
-        """A turn: serve buffered frames until one has to wait, then write all their answers at once."""
+        """Serve buffered frames until one has to wait, then write all their answers at once."""
         answers: list[bytes] = []
         unwritten_bytes = 0
         pace = self._pace
@@ -338,7 +341,7 @@ class Connection(asyncio.Protocol):
             return None
 
     def _serve(self, frame: bytes) -> bytes | None:
-        """Hand one frame to the service. Afterwards the state is PARTIAL if the next may follow."""
+        """Hand one frame to the service. Afterwards the state is PARTIAL if the next frame may follow."""
         self._state = _RUNNING
         self.active = True
         try:
@@ -366,7 +369,7 @@ class Connection(asyncio.Protocol):
         return answer
 
     def _conclude(self, answer: bytes | None) -> None:
-        """The hot path's frame was answered otherwise than at once, or led to a parting."""
+        """Go on after the hot path's frame was answered otherwise than at once, or led to a parting."""
         answer = self._served(answer)
         if answer:
             self._write(answer)
@@ -384,7 +387,7 @@ class Connection(asyncio.Protocol):
             answers.clear()
 
     def _settle(self) -> None:
-        """Act on what the turn left behind."""
+        """Act on the state in which the frames that were served have left the connection."""
         if self._state == _CLOSING:
             self._close_now()
         elif self._state == _LEAVING:
@@ -426,7 +429,8 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _go_on(self) -> None:
-        """What follows an answer, or the beginning: leave if that was asked for, else the next frame."""
+        """Go on after an answer, or at the beginning: leave if that was asked for, else serve the next
+        frame."""
         if self._released is not None:
             self._state = _LEAVING
             self._depart()
@@ -436,7 +440,7 @@ class Connection(asyncio.Protocol):
             self._settle()
 
     def _depart(self) -> None:
-        """LEAVING: once the transport has written everything, the socket is somebody else's."""
+        """Leave: once the transport has written everything, give the socket away."""
         transport = self._transport
         assert self._released is not None
         if transport is None or transport.is_closing():
@@ -461,7 +465,7 @@ class Connection(asyncio.Protocol):
 
 
 def duplicate(sock: Any) -> socket.socket:
-    """A second descriptor of the same connection, non-blocking. uvloop's socket object cannot be used
+    """Return a second descriptor of the same connection, non-blocking. uvloop's socket object cannot be used
     itself: it is closed with its transport. Raises OSError when the process has no descriptor left."""
     own = socket.socket(sock.family, sock.type, sock.proto, fileno=os.dup(sock.fileno()))
     own.setblocking(False)
@@ -469,4 +473,4 @@ def duplicate(sock: Any) -> socket.socket:
 
 
 def _drop(frame: bytes) -> None:
-    """Stands for `transport.write` where there is no transport."""
+    """Drop a frame, in the place of `transport.write`, while there is no transport."""

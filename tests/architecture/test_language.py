@@ -22,7 +22,6 @@ FRAGMENT = re.compile(
 """How a text begins that only says something beside the name below which it stands."""
 PARAMETERS_MAX = 5
 STILL_IN_FRAGMENTS = (
-    "actors/api/transaction_relay.py",
     "bench/hold/",
     "bench/peers/classic",
     "bench/peers/consumer",
