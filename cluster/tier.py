@@ -186,7 +186,8 @@ class Tier:
         if can_lead(statuses.values()):
             self.warnings += [f"{problem}; its peers build it anew" for problem in problems]
         elif self._accept_loss and started and group not in self._alone:
-            # What a majority had, and any of these has, is in the log that is furthest (Raft, section 5.4.1).
+            # An entry that a majority had, and that any of these replicas has, is in the log that is furthest
+            # (Raft, section 5.4.1).
             furthest = max(started, key=lambda plan: _log_end(statuses[plan.name]))
             self.warnings.append(f"{group} had no majority left: {furthest.name} goes on with what it has")
             self._alone.add(group)

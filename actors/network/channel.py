@@ -294,7 +294,7 @@ def _socket_of(rights: bytes) -> socket.socket | None:
     try:
         sock = socket.socket(fileno=descriptors[0])
     except OSError:
-        os.close(descriptors[0])  # no socket: the message that came with it finds none
+        os.close(descriptors[0])  # it is no socket: the message that it came with finds none
         return None
     sock.setblocking(False)
     return sock

@@ -78,7 +78,7 @@ def _text(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         text = raw.decode("utf-8", "replace")
-        # One bad byte becomes a character of three: what could not be written back must not come in.
+        # One bad byte becomes a character of three bytes: what could not be written back must not come in.
         if len(text.encode()) > STRING_BYTES_MAX:
             raise MalformedRequest("a string that is no UTF-8 and too long to repair") from None
         return text

@@ -251,7 +251,7 @@ class Replica:
             if self.watcher is not None:
                 self.watcher.image_changed()
 
-    # storage.raft.raft.StateMachine.
+    # What Raft calls (storage.raft.raft.StateMachine).
 
     def apply(self, index: int, term: int, command: bytes) -> None:
         """Apply a committed entry. Its records are already applied if this leader decided them."""

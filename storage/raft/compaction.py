@@ -47,7 +47,8 @@ class Compaction:
             if snapshots.collect():
                 self._shorten()
             if not snapshots.saving:
-                # What a snapshot could not remove, or a failed save, must not cause one in every tick.
+                # A snapshot that could not shorten the journal, or a failed save, must not lead to another
+                # one in every tick.
                 self._above_bytes = journal.entry_bytes + least // 2
         elif self._building is not None:
             self._build(self._building)

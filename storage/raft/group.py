@@ -36,7 +36,7 @@ class Group:
     def node(self, member_id: str) -> Node:
         """Return the one node of this id: nodes are compared by identity."""
         node = self._nodes.get(member_id)
-        if node is None:  # each message asks: making one is dear
+        if node is None:  # every message asks for its node, and to make one is dear
             node = self._nodes[member_id] = Node(member_id)
         return node
 

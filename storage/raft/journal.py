@@ -450,7 +450,7 @@ class Journal:
             self._create_segment(self._segments[-1].sequence + 1 if self._segments else 1)
         if self._executor is not None:
             self._set_mark(self._end())
-        # What was read survived the process, and from here on the machine too.
+        # What was read survived the process, and from now on it survives the machine, too.
         self._written_index = self.durable_index = self.last_index
 
     def _take(self, found: Recovery) -> None:
