@@ -29,12 +29,13 @@ CORRELATION_ID = 77
 
 
 def versions(api_key: int) -> range:
-    """The advertised ones."""
+    """The versions of an API that are advertised."""
     return range(VERSIONS[api_key].min_version, VERSIONS[api_key].max_version + 1)
 
 
 class Controller:
-    """Commits at once and sends the image to every broker, unless told to fail or to keep images back."""
+    """A controller that commits at once and sends the image to every broker, unless a test has it fail or
+    keep images back."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -93,7 +94,8 @@ class Broker:
 async def describe_configs(
     broker: Broker, version: int, kind: int, name: str, keys: tuple[str, ...] | None = None
 ) -> Any:
-    """The result of the one resource; `keys` None: all of its configs."""
+    """Ask for the configs of one resource; `keys` None asks for all of them. Returns the resource's
+    result."""
     resource = part(
         DESCRIBE_CONFIGS,
         version,
@@ -125,14 +127,14 @@ def read_answer(api_key: int, version: int, frame: bytes) -> Any:
 
 
 def part(api_key: int, version: int, name: str, /, **fields: Any) -> Any:
-    """A nested entity of a request."""
+    """Make a nested entity of a request."""
     return codec.build(codec.nested(api_key, version, name, "request"), **fields)
 
 
 def brokers(
     settings: BrokerSettings | None = None, nodes: tuple[int, ...] = (1, 2, 3)
 ) -> tuple[Controller, list[Broker]]:
-    """A tier of these nodes; node n leads every offsets partition p with p % 3 + 1 == n."""
+    """Make a tier of these nodes; node n leads every offsets partition p with p % 3 + 1 == n."""
     settings = settings or BrokerSettings()
     host = tier(settings, nodes)
     for partition in range(4):

@@ -1,4 +1,4 @@
-"""Configs over the wire: described with their sources, changed one by one."""
+"""Configs over the wire: they are described with their sources, and changed one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce, ListOffsets, DeleteRecords, InitProducerId over the wire, all versions."""
+"""All versions of Produce, ListOffsets, DeleteRecords and InitProducerId over the wire."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(story: Coroutine[Any, Any, Any]) -> Any:
 
 
 def one_topic(*configs: tuple[str, str]) -> tuple[Controller, Broker, Broker]:
-    """Topic t: partition 0 is led by node 1, partition 1 by node 2."""
+    """Make topic t: node 1 leads partition 0, node 2 leads partition 1."""
     controller, (one, two, _) = brokers()
     topic = NewTopic("t", assignments=((0, (1,)), (1, (2,))), configs=configs)
     controller.decide(CreateTopics((topic,)))
@@ -117,7 +117,7 @@ def test_a_disk_that_reserves_no_offsets_refuses_the_append() -> None:
 
 
 async def list_offset(broker: Broker, version: int, timestamp: int, **fields: Any) -> tuple[int, int, int]:
-    """(error, offset, timestamp)"""
+    """Ask ListOffsets for one timestamp. Returns error, offset and timestamp."""
     asked = {"partition_index": 0, "current_leader_epoch": -1} | fields
     partition = part(api_keys.LIST_OFFSETS, version, "ListOffsetsPartition", timestamp=timestamp, **asked)
     topic = part(api_keys.LIST_OFFSETS, version, "ListOffsetsTopic", name="t", partitions=(partition,))

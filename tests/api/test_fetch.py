@@ -1,4 +1,4 @@
-"""Fetch over the wire: at once, or when there is enough, or when the wait is over."""
+"""Fetch over the wire: it is answered at once, when there is enough, or when the wait is over."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def run(story: Coroutine[Any, Any, Any]) -> Any:
 
 
 def one_topic() -> tuple[Controller, Broker]:
-    """Topic t: partitions 0 and 1 are led by node 1, partition 2 by node 2."""
+    """Make topic t: node 1 leads partitions 0 and 1, node 2 leads partition 2."""
     controller, (one, *_) = brokers()
     controller.decide(CreateTopics((NewTopic("t", assignments=((0, (1,)), (1, (1,)), (2, (2,)))),)))
     return controller, one
 
 
 def append(broker: Broker, *values: bytes, partition: int = 0) -> int:
-    """The bytes appended."""
+    """Append records. Returns the bytes that were appended."""
     topic = broker.apis.image.topics["t"]
     return broker.logs.append(topic, partition, Produced(batch(*values)), 0).size_bytes
 
@@ -46,7 +46,7 @@ async def fetch(
     current_leader_epoch: int = -1,
     **fields: Any,
 ) -> Any:
-    """Of topic t from these offsets by partition."""
+    """Fetch topic t from these offsets, which are by partition."""
     wanted = tuple(
         part(
             FETCH,

@@ -1,4 +1,4 @@
-"""One list of groups from the lists of several leaders."""
+"""The lists of groups of several leaders become one list."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def test_who_does_not_lead_any_more_has_no_groups(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_any_other_error_fails_the_whole_list(version: int) -> None:
-    """W9."""
+    """This is rule W9."""
     loading = _list(version, error=ErrorCode.coordinator_load_in_progress)
     assert _gathered(version, _list(version, "a"), loading) == loading

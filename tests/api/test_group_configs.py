@@ -1,4 +1,4 @@
-"""Configs of groups over the wire: described, changed, listed (A19)."""
+"""Configs of groups over the wire: they are described, changed and listed (A19)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ async def described(broker: Broker, version: int, group_id: str) -> dict[str, An
 
 
 async def altered(broker: Broker, version: int, *resources: tuple[str, str, int, str | None]) -> list[Any]:
-    """`resources`: (group id, config, operation, value)."""
+    """Change configs; each of `resources` is (group id, config, operation, value). Returns the answer's
+    results."""
     asked = []
     for group_id, name, operation, value in resources:
         config = part(

@@ -1,4 +1,4 @@
-"""Requests that span offsets partitions: split, refused in part, merged (W9, W17)."""
+"""Requests that span offsets partitions are split, refused in part, and merged (W9, W17)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_request_of_one_group_goes_to_its_partition_as_it_is() -> None:
 
 
 def test_list_groups_goes_to_all_partitions_and_skips_those_led_elsewhere() -> None:
-    """W9."""
+    """This is rule W9."""
     body = ListGroupsRequest(("Stable",))
     parts = split(api_keys.LIST_GROUPS, body, partition_of, PARTITIONS)
     assert parts == dict.fromkeys(range(PARTITIONS), body)
@@ -83,7 +83,7 @@ def test_list_groups_fails_as_a_whole_on_any_other_error() -> None:
     ],
 )
 def test_groups_led_elsewhere_are_refused_each_and_the_order_is_the_requests(api_key: int, body: Any) -> None:
-    """W17."""
+    """This is rule W17."""
     parts = split(api_key, body, partition_of, PARTITIONS)
     codes = [16 if partition == 1 else 14 for partition in parts]
     answers = [refused_part(api_key, part, code) for part, code in zip(parts.values(), codes, strict=True)]
@@ -110,7 +110,7 @@ def test_answers_of_different_partitions_are_put_together() -> None:
 
 
 def test_a_group_deleted_twice_has_one_result() -> None:
-    """Section 11, O13."""
+    """This is rule O13."""
     body = DeleteGroupsRequest(("g1", "g2", "g1"))
     parts = split(api_keys.DELETE_GROUPS, body, partition_of, PARTITIONS)
     answers = [refused_part(api_keys.DELETE_GROUPS, part, 0) for part in parts.values()]
@@ -125,7 +125,7 @@ def test_an_empty_batch_is_an_empty_answer() -> None:
 
 
 def test_a_refused_fetch_of_version_1_names_its_partitions() -> None:
-    """W6."""
+    """This is rule W6."""
     body = OffsetFetchRequest((OffsetFetchGroup("g1", (("t", (0, 1)),)),))
     [group] = refused_part(api_keys.OFFSET_FETCH, body, 16, api_version=1).groups
     assert [p.error_code for _, partitions in group.topics for p in partitions] == [16, 16]

@@ -1,4 +1,4 @@
-"""Metadata, FindCoordinator, DescribeCluster: what clients need to find their way."""
+"""The answers of Metadata, FindCoordinator and DescribeCluster are what clients need to find their way."""
 
 from __future__ import annotations
 

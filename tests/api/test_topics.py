@@ -1,4 +1,4 @@
-"""Topic administration over the wire: created, grown, deleted; refused in the client's words."""
+"""Topics are created, grown and deleted over the wire, and refused with the words that clients expect."""
 
 from __future__ import annotations
 

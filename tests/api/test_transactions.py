@@ -1,4 +1,5 @@
-"""Transactional records in and out over the wire: verified before appended, read by isolation level."""
+"""Transactional records over the wire: they are verified before they are appended, and read by isolation
+level."""
 
 from __future__ import annotations
 
@@ -28,13 +29,13 @@ COMMITTED, UNCOMMITTED = 1, 0
 
 
 class Coordinator:
-    """Says `error` of every partition that a broker asks it of."""
+    """A transaction coordinator that answers `error` for every partition that a broker asks it of."""
 
     def __init__(self, broker: Broker) -> None:
         self.error = NO_ERROR
         self.asked: list[AddPartitionsToTxnRequest] = []
         self.meanwhile: list[TxnMarker] = []
-        """Markers that are written before it answers."""
+        """The markers that are written before the coordinator answers."""
         self._broker = broker
         broker.apis.verify_with(self._verify)
 

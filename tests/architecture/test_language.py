@@ -28,14 +28,6 @@ STILL_IN_FRAGMENTS = (
     "bench/peers/members",
     "bench/tier/million",
     "bench/tier/rolling",
-    "tests/api/",
-    "tests/coordinator/",
-    "tests/leader/",
-    "tests/network/",
-    "tests/protocol/",
-    "tests/raft/",
-    "tests/replica/",
-    "tests/security/",
     "tests/simulation/",
 )
 """Paths whose docstrings are not yet rid of fragments. To become empty."""

@@ -45,7 +45,7 @@ def check_against_twins(spec: AssignmentSpec) -> None:
 
 
 def test_the_registry_knows_kafkas_names() -> None:
-    """A3."""
+    """This is rule A3."""
     assert list(OWN)[:2] == ["uniform", "range"]
 
 
@@ -86,13 +86,13 @@ def test_random_homogeneous_groups(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_random_heterogeneous_groups(seed: int) -> None:
-    """M10."""
+    """This is rule M10."""
     check_against_twins(random_spec(random.Random(seed), alike=False))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_groups_where_everybody_subscribes_to_something_else(seed: int) -> None:
-    """M10."""
+    """This is rule M10."""
     rng = random.Random(seed)
     counts = [rng.randrange(1, 9) for _ in range(8)]
     members = [member(f"m{m}", rng.sample(range(8), rng.randrange(1, 8))) for m in range(60)]

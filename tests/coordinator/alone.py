@@ -1,4 +1,4 @@
-"""A replica that has no peers: what it decides is committed when the story says so."""
+"""A replica that has no peers: what it decides is committed when a test says so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPES = {kind: RecordType(*classes) for kind, classes in RECORD_TYPES.items()}
 
 
 class Log:
-    """Implements `actors.replica.replica.Log`."""
+    """The log of such a replica; it implements `actors.replica.replica.Log`."""
 
     term = 1
     pending_bytes = 0
@@ -37,7 +37,7 @@ def new_replica(
     clock_ms: Callable[[], int] = lambda: 0,
     on_events: Callable[[Sequence[Any]], None] = lambda events: None,
 ) -> Replica:
-    """Of a coordinator; `lead` makes it serve."""
+    """Make a coordinator's replica, the only one of its group; `lead` makes it serve."""
     return Replica(
         new_shard=new_shard, record_types=TYPES, release=release, clock_ms=clock_ms, on_events=on_events
     )
@@ -55,7 +55,7 @@ def log_of(replica: Replica) -> Log:
 
 
 def commit(replica: Replica) -> None:
-    """All that was decided: what does not fit the entries under way follows them."""
+    """Commit all that was decided, also what does not fit the entries under way."""
     log = log_of(replica)
     replica.flush()
     while log.committed_index < log.last_index:

@@ -1,4 +1,5 @@
-"""What a leader keeps of big groups for the assignors, beside the same made anew from the groups' records."""
+"""The arrays that a leader keeps of big groups for the assignors, compared with arrays made anew from the
+groups' records."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from actors.coordinator.ground.state import ShardState
 
 
 def view(arrays: GroupArrays) -> dict[str, Any]:
-    """All that an assignor can see, without the numbers that members and topics happen to have."""
+    """All that an assignor can see, without the numbers by which the arrays know members and topics."""
     slots = {slot: member_id for member_id, slot in arrays.slots.items()}
     owners = [slots.get(slot) for slot in arrays.before().tolist()]
     return {
@@ -31,7 +32,8 @@ def view(arrays: GroupArrays) -> dict[str, Any]:
 
 
 def check_arrays(state: ShardState) -> int:
-    """Bring the arrays of every group up to date: they are as made anew. Returns how many groups had any."""
+    """Bring the arrays of every group up to date and check that they are as made anew. Returns how many
+    groups had any."""
     checked = 0
     for group in consumer_groups(state).values():
         kept = group.target_arrays

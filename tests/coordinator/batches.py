@@ -1,4 +1,4 @@
-"""What a batch of offsets stands for, by a plain loop."""
+"""The records that a batch of offsets stands for, made by a plain loop."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 from actors.ground.records import OFFSET_BATCH, OFFSET_COMMIT
 
 Pair = tuple[Any, Any]
-"""(key, value) of a record; value None is a tombstone."""
+"""Key and value of a record; the value None is a tombstone."""
 
 
 def one_by_one(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    """(key, value) pairs of plain tuples; each batch as an OFFSET_COMMIT for each of its partitions."""
+    """The pairs of records as plain tuples, with each batch as an OFFSET_COMMIT for each of its
+    partitions."""
     for key, value in pairs:
         if key[0] != OFFSET_BATCH:
             yield key, value

@@ -1,4 +1,4 @@
-"""Drives a coordinator as its clients do: what most stories ask of groups and their offsets."""
+"""Drives a coordinator as its clients do, with what most tests ask of groups and their offsets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.coordinator.host import Host
 START_MS = 1_700_000_000_000
 RANGE = (("range", b""),)
 AT_ONCE = GroupSettings(group_rebalance_batch_max_ms=0)
-"""Nobody waits for others who may come."""
+"""Settings by which a group's rebalance does not wait for further members."""
 
 
 def topic_id(number: int) -> bytes:
@@ -40,7 +40,7 @@ def topic_id(number: int) -> bytes:
 
 
 def image_of(version: int = 1, /, **partitions: int) -> MetadataImage:
-    """An image with topics `name=partition count`. The id follows from the name's place."""
+    """Make an image with topics `name=partition count`. A topic's id follows from the place of its name."""
     topics = tuple(
         TopicImage(topic_id(number), name, (0,) * partition_count)
         for number, (name, partition_count) in enumerate(partitions.items(), start=1)
@@ -49,7 +49,7 @@ def image_of(version: int = 1, /, **partitions: int) -> MetadataImage:
 
 
 class Driver(Host):
-    """A coordinator of groups of every kind, with the requests that most stories make."""
+    """A coordinator of groups of every kind, with the requests that most tests make."""
 
     def __init__(
         self, image: MetadataImage | None = None, settings: GroupSettings | None = None, **topics: int
@@ -57,7 +57,7 @@ class Driver(Host):
         ids = "00000000-0000-0000-0000-{:012}"
         super().__init__(settings or AT_ONCE, image or image_of(1, **topics), START_MS, ids)
 
-    # Requests, with what they seldom vary filled in.
+    # Requests, with those fields filled in that tests seldom vary.
 
     def commit_offsets(
         self,
@@ -69,7 +69,7 @@ class Driver(Host):
         member_id: str = "",
         version: int = 9,
     ) -> dict[int, int]:
-        """OffsetCommit of one topic. Returns the error of each partition."""
+        """Commit offsets of one topic. Returns the error of each partition."""
         partitions = tuple(CommittedPartition(p, offset) for p, offset in (offsets or {0: 1}).items())
         body = OffsetCommitRequest(group_id, generation, member_id, None, -1, ((topic, partitions),))
         [(_, errors)] = self.ask(api_keys.OFFSET_COMMIT, body, version).topics
@@ -81,7 +81,7 @@ class Driver(Host):
         return fetched
 
     def offsets(self, group_id: str) -> dict[tuple[str, int], int]:
-        """All committed offsets of a group, by OffsetFetch."""
+        """All committed offsets of a group, asked for by OffsetFetch."""
         fetched = self.fetch_group(OffsetFetchGroup(group_id, None))
         assert fetched.error_code == 0
         return {(topic, row[0]): row[1] for topic, rows in fetched.topics for row in rows}

@@ -1,7 +1,8 @@
-"""A coordinator in stories: a real replica that leads alone, a clock that the story moves, and its answers.
+"""A coordinator as tests use it: a real replica that leads alone, a clock that the test moves, and its
+answers.
 
-The story reads each answer when it is decided. The replica sends it later, when the log has committed what it
-rests on: `commit` lets the log do that, and what was not committed is lost in a `fall`.
+A test reads each answer when it is decided. The replica sends it later, when the log has committed the
+records that it rests on: `commit` lets the log do that, and what was not committed is lost in a `fall`.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class _Eye:
         self._host.saw(result)
 
     def image_changed(self) -> None:
-        """Nothing follows from it here."""
+        """A new image changes nothing here."""
 
     def run(self, now_ms: int) -> None:
-        """There is nothing to do in a turn."""
+        """A turn has nothing to do here."""
 
     def refuse_all(self) -> None:
         """Nobody waits for the watcher."""
@@ -48,12 +49,12 @@ class Host:
     """One coordinator that leads; `fail_over` makes it the next leader's."""
 
     def __init__(self, settings: GroupSettings, image: MetadataImage, now_ms: int, ids: str) -> None:
-        """`ids`: the pattern of the member ids that the coordinator makes."""
+        """`ids` is the pattern of the member ids that the coordinator makes."""
         self.settings = settings
         self.image = image
         self.now_ms = now_ms
         self.replies: dict[Token, Any] = {}
-        """The first answer to each request, as decided."""
+        """The first answer to each request, as it was decided."""
         self.events: list[Any] = []
         self.last = Result()
         """What the last decision asked for."""
@@ -79,7 +80,7 @@ class Host:
     # Requests.
 
     def send(self, api_key: int, body: Any, version: int, client_id: str = "client") -> Token:
-        """Submit a request; its answer, now or later, will be in `replies`."""
+        """Submit a request. Its answer is in `replies`, now or later."""
         return self.submit(Request(self.new_token(), api_key, version, client_id, "/127.0.0.1", body))
 
     def new_token(self) -> Token:
@@ -101,7 +102,7 @@ class Host:
 
     @property
     def parked(self) -> int:
-        """How many requests nobody has decided yet."""
+        """How many requests are not decided yet."""
         return len(self._open)
 
     # Time and faults.
@@ -115,12 +116,13 @@ class Host:
         self.now_ms = until_ms
 
     def commit(self) -> None:
-        """What was decided so far is committed: it cannot be undone any more."""
+        """Commit what was decided so far: it cannot be undone any more."""
         commit(self.replica)
         self.committed = self.records()
 
     def fall(self) -> None:
-        """Lose leadership: undo what is not committed, newest first, and refuse whoever waits."""
+        """Lose leadership: what is not committed is undone, newest first, and waiting requests are
+        refused."""
         self.replica.on_fallen()
         assert self.records() == self.committed, "undoing did not restore what was committed"
         assert not self._open, "everybody was refused"
@@ -133,13 +135,13 @@ class Host:
             self.replica.run_timers(self.now_ms)
 
     def fail_over(self, settings: GroupSettings | None = None) -> None:
-        """Another replica, which has the committed records and nothing else, takes over."""
+        """Let another replica take over, which has the committed records and nothing else."""
         self.fall()
         self.settings = settings or self.settings
         self.begin_with(self.shard.records())
 
     def begin_with(self, records: Iterable[Record]) -> None:
-        """A replica that has these records, all of them committed, takes over from nobody."""
+        """Let a replica lead that has these records, all of them committed."""
         self.replica = self._restored(records)
         self.committed = self.records()
         self.lead()
@@ -160,23 +162,23 @@ class Host:
         return live
 
     def restored(self, records: Iterable[Record] | None = None) -> CoordinatorShard:
-        """The shard of a follower that was given the records as they travel: packed and unpacked."""
+        """The shard of a follower that was given the records as they travel, packed and unpacked."""
         shard = self._restored(self.shard.records() if records is None else records).shard
         assert isinstance(shard, CoordinatorShard)
         return shard
 
     def check_snapshot(self) -> None:
-        """A shard restored from the snapshot holds the same records."""
+        """Check that a shard restored from the snapshot holds the same records."""
         assert dict(self.restored().records()) == self.records()
 
     def new_shard(self) -> CoordinatorShard:
-        """An empty shard, of which every replica has one."""
+        """Make an empty shard, as every replica begins with."""
         return new_shard(self.settings, self.image, new_id=self.new_id)
 
     # What the replica tells.
 
     def saw(self, result: Result) -> None:
-        """Something was decided; what needs no commit has been sent already."""
+        """Note a decision; answers that need no commit have been sent already."""
         if result == NOTHING:
             return  # a timer that was moved on
         self.last = result
@@ -185,7 +187,7 @@ class Host:
                 self._note(reply.token, reply.body)
 
     def _released(self, token: Token, body: Any) -> None:
-        """The replica answers for good: as decided, or with a refusal of what is lost or undecided."""
+        """Note the replica's final answer: as it was decided, or a refusal of what is lost or undecided."""
         if token in self._open:
             self._note(token, body)
             return

@@ -1,7 +1,7 @@
 """A group whose members restart one after the other, in simulated time, and how often it rebalances.
 
-Members are clients as the Java consumer is one: they heartbeat at their interval, rejoin when they are told
-to, synchronise, and a restarted one comes back without a member id. Nothing here knows of batching.
+Members do as Java's consumer: they heartbeat at their interval, rejoin when they are told to, and
+synchronise. A restarted one comes back without a member id. Nothing here knows of batching.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SESSION_MS = 45_000
 REBALANCE_MS = 300_000
 CLASSIC_INTERVAL_MS = 3_000
 AWAY_MS = 2_000
-"""How long a member is gone."""
+"""How long a member is away."""
 NEXT_MS = 3_000
 """The time from one member's return to the departure of the next."""
 
@@ -45,7 +45,7 @@ class Restart(NamedTuple):
     """How members restart."""
 
     leaves: bool = True
-    """It says so; else its session runs out."""
+    """The member sends LeaveGroup; else its session runs out."""
     static: bool = False
 
 
@@ -53,7 +53,7 @@ LEAVING = Restart()
 
 
 class Clock:
-    """What happens when, and a shard that sees each moment."""
+    """The calendar of a simulation, and the shard that it drives."""
 
     def __init__(self, seed: int, settings: GroupSettings) -> None:
         self.chance = random.Random(seed)
@@ -66,7 +66,7 @@ class Clock:
         heapq.heappush(self._due, (self.driver.now_ms + round(delay_ms), next(self._order), call))
 
     def ask(self, api_key: int, body: Any, version: int, then: Callable[[Any], None]) -> None:
-        """`then` gets the answer, a millisecond after it was given."""
+        """Send a request; `then` gets the answer, a millisecond after it was given."""
         self._waiting[self.driver.send(api_key, body, version)] = then
 
     def run(self, for_ms: int) -> None:
@@ -94,7 +94,7 @@ class ClassicMember:
         self.member_id = ""
         self.generation = -1
         self.life = 0
-        """Raised by each departure: what was asked before it no longer matters."""
+        """The number of the process's life: answers to requests of an earlier life no longer matter."""
 
     def start(self) -> None:
         self._join()
@@ -211,12 +211,12 @@ class ConsumerMember:
 
 
 class Counts(NamedTuple):
-    """What one rolling restart came to."""
+    """What one rolling restart caused."""
 
     rebalances: int
-    """Classic: generations. KIP-848: targets."""
+    """How many generations a classic group had, or how many targets a KIP-848 group."""
     group_epochs: int
-    """Classic: generations."""
+    """How far the group epoch rose; of a classic group, how many generations it had."""
 
 
 def roll(

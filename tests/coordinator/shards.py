@@ -1,4 +1,4 @@
-"""A coordinator shard without groups, for whoever needs one."""
+"""A coordinator shard without groups, for tests that need one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULTS = GroupSettings()
 
 
 def numbered(pattern: str = "id-{}") -> Callable[[], str]:
-    """Ids that are told apart by 0, 1, 2 and so on."""
+    """Make ids of a pattern, with 0, 1, 2 and so on in it."""
     numbers = count()
     return lambda: pattern.format(next(numbers))
 
@@ -27,5 +27,5 @@ def new_shard(
     gate: Gate | None = None,
     new_id: Callable[[], str] | None = None,
 ) -> CoordinatorShard:
-    """`new_id`: where several shards must not give the same ids."""
+    """Make an empty shard. `new_id` is given where several shards must not make the same ids."""
     return CoordinatorShard(settings, new_id or numbered(), image, gate)

@@ -1,4 +1,4 @@
-"""Describe, list and delete groups, whatever their type."""
+"""Groups of every type are described, listed and deleted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def consumer_view(tier: Driver, group_id: str) -> DescribedConsumerGroup:
 
 
 def test_an_unknown_group_is_69_and_for_old_clients_dead(tier: Driver) -> None:
-    """API 15: v6 GROUP_ID_NOT_FOUND with a message, v<=5 state "Dead" and no error."""
+    """DescribeGroups answers GROUP_ID_NOT_FOUND with a message in version 6, and before it the state "Dead"
+    without an error."""
     found = tier.describe("g", version=6)
     assert (found.error_code, found.group_state, found.error_message) == (69, "Dead", "Group g not found.")
     assert tier.describe("g", version=5) == DescribedClassicGroup(NO_ERROR, "g", "Dead")
@@ -38,7 +39,7 @@ def test_an_unknown_group_is_69_and_for_old_clients_dead(tier: Driver) -> None:
 
 
 def test_a_simple_group_is_described_and_listed_as_an_empty_classic_group(tier: Driver) -> None:
-    """O1, W2."""
+    """These are rules O1 and W2."""
     for group_id in ("g", ""):
         tier.commit_offsets(group_id)
         assert tier.describe(group_id) == DescribedClassicGroup(NO_ERROR, group_id, "Empty")
@@ -49,7 +50,8 @@ def test_a_simple_group_is_described_and_listed_as_an_empty_classic_group(tier: 
 
 
 def test_consumer_group_describe_points_classic_groups_elsewhere(tier: Driver) -> None:
-    """A12: 69 with a message makes Kafka's Admin fall back to DescribeGroups. W2: "" is 24."""
+    """A12: error 69 with a message makes Kafka's Admin fall back to DescribeGroups. W2: the group id "" gets
+    error 24."""
     tier.commit_offsets("simple")
     tier.stable_group("classic")
     for group_id in ("simple", "classic"):
@@ -64,7 +66,7 @@ def test_consumer_group_describe_points_classic_groups_elsewhere(tier: Driver) -
 
 
 def test_a_live_classic_group_is_described_stable_with_its_members(tier: Driver) -> None:
-    """C25."""
+    """This is rule C25."""
     joined = tier.stable_group("g", size=2)
     group = tier.describe("g")
     assert (group.error_code, group.group_state, group.protocol_type) == (0, "Stable", "consumer")
@@ -98,14 +100,15 @@ def test_one_answer_for_each_group_asked_in_order(tier: Driver) -> None:
 def test_list_filters(
     tier: Driver, states: tuple[str, ...], types: tuple[str, ...], found: list[str]
 ) -> None:
-    """W9: filters ignore case, an unknown word is an empty answer with no error."""
+    """W9: filters ignore case, and an unknown word gets an empty answer without an error."""
     tier.commit_offsets("simple")
     tier.stable_group("classic")
     assert [group.group_id for group in tier.list_groups(states, types)] == found
 
 
 def test_delete_groups_removes_offsets_and_group(tier: Driver) -> None:
-    """O13: missing 69, non-empty 68; offsets need no members; what is deleted is gone after a failover."""
+    """O13: a missing group gets error 69, one with members 68. A group of offsets needs no members, and what
+    is deleted is gone after a failover."""
     tier.commit_offsets("simple", offsets={0: 1, 1: 2})
     [joined] = tier.stable_group("left")
     tier.commit_offsets("left", generation=1, member_id=joined.member_id)
@@ -133,7 +136,7 @@ def test_a_group_named_twice_is_deleted_once(tier: Driver) -> None:
 
 
 def test_a_deletion_that_is_not_committed_is_undone(tier: Driver) -> None:
-    """R4."""
+    """This is rule R4."""
     tier.commit_offsets("g", offsets={0: 5})
     [joined] = tier.stable_group("left")
     tier.leave("left", joined.member_id)

@@ -54,7 +54,7 @@ def test_a_leader_that_does_not_sync_is_named_first() -> None:
 
 
 def test_an_id_that_was_handed_out_and_not_used_is_waited_for() -> None:
-    """C8: nothing is known of its client."""
+    """C8: nothing is known of the client that has the id."""
     driver = Driver()
     [member] = driver.stable_group("a")
     pending = driver.joined(driver.join()).member_id
@@ -93,7 +93,7 @@ def test_a_consumer_group_waits_for_who_has_to_give_up_partitions() -> None:
 
 
 def test_records_do_not_tell_since_when_a_consumer_group_is_empty() -> None:
-    """The last target is as old as its last member's time in it."""
+    """The last target is from the time of the group's last member."""
     driver = ConsumerDriver(image=make_image(1, orders=4))
     a = Client(driver, "a").join()
     settle(a)

@@ -1,4 +1,5 @@
-"""What groups of both types tell of their rebalances and commits: phases, moves, who was late (issue 8)."""
+"""The history of groups of both types tells of rebalances and commits: phases, moves, and which members were
+late (issue 8)."""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def test_what_a_member_had_that_is_gone_moves_from_it() -> None:
 
 
 def test_a_member_that_never_rejoins_was_waited_for() -> None:
-    """C13: it is removed, and the rebalance says so."""
+    """C13: the member is removed, and the rebalance's event says so."""
     driver = ClassicDriver()
     a, b = driver.stable_group("a", "b", session_timeout_ms=100_000)
     driver.join(a, protocols=(("range", b"other"),), session_timeout_ms=100_000)
@@ -104,7 +105,7 @@ def test_bytes_that_are_no_assignment_move_nobody_knows_what() -> None:
 
 
 def test_a_static_member_that_restarts_is_fenced_and_joins() -> None:
-    """C21: no rebalance, but history knows whose place it took."""
+    """C21: there is no rebalance, but the history knows whose place the member took."""
     driver = ClassicDriver()
     driver.join(instance="s")
     driver.advance(10_000)
@@ -164,7 +165,8 @@ def test_the_last_member_that_leaves_gives_all_to_nobody() -> None:
 
 
 def test_every_rebalance_that_ends_began() -> None:
-    """Members come and go in disorder: began and ended alternate, epochs rise, and the last one is over."""
+    """Members come and go in disorder: beginnings and ends alternate, epochs rise, and the last rebalance is
+    over."""
     driver = Driver(image=make_image(1, orders=12))
     clients = [Client(driver, f"m{number}").join() for number in range(4)]
     for round_number in range(6):
@@ -184,7 +186,7 @@ def test_every_rebalance_that_ends_began() -> None:
 
 
 def test_moves_of_targets_lead_from_one_owner_to_the_next() -> None:
-    """Whoever plays the moves of all targets knows who was to have what."""
+    """The moves of all targets, played one after the other, tell which member was to own which partition."""
     driver = Driver(image=make_image(1, orders=12))
     clients = [Client(driver, f"m{number}").join() for number in range(3)]
     driver.advance(3_000)

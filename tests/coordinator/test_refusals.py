@@ -1,4 +1,4 @@
-"""How each API says no."""
+"""Each API refuses a request in a form of its own."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def ask(api_key: int, body: Any, version: int = 9) -> Request:
 
 @pytest.mark.parametrize("api_key", sorted(api_keys.GROUP_APIS))
 def test_every_group_api_says_not_coordinator_in_its_own_form(api_key: int) -> None:
-    """W17, C27: batches say it for each group, OffsetCommit on each partition."""
+    """W17, C27: requests of many groups are refused group by group, OffsetCommit partition by partition."""
     body, answer = BODIES[api_key]
     assert refusal(ask(api_key, body), 16) == answer
 
@@ -127,13 +127,13 @@ def test_a_heartbeat_while_loading_is_answered_as_if_all_were_well() -> None:
 
 @pytest.mark.parametrize(("error", "member_id"), [(24, "m"), (25, "m"), (23, "m"), (81, ""), (-1, "")])
 def test_a_refused_join_echoes_the_member_id(error: int, member_id: str) -> None:
-    """Section 11: save for 81 and -1."""
+    """Section 11: this holds except for the errors 81 and -1."""
     answer = refusal(ask(api_keys.JOIN_GROUP, JOIN), error)
     assert (answer.error_code, answer.member_id, answer.generation_id) == (error, member_id, -1)
 
 
 def test_a_refused_fetch_of_version_1_has_the_error_on_each_partition() -> None:
-    """W6 (KAFKA-19246)."""
+    """This is rule W6 (KAFKA-19246)."""
     body = OffsetFetchRequest((OffsetFetchGroup("g", (("t", (0, 1)),)),))
     [group] = refusal(ask(api_keys.OFFSET_FETCH, body, version=1), 16).groups
     on_partitions = tuple(FetchedOffset(p, -1, -1, "", NO) for p in (0, 1))
@@ -142,7 +142,7 @@ def test_a_refused_fetch_of_version_1_has_the_error_on_each_partition() -> None:
 
 @pytest.mark.parametrize(("require_stable", "error"), [(True, 16), (False, 15)])
 def test_a_stable_fetch_whose_write_failed_says_not_coordinator(require_stable: bool, error: int) -> None:
-    """W5, so that old clients retry; W3 for the plain fetch."""
+    """W5: old clients shall retry. W3 holds for a fetch that is not stable."""
     body = FETCH._replace(require_stable=require_stable)
     assert {g.error_code for g in refusal(ask(api_keys.OFFSET_FETCH, body), 7).groups} == {error}
 
@@ -151,7 +151,7 @@ def test_a_stable_fetch_whose_write_failed_says_not_coordinator(require_stable: 
     ("below", "told"), [(3, 15), (19, 15), (7, 15), (6, 16), (56, 16), (13, 14), (25, 25)]
 )
 def test_errors_from_below_the_coordinator_are_translated(below: int, told: int) -> None:
-    """W3."""
+    """This is rule W3."""
     body = SyncGroupRequest("g", 1, "m", None, None, None, ())
     assert refusal(ask(api_keys.SYNC_GROUP, body), below).error_code == told
 

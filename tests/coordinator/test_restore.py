@@ -1,4 +1,4 @@
-"""Groups of a backup come back empty, with everything that outlives their members."""
+"""Groups of a backup come back empty, with everything that outlives members."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def beat(driver: Driver, group_id: str, member_id: str, epoch: int) -> ConsumerG
 
 
 def lived_in() -> Driver:
-    """A tier's only partition with a group of each kind, members among them."""
+    """Make the only partition of a tier, with a group of each kind that has members."""
     driver = Driver(t=4)
     member = driver.stable_group("classic", 2)[0]
     driver.commit_offsets(
@@ -51,7 +51,7 @@ def lived_in() -> Driver:
 
 
 def backup_of(driver: Driver, now_ms: int) -> Records:
-    """What a restore of the driver's records sends."""
+    """The requests that a restore of the driver's records sends."""
     kept = [emptied(tuple(key), tuple(value), now_ms) for key, value in driver.records().items()]
     return tuple((tuple(record.key), tuple(record.value or ())) for record in kept if record is not None)
 
@@ -72,7 +72,7 @@ def shown(driver: Driver) -> dict[str, Any]:
 
 
 def test_groups_come_back_empty_with_offsets_generations_and_epochs() -> None:
-    """And so they stay when another replica takes over."""
+    """They are the same after another replica took over."""
     old, new = lived_in(), Driver(t=4)
     new.now_ms = old.now_ms + DAY_MS
     assert restore(new, backup_of(old, new.now_ms)).error_code == 0
@@ -92,7 +92,7 @@ def test_groups_come_back_empty_with_offsets_generations_and_epochs() -> None:
 
 
 def test_members_that_come_back_get_epochs_that_nobody_had() -> None:
-    """A member of the old tier's life is unknown, whatever epoch it names."""
+    """A member of the old tier is unknown, whatever epoch it names."""
     old, new = lived_in(), Driver(t=4)
     restore(new, backup_of(old, new.now_ms))
     epoch = old.shard.summary("consumer")["group_epoch"]
@@ -104,7 +104,7 @@ def test_members_that_come_back_get_epochs_that_nobody_had() -> None:
 
 
 def test_an_empty_group_is_kept_from_the_time_of_its_restore() -> None:
-    """O14: it became Empty then, not when the backup was made."""
+    """O14: the group became Empty when it was restored, not when the backup was made."""
     old = lived_in()
     later_ms = old.now_ms + 30 * DAY_MS
     (value,) = (value for key, value in backup_of(old, later_ms) if key[0] == GROUP_METADATA)
@@ -112,7 +112,7 @@ def test_an_empty_group_is_kept_from_the_time_of_its_restore() -> None:
 
 
 def test_a_request_may_be_repeated() -> None:
-    """The answer was lost; another leader has what the first one wrote."""
+    """The answer was lost, and another leader has the records that the first one wrote."""
     old, new = lived_in(), Driver(t=4)
     records = backup_of(old, new.now_ms)
     restore(new, records)

@@ -1,6 +1,8 @@
-"""200 members restart one after the other: a handful of rebalances, where Kafka's rules make hundreds.
+"""200 members restart one after the other: there are a handful of rebalances, where Kafka's rules make
+hundreds.
 
-The counts without batching are Kafka's by the same simulation: its rules are ours when the bound is 0.
+The counts without batching come from the same simulation, and are Kafka's: our rules are Kafka's when the
+bound is 0.
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ def test_classic_members_that_leave_and_come_back() -> None:
 
 
 def test_classic_members_that_crash_and_come_back() -> None:
-    """A join phase waits for the crashed ones until their sessions end, so Kafka takes many together too."""
+    """A join phase waits for crashed members until their sessions end, so Kafka takes many together, too."""
     as_kafka = roll(ClassicMember, MEMBERS, AS_KAFKA, CRASHING).rebalances
     assert roll(ClassicMember, MEMBERS, BATCHED, CRASHING).rebalances <= as_kafka <= MEMBERS // 5
 
 
 def test_consumer_members_that_leave_and_come_back() -> None:
-    """KIP-848: the group epoch rises with each change as in Kafka; a fifth of the targets is computed."""
+    """KIP-848: the group epoch rises with each change as in Kafka; at most a fifth of the targets is
+    computed."""
     as_kafka = roll(ConsumerMember, MEMBERS, AS_KAFKA, LEAVING)
     batched = roll(ConsumerMember, MEMBERS, BATCHED, LEAVING)
     assert as_kafka.group_epochs == batched.group_epochs == 2 * MEMBERS
@@ -42,7 +45,7 @@ def test_consumer_members_that_leave_and_come_back() -> None:
 
 @pytest.mark.parametrize("kind", [ClassicMember, ConsumerMember])
 def test_a_small_group_is_as_kafkas(kind: type[ClassicMember] | type[ConsumerMember]) -> None:
-    """There is little to spare, and much idle work while one waits."""
+    """A small group has few rebalances to save, and its members idle while they wait."""
     assert roll(kind, 6, BATCHED, LEAVING) == roll(kind, 6, AS_KAFKA, LEAVING)
 
 

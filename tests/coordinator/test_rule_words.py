@@ -1,4 +1,4 @@
-"""Whatever rule an event names, commands have words for it."""
+"""Commands have words for every rule that an event names."""
 
 from __future__ import annotations
 

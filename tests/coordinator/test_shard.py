@@ -1,4 +1,4 @@
-"""Stories that cross the areas of the shard: members, offsets, failover, undo, snapshots."""
+"""Tests that cross the areas of the shard: members, offsets, failover, undo and snapshots."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def member_of(tier: Driver, group_id: str) -> JoinGroupResponse:
 
 
 def test_a_member_joins_commits_and_fetches(tier: Driver) -> None:
-    """C7, C10, C18, O1."""
+    """These are rules C7, C10, C18 and O1."""
     joined = member_of(tier, "g")
     committed = tier.commit_offsets("g", offsets={0: 5, 3: 7}, generation=1, member_id=joined.member_id)
     assert committed == {0: 0, 3: 0}
@@ -59,7 +59,8 @@ def test_a_member_joins_commits_and_fetches(tier: Driver) -> None:
 
 
 def test_offsets_of_a_stable_group_are_only_its_members_to_commit(tier: Driver) -> None:
-    """O1: (-1, "") 25, (-1, real member) 22, (-1, unknown) 25; a wrong generation 22."""
+    """O1: generation -1 without a member id gets error 25, with a real one 22, with an unknown one 25. A
+    wrong generation gets 22."""
     member_id = member_of(tier, "g").member_id
     assert tier.commit_offsets("g") == {0: 25}
     assert tier.commit_offsets("g", member_id=member_id) == {0: 22}
@@ -69,7 +70,7 @@ def test_offsets_of_a_stable_group_are_only_its_members_to_commit(tier: Driver) 
 
 
 def test_a_simple_group_becomes_a_real_one_and_keeps_its_offsets(tier: Driver) -> None:
-    """R8 (KAFKA-20254)."""
+    """This is rule R8 (KAFKA-20254)."""
     tier.commit_offsets("g", offsets={1: 11})
     joined = member_of(tier, "g")
     assert tier.offsets("g") == {("t", 1): 11}
@@ -79,7 +80,7 @@ def test_a_simple_group_becomes_a_real_one_and_keeps_its_offsets(tier: Driver) -
 
 
 def test_failover_keeps_commits_and_members(tier: Driver) -> None:
-    """C26: the group comes up Stable, the member goes on beating in its generation."""
+    """C26: the group is Stable again, and the member's heartbeats go on in its generation."""
     joined = member_of(tier, "g")
     tier.commit_offsets("g", offsets={0: 5}, generation=1, member_id=joined.member_id)
     tier.commit()
@@ -90,7 +91,7 @@ def test_failover_keeps_commits_and_members(tier: Driver) -> None:
 
 
 def test_failover_gives_silent_members_a_whole_session(tier: Driver) -> None:
-    """C26, A21: timers are armed anew, and do fire."""
+    """C26, A21: timers are set anew, and fire."""
     joined = member_of(tier, "g")
     tier.advance(SESSION_MS - 1_000)
     tier.commit()
@@ -103,7 +104,7 @@ def test_failover_gives_silent_members_a_whole_session(tier: Driver) -> None:
 
 
 def test_what_is_not_committed_is_undone_exactly(tier: Driver) -> None:
-    """R4: newest first, so that two changes of one record leave the committed one."""
+    """R4: the newest change is undone first, so that two changes of one record leave the committed one."""
     joined = member_of(tier, "g")
     tier.commit_offsets("g", offsets={0: 1}, generation=1, member_id=joined.member_id)
     tier.commit()
@@ -119,7 +120,7 @@ def test_what_is_not_committed_is_undone_exactly(tier: Driver) -> None:
 
 
 def test_a_parked_join_is_refused_when_the_leader_falls(tier: Driver) -> None:
-    """C27."""
+    """This is rule C27."""
     [first] = tier.stable_group("g")
     second = tier.replies[tier.send_join("g")].member_id
     token = tier.send_join("g", second)
@@ -161,7 +162,7 @@ def test_a_consumer_group_member_joins_commits_and_survives_failover(tier: Drive
 def test_fetch_by_a_member_of_a_consumer_group_is_checked(
     tier: Driver, member_id: str | None, epoch: int, error: int
 ) -> None:
-    """O11: null id with an epoch is -1, "" is 25, any wrong epoch 113."""
+    """O11: a null member id with an epoch gets error -1, the id "" gets 25, a wrong epoch gets 113."""
     assert beat(tier, "c", "m1", 0).member_epoch == 2
     group = OffsetFetchGroup("c", (("t", (0,)),), member_id, epoch)
     fetched = tier.fetch_group(group)
@@ -170,7 +171,8 @@ def test_fetch_by_a_member_of_a_consumer_group_is_checked(
 
 
 def test_a_consumer_group_in_the_admin_apis(tier: Driver) -> None:
-    """O12, O13, M23: 69 for DescribeGroups, Dead before v6; live groups are neither deleted nor robbed."""
+    """O12, O13, M23: DescribeGroups answers 69, and Dead before version 6; a live group is not deleted, nor
+    are its offsets."""
     epoch = beat(tier, "c", "m1", 0).member_epoch
     tier.commit_offsets("c", generation=epoch, member_id="m1")
     assert (tier.describe("c").error_code, tier.describe("c").error_message) == (
@@ -237,7 +239,7 @@ def test_every_record_type_has_an_applier() -> None:
 
 
 def test_a_record_of_a_newer_release_is_skipped(tier: Driver) -> None:
-    """R6."""
+    """This is rule R6."""
     assert tier.shard.apply((9_999, "g"), (1,)) is None
     assert tier.records() == {}
 

@@ -1,7 +1,7 @@
-"""Random requests, faults and time against the whole shard; what must hold whatever happens is checked.
+"""Random requests, faults and time against the whole shard, with checks of what must hold whatever happens.
 
-The checks live outside the code under test: offsets against a plain dict, ownership from the records,
-snapshots and undo by comparing every live record.
+The checks live outside the code under test: offsets are compared with a plain dict, ownership with the
+records, snapshots and undo by every live record.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TOPICS = ("t", "u")
 PARTITIONS = 4
 STATES = {"Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling"}
 SUBSCRIPTION = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\xff\xff\xff\xff"
-"""A consumer's subscription, version 0: topics ["t"], no user data."""
+"""A consumer's subscription of version 0, with topics ["t"] and no user data."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Member:
     group_id: str
     member_id: str
     epoch: int = -1
-    """Generation or member epoch."""
+    """The generation, or the member epoch."""
     leader: bool = False
     members: tuple[str, ...] = ()
     owned: Any = ()
@@ -69,7 +69,7 @@ class World:
     tier: Driver
     members: list[Member] = field(default_factory=list)
     waiting: dict[int, tuple[Member, str]] = field(default_factory=dict)
-    """Token -> (who waits, for what)."""
+    """The member that waits, and for what, by the request's token."""
     offsets: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     committed: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     version: int = 1
@@ -95,14 +95,14 @@ class World:
         self.learn()
 
     def a_member(self, *, consumer: bool | None = None, joined: bool = True) -> Member:
-        """One of the clients, now and then a stranger."""
+        """Choose one of the clients, now and then an unknown one."""
         known = [m for m in self.members if consumer is None or m.consumer is consumer]
         known = [m for m in known if m.epoch > 0 or not joined]
         if known and self.chance.random() < 0.95:
             return self.chance.choice(known)
         return Member(self.chance.choice(GROUPS), "stranger", self.chance.randrange(4))
 
-    # What clients do.
+    # The clients' steps.
 
     def join(self) -> None:
         member = Member(self.chance.choice(CLASSIC_GROUPS), "")
@@ -184,7 +184,7 @@ class World:
             if error == 0:
                 self.offsets[member.group_id, topic, partition] = offsets[partition]
 
-    # What administrators and fate do.
+    # The steps of administrators, and faults.
 
     def delete_offsets(self) -> None:
         group_id, topic = self.chance.choice(GROUPS), self.chance.choice(TOPICS)
@@ -253,7 +253,7 @@ class World:
         if member not in self.members:
             self.members.append(member)
 
-    # What must hold.
+    # Checks.
 
     def check(self) -> None:
         live = self.tier.records()
@@ -269,7 +269,8 @@ class World:
         assert {key[1] for key in live} <= set(listed)
 
     def check_owners(self, live: dict[Any, Any]) -> None:
-        """No partition of a topic has two owners in a group: assigned, or still to be given up (M12)."""
+        """Check that no partition has two owners in a group, those that have still to give it up included
+        (M12)."""
         owners: Counter[tuple[str, bytes, bytes]] = Counter()
         for key, value in live.items():
             if key[0] != CURRENT_MEMBER_ASSIGNMENT:
@@ -292,7 +293,8 @@ def described(shard: CoordinatorShard, now_ms: int) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_histories(seed: int) -> None:
-    """O1 to O17, R2, R4, C26, M12, M26: offsets as acknowledged, one owner, undo and failover exact."""
+    """Offsets are as acknowledged, each partition has one owner, undo and failover are exact (O1 to O17, R2,
+    R4, C26, M12, M26)."""
     settings = GroupSettings(group_initial_rebalance_delay_ms=1_000, group_rebalance_batch_max_ms=0)
     world = World(random.Random(seed), Driver(settings=settings, t=PARTITIONS, u=PARTITIONS))
     for _ in range(STEPS):

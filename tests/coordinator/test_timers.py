@@ -68,7 +68,8 @@ def test_a_deadline_in_the_past_fires_at_the_next_turn() -> None:
 
 
 def test_random_schedules_fire_as_a_plain_dict_would() -> None:
-    """Against the obvious model: a key is due within one slot after the last deadline it was given."""
+    """The wheel is compared with a plain dict: a key is due within one slot after the last deadline it was
+    given."""
     for seed in range(50):
         chance = random.Random(seed)
         timers, model, now_ms = Timers(), dict[int, int](), 0

@@ -1,4 +1,4 @@
-"""Assignments as tests compare them: numbers of partitions by topic, no longer packed."""
+"""Assignments as tests compare them: the numbers of partitions by topic, unpacked."""
 
 from __future__ import annotations
 

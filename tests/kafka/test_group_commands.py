@@ -114,7 +114,7 @@ def test_every_scenario_of_a_reset_plans_the_same(
 def test_offsets_and_groups_are_deleted(
     tools: Tools, admin: AdminClient, bootstrap: str, topic: str, group_id: str
 ) -> None:
-    """O12, O13."""
+    """These are rules O12 and O13."""
     commit(admin, group_id, topic, 0)
     assert "Deleted" in said(bootstrap, "groups", "delete-offsets", group_id, "--topic", f"{topic}:1,2")
     assert sorted(stored(admin, group_id)) == [0, 3, 4, 5]

@@ -85,7 +85,7 @@ def test_a_classic_group_and_its_members_are_one_record() -> None:
     ],
 )
 def test_assignment_epochs_travel_both_ways(epochs: list[list[int]], stored: tuple[bytes, ...]) -> None:
-    """KIP-1251."""
+    """This is KIP-1251."""
     record = KafkaRecord(
         ours.CURRENT_MEMBER_ASSIGNMENT,
         {"groupId": "g", "memberId": "m"},

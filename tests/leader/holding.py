@@ -1,6 +1,7 @@
-"""A leading replica with held heartbeats, its clients' connections, and a time that stands until it is moved.
+"""A leading replica with held heartbeats, its clients' connections, and a clock that stands still until a
+test moves it.
 
-Its log has one copy: a turn commits what was decided before it.
+The replica's log has one copy: a turn commits what was decided before it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ GROUP = "orders"
 TOPIC_ID = b"orders".rjust(16, b"-")
 INTERVAL_MS = 5_000
 SPACING_MS = 3_000
-"""Of a classic client's heartbeats."""
+"""The time between two heartbeats of a classic client."""
 SETTINGS = GroupSettings(group_initial_rebalance_delay_ms=0, group_rebalance_batch_max_ms=0)
 
 
@@ -46,7 +47,7 @@ class Leader:
         self.answers: dict[int, Any] = {}
         self.events: list[Any] = []
         self.turns: list[int] = []
-        """Answers given by the timers of each turn."""
+        """How many answers the timers of each turn gave."""
         first = image(1, partition_count)
         self.replica = new_replica(
             lambda: new_shard(settings, first, new_id=new_id),
@@ -63,7 +64,7 @@ class Leader:
 
     @property
     def ended(self) -> dict[str, int]:
-        """Holds that ended, by cause."""
+        """How many holds have ended, by cause."""
         return {cause.value: count for cause, count in self.held.counts.ended.items() if count}
 
     def release(self, token: int, body: Any) -> None:
@@ -72,7 +73,7 @@ class Leader:
         self.connections[token].answered(body)
 
     def turn(self) -> None:
-        """As the replica's loop has it, until nothing is due at this moment."""
+        """Take turns as the replica's loop does, until nothing is due at this moment."""
         while True:
             before = len(self.answers)
             self.replica.run_timers(self.now_ms)
@@ -83,7 +84,7 @@ class Leader:
                 return
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, deadline by deadline."""
+        """Let time pass from deadline to deadline."""
         until_ms = self.now_ms + milliseconds
         self.turn()
         while (due_ms := self.replica.next_deadline_ms) is not None and due_ms <= until_ms:
@@ -123,7 +124,7 @@ class Connection:
         leader.turn()
 
     def request(self, api_key: int, version: int, body: Any) -> Request:
-        """The connection's next one."""
+        """The connection's next request."""
         token = self.last_token = next(self.leader.tokens)
         self.leader.connections[token] = self
         return Request(token, api_key, version, "client", "/127.0.0.1", body)
@@ -138,12 +139,12 @@ class Connection:
 
     @property
     def answer(self) -> Any | None:
-        """To the last request; None while it is owed."""
+        """The answer to the last request; None while it is owed."""
         return self.leader.answers.get(self.last_token)
 
 
 class Member(Connection):
-    """A KIP-848 member that says what it has as soon as it has it."""
+    """A KIP-848 member that acknowledges its partitions as soon as it is assigned them."""
 
     def __init__(self, leader: Leader, member_id: str, software: tuple[str, str] = JAVA) -> None:
         super().__init__(leader, software)
@@ -159,7 +160,7 @@ class Member(Connection):
         )
 
     def beat(self, epoch: int | None = None, **fields: Any) -> Any:
-        """The answer, None while it is held."""
+        """Send a heartbeat. Returns the answer; None while it is held."""
         epoch = self.epoch if epoch is None else epoch
         body = ConsumerGroupHeartbeatRequest(self.group_id, self.member_id, epoch, **fields)
         self.send(CONSUMER_GROUP_HEARTBEAT, 1, body)
@@ -178,12 +179,12 @@ class Member(Connection):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Partitions that it was given."""
+        """The numbers of the partitions that the member was assigned."""
         return partitions.unpack(dict(self.assigned).get(TOPIC_ID, b""))
 
 
 class ClassicMember(Connection):
-    """A member of a classic group that never speaks unless told to."""
+    """A member of a classic group that sends nothing unless a test says so."""
 
     def __init__(
         self,
@@ -214,7 +215,7 @@ class ClassicMember(Connection):
         self.send(SYNC_GROUP, 3, body)
 
     def beat(self) -> Any:
-        """The answer, None while it is held."""
+        """Send a heartbeat. Returns the answer; None while it is held."""
         body = HeartbeatRequest(GROUP, self.generation, self.member_id, self.instance_id)
         self.send(HEARTBEAT, 3, body)
         return self.answer
@@ -225,16 +226,16 @@ class ClassicMember(Connection):
 
 
 def settle(leader: Leader, size: int, software: tuple[str, str] = JAVA) -> list[Member]:
-    """A consumer group whose members have been told their interval and have all that is theirs."""
+    """Make a consumer group whose members know their interval and have all their partitions."""
     members = [Member(leader, f"m{number}", software) for number in range(size)]
     for member in members:
         member.join()
-        leader.advance(1_000)  # the assignment interval: nobody waits for the next target
+        leader.advance(1_000)  # the assignment interval is over: nobody waits for the next target
     return rest(leader, members)
 
 
 def rest(leader: Leader, members: Iterable[Member]) -> list[Member]:
-    """Heartbeats come and go until everybody has acknowledged what it has, and everybody is answered."""
+    """Exchange heartbeats until all members have acknowledged their partitions and all are answered."""
     listed = list(members)
     for _ in range(4):
         for member in listed:
@@ -245,7 +246,7 @@ def rest(leader: Leader, members: Iterable[Member]) -> list[Member]:
 
 
 def settle_classic(leader: Leader, size: int, software: tuple[str, str] = JAVA, **terms: Any) -> Any:
-    """A Stable classic group whose members have sent one heartbeat each since, SPACING_MS ago."""
+    """Make a Stable classic group whose members have sent one heartbeat each since, SPACING_MS ago."""
     members = [ClassicMember(leader, "", software, **terms) for _ in range(size)]
     rejoin(leader, members)
     for member in members:
@@ -255,7 +256,7 @@ def settle_classic(leader: Leader, size: int, software: tuple[str, str] = JAVA, 
 
 
 def rejoin(leader: Leader, members: list[ClassicMember]) -> None:
-    """All join until they are of one generation, and sync."""
+    """Let all members join until they are of one generation, and sync."""
     for _ in range(3):
         for member in members:
             if member.answer is not None or not member.last_token:

@@ -1,6 +1,7 @@
-"""An offsets partition's only replica in a process of its own, as an actor has it: leads, and is stopped.
+"""The only replica of an offsets partition in a process of its own, set up as an actor does: it leads and is
+stopped.
 
-`python -m tests.leader.stopped_leader FOLDER`: prints how many events history lacks, as a metric.
+`python -m tests.leader.stopped_leader FOLDER` prints how many events the history lacks, as a metric.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""History names the software of the client that joined, whichever request of whom was served last."""
+"""The history names the software of the client that joined, whichever request was served last."""
 
 from __future__ import annotations
 

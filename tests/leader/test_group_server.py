@@ -1,4 +1,4 @@
-"""Frames in, answers out: what a leader's actor does between its sockets and its replica."""
+"""A leader's actor takes frames and gives answers: what it does between its sockets and its replica."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Leader:
         lead(self.replica)
 
     def serve(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
-        """Answer of one request on a connection of its own, committed if need be."""
+        """The answer to one request on a connection of its own, committed if need be."""
         return self.answer(api, version, self.send(api, version, "test", **fields))
 
     def send(self, api: str, version: int, client_id: str, **fields: Any) -> bytes | None:
@@ -198,8 +198,8 @@ def test_metadata_that_no_record_can_hold_is_refused(leader: Leader) -> None:
 def test_a_client_id_as_long_as_kafka_allows_makes_no_member_id_that_cannot_be_answered(
     leader: Leader, client_id: str
 ) -> None:
-    """C7: the member id begins with it. JoinGroup 3 has no room for more than 32,767 bytes, and its answer
-    leaves in the replica's own turn, where nothing may fail."""
+    """C7: the member id begins with the client id. JoinGroup 3 has no room for more than 32,767 bytes, and
+    its answer leaves in the replica's own turn, where nothing may fail."""
     fields = {
         "group_id": group_of(1),
         "session_timeout": 10_000,
@@ -243,7 +243,8 @@ def test_requests_of_a_partition_are_decided_one_after_the_other_before_any_is_c
 
 
 def test_a_large_answer_is_packed_beside(leader: Leader) -> None:
-    """Others are served while a thread packs it: the server gives the work away and the answer later."""
+    """While a thread packs a large answer others are served: the server gives the work away and sends the
+    answer later."""
     given_away: list[tuple[Pack, Answer]] = []
     server = GroupServer(
         leader.replica,
@@ -270,7 +271,7 @@ def test_a_large_answer_is_packed_beside(leader: Leader) -> None:
 
 
 def test_a_large_answer_that_cannot_be_packed_is_an_error(leader: Leader) -> None:
-    """A name that the version asked for has no room for must not leave the client without an answer."""
+    """A client gets an answer even if a name in it is too long for the version that was asked in."""
     group_id, given_away = group_of(1), []
     leader.server = GroupServer(
         leader.replica,

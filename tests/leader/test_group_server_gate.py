@@ -1,4 +1,5 @@
-"""What the gate leaves of group requests, and what it costs a steady member: nothing (W10, W11, W12)."""
+"""The gate takes from group requests what is not allowed, and costs a steady member nothing (W10, W11,
+W12)."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def test_a_heartbeat_is_remembered_only_if_it_was_allowed() -> None:
 
 
 def test_a_heartbeat_of_a_session_that_ends_is_not_remembered() -> None:
-    """KIP-368: somebody has to look at the clock at each of them."""
+    """KIP-368: each heartbeat of such a session has to be checked against the clock."""
     code, last = beat(Leader(entry("g", Operation.READ)), "g", identity=ALICE._replace(session_expires_ms=1))
     assert code == UNKNOWN_MEMBER
     assert last is None
@@ -87,7 +88,7 @@ def test_the_tier_itself_may_do_everything() -> None:
 
 
 def test_without_an_authorizer_nobody_is_asked_and_all_operations_are_told() -> None:
-    """W12: the bits that the resource has, where the client wants to know them."""
+    """W12: a client that asks for them is told all operations that the resource has."""
     leader = Leader(authorizer="none")
     assert not leader.gate.checks
     assert beat(leader, "g")[0] == UNKNOWN_MEMBER

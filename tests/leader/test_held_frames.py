@@ -25,7 +25,7 @@ Story = Callable[[Stack], Coroutine[Any, Any, None]]
 
 @pytest.fixture
 def tell(tmp_path: Path) -> Iterator[Callable[[Story], None]]:
-    """Runs a story in a loop whose time leaps."""
+    """Run a story in a loop whose clock jumps to the next deadline."""
     loop = LeapingLoop()
 
     async def told(story: Story) -> None:
@@ -38,7 +38,7 @@ def tell(tmp_path: Path) -> Iterator[Callable[[Story], None]]:
 
 
 class Member:
-    """Alone in a classic group; it has sent one heartbeat, SPACING_S ago."""
+    """The only member of a classic group; it sent one heartbeat SPACING_S ago."""
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
@@ -83,7 +83,8 @@ class Member:
 
     @property
     def taken(self) -> list[tuple[int, Any]]:
-        """(API key, answer) of what has come; that each answers the oldest request is seen to."""
+        """API key and answer of each frame that has come. It is checked that each answers the oldest
+        request."""
         return [(asked.api_key, to_plain(answer)) for asked, answer in self.client.take()]
 
 

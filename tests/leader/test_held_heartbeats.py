@@ -1,4 +1,4 @@
-"""Held heartbeats, rule by rule: whose are held, for how long, and what lets them go."""
+"""The rules of held heartbeats: whose heartbeats are held, for how long, and what ends a hold."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from tests.leader.holding import (
 
 LIBRDKAFKA = ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0")
 HOLD_MS = 4_000
-"""0.8 of the interval."""
+"""Heartbeats are held for 0.8 of the interval."""
 SLOT_MS = 32
-"""Timers are coarse."""
+"""The width of a timer's slot: timers are so coarse."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def leader() -> Leader:
     return Leader()
 
 
-# Who.
+# Whose heartbeats are held.
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_nobody_is_held_without_a_list() -> None:
     assert leader.held.counts.began == 0
 
 
-# How long.
+# How long heartbeats are held.
 
 
 def test_a_consumers_heartbeat_is_held_for_four_fifths_of_the_interval_it_was_told(leader: Leader) -> None:
@@ -166,7 +166,7 @@ def test_a_member_that_speaks_on_after_a_hold_is_never_expired_and_a_silent_one_
     assert silent.beat().error_code == ErrorCode.unknown_member_id
 
 
-# Only settled members.
+# Only settled members are held.
 
 
 def test_a_member_that_has_not_said_that_it_has_its_partitions_is_not_held(leader: Leader) -> None:
@@ -204,7 +204,7 @@ def test_a_heartbeat_of_an_old_generation_is_refused_at_once(leader: Leader) -> 
     assert member.beat().error_code == ErrorCode.illegal_generation
 
 
-# News.
+# News ends a hold.
 
 
 def test_a_join_is_known_to_held_members_at_once_and_costs_no_more_heartbeats(leader: Leader) -> None:
@@ -225,7 +225,7 @@ def test_a_join_is_known_to_held_members_at_once_and_costs_no_more_heartbeats(le
 
 
 def test_a_newcomers_wait_for_partitions_is_held_until_they_are_free(leader: Leader) -> None:
-    """It was told 1,000 ms, so it is held for 800 at most."""
+    """The newcomer's interval is 1,000 ms, so its heartbeat is held for 800 ms at most."""
     (member,) = settle(leader, 1)
     newcomer = Member(leader, "new")
     assert newcomer.join() is None
@@ -288,7 +288,7 @@ def test_a_leave_is_known_to_held_members_at_once(leader: Leader) -> None:
 
 
 def test_held_members_wait_for_the_assignment_interval_and_are_then_told_the_target(leader: Leader) -> None:
-    """A group that may not have a new target yet has no news."""
+    """A group that has to wait for its next target has no news for its members."""
     stays, leaves, late = settle(leader, 3)
     assert stays.beat() is None
     leaves.beat(-1)
@@ -377,7 +377,7 @@ def test_a_commit_of_offsets_is_no_news(leader: Leader) -> None:
     assert member.answer is None
 
 
-# Whatever else ends a hold.
+# What else ends a hold.
 
 
 def test_any_further_request_on_the_connection_frees_the_answer_before_its_own(leader: Leader) -> None:
@@ -391,7 +391,7 @@ def test_any_further_request_on_the_connection_frees_the_answer_before_its_own(l
 
 
 def test_an_answer_that_is_freed_tells_what_is_so_by_then() -> None:
-    """Of a group so big that the news have not come round to this member yet."""
+    """The group is so big that the news has not come round to this member yet."""
     leader = Leader()
     members = settle_classic(leader, HELD_LOOKS_PER_TURN_MAX + 1)
     for member in members:
@@ -439,7 +439,7 @@ def test_whoever_is_held_when_leadership_is_lost_is_told_at_once(leader: Leader)
 
 
 def test_a_held_answer_is_owed_by_nobody_and_every_hold_is_counted(leader: Leader) -> None:
-    """The queue that metrics tell of has none of the answers that are held."""
+    """The metric of waiting requests does not count answers that are held."""
     members = settle(leader, 3)
     for member in members:
         assert member.beat() is None
@@ -456,7 +456,7 @@ def test_a_closed_connections_heartbeat_is_forgotten(leader: Leader) -> None:
     assert leader.ended["closed"] == 1
 
 
-# Big groups.
+# Members of big groups hear of news one after the other.
 
 
 def test_the_answers_of_a_big_group_leave_in_slices() -> None:

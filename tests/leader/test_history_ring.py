@@ -1,4 +1,4 @@
-"""What a leader remembers of its groups is bounded in groups, events and bytes (issue 8)."""
+"""The history that a leader keeps in memory is bounded in groups, events and bytes (issue 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Lag is told of logs that are known, each committed offset in its turn, a bounded number at a time."""
+"""Lag is sampled from the logs that brokers know: each committed offset in its turn, a bounded number at a
+time."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Ends = dict[tuple[str, int], int]
 
 
 class World:
-    """What groups committed, brokers that know where these logs end, and what was told."""
+    """What groups have committed, brokers that know where the logs end, and the samples."""
 
     def __init__(self, committed: dict[str, Ends], ends: Ends) -> None:
         self.offsets: Any = {
@@ -84,14 +85,14 @@ def test_a_sample_is_what_is_left_to_read() -> None:
 
 
 def test_logs_that_are_elsewhere_are_not_told() -> None:
-    """Unknown, empty, or shorter than what was committed: not the log that was read."""
+    """A log that is unknown, empty, or shorter than the committed offset is not the log that was read."""
     committed = {("unknown", 0): 5, ("empty", 0): 0, ("short", 0): 8, ("t", 0): 1}
     world = World({"g": committed}, {("empty", 0): 0, ("short", 0): 3, ("t", 0): 1})
     assert [each.topic for each in world.sample()] == ["t"]
 
 
 def test_rounds_are_bounded_and_everybody_has_a_turn() -> None:
-    """Groups of all sizes, one of which needs more than a round."""
+    """There are groups of all sizes, one of which needs more than one round."""
     sizes = {"large": 2 * SAMPLES_MAX, "none": 0, **{f"g{n}": 3 for n in range(500)}}
     committed = {group_id: {("t", n): 1 for n in range(size)} for group_id, size in sizes.items()}
     world = World(committed, {("t", n): 1 for n in range(2 * SAMPLES_MAX)})

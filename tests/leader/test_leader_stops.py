@@ -1,4 +1,4 @@
-"""A leader that is stopped tells history so, and leaves nothing unwritten (issue 8)."""
+"""A leader that is stopped records this in the history, and leaves nothing unwritten (issue 8)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_leader_that_nobody_follows_tells_that_it_stopped(tmp_path: Path) -> None:
-    """In a process of its own, which it sets up as an actor's; it would start a Ray to tell others in."""
+    """The leader runs in a process of its own, which it sets up as an actor's; here it would start a Ray to
+    tell others."""
     command = [sys.executable, "-m", "tests.leader.stopped_leader", str(tmp_path)]
     alone = {**os.environ, "RAY_ENABLE_AUTO_CONNECT": "0"}
     ran = subprocess.run(

@@ -1,4 +1,4 @@
-"""Plug-ins run in threads, with a deadline, and what comes of it is told to the shard (A22)."""
+"""Plug-ins run in threads, with a deadline, and the shard is told the outcome (A22)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GO = threading.Event()
 
 
 class Patient:
-    """Waits until it is told to go on."""
+    """A plug-in that waits until a test lets it go on."""
 
     name = "patient"
 
@@ -83,7 +83,8 @@ async def _others_are_served() -> None:
 
 
 def test_one_that_takes_too_long_is_given_up() -> None:
-    """Its thread goes on, and keeps its place; when no place is left, the others are told so."""
+    """The plug-in's thread goes on and keeps its place; when no place is left, further requests are refused
+    with these words."""
     asyncio.run(_given_up())
 
 

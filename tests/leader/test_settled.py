@@ -1,4 +1,4 @@
-"""Settled members: those, and only those, to whom the same heartbeat, decided again, would say nothing."""
+"""A member is settled if, and only if, the same heartbeat, decided again, would tell it nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_HELD = replace(SETTINGS, group_heartbeat_hold_clients=())
 
 
 class Walk:
-    """A group in which members come, go, speak and are given partitions by chance."""
+    """A group in which members join, leave, send heartbeats and are assigned partitions by chance."""
 
     def __init__(self, seed: int) -> None:
         self.leader = Leader(NOT_HELD)
@@ -54,7 +54,7 @@ class Walk:
             leader.advance(chance.choice((10, 300, 1_100)))
 
     def judge(self, member: Member) -> Settled | None:
-        """What `settled` says of the member, before a decision of its heartbeat or after it."""
+        """Whether `settled` says of the member what a decision of its heartbeat then shows."""
         leader = self.leader
         shard = leader.replica.shard
         assert isinstance(shard, CoordinatorShard)

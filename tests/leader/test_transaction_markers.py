@@ -1,4 +1,5 @@
-"""What a coordinator's actor does for its shard: markers until all are written, verification of commits."""
+"""What a transaction coordinator's actor does for its shard: it sends markers until all are written, and
+verifies commits."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def always(error: ErrorCode, topic: str, number: int) -> ErrorCode:
 
 
 class World:
-    """A shard, its actor's work on transactions, and brokers that answer as `errors` says."""
+    """A shard, its actor's work on transactions, and brokers that answer with `errors`."""
 
     def __init__(self) -> None:
         self.tier = TransactionDriver(t=2, gone=1)
@@ -82,7 +83,7 @@ class World:
         return AddPartitionsToTxnResponse((TransactionPartitionErrors(transaction.transactional_id, topics),))
 
     def ending(self) -> tuple[int, int]:
-        """A producer whose transaction in two topics is to be committed."""
+        """A producer has a transaction in two topics that is to be committed."""
         producer = self.tier.producer()
         self.tier.add_partitions(producer, "t", 0, 1)
         self.tier.add_partitions(producer, "gone", 0)
@@ -172,7 +173,7 @@ def test_a_transaction_that_ends_while_the_last_one_is_worked_on_is_not_forgotte
 
 
 def test_a_commit_that_waits_hears_what_the_coordinator_said_or_that_it_said_nothing() -> None:
-    """O7, W3."""
+    """These are rules O7 and W3."""
 
     async def story() -> None:
         world = World()

@@ -1,4 +1,4 @@
-"""Every test here runs on both event loops: uvloop serves, asyncio is the other reading of the same API."""
+"""Every test here runs on both event loops: uvloop, which serves, and asyncio, which has the same API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 
 @pytest.fixture(params=["uvloop", "asyncio"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a story to its end on a fresh loop; 30 s at most. An exception nobody handled fails it."""
+    """Run a story to its end on a fresh loop, for 30 s at most. An exception that nobody handled fails it."""
     factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
 
     def runner(story: Coroutine[Any, Any, None]) -> None:

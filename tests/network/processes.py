@@ -24,8 +24,8 @@ from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTa
 
 SECRET = b"between two processes"
 API_VERSIONS, COUNT, PROCESS, HEARTBEAT = 18, 50, 51, 12
-"""Api keys: the broker answers the first two, COUNT with its number of connections; any other is served by
-the replica, PROCESS with its process id."""
+"""The API keys: the broker answers API_VERSIONS, and COUNT with the number of its connections. The replica
+serves all others, PROCESS with its process id."""
 
 
 class BrokerProcess:

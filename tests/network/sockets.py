@@ -1,4 +1,4 @@
-"""What the stories are told with: real sockets, frames, and services that echo or park."""
+"""What the tests of connections use: real sockets, frames, and services that echo or park requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.network.frames import with_length
 from actors.network.table import ConnectionLimits, ConnectionTable
 
 ECHO, PARK, RAISE, SILENT, LAST = 12, 11, 99, 0, 98
-"""Api keys, by what the services below do with them."""
+"""The API keys, named after what the services below do with them."""
 
 
 def request(correlation_id: int, body: bytes = b"", key: int = ECHO) -> bytes:
@@ -24,7 +24,7 @@ def wire(*frames: bytes) -> bytes:
 
 
 class Echo:
-    """Answers a frame with itself; parks those of key PARK."""
+    """A service that answers a frame with itself, and parks frames of the key PARK."""
 
     def __init__(self) -> None:
         self.served: list[bytes] = []
@@ -62,7 +62,7 @@ class Client:
         await asyncio.get_running_loop().sock_sendall(self.sock, data)
 
     async def receive(self, count: int) -> bytes:
-        """Exactly `count` bytes, or what came before the end of the stream."""
+        """Receive exactly `count` bytes, or what came before the end of the stream."""
         received = bytearray()
         while len(received) < count:
             chunk = await asyncio.get_running_loop().sock_recv(self.sock, count - len(received))
@@ -72,7 +72,7 @@ class Client:
         return bytes(received)
 
     async def ended(self) -> bool:
-        """Waits for the end of the stream (or a reset); False if a byte comes first."""
+        """Wait for the end of the stream (or a reset); False if a byte comes first."""
         try:
             return await asyncio.get_running_loop().sock_recv(self.sock, 1) == b""
         except ConnectionResetError:
@@ -90,7 +90,7 @@ async def connect(address: tuple[str, int]) -> Client:
 
 
 def pair() -> tuple[Client, socket.socket, ClientIdentity]:
-    """A client and the server's non-blocking end of one loopback TCP connection."""
+    """Make a client and the server's non-blocking end of one loopback TCP connection."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = socket.create_connection(server.getsockname())
         accepted, address = server.accept()

@@ -1,4 +1,4 @@
-"""Logging in at a node's port: what a stranger may do, and how long (KIP-43, KIP-368)."""
+"""Clients log in at a node's port: what a stranger may do, and for how long (KIP-43, KIP-368)."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class Door:
         return struct.pack(">iih", 6, header.correlation_id, 0)
 
     def on_more(self, connection: Connection) -> None:
-        """Nothing waits."""
+        """Nothing waits here."""
 
     def on_closed(self, connection: Connection) -> None:
-        """Nothing is to be put away."""
+        """Nothing has to be given back."""
 
 
 async def log_in(wire: Wire, password: str = "secret", version: int = 1) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One connection: order, bounds, and what bad input gets (W13)."""
+"""One connection answers in order, keeps bounds, and refuses bad input (W13)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.polling import reached
 
 
 def writes_of(connection: Connection) -> list[bytes]:
-    """From now on what the connection writes, one entry per write to its transport."""
+    """Collect what the connection writes from now on, one entry for each write to its transport."""
     writes: list[bytes] = []
     write = connection._write
 
@@ -40,7 +40,7 @@ async def ready(connection: Connection) -> None:
 
 
 def test_pipelined_frames_are_answered_in_order_by_one_write(run: Run) -> None:
-    """W13: answers in order. Five frames in one read cost one write."""
+    """W13: answers come in order. Five frames in one read cost one write."""
 
     async def story() -> None:
         client, connection = served(Echo(), new_table())
@@ -94,7 +94,8 @@ def test_a_byte_at_a_time_and_a_big_frame_arrive_whole(run: Run) -> None:
 
 
 def test_no_answer_is_an_answer(run: Run) -> None:
-    """Produce with acks=0 gets no response, and the next request is served; at once and later."""
+    """Produce with acks=0 gets no response, and the next request is served. This holds for answers that come
+    at once and later."""
 
     async def story() -> None:
         echo = Echo()
@@ -199,7 +200,7 @@ def test_a_bug_in_serving_costs_one_connection(run: Run, caplog: pytest.LogCaptu
 
 
 def test_the_last_answer_leaves_before_the_close(run: Run) -> None:
-    """A refused SASL handshake: the client is told why, then the connection ends."""
+    """After a refused SASL handshake the client is told why, then the connection ends."""
 
     async def story() -> None:
         echo = Echo()

@@ -1,6 +1,7 @@
-"""Connections between processes: handed over by descriptor, they outlive the broker and end with the leader.
+"""Connections are handed from one process to another by descriptor: they outlive the broker and end with the
+leader.
 
-"The connection outlives a crash of the broker", and a leader that ends is an end of file at the client.
+A connection outlives a crash of the broker, and a leader that ends is an end of file at the client.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def asked(sock: socket.socket, frame: bytes) -> bytes:
 
 
 def test_clients_outlive_the_broker_and_end_with_the_replica(processes: Processes) -> None:
-    """300 members: handed over with what they pipelined, served after the broker's SIGKILL, counted by the
-    next broker, and told at once when their replica is killed."""
+    """There are 300 members: they are handed over with the requests that they pipelined, served after the
+    broker's SIGKILL, counted by the next broker, and told at once when their replica is killed."""
     raise_file_limit()
     broker, replica = processes.start("broker"), processes.start("replica")
     port = int(processes.line(broker))

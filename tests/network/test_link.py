@@ -1,4 +1,5 @@
-"""A broker and the replicas of its node: announcements, relays, hand-overs, restarts, strangers."""
+"""The link of a broker with the replicas of its node: announcements, relays, hand-overs, restarts and
+strangers."""
 
 from __future__ import annotations
 
@@ -136,7 +137,7 @@ def test_a_restarted_broker_is_told_again_within_a_second(run: Run, tmp_path: Pa
 
 
 def test_a_leader_that_is_gone_leads_no_more(run: Run, tmp_path: Path) -> None:
-    """What it said of another node stays known; that it serves here does not."""
+    """What the leader said of another node stays known; that it serves here does not."""
 
     async def story() -> None:
         broker = Broker(tmp_path)
@@ -192,7 +193,8 @@ def test_relays_go_both_ways_and_answers_find_their_askers(run: Run, tmp_path: P
 
 
 def test_relayed_answers_keep_their_place_on_the_connection(run: Run, tmp_path: Path) -> None:
-    """W13 for a client with one connection for everything (kafkajs, sarama): 1 here, 2 there, 3 here."""
+    """W13 holds for a client with one connection for everything (kafkajs, sarama): request 1 is answered
+    here, 2 by the replica, 3 here."""
 
     async def story() -> None:
         broker, replica = Broker(tmp_path), ReplicaEnd(tmp_path)
@@ -327,7 +329,7 @@ def test_a_replica_that_does_not_read_is_dropped(
 
 
 class Stranger:
-    """Another end that has the path, and not the secret."""
+    """A process that knows the path of the socket, but not the secret."""
 
     def __init__(self, path: Path) -> None:
         self.lost: list[str] = []

@@ -1,4 +1,4 @@
-"""The port: limits, garbage, a full file table, and the three ways an early connection goes on."""
+"""A node's port: limits, garbage, a full file table, and the three ways in which a new connection goes on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEEP, GIVE, BYE, RAISE = 1, 2, 3, 4
 
 
 class Node:
-    """A listener with what a broker puts around it."""
+    """A listener with the parts that a broker has around it."""
 
     def __init__(self, **limits: int) -> None:
         self.limits = ConnectionLimits(**limits)
@@ -66,7 +66,7 @@ class Node:
 
 
 def full(hogs: list[socket.socket]) -> bool:
-    """Take one more descriptor; True: there was none."""
+    """Take one more file descriptor; True if there was none."""
     try:
         hogs.append(socket.socket())
     except OSError as error:
@@ -160,7 +160,7 @@ def test_a_bad_start_ends_with_one_line(
 def test_connections_beyond_the_limits_are_closed_and_counted(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`max.connections.per.ip` and `max.connections`; a flood of refusals is one line of the log."""
+    """`max.connections.per.ip` and `max.connections` hold, and a flood of refusals is one line of the log."""
 
     async def story() -> None:
         async with Node(connections_per_address_max=3) as node:
@@ -242,7 +242,7 @@ def test_an_early_client_that_does_not_read_is_not_read_from(run: Run) -> None:
 def test_a_full_file_table_pauses_accepting_and_ends_nothing(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """EMFILE: those who are connected are served, those who wait are accepted once there is room."""
+    """EMFILE: connected clients are served, and waiting ones are accepted once there is room."""
 
     async def story() -> None:
         async with Node() as node:
@@ -276,7 +276,7 @@ def test_a_full_file_table_pauses_accepting_and_ends_nothing(
 
 
 def test_a_port_in_use_is_named(run: Run) -> None:
-    """One error that names what is wrong."""
+    """The start fails with one error that names what is wrong."""
 
     async def story() -> None:
         async with Node() as node:

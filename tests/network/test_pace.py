@@ -1,4 +1,5 @@
-"""More requests than can be served: the loop comes round all the same, and every request has its turn."""
+"""If more requests come than can be served, the loop comes round all the same and every request has its
+turn."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ CROWD, BACKLOG = 100, 50
 
 
 class Laborious(Echo):
-    """Each frame takes a millisecond of its own clock."""
+    """A service that takes a millisecond of its own clock for each frame."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +51,7 @@ class Rounds:
             asyncio.get_running_loop().call_soon(self._next)
 
     def stop(self) -> int:
-        """The most of any round."""
+        """Stop. Returns the most requests that were served in any round."""
         self._stopped = True
         return max(later - before for before, later in itertools.pairwise(self.served))
 
@@ -81,7 +82,7 @@ def test_a_crowd_does_not_keep_the_loop(run: Run) -> None:
 
 
 def test_who_waits_is_served_before_who_comes(run: Run) -> None:
-    """A client that asks on and on does not get before one that has waited longer."""
+    """A client that asks without a pause does not get before one that has waited longer."""
 
     async def story() -> None:
         echo = Laborious()
@@ -99,7 +100,7 @@ def test_who_waits_is_served_before_who_comes(run: Run) -> None:
 
 
 def test_what_is_read_from_who_waits_is_bounded(run: Run) -> None:
-    """The rest stays in the kernel: a client that sends more than is served cannot fill our memory."""
+    """Unread bytes stay in the kernel: a client that sends more than is served cannot fill our memory."""
 
     async def story() -> None:
         echo = Laborious()
@@ -122,7 +123,7 @@ def test_what_is_read_from_who_waits_is_bounded(run: Run) -> None:
 
 
 def test_half_a_frame_and_what_looks_like_a_whole_one(run: Run) -> None:
-    """The second half of a request that looks like a request is none."""
+    """The second half of a request may look like a request, and is not taken for one."""
 
     async def story() -> None:
         echo = Echo()

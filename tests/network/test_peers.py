@@ -1,4 +1,4 @@
-"""Requests between brokers: signed, answered by number, cut off when too slow."""
+"""Requests between brokers are signed, answered by number, and given up when an answer is late."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANSWER = AddPartitionsToTxnResponse((TransactionPartitionErrors("tx", (("t", ((0
 
 
 class Broker:
-    """Answers signed requests on a port; `hold` keeps it from answering."""
+    """A broker that answers signed requests on a port; `hold` keeps it from answering."""
 
     def __init__(self) -> None:
         self.hold = False

@@ -1,4 +1,5 @@
-"""A connection changes hands inside a process: no byte is lost, no answer doubled, nothing shut down."""
+"""A connection passes from one service to another in a process: no byte is lost, no answer is doubled,
+nothing is shut down."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from tests.polling import reached
 
 
 class Passing(Echo):
-    """Echoes, and passes every `every`-th request's connection on to the other service, request included."""
+    """A service that echoes, and passes the connection of every `every`-th request on to the other service,
+    with the request."""
 
     def __init__(self, every: int) -> None:
         super().__init__()
@@ -39,7 +41,7 @@ class Passing(Echo):
 
 
 def test_pipelined_bytes_survive_hand_backs_and_forth(run: Run) -> None:
-    """ "Passes the connections on, buffers included"; the order of answers stays (W13)."""
+    """Connections are passed on with what they have read, and answers stay in order (W13)."""
 
     async def story() -> None:
         chance = random.Random(7)
@@ -92,7 +94,7 @@ def test_a_release_waits_for_the_outstanding_answer(run: Run) -> None:
 
 
 def test_a_parked_request_goes_along_and_is_served_by_the_next(run: Run) -> None:
-    """A leader falls while a join is parked and the new leader is on the same node."""
+    """A leader loses its leadership while a join is parked, and the new leader is on the same node."""
 
     async def story() -> None:
         old, new, table = Echo(), Echo(), new_table()

@@ -112,7 +112,7 @@ def request_head(
 
 
 def random_request(rng: random.Random, api_key: int, api_version: int) -> tuple[Any, bytes]:
-    """A kio request entity and its frame, without the length prefix."""
+    """Make a random request: kio's entity, and its frame without the length prefix."""
     entity = random_entity(rng, request_class(api_key, api_version))
     return entity, request_head(api_key, api_version) + kio_bytes(entity)
 

@@ -1,4 +1,5 @@
-"""Group answers of all versions: hand-packed ones byte for byte as kio, the rest field for field."""
+"""Answers to group requests in all versions: those packed by hand equal kio's byte for byte, the others field
+for field."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def _fetched(rng: random.Random) -> FetchedGroup:
 
 
 def _ids(rng: random.Random, topics: Any) -> tuple[bytes, ...]:
-    """Some zero; versions below 10 have no place for them."""
+    """Topic ids, some of which are zero; versions below 10 have no place for them."""
     return tuple(rng.choice((bytes(16), rng.randbytes(16))) for _ in topics)
 
 

@@ -1,4 +1,5 @@
-"""ApiVersions: the answers' bytes against kio, and what happens to a version from the future (KIP-511)."""
+"""The answers to ApiVersions equal kio's byte for byte, and a version that is not known yet is answered, too
+(KIP-511)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded consumer protocol against Kafka's own schemas (kio), and against bytes that are none."""
+"""The embedded consumer protocol is as Kafka's own schemas (kio) say, and bytes that are none are refused."""
 
 from __future__ import annotations
 

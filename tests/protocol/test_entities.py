@@ -1,4 +1,4 @@
-"""Entities of every advertised API and version: our compiled reader and writer against kio's own."""
+"""Our compiled reader and writer do as kio's own, in every version of every advertised API."""
 
 from __future__ import annotations
 

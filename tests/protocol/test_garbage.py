@@ -26,7 +26,7 @@ BOMBS = (
     b"\x80\x00\x00\x00",
     b"\x00",
 )
-"""Lengths that lie: as varint, as int32, as null."""
+"""Lengths that lie: a varint, an int32 and null."""
 
 
 def _survives(frame: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Rows of one length, which are read and packed many at once: what most clients send and are answered."""
+"""Rows of one length are read and packed many at a time: most clients send and are answered such rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IDS = (UUID(int=7).bytes, bytes(16))
 
 
 def _commit_frame(rng: random.Random, api_version: int, rows: int) -> bytes:
-    """Two topics with so many partitions each and no metadata."""
+    """Make an OffsetCommit of two topics with so many partitions each and no metadata."""
     partition_class = nested(api_keys.OFFSET_COMMIT, api_version, "OffsetCommitRequestPartition", "request")
     topic_class = nested(api_keys.OFFSET_COMMIT, api_version, "OffsetCommitRequestTopic", "request")
     topics = tuple(

@@ -1,4 +1,4 @@
-"""Group requests of all versions become the same neutral requests, by hand and by schema."""
+"""Group requests of all versions become the same neutral requests, whether read by hand or by schema."""
 
 from __future__ import annotations
 

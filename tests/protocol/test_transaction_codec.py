@@ -1,4 +1,4 @@
-"""Transactions' requests from bytes and answers to bytes, in all versions, as kio reads and writes them."""
+"""The requests of transactions are read and their answers packed in all versions as kio does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The advertised table against kio's schemas and against what clients need."""
+"""The advertised versions are in kio's schemas, and are those that clients need."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 
 class Inline:
-    """Works at once, until `works` is taken away: what is submitted then never ends, as on a machine that
-    is about to lose its power."""
+    """An executor that works at once, until `works` is taken away: what is submitted then never ends, as on a
+    machine that is about to lose its power."""
 
     def __init__(self) -> None:
         self.works = True

@@ -63,7 +63,7 @@ class Host:
     """What an actor does around a Raft: one tick per loop iteration in which something happened."""
 
     def __init__(self, directory: Path, genesis: tuple[str, Members], *, sync: bool) -> None:
-        """`genesis`: who a directory without a journal belongs to, and with whom its group begins."""
+        """`genesis` says to whom a directory without a journal belongs, and with whom its group begins."""
         self_id, founders = genesis
         loop = asyncio.get_running_loop()
         self.loop = loop
@@ -171,7 +171,7 @@ class Group:
         await self.hosts[replica_id].start()
 
     async def change_to(self, *ids: str) -> None:
-        """Have these members in the end, telling whoever leads, as a controller does."""
+        """Tell whoever leads, as a controller does, until the group has these members."""
 
         def is_done() -> bool:
             for host in self.hosts.values():

@@ -1,4 +1,4 @@
-"""One replica against scripted peers, its clock and its disk in the test's hands."""
+"""One replica against scripted peers; the test moves its clock and ends its disk's work."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Sheet:
 
 
 class Syncs:
-    """An executor that ends its work when told."""
+    """An executor that ends its work when a test says so."""
 
     def __init__(self) -> None:
         self.tasks: list[tuple[Any, Any]] = []
@@ -131,7 +131,7 @@ class Bench:
         self.start()
 
     def tell(self, peer: str, message: Any) -> list[Any]:
-        """What "a" answers at once."""
+        """Give "a" a message of a peer. Returns what "a" answers at once."""
         self.wire.sent.clear()
         fields = tuple(message) if hasattr(message, "_fields") else message  # as a frame holds it
         self.wire._arrived(Node(peer), fields)
@@ -149,7 +149,7 @@ class Bench:
         self.now += seconds
 
     def lead(self) -> None:
-        """Elected in the next term, with the no-op committed by "b"."""
+        """Let "a" be elected in the next term, with the no-op committed by "b"."""
         self.later(1.0)
         self.tick()
         self.tell("b", PreVoteAnswer(PRE_VOTE_ANSWER, self.raft.term, self.raft.term + 1, True))
@@ -158,7 +158,7 @@ class Bench:
         self.confirm("b")
 
     def confirm(self, peer: str) -> None:
-        """The peer holds everything and says so."""
+        """Let the peer say that it holds all entries."""
         last, term, now = self.raft.last_index, self.raft.term, self.now
         self.tell(peer, AppendAnswer(APPEND_ANSWER, term, now, True, last - 1, last, last, 0))
         self.tick()

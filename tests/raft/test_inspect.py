@@ -1,4 +1,5 @@
-"""What people see of a disk: every replica below a directory, whole or not, running or not."""
+"""What an inspection shows of a disk: every replica below a directory, whole or damaged, running or
+stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ MEMBERS = founders({0: 1, 1: 2, 2: 3})
 
 
 def replica(home: Path, name: str = "partition-0-1") -> Path:
-    """Entries 1 to 20 over three segments, a snapshot at 5."""
+    """Write a replica with entries 1 to 20 over three segments and a snapshot at 5."""
     identity = Identity(tier_id="tier", replica_id=name)
     journal = opened(home, identity)
     journal.set_hard_state(3, "1.1")

@@ -40,7 +40,7 @@ def entries(journal: Journal) -> list[Entry]:
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """Entries 1 to 5, then 4 and 5 replaced in term 2, and a vote."""
+    """Write entries 1 to 5, replace 4 and 5 in term 2, and write a vote."""
     journal = opened(tmp_path)
     journal.set_hard_state(1, "r1")
     for index in range(1, 6):

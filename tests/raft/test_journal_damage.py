@@ -47,7 +47,8 @@ def journal_of(home: Path, syncs: Inline) -> Journal:
 
 
 def written(home: Path, chance: random.Random) -> History:
-    """Entries, votes and retractions over several segments; a snapshot; and a tail that was never synced."""
+    """Write entries, votes and retractions over several segments, a snapshot, and a tail that was never
+    synced."""
     syncs = Inline()
     journal = journal_of(home, syncs)
     store = SnapshotStore(Disk(), str(home / "snapshot"), IDENTITY)
@@ -86,7 +87,7 @@ def history(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def hurt(home: Path, chance: random.Random) -> str:
-    """Do one bad thing to one or two files; say what."""
+    """Damage one or two files. Returns what was done."""
     files = sorted(path for path in home.rglob("*") if path.is_file() and path.name != "lock")
     path = chance.choice(files)
     content = bytearray(path.read_bytes())
@@ -119,8 +120,8 @@ def hurt(home: Path, chance: random.Random) -> str:
 
 
 def loss(history: History, home: Path) -> str | None:
-    """None if the damage is refused, else which promise the reopened directory does not keep ("" if all
-    are kept). Raft refuses a log that does not reach down to the snapshot."""
+    """Open a damaged directory. Returns None if it is refused, else which promise it does not keep ("" if it
+    keeps all). Raft refuses a log that does not reach down to the snapshot."""
     try:
         journal = journal_of(home, Inline())
     except (JournalDamaged, WrongDirectory):
@@ -155,7 +156,7 @@ def test_undamaged_everything_written_is_there(history: History, tmp_path: Path)
 
 
 def test_random_damage_is_refused_or_harmless(history: History, tmp_path: Path) -> None:
-    """And `verify` says before a start what the start will say."""
+    """`verify` says before a start what the start will say."""
     refused = 0
     for seed in range(DAMAGES):
         home = shutil.copytree(history.home, tmp_path / str(seed))
@@ -216,7 +217,7 @@ def test_forged_marks_of_records_do_not_make_a_start_slow(tmp_path: Path) -> Non
 
 
 def votes(directory: Path) -> tuple[Path, list[int]]:
-    """A segment of three votes, all of one length, and where each record begins."""
+    """Write a segment of three votes, all of one length. Returns it, and where each record begins."""
     journal = Journal(Disk(), str(directory), IDENTITY, executor=None, notify=lambda: None)
     for term, vote in enumerate(("1.1", "2.1", "3.1"), start=1):
         journal.set_hard_state(term, vote)
@@ -229,7 +230,7 @@ def votes(directory: Path) -> tuple[Path, list[int]]:
 
 
 def test_an_old_record_in_the_place_of_a_new_one_is_damage(tmp_path: Path) -> None:
-    """It is whole, but was written elsewhere: taken for a record, it would give a vote twice."""
+    """The old record is whole, but was written elsewhere: taken for a record, it would give a vote twice."""
     segment, (first, second, third, _) = votes(tmp_path)
     content = bytearray(segment.read_bytes())
     content[third : third + second - first] = content[first:second]

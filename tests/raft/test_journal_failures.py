@@ -176,7 +176,7 @@ def test_without_sync_it_is_noticed_when_the_next_segment_is_begun(tmp_path: Pat
 
 
 def test_what_was_written_without_sync_is_synced_by_a_start_with_sync(tmp_path: Path) -> None:
-    """`journal.sync = off` for a while: nothing of it counts as durable before it is."""
+    """After a while with `journal.sync = off` nothing written in it counts as durable until it is synced."""
     journal = opened(tmp_path, sync=False)
     write(journal, 12)
     journal.close()
@@ -197,7 +197,7 @@ def test_what_was_written_without_sync_is_synced_by_a_start_with_sync(tmp_path: 
 
 
 class Late(Inline):
-    """Tells how a sync ended when it is asked to."""
+    """An executor that tells how a sync ended when a test says so."""
 
     def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         super().submit(work, lambda error: self.held.append(partial(done, error)))

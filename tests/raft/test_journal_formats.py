@@ -21,7 +21,8 @@ NEWCOMER = Genesis(1 << 62 | 5, ())
 
 
 def golden(directory: Path) -> Path:
-    """A journal of version 1: entries 1 to 9, some replaced, then a reset to 8 and the entries 9 to 12."""
+    """Unpack a journal of version 1: entries 1 to 9, some replaced, then a reset to 8 and the entries 9 to
+    12."""
     for number in (1, 2):
         name = f"{number:012d}"
         shutil.copy(GOLDEN / f"version-1-{name}.bin", directory / f"{name}.journal")

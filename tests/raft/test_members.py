@@ -15,7 +15,7 @@ def view(self_id: str = A, *, online: str = f"{A} {B} {C} {NEW}", caught_up: str
 
 
 def walk(members: Members, target: dict[str, int], seen_by: View) -> list[Members | str]:
-    """Every step until nothing is left to do; a hand-over ends the walk."""
+    """Take every step until nothing is left to do; a hand-over ends the walk."""
     steps: list[Members | str] = []
     while (step := next_step(members, target, seen_by)) is not None:
         steps.append(step)
@@ -45,7 +45,7 @@ def test_a_learner_that_lags_gets_no_vote() -> None:
 
 
 def test_a_lost_voter_goes_before_its_successor_votes() -> None:
-    """Else four voters would need three, of whom one is dead."""
+    """If the successor voted first, four voters would need three, one of whom is dead."""
     steps = walk(THREE, {A: 1, NEW: 2, C: 3}, view(online=f"{A} {C} {NEW}", caught_up=NEW))
     assert [names(step) for step in steps] == ["0.1 1.1 1.77? 2.1", "0.1 1.77? 2.1", "0.1 1.77 2.1"]
 

@@ -38,7 +38,7 @@ def test_what_is_committed_outlives_the_leader_and_a_restart_of_all(tmp_path: Pa
 
 
 def test_a_leader_that_goes_is_replaced_much_faster_than_an_election_timeout(tmp_path: Path) -> None:
-    """The leader's host closes its connections, which its followers see: the best of five shows it."""
+    """The leader's host closes its connections, which its followers see. The best of five runs shows it."""
 
     async def scene() -> None:
         group = Group(tmp_path, sync=False)

@@ -48,14 +48,15 @@ def sent_memberships(bench: Bench) -> list[bytes]:
 
 
 def catch_up(bench: Bench, peer: str) -> None:
-    """The peer answers the probe of the log's end: it holds everything."""
+    """Let the peer answer the probe of the log's end: it holds all entries."""
     last, term = bench.raft.last_index, bench.raft.term
     bench.tell(peer, AppendAnswer(APPEND_ANSWER, term, bench.now, True, last, last, last, 0))
     bench.tick()
 
 
 def test_a_newcomer_never_votes_and_never_campaigns() -> None:
-    """A directory that was lost comes back as a newcomer: what it had acknowledged, it does not know."""
+    """A replica that lost its directory comes back as a newcomer: it does not know what it had
+    acknowledged."""
     bench = Bench(())
     bench.later(5.0)
     assert bench.tick() == []
@@ -208,7 +209,7 @@ def test_one_voter_alone_has_a_lease_and_commits_while_another_learns() -> None:
 
 
 def test_a_sender_that_is_no_member_can_lead() -> None:
-    """Whoever lags behind may not know its leader yet."""
+    """A replica that lags behind may not know its leader yet."""
     bench = Bench()
     [answer] = bench.tell("d", append(4, (0, 0)))
     assert isinstance(answer, AppendAnswer)

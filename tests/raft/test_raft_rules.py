@@ -184,7 +184,7 @@ def test_a_leader_counts_itself_only_when_its_own_disk_has_the_entry(bench: Benc
 
 
 def test_a_probe_that_ends_late_does_not_send_again_what_is_acknowledged(bench: Bench) -> None:
-    """The world found this one: what was sent twice stayed in the window, until nothing was sent any more."""
+    """A simulation found this: what was sent twice stayed in the window, until nothing was sent any more."""
     bench.lead()
     bench.confirm("c")
     term, first = bench.raft.term, bench.raft.last_index + 1
@@ -206,7 +206,7 @@ def test_a_probe_that_ends_late_does_not_send_again_what_is_acknowledged(bench: 
 
 
 def test_entries_of_older_terms_commit_only_under_one_of_the_present_term(bench: Bench) -> None:
-    """Raft paper, figure 8."""
+    """This is figure 8 of the Raft paper."""
     bench.tell("b", append(1, (0, 0), entries(1, 1)))
     bench.tick()
     bench.later(1.0)
@@ -246,7 +246,7 @@ def test_no_lease_from_a_peer_that_was_hung_up_on(bench: Bench) -> None:
 
 
 def test_a_follower_echoes_a_send_time_only_to_the_leader_whose_clock_it_is(bench: Bench) -> None:
-    """The world found this one: an old leader's time, echoed to its successor, gave that a lease."""
+    """A simulation found this: an old leader's time, echoed to its successor, gave that one a lease."""
     bench.tell("b", append(1, (0, 0), entries(1, 1))._replace(sent_at=1e9))
     bench.tick()
     bench.tell("c", append(2, (2, 1))._replace(sent_at=3.5))

@@ -1,4 +1,4 @@
-"""The snapshot file: whole or not at all."""
+"""A snapshot's file is there whole or not at all."""
 
 from __future__ import annotations
 

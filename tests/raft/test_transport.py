@@ -1,4 +1,4 @@
-"""Two transports on a real loop: messages, reconnection, members that come and go, bounds."""
+"""Two transports on a real loop: messages, reconnection, members that come and go, and bounds."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_newcomer_who_knows_nobody_is_called(tmp_path: Path, knowing: str, unk
 def test_a_member_that_is_added_later_is_called_at_its_address_of_now(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The node is not known at first; that is said once, and asked again."""
+    """The member's node is not known at first: this is logged once, and the node is looked up again."""
 
     async def scene() -> None:
         nodes: dict[int, str] = {}
@@ -151,7 +151,7 @@ def test_a_removal_that_is_taken_back_costs_no_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("restarted", [A, B])
 def test_a_restarted_replica_is_reconnected_within_100_ms(tmp_path: Path, restarted: str) -> None:
-    """The bound is generous (a loaded machine); the story of the survivor says who hung up."""
+    """The bound is generous, for a loaded machine. What the survivor was told shows who hung up."""
 
     async def scene() -> None:
         stage = Stage(tmp_path)
@@ -208,7 +208,7 @@ def test_raft_is_told_that_a_link_ends_before_the_peer_can_see_it(tmp_path: Path
 
 
 def test_a_peer_that_does_not_read_loses_its_link(tmp_path: Path) -> None:
-    """Bounds: what waits for one peer is dropped with the connection at 128 MiB."""
+    """What waits for one peer is bounded: beyond 128 MiB it is dropped with the connection."""
 
     async def scene() -> None:
         stage = Stage(tmp_path)

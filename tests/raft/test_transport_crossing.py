@@ -1,4 +1,4 @@
-"""Both sides dial at once: they settle on one link, by a rule, without flapping."""
+"""If both sides dial at once, a rule lets them settle on one link without flapping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.raft.transports import A, B, Port, Stage, Wire, identity, members, pl
 
 
 class Relay:
-    """Carries what one side's calls say, but nothing before `opened`; then each piece a little late."""
+    """Carries the bytes of one side's calls: nothing before `opened`, then each piece a little late."""
 
     def __init__(self, path: Path, target: str, opened: asyncio.Event, seed: int) -> None:
         self.address = f"unix:{path}"
@@ -56,7 +56,7 @@ class Relay:
 
 
 def test_calls_that_cross_settle_on_one_link_without_flapping(tmp_path: Path) -> None:
-    """24 pairs at once: the greater's first call and the lesser's have both begun before a byte travels."""
+    """There are 24 pairs at once, and both sides' first calls have begun before a byte travels."""
 
     async def pair(seed: int) -> None:
         directory = tmp_path / str(seed)
@@ -123,7 +123,8 @@ def test_the_lesser_hangs_up_on_its_own_call_and_takes_the_greaters(tmp_path: Pa
 
 
 def test_a_greater_whose_calls_are_never_answered_is_reached_by_the_lesser(tmp_path: Path) -> None:
-    """Somebody listens and keeps silent where the greater calls: it must not turn the lesser away for it."""
+    """A listener at the address that the greater calls keeps silent: for that the greater must not turn the
+    lesser away."""
 
     async def scene() -> None:
         stage = Stage(tmp_path)

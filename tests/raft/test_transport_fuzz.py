@@ -1,4 +1,4 @@
-"""Whatever is said instead of a handshake proves nothing and raises nothing out of the loop."""
+"""Whatever bytes come instead of a handshake prove nothing and raise nothing out of the loop."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.raft.transports import SECRET, A, Port, Stage, Wire, framed, identity
 
 ROUNDS = 150
 DIALS = 56
-"""What 14 listeners are asked for before the dialer loses patience with them."""
+"""How many calls 14 listeners get before the dialer waits too long between two of them."""
 ANSWER_S = 0.05
 SEED = 20
 
 
 def mutated(frame: bytes, chance: random.Random) -> bytes:
-    """Never the frame itself, nor it with something behind."""
+    """Change a frame. The result is never the frame itself, nor the frame with bytes behind it."""
     at = chance.randrange(len(frame))
     match chance.randrange(4):
         case 0:
@@ -70,7 +70,7 @@ def test_callers_that_garble_their_part_are_never_proven(tmp_path: Path, stage_o
 
 
 def _proof(handshake: Handshake, challenge: Any) -> Any:
-    """What an honest dialer would say; a dialer whose opening was garbled would not get so far."""
+    """The proof that an honest dialer would send; a dialer whose opening was garbled would not get so far."""
     try:
         return handshake.step(challenge)
     except Refused:

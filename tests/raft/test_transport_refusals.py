@@ -1,4 +1,4 @@
-"""Who is refused, by which words in the log, and who is not."""
+"""Which callers are refused, with which words in the log, and which are not."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_noise_on_the_socket_disturbs_nobody(
 def test_another_secret_is_refused_with_one_log_line_on_each_side(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever calls sees that the answer is wrong."""
+    """Both sides call, and each caller sees that the answer is wrong."""
 
     async def scene() -> None:
         stage = Stage(tmp_path)
@@ -165,7 +165,8 @@ def test_a_caller_whose_proof_is_wrong_is_refused(tmp_path: Path, caplog: pytest
 def test_a_handshake_that_was_recorded_opens_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither to a listener that remembers its nonce, nor to one that was started anew."""
+    """A recorded handshake opens nothing at a listener that remembers its nonce, nor at one that was started
+    anew."""
 
     async def scene() -> None:
         stage = Stage(tmp_path)
@@ -259,7 +260,7 @@ def test_no_member_is_refused_for_good() -> None:
 
 
 def test_nobody_calls_who_it_was_before_it_lost_its_directory() -> None:
-    """While it gets its vote under the new name both are members, at one address."""
+    """While the replica gets its vote under the new name, both are members at one address."""
     roster = Roster("1.93")
     roster.set_members(members(("1.77", "1.93", "2.1")))
     assert list(roster.peers) == ["2.1"]
@@ -319,7 +320,7 @@ def test_a_caller_that_says_nothing_is_hung_up_on(tmp_path: Path, caplog: pytest
 
 
 def test_a_member_that_moved_is_called_where_it_is_now(tmp_path: Path) -> None:
-    """The same member on another node: `set_members` brings the node, the next call goes there."""
+    """The member is on another node now: `set_members` brings the node, and the next call goes there."""
 
     async def scene() -> None:
         stage = Stage(tmp_path)

@@ -215,7 +215,7 @@ def test_a_plain_replica_and_one_with_tls_refuse_each_other(
 def test_garbled_tls_proves_nothing_and_raises_nothing(
     tmp_path: Path, unused_ports: list[int], authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A real greeting with one bit changed, and bytes that only begin like one; each caller then ends."""
+    """Callers send a real greeting with one bit changed, or bytes that only begin like one, and then end."""
     chance = random.Random(20)
 
     async def scene() -> None:

@@ -1,4 +1,5 @@
-"""What the stories about links share: transports with an ear, and a peer that keeps to a script."""
+"""What the tests of links share: transports that note what they are told, and a peer that keeps to a
+script."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tests.polling import reached
 DEADLINE_S = 10.0
 SECRET = b"one secret"
 A, B = "0.1", "1.1"
-"""The lesser and the greater."""
+"""The ids of two members, the lesser and the greater."""
 
 
 def identity(member_id: str, *, tier_id: str = "tier", group: str = "partition-3") -> LinkIdentity:
@@ -33,7 +34,7 @@ def members(ids: Iterable[str]) -> Members:
 
 
 class Ear:
-    """Raft's place behind a transport: notes what it is told."""
+    """Takes Raft's place behind a transport, and notes what it is told."""
 
     def __init__(self, transport: PeerTransport) -> None:
         self.heard: list[Any] = []
@@ -46,7 +47,7 @@ class Ear:
 
     @property
     def connected_ids(self) -> tuple[str, ...]:
-        """The peers that are linked now, by what was told of them."""
+        """The peers with a link now, as the transport told."""
         latest: dict[str, str] = {}
         for told in self.story:
             word, peer_id = told.split()
@@ -61,7 +62,7 @@ class Ear:
 
 
 class Stage:
-    """Replicas on Unix sockets; A and B unless the story has others. Whoever starts knows all of them."""
+    """Replicas on Unix sockets: A and B unless a test has others. A replica that starts knows all of them."""
 
     def __init__(self, directory: Path, *ids: str) -> None:
         self.addresses = {each: f"unix:{directory}/{each}" for each in ids or (A, B)}
@@ -125,7 +126,7 @@ class Wire:
 
     @classmethod
     async def call(cls, stage: Stage, own: LinkIdentity, to: str, secret: bytes = SECRET) -> Self:
-        """The opening has been sent."""
+        """Call a replica and send the opening of a handshake."""
         wire = await cls.open(stage.addresses[to])
         wire.handshake = Handshake(own, secret, to, _anybody)
         wire.send(wire.handshake.opening())
@@ -138,11 +139,11 @@ class Wire:
         self._writer.write(noise)
 
     def end(self) -> None:
-        """Nothing more will be said; an answer can still be read."""
+        """End the sending; an answer can still be read."""
         self._writer.write_eof()
 
     async def read(self, deadline_s: float = DEADLINE_S) -> Any:
-        """One message; None at the end. Raises TimeoutError."""
+        """Read one message; None at the end. Raises TimeoutError."""
         async with asyncio.timeout(deadline_s):
             try:
                 length = await self._reader.readexactly(4)
@@ -177,7 +178,7 @@ class Wire:
 
 
 class Port:
-    """Where a scripted peer is called; it answers only when the script says so."""
+    """The address at which a scripted peer is called; it answers only when the script says so."""
 
     def __init__(self, own: LinkIdentity, address: str) -> None:
         self._own = own
@@ -200,7 +201,7 @@ class Port:
             return await self._calls.get()
 
     async def close(self) -> None:
-        """Hangs up on whoever called, mid-script too: a socket left open fails another test."""
+        """Hang up on all callers, in the middle of the script too: a socket left open fails another test."""
         self._server.close()
         for wire in self._wires:
             await wire.close()

@@ -1,7 +1,7 @@
 """Three replicas of one shard around a log that the test commits, loses and hands over as it likes.
 
-The log stands for Raft: it is what `Replica` is given and knows only through its `Log` protocol. Consensus
-itself is tested with the real one, in the storage tests.
+The log stands for Raft: `Replica` knows it only through its `Log` protocol. Consensus itself is tested with
+the real one, in the storage tests.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Log:
 
 
 class Cluster:
-    """Index 1 is the first entry. `answers` holds every answer by token, however it came."""
+    """Three replicas and their log. Index 1 is the first entry; `answers` holds every answer by token,
+    however it came."""
 
     def __init__(self, image: MetadataImage | None = None, size: int = 3) -> None:
         self.now_ms = START_MS
@@ -99,10 +100,11 @@ class Cluster:
         assert isinstance(log, Log)
         return log
 
-    # What Raft does.
+    # Raft's part.
 
     def elect(self, node: int, surviving: int | None = None) -> None:
-        """`node` leads a new term. Of the uncommitted entries the first `surviving` are kept (none: all)."""
+        """Let `node` lead a new term. The first `surviving` of the uncommitted entries are kept (all if it is
+        None)."""
         fallen, self.leader_node = self.leader_node, node
         self.term += 1
         if fallen >= 0:
@@ -125,7 +127,8 @@ class Cluster:
             self.replicas[node].apply(self.applied[node], term, command)
 
     def flush_and_commit(self) -> None:
-        """Until nothing that was decided waits: a batch may have to wait for entries under way."""
+        """Flush and commit until nothing that was decided waits: a batch may have to wait for entries under
+        way."""
         self.leader.flush()
         self.commit()
         while self.leader.can_flush:
@@ -133,7 +136,7 @@ class Cluster:
             self.commit()
 
     def end_long_works(self) -> None:
-        """Slice by slice."""
+        """Work slice by slice until no long work is left."""
         while self.leader.next_deadline_ms == 0:
             self.leader.run_timers(self.now_ms)
 
@@ -142,12 +145,12 @@ class Cluster:
             replica.on_metadata(image, self.now_ms)
 
     def pass_time(self, by_ms: int) -> None:
-        """And let the timers fire that are due then."""
+        """Move the clock, and let the timers fire that are due then."""
         self.now_ms += by_ms
         for replica in self.replicas:
             replica.run_timers(self.now_ms)
 
-    # What clients do.
+    # The clients' part.
 
     def send(self, api_key: int, body: Any, version: int = 9, node: int | None = None) -> Token:
         token = next(self._tokens)
@@ -164,7 +167,7 @@ class Cluster:
         return self.send(api_keys.OFFSET_COMMIT, body)
 
     def send_commits(self, group_id: str, offset: int, partitions: Iterable[int]) -> Token:
-        """The same offset for each of them, without metadata."""
+        """Send a commit of the same offset for each partition, without metadata."""
         topics = (("t", tuple(CommittedPartition(partition, offset, -1, "") for partition in partitions)),)
         return self.send(api_keys.OFFSET_COMMIT, OffsetCommitRequest(group_id, -1, "", None, -1, topics))
 
@@ -185,15 +188,15 @@ class Cluster:
         return [row[1] for _, rows in group.topics for row in rows]
 
     def commit_error(self, token: Token) -> int:
-        """The same for each partition."""
+        """The error code of a commit, which has to be the same for each partition."""
         [(_, errors)] = self.answers[token].topics
         [error] = {error for _, error in errors}
         return int(error)
 
-    # What must hold.
+    # Checks.
 
     def check_equal(self) -> None:
-        """Replicas are equal at equal index; uncommitted speculation of the leader put aside."""
+        """Check that replicas are equal at equal index; the leader's uncommitted decisions are put aside."""
         assert len(set(self.applied)) == 1
         states = [snapshot_of(replica) for replica in self.replicas]
         live = [frozenset(self.records_in(state)) for state in states]
@@ -203,7 +206,7 @@ class Cluster:
         return list(self.shard_of(snapshot).records())
 
     def shard_of(self, snapshot: bytes) -> CoordinatorShard:
-        """What a replica makes of it."""
+        """The shard that a replica makes of a snapshot."""
         reader = self._new_replica(0)
         reader.restore(snapshot)
         assert isinstance(reader.shard, CoordinatorShard)
@@ -211,7 +214,7 @@ class Cluster:
 
 
 def snapshot_of(replica: Replica) -> bytes:
-    """A whole snapshot, with nothing in between."""
+    """Take a whole snapshot at once."""
     build = replica.begin_snapshot()
     while (data := build.step()) is None:
         pass

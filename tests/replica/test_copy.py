@@ -1,4 +1,4 @@
-"""A copy for a backup goes on beside a snapshot of Raft's; each shows the state at its own beginning."""
+"""A copy for a backup is made beside a snapshot of Raft's; each shows the state at its own beginning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEPS = 400
 
 
 class CopyWorld(World):
-    """The leader is building both nearly always, a few records at a time."""
+    """A world whose leader is making both nearly always, a few records at a time."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -21,7 +21,7 @@ class CopyWorld(World):
         self.completed = {"begin_snapshot": 0, "begin_copy": 0}
 
     def check(self) -> None:
-        """Comparing whole snapshots would abandon those under way; `settle` does it."""
+        """Nothing is compared here: whole snapshots would abandon those under way. `settle` compares."""
 
     def snapshot(self) -> None:
         self.go_on()

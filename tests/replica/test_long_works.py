@@ -1,4 +1,5 @@
-"""Work in slices: answers of one moment, deletions that a failover ends, leadership taken over by and by."""
+"""Long work is done in slices: answers are of one moment, a failover ends deletions, and leadership is taken
+over bit by bit."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from tests.coordinator.driver import image_of
 from tests.replica.cluster import Cluster
 
 MANY = 6_000
-"""Offsets: more than a fetch answers, or a deletion removes, at once."""
+"""More offsets than a fetch answers, or a deletion removes, at once."""
 NO_ERROR, LOADING, NOT_COORDINATOR, NOT_AVAILABLE, NOT_FOUND = 0, 14, 16, 15, 69
 
 
@@ -65,7 +66,7 @@ def a_slice(cluster: Cluster) -> None:
 
 
 def begin_deletion(cluster: Cluster) -> None:
-    """Decided, committed, and about half done."""
+    """Begin a deletion: it is decided, committed, and about half done."""
     token = delete(cluster, "big")
     cluster.flush_and_commit()
     assert cluster.answers[token].results == (("big", NO_ERROR),)
@@ -84,11 +85,11 @@ def end_deletion(cluster: Cluster) -> None:
         cluster.flush_and_commit()
 
 
-# Fetching.
+# Fetches in slices.
 
 
 def test_a_fetch_in_slices_tells_of_one_moment(cluster: Cluster) -> None:
-    """A commit that comes in the middle of it is in none of its offsets, and in all of the next one's."""
+    """A commit in the middle of a fetch is in none of its offsets, and in all of the next fetch's."""
     token = fetch_all(cluster, "big")
     a_slice(cluster)
     a_slice(cluster)
@@ -120,7 +121,7 @@ def test_a_fetch_in_slices_knows_neither_what_came_nor_lacks_what_went_meanwhile
 
 @pytest.mark.parametrize("version", [8, 10])
 def test_a_fetch_in_slices_answers_as_one_in_one_piece(cluster: Cluster, version: int) -> None:
-    """Topics by name or id, partitions in the order asked for, groups in theirs."""
+    """Topics are asked for by name or id, and partitions and groups are answered in the order asked for."""
     cluster.send_commit("small", 7)
     cluster.flush_and_commit()
     names = ("", "") if version == 10 else ("t", "u")
@@ -163,7 +164,7 @@ def test_no_more_long_answers_are_begun_than_there_is_room_for(cluster: Cluster)
     assert {cluster.answers[token].groups[0].error_code for token in tokens} == {NO_ERROR}
 
 
-# Deleting.
+# Deletions in slices.
 
 
 def test_a_deleted_group_is_not_there_while_its_offsets_go(cluster: Cluster) -> None:
@@ -210,7 +211,7 @@ def test_a_snapshot_of_a_dying_group_has_it_go_on(cluster: Cluster) -> None:
     cluster.check_equal()
 
 
-# Listing and describing.
+# Lists and descriptions in slices.
 
 
 def test_a_list_of_many_groups_lacks_none(cluster: Cluster) -> None:
@@ -231,7 +232,7 @@ def test_a_list_of_many_groups_lacks_none(cluster: Cluster) -> None:
     assert set(listed) == expected - {f"g{AT_ONCE_MAX}"}
 
 
-# Taking over.
+# Leadership is taken over in slices.
 
 
 def classic_group(group_id: str, members: int) -> list[Record]:

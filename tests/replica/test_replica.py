@@ -1,4 +1,5 @@
-"""Who is answered when, and what is left after a fall: the promises of `actors.replica.replica`."""
+"""Requests are answered once they are committed, and a leader that loses its leadership undoes the rest: the
+promises of `actors.replica.replica`."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def cluster() -> Cluster:
 
 
 def test_a_commit_is_acknowledged_when_its_entry_is_committed(cluster: Cluster) -> None:
-    """R2."""
+    """This is rule R2."""
     token = cluster.send_commit("g", 5)
     assert token not in cluster.answers
     cluster.leader.flush()
@@ -69,7 +70,7 @@ def test_a_fetch_waits_for_its_own_groups_commits_only(cluster: Cluster) -> None
 
 
 def test_requests_of_one_iteration_share_an_entry(cluster: Cluster) -> None:
-    """R5."""
+    """This is rule R5."""
     before = len(cluster.entries)
     tokens = [cluster.send_commit(f"g{i}", i) for i in range(20)]
     cluster.flush_and_commit()
@@ -115,7 +116,7 @@ def test_a_fallen_leader_undoes_and_refuses(cluster: Cluster) -> None:
 
 
 def test_an_entry_that_survives_its_leader_counts(cluster: Cluster) -> None:
-    """An indefinite outcome: refused by the old leader, and yet committed by the new one."""
+    """The outcome is indefinite: the old leader refuses the request, and yet the new one commits it."""
     cluster.send_commit("g", 1)
     token = cluster.send_commit("g", 2)
     cluster.leader.flush()
@@ -126,7 +127,7 @@ def test_an_entry_that_survives_its_leader_counts(cluster: Cluster) -> None:
 
 
 def test_an_entry_of_another_term_is_ignored(cluster: Cluster) -> None:
-    """R7, the term fence: decided in one term, logged in another."""
+    """This is rule R7, the term fence: the entry is decided in one term and logged in another."""
     cluster.send_commit("g", 1)
     cluster.leader.flush()
     _, command = cluster.entries.pop()
@@ -187,14 +188,15 @@ def test_a_big_iteration_makes_several_entries(cluster: Cluster) -> None:
 
 
 def send_big_commit(cluster: Cluster, size_bytes: int) -> Token:
-    """One commit whose records are a little more than `size_bytes`."""
+    """Send one commit whose records are a little more than `size_bytes`."""
     partitions = tuple(CommittedPartition(p, 1, -1, "x" * 4_096) for p in range(size_bytes // 4_096))
     body = OffsetCommitRequest("big", -1, "", None, -1, (("t", partitions),))
     return cluster.send(api_keys.OFFSET_COMMIT, body)
 
 
 def test_the_records_of_one_decision_survive_together_or_not_at_all() -> None:
-    """Even beyond the size at which an entry is full: the leader may fall between any two entries."""
+    """This holds beyond the size at which an entry is full, too: the leader may fall between any two
+    entries."""
     cluster = Cluster(image_of(1, t=10_000))
     cluster.elect(0)
     before = len(cluster.entries)
@@ -273,7 +275,7 @@ def test_timers_fire_on_the_leader_alone_and_bring_members_to_a_new_leader(clust
 
 
 def test_the_leader_alone_writes_what_a_deleted_topic_leaves(cluster: Cluster) -> None:
-    """O16."""
+    """This is rule O16."""
     cluster.send_commit("g", 1)
     cluster.flush_and_commit()
     before = len(cluster.entries)
@@ -309,7 +311,7 @@ def test_unknown_records_are_skipped_and_unknown_formats_are_not(cluster: Cluste
 
 
 def test_what_version_1_wrote_is_read(cluster: Cluster) -> None:
-    """Entries and snapshots: an offset for each partition, and no batches yet."""
+    """Version 1 wrote entries and snapshots with an offset for each partition, and no batches."""
     pack = msgpack.packb
     record = pack(((OFFSET_COMMIT, "g", "t", 1), (7, -1, "", START_MS, -1, bytes(16))))
     cluster.entries.append((cluster.term, pack((1, cluster.term)) + record))

@@ -1,4 +1,4 @@
-"""The loop around a replica: what comes first when it is late with everything."""
+"""The loop around a replica: the order of its work when it is late with everything."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ GROUP = "partition-0"
 FOLLOWER, LEADER, ABSENT = "0.1", "1.1", "2.1"
 ROUNDS = 5
 LATE_S = 0.05
-"""Enough for a loop's coarse timers to be due."""
+"""So much later a loop's coarse timers are due."""
 
 
 class ScriptedLeader:
-    """The greater of two peers: says what it is told to say, and keeps what it hears."""
+    """The greater of two peers: it sends what a test says, and keeps what it receives."""
 
     def __init__(self, spec: TierSpec) -> None:
         self.heard: list[Any] = []

@@ -1,4 +1,5 @@
-"""Random requests, commits, falls and elections: nothing acknowledged is lost, everybody is answered once."""
+"""Through random requests, commits, lost leaderships and elections nothing acknowledged is lost and each
+request is answered once."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ STEPS = 150
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_histories(seed: int) -> None:
-    """R2, R3, R4, R7, O10."""
+    """These are rules R2, R3, R4, R7 and O10."""
     world = World(seed)
     for _ in range(STEPS):
         world.step()

@@ -1,4 +1,5 @@
-"""Snapshots in slices are exact: what was committed when the build began, whatever happens until it ends."""
+"""Snapshots in slices are exact: they show what was committed when the build began, whatever happens until it
+ends."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ State = dict[tuple[Any, ...], tuple[Any, ...]]
 
 
 def replayed(entries: list[tuple[int, bytes]]) -> State:
-    """What committed entries leave, by a plain dict. An entry counts in the term it was decided in."""
+    """The records that committed entries leave, in a plain dict. An entry counts in the term in which it was
+    decided."""
     state: State = {}
     for term, command in entries:
         unpacker = msgpack.Unpacker(use_list=False)
@@ -64,12 +66,12 @@ def records_of(data: bytes) -> list[tuple[Any, Any]]:
 
 
 class SnapshotWorld(World):
-    """Every replica is building a snapshot nearly always, a few records at a time."""
+    """A world in which every replica is building a snapshot nearly always, a few records at a time."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.builds: dict[int, tuple[SnapshotBuild, int]] = {}
-        """By node: the build and the index it is to show."""
+        """Each node's build, and the index that it is to show."""
         self.completed = self.met_changes = 0
 
     def steps(self) -> dict[Callable[[], None], int]:
@@ -84,7 +86,7 @@ class SnapshotWorld(World):
         }
 
     def form_classic_group(self) -> None:
-        """Three members join and sync, so that a classic group is stored, until their sessions end."""
+        """Let three members join and sync, so that a classic group is stored until their sessions end."""
         cluster, group_id = self.cluster, f"formed-{self.chance.randrange(4)}"
         cluster.log.lease = True
         first = self.answered([cluster.send_join(group_id) for _ in range(3)])
@@ -106,7 +108,7 @@ class SnapshotWorld(World):
         return [self.cluster.answers.get(token) for token in tokens]
 
     def beat(self) -> None:
-        """As before, and with regular expressions too."""
+        """Send heartbeats, also with regular expressions."""
         super().beat()
         group_id, member_id = f"consumer-{self.chance.randrange(2)}", f"r{self.chance.randrange(3)}"
         regex = self.chance.choice(["t.*", "[tu]", "t|v", "x"])
@@ -121,7 +123,7 @@ class SnapshotWorld(World):
         self.sent.append(self.cluster.send(api_keys.CONSUMER_GROUP_HEARTBEAT, body, 1))
 
     def check(self) -> None:
-        """Comparing whole snapshots would abandon those under way; `settle` does it."""
+        """Nothing is compared here: whole snapshots would abandon those under way. `settle` compares."""
 
     def delete_offsets(self) -> None:
         body = OffsetDeleteRequest(self.chance.choice(GROUPS), (("t", (self.chance.randrange(4),)),))
@@ -132,7 +134,7 @@ class SnapshotWorld(World):
         self.sent.append(self.cluster.send(api_keys.DELETE_GROUPS, DeleteGroupsRequest((group_ids,)), 2))
 
     def learn(self) -> None:
-        """Offsets are deleted here, so that what is fetched may be less than what was acknowledged."""
+        """Nothing is remembered as acknowledged here: offsets are deleted, so a fetch may find less."""
         self.commits.clear()
         self.fetches.clear()
 
@@ -160,7 +162,8 @@ class SnapshotWorld(World):
         self.restore_somewhere(data, index)
 
     def check_any_order(self, data: bytes) -> None:
-        """`apply` takes the records in any order, and twice: equal records, and what is derived from them."""
+        """Check that `apply` takes the records in any order, and twice, and that the same is derived from
+        them."""
         header, records = msgpack.packb((1, 0)), records_of(data)
         again = self.chance.sample(records, len(records) // 3)
         mixed = self.chance.sample([*records, *again], len(records) + len(again))
@@ -171,7 +174,7 @@ class SnapshotWorld(World):
         assert consumer_groups(shards[0].state) == consumer_groups(shards[1].state)
 
     def restore_somewhere(self, data: bytes, index: int) -> None:
-        """A follower starts anew from it and takes the entries behind it."""
+        """Start a follower anew from the snapshot, and let it take the entries behind it."""
         cluster = self.cluster
         node = self.chance.randrange(3)
         if node == cluster.leader_node or self.chance.random() < 0.5:
@@ -184,7 +187,8 @@ class SnapshotWorld(World):
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_snapshot_is_the_state_at_its_beginning_whatever_happens_meanwhile(seed: int) -> None:
-    """R4, R7; Raft paper, section 7: on leaders, followers and across their falls."""
+    """These are rules R4 and R7, and section 7 of the Raft paper, on leaders, on followers, and when
+    leadership is lost."""
     world = SnapshotWorld(seed)
     for _ in range(STEPS):
         world.step()
@@ -193,11 +197,11 @@ def test_a_snapshot_is_the_state_at_its_beginning_whatever_happens_meanwhile(see
     world.settle()
 
 
-# Stories.
+# Single cases.
 
 
 def offsets_in(data: bytes) -> dict[int, int]:
-    """Partition -> offset of the one group's topic."""
+    """The offsets of the one group's topic, by partition."""
     return {key[3]: value[0] for key, value in records_of(data)}
 
 
@@ -224,7 +228,7 @@ def test_what_was_deleted_since_is_in_the_snapshot_and_what_was_made_since_is_no
 
 
 def test_a_leader_that_falls_during_a_build_completes_it(cluster: Cluster) -> None:
-    """What was only decided at the beginning, and what is taken back later, leave no trace in it."""
+    """What was only decided when the build began, and what is undone later, leave no trace in it."""
     cluster.send_commit("g", 10, 0)
     cluster.leader.flush()
     cluster.send_commit("g", 20, 0)
@@ -268,7 +272,7 @@ def test_a_new_build_or_a_restore_abandons_the_one_under_way(cluster: Cluster) -
 
 
 def test_the_controllers_records_are_walked_while_topics_come_and_go() -> None:
-    """The same for the metadata shard, on a follower of its group."""
+    """A snapshot of the metadata shard, made on a follower of its group, is exact, too."""
     replica = Replica(
         new_shard=new_shard,
         record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
@@ -300,7 +304,8 @@ def test_the_controllers_records_are_walked_while_topics_come_and_go() -> None:
 
 
 def test_the_state_may_change_between_any_two_records(cluster: Cluster) -> None:
-    """The walk of the live records alone, without a build: it never raises, whatever is taken away."""
+    """Only the live records are walked here, without a build: the walk never raises, whatever is taken
+    away."""
     records = cluster.leader.shard.records()
     next(records)
     cluster.set_image(MetadataImage(version=2))

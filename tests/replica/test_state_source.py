@@ -1,4 +1,5 @@
-"""A copy of a replica's state: one at a time, in pieces, and gone when its reader is."""
+"""A copy of a replica's state is read in pieces; there is one at a time, and it is gone when its reader
+is."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class Source(StateSource):
         await self._host.stop()
 
     async def write(self, records: int) -> None:
-        """Commit that many offsets, and wait for it."""
+        """Commit so many offsets, and wait until they are committed."""
         await reached(lambda: self._host.replica.serving)
         value = (1, -1, "", 0, -1, bytes(16))
         body = RestoreRequest(tuple(((OFFSET_COMMIT, "group", "t", n), value) for n in range(records)))
@@ -73,7 +74,7 @@ def run(directory: Path, story: Callable[[Source], Awaitable[None]]) -> None:
 
 
 def test_a_copy_is_read_in_pieces(tmp_path: Path) -> None:
-    """What is committed after its beginning is not in it."""
+    """What is committed after the copy's beginning is not in it."""
 
     async def story(source: Source) -> None:
         begun = await source.begin_copy()

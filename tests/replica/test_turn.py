@@ -1,4 +1,4 @@
-"""When a replica has its turn, and what comes before what: `actors.replica.turn`."""
+"""When a replica has its turn, and in which order a turn does its work: `actors.replica.turn`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class VirtualLoop:
         return timer
 
     def iterate(self) -> None:
-        """What is ready now; what that makes ready is for the next iteration."""
+        """Run what is ready now. What becomes ready by it is for the next iteration."""
         ready, self._ready = self._ready, []
         for callback in ready:
             callback()
@@ -60,7 +60,7 @@ class VirtualLoop:
 
 
 class Machine:
-    """Raft and shard in one: it writes down what a turn asks of it."""
+    """Stands for Raft and the shard, and writes down what a turn asks of them."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
@@ -107,7 +107,7 @@ def test_what_is_decided_is_proposed_before_raft_sends_and_what_commits_decide_a
 
 
 def test_all_that_happens_in_one_iteration_shares_a_turn() -> None:
-    """R5."""
+    """This is rule R5."""
     machine = new_machine()
     for _ in range(3):
         machine.turns.wake()

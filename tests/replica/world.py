@@ -14,11 +14,12 @@ from tests.replica.cluster import Cluster, snapshot_of
 
 GROUPS = ("a", "b", "c")
 TURNS = 4
-"""Of timers and slices, until nothing is left to be done: a group that forms answers its joins in two."""
+"""So many turns of timers and slices leave nothing to be done: a group that forms answers its joins in
+two."""
 
 
 class World:
-    """Offsets only grow here: what is fetched must be at least what was acknowledged before."""
+    """A world in which offsets only grow: what is fetched must be at least what was acknowledged before."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -31,7 +32,7 @@ class World:
         self.sent: list[Token] = []
 
     def steps(self) -> dict[Callable[[], None], int]:
-        """What may happen next, and how often in proportion."""
+        """The steps that may come next, with their weights."""
         return {
             self.commit_offset: 10,
             self.fetch: 8,
@@ -69,7 +70,7 @@ class World:
         self.sent.append(self.cluster.send_join(f"classic-{self.chance.randrange(2)}"))
 
     def beat(self) -> None:
-        """Consumer groups: members that come, go and stay, so that there is more to undo than offsets."""
+        """Let members of consumer groups come, go and stay, so that there is more to undo than offsets."""
         group_id, member_id = f"consumer-{self.chance.randrange(2)}", f"m{self.chance.randrange(3)}"
         epoch = self.chance.choice([0, 0, 1, 2, 3, -1])
         joining = epoch == 0
@@ -105,7 +106,7 @@ class World:
         self.cluster.check_equal()
 
     def snapshot(self) -> None:
-        """At any moment, and another replica may go on from it."""
+        """Take a snapshot of some replica, which another one may load and go on from."""
         cluster = self.cluster
         state = snapshot_of(cluster.leader)
         follower = (cluster.leader_node + 1) % 3

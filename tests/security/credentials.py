@@ -9,6 +9,6 @@ from actors.security.scram import keys_of, salted_password
 def make_credential(
     user: str, mechanism: str, password: str, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """Of a password that its owner has set."""
+    """Make the credential of a password that its owner has set."""
     stored_key, server_key = keys_of(mechanism, salted_password(mechanism, password, salt, iterations))
     return ScramCredential(user, mechanism, salt, stored_key, server_key, iterations)

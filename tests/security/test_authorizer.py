@@ -94,7 +94,7 @@ def test_authorized_operations_are_the_bits_of_what_is_allowed() -> None:
 
 
 def test_somebody_may_write_somewhere_unless_a_denial_covers_all_that_is_allowed() -> None:
-    """KIP-679, Authorizer.authorizeByResourceType."""
+    """This is KIP-679's Authorizer.authorizeByResourceType."""
     prefix = PatternType.PREFIXED
     assert access(allow("t", WRITE)).may_with_any(WRITE, TOPIC)
     assert not access(allow("t", READ)).may_with_any(WRITE, TOPIC)

@@ -1,4 +1,4 @@
-"""SASL's two requests, and what each mistake is answered (KIP-43, KIP-84, KIP-152, KIP-368)."""
+"""The two requests of SASL, and how each mistake is answered (KIP-43, KIP-84, KIP-152, KIP-368)."""
 
 from __future__ import annotations
 

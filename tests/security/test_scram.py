@@ -42,7 +42,7 @@ def test_the_exchange_of_rfc_7677_ends_as_it_does_there() -> None:
 
 @pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, SCRAM_SHA_512])
 def test_another_implementation_proves_its_password(mechanism: str) -> None:
-    """kafka-python's client; a user's name may have any letter."""
+    """The other implementation is kafka-python's client; a user's name may have any letter."""
     credential = make_credential("a=b,ä", mechanism, "söcret", b"salt", 4096)
     client = ScramClient("a=3Db=2Cä", "söcret", mechanism)
     first = ClientFirst(client.first_message())

@@ -91,7 +91,7 @@ def test_a_marker_is_a_control_batch_of_its_producer(log: PartitionLog) -> None:
 
 
 def test_nothing_is_appended_without_the_coordinators_word(log: PartitionLog) -> None:
-    """KIP-890."""
+    """This is KIP-890."""
     made = transactional(b"a")
     assert transactional_producer(made) == (7, 0)
     assert transactional_producer(batch(b"a")) is None

@@ -22,7 +22,7 @@ class Client(NamedTuple):
     api_versions: int
     """Version of its first ApiVersions request."""
     speaks_consumer: bool = False
-    """KIP-848."""
+    """This is KIP-848."""
     goes_on: bool = True
     """While a heartbeat waits for its answer it commits, joins and heartbeats as ever. False: its group loop
     stands still until the answer."""

@@ -144,7 +144,7 @@ def test_a_clock_that_steps_back_does_not_hold_the_target() -> None:
 
 
 def test_unsubscribed_topics_are_revoked_before_a_new_target_exists() -> None:
-    """M14."""
+    """This is rule M14."""
     driver = Driver(settings=AS_KAFKA, image=make_image(1, orders=2, returns=2))
     a = Client(driver, "a", "orders", "returns").join()
     a.beat(subscribed_topic_names=("orders",))
@@ -176,7 +176,7 @@ def test_a_member_too_slow_to_revoke_is_removed() -> None:
 
 
 def test_revoking_in_time_stops_the_clock() -> None:
-    """M16."""
+    """This is rule M16."""
     driver = Driver()
     a, b = Client(driver, "a", rebalance_timeout_ms=20_000).join(), Client(driver, "b").join()
     settle(a, b)
@@ -242,7 +242,7 @@ def test_a_static_member_leaves_for_good_by_instance() -> None:
 
 
 def test_a_member_in_a_state_of_the_future_is_fenced_until_it_owns_nothing() -> None:
-    """M15."""
+    """This is rule M15."""
     driver = Driver()
     driver.join("a")
     key = next(r.key for r in consumer.AREA.records(driver.state) if r.key[0] == 8)

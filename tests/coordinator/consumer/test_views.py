@@ -43,7 +43,7 @@ def code_of(call: object, *arguments: object, **named: object) -> ErrorCode:
     ],
 )
 def test_commits_need_the_members_epoch(member_id: str, epoch: int, version: int, code: ErrorCode) -> None:
-    """O6, O1."""
+    """These are rules O6 and O1."""
     driver = Driver()
     driver.join("a")
     assert code_of(lambda: driver.check_commit(member_id, epoch, version, orders=[0])) is code

@@ -1,4 +1,4 @@
-"""Commits and fetches of groups that are nothing but offsets, and what every commit has in common."""
+"""Commits and fetches of groups that are nothing but offsets, and the rules of every commit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def commit_body(
 
 
 def test_a_commit_to_no_group_makes_a_simple_group_and_one_record_a_partition(tier: Driver) -> None:
-    """O1, O17."""
+    """These are rules O1 and O17."""
     body = commit_body(("t", (CommittedPartition(0, 7, 3, "note"), CommittedPartition(2, 9))))
     answer = tier.ask(api_keys.OFFSET_COMMIT, body, 9)
     assert answer.topics == (("t", ((0, 0), (2, 0))),)
@@ -61,7 +61,7 @@ def test_a_commit_to_no_group_makes_a_simple_group_and_one_record_a_partition(ti
 
 
 def test_offset_epoch_and_metadata_come_back_as_committed(tier: Driver) -> None:
-    """O17: leader epoch and metadata round-trip; null metadata reads as ""."""
+    """O17: leader epoch and metadata come back; null metadata comes back as ""."""
     tier.ask(api_keys.OFFSET_COMMIT, commit_body(("t", (CommittedPartition(1, 7, 3, "né"),))), 9)
     tier.ask(api_keys.OFFSET_COMMIT, commit_body(("t", (CommittedPartition(0, 8),))), 9)
     assert tier.fetch_group(OffsetFetchGroup("g", (("t", (0, 1)),))) == FetchedGroup(
@@ -77,26 +77,27 @@ def test_a_later_commit_replaces_an_earlier_one_even_with_a_lower_offset(tier: D
 
 @pytest.mark.parametrize(("version", "error"), [(8, 22), (2, 22), (9, 69)])
 def test_a_generation_needs_a_group(tier: Driver, version: int, error: int) -> None:
-    """O2: ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND."""
+    """O2: the error is ILLEGAL_GENERATION, and GROUP_ID_NOT_FOUND from version 9 on."""
     assert tier.commit_offsets("g", generation=0, version=version) == {0: error}
     assert not tier.last.records
 
 
 def test_a_simple_group_has_no_members_to_commit_for(tier: Driver) -> None:
-    """Section 11, O1: an Empty group takes generation < 0 with any member id; generation 0 is 25."""
+    """Section 11, O1: an Empty group takes a generation below 0 with any member id; generation 0 gets error
+    25."""
     tier.commit_offsets("g")
     assert tier.commit_offsets("g", generation=-1, member_id="who") == {0: 0}
     assert tier.commit_offsets("g", generation=0) == {0: 25}
 
 
 def test_the_empty_group_id_commits_and_fetches(tier: Driver) -> None:
-    """W2."""
+    """This is rule W2."""
     assert tier.commit_offsets("", offsets={0: 4}) == {0: 0}
     assert tier.offsets("") == {("t", 0): 4}
 
 
 def test_unknown_topics_and_partitions_get_error_3_and_the_rest_is_committed(tier: Driver) -> None:
-    """W12; errors come first, and each topic once."""
+    """W12: errors come first, and each topic comes once."""
     body = commit_body(
         ("nope", (CommittedPartition(0, 1),)),
         ("t", (CommittedPartition(3, 1), CommittedPartition(2, 1), CommittedPartition(-1, 1))),
@@ -115,7 +116,7 @@ def test_a_refused_group_does_not_hide_that_a_partition_is_unknown(tier: Driver)
 
 
 def test_a_topic_of_which_nothing_is_asked_is_left_out_unless_it_is_unknown(tier: Driver) -> None:
-    """W12: as Kafka sorts a request out."""
+    """W12: Kafka does the same."""
     assert tier.ask(api_keys.OFFSET_COMMIT, commit_body(("t", ())), 9).topics == ()
     body = commit_body(("t", ()), ("u", (CommittedPartition(0, 1),)), ("nope", ()))
     assert tier.ask(api_keys.OFFSET_COMMIT, body, 9).topics == (("nope", ()), ("u", ((0, 0),)))
@@ -130,14 +131,14 @@ def test_an_empty_commit_is_answered_without_asking_the_group(tier: Driver) -> N
     [("x" * 4_096, 0), ("x" * 4_097, 12), ("é" * 4_096, 0), ("\N{GRINNING FACE}" * 2_049, 12)],
 )
 def test_metadata_is_measured_in_java_characters(tier: Driver, metadata: str, error: int) -> None:
-    """O4: per partition, and the rest is committed."""
+    """O4: each partition is measured by itself, and the others are committed."""
     body = commit_body(("t", (CommittedPartition(0, 1, -1, metadata), CommittedPartition(1, 2))))
     assert tier.ask(api_keys.OFFSET_COMMIT, body, 9).topics == (("t", ((0, error), (1, 0))),)
     assert len(tier.offsets("g")) == (1 if error else 2)
 
 
 def test_a_retention_named_by_the_commit_is_stored_as_an_expiry(tier: Driver) -> None:
-    """O5."""
+    """This is rule O5."""
     body = commit_body(("t", (CommittedPartition(0, 1),)), retention_time_ms=60_000)
     tier.ask(api_keys.OFFSET_COMMIT, body, 4)
     [value] = tier.records().values()
@@ -146,7 +147,7 @@ def test_a_retention_named_by_the_commit_is_stored_as_an_expiry(tier: Driver) ->
 
 
 def test_fetch_of_what_was_never_committed_is_minus_one_and_no_error(tier: Driver) -> None:
-    """O9, also for topics that do not exist."""
+    """O9: this holds for topics that do not exist, too."""
     tier.commit_offsets("g", offsets={0: 1})
     group = OffsetFetchGroup("g", (("t", (1,)), ("nope", (0,))))
     nothing = FetchedOffset(0, -1, -1, "", NO_ERROR)
@@ -167,7 +168,8 @@ def test_fetch_of_all_topics_groups_and_sorts_them(tier: Driver) -> None:
 
 
 def test_several_groups_in_one_fetch_are_answered_in_order(tier: Driver) -> None:
-    """W6; an answer about several groups waits for all uncommitted records, one about one for its own."""
+    """W6: an answer about several groups waits for all uncommitted records, one about one group for its
+    own."""
     tier.commit_offsets("a", offsets={0: 1})
     tier.commit_offsets("b", offsets={0: 2})
     body = OffsetFetchRequest(tuple(OffsetFetchGroup(g, (("t", (0,)),)) for g in ("b", "none", "a")))
@@ -189,7 +191,7 @@ def test_a_classic_group_lets_anyone_fetch_whatever_member_they_name(tier: Drive
 
 
 def pend(tier: Driver, partition: int) -> None:
-    """An open transaction's offset for a partition of "t"."""
+    """Commit an offset of partition `partition` of "t" in a transaction that stays open."""
     key = PendingTxnOffsetKey(PENDING_TXN_OFFSET, "g", "t", partition, 7)
     committed = OffsetCommitValue(50, -1, "", tier.now_ms, NO_EXPIRY, topic_id(1))
     tier.shard.apply(*transactional.pend(tier.shard.state, key, 0, committed))
@@ -225,7 +227,8 @@ def test_a_stable_fetch_is_told_of_open_transactions_partition_by_partition(tier
 
 
 def test_a_fetch_of_all_topics_hides_what_is_only_pending(tier: Driver) -> None:
-    """Section 11, O9: stable or not; what is committed too is unstable."""
+    """Section 11, O9: this holds for stable and other fetches; an offset that is committed, too, is
+    unstable."""
     tier.commit_offsets("g", offsets={0: 1})
     pend(tier, 0)
     pend(tier, 1)
@@ -235,7 +238,7 @@ def test_a_fetch_of_all_topics_hides_what_is_only_pending(tier: Driver) -> None:
 
 
 def test_offset_delete_takes_pending_offsets_along(tier: Driver) -> None:
-    """O8; a partition with pending offsets alone too."""
+    """O8: this holds for a partition with pending offsets alone, too."""
     tier.commit_offsets("g", offsets={0: 1})
     pend(tier, 0)
     pend(tier, 1)
@@ -244,7 +247,7 @@ def test_offset_delete_takes_pending_offsets_along(tier: Driver) -> None:
 
 
 def test_an_open_transaction_does_not_keep_a_group_from_being_deleted(tier: Driver) -> None:
-    """Section 11, O13: its offsets go with the group."""
+    """Section 11, O13: the transaction's offsets go with the group."""
     pend(tier, 1)
     assert tier.describe("g").group_state == "Empty"
     assert [group.group_id for group in tier.list_groups()] == ["g"]
@@ -254,7 +257,7 @@ def test_an_open_transaction_does_not_keep_a_group_from_being_deleted(tier: Driv
 
 
 def test_offsets_of_a_deleted_topic_go_with_what_is_pending(tier: Driver) -> None:
-    """O16, O8."""
+    """These are rules O16 and O8."""
     tier.commit_offsets("g", offsets={0: 1})
     pend(tier, 0)
     pend(tier, 1)
@@ -264,7 +267,7 @@ def test_offsets_of_a_deleted_topic_go_with_what_is_pending(tier: Driver) -> Non
 
 
 def test_a_commit_of_which_nothing_can_be_stored_makes_no_group(tier: Driver) -> None:
-    """O1, O4."""
+    """These are rules O1 and O4."""
     body = commit_body(("t", (CommittedPartition(0, 1, -1, "x" * 5_000),)))
     assert tier.ask(api_keys.OFFSET_COMMIT, body, 9).topics == (("t", ((0, 12),)),)
     assert tier.describe("g").error_code == 69
@@ -272,7 +275,7 @@ def test_a_commit_of_which_nothing_can_be_stored_makes_no_group(tier: Driver) ->
 
 
 def test_a_simple_group_becomes_a_real_one_of_either_type(tier: Driver) -> None:
-    """R8: with its offsets, and also when all it has is a replayed one."""
+    """R8: the group keeps its offsets, and this holds when all it has is an offset read from the log."""
     for group_id in ("classic", "consumer"):
         tier.commit_offsets(group_id, offsets={0: 5})
     tier.commit()

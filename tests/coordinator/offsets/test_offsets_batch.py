@@ -1,4 +1,4 @@
-"""Commits of several partitions of a topic travel as one record and are kept as one for each."""
+"""Commits of several partitions of a topic travel as one record, and are kept as one record for each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def commit(tier: Driver, *topics: tuple[str, tuple[CommittedPartition, ...]]) ->
 
 
 def test_partitions_without_metadata_are_one_record(tier: Driver) -> None:
-    """O17. Each is kept, and goes into a snapshot, as if it had been committed alone."""
+    """O17: each partition is kept, and goes into a snapshot, as if it had been committed alone."""
     commit(tier, ("t", (CommittedPartition(0, 7, 3), CommittedPartition(2, 9, -1, ""))))
     key = OffsetBatchKey(OFFSET_BATCH, "g", "t")
     value = OffsetBatchValue((0, 2), (7, 9), (3, -1), START_MS, NO_EXPIRY, topic_id(1))
@@ -50,7 +50,7 @@ def test_partitions_without_metadata_are_one_record(tier: Driver) -> None:
 
 
 def test_each_topic_has_its_own(tier: Driver) -> None:
-    """One with metadata, or of a single partition, is written partition by partition."""
+    """A partition with metadata, or the only one of its topic, has a record of its own."""
     two = (CommittedPartition(0, 1), CommittedPartition(1, 2))
     noted = (CommittedPartition(0, 1, -1, "note"), CommittedPartition(1, 2))
     commit(tier, ("t", two), ("u", noted), ("t", (CommittedPartition(3, 4),)))
@@ -66,7 +66,7 @@ def test_of_a_partition_that_is_named_twice_the_last_counts(tier: Driver) -> Non
 
 
 def test_a_leader_that_falls_takes_back_what_was_not_committed(tier: Driver) -> None:
-    """R3: what the batch replaced is there again, and what was new is gone."""
+    """R3: the offsets that the batch replaced are there again, and new ones are gone."""
     commit(tier, ("t", (CommittedPartition(0, 1), CommittedPartition(1, 1))))
     tier.commit()
     commit(tier, ("t", (CommittedPartition(1, 2), CommittedPartition(2, 2))))
@@ -83,7 +83,7 @@ def test_a_batch_is_the_same_after_its_way_through_the_log(tier: Driver) -> None
 
 
 def test_what_a_batch_replaced_is_told_partition_by_partition(tier: Driver) -> None:
-    """A snapshot that is being made has to know it so."""
+    """A snapshot that is being made needs the replaced offsets one by one."""
     tier.commit_offsets("g", offsets={1: 5})
     tier.commit()
     [(one, before)] = tier.records().items()

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch 10: topics by id (W12, W16, O9)."""
+"""OffsetCommit and OffsetFetch of version 10 name topics by id (W12, W16, O9)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def test_what_is_committed_by_id_is_fetched_by_id_and_by_name(tier: Driver) -> N
 
 
 def test_an_id_of_no_topic_is_error_100_and_the_rest_is_committed(tier: Driver) -> None:
-    """Section 11, O9: an unknown id, or zero; W12: an unknown partition of a known one is error 3."""
+    """Section 11, O9: an unknown id, or zero, gets error 100. W12: an unknown partition of a known topic gets
+    error 3."""
     errors = commit(tier, (UNKNOWN, (0, 1)), (T, (0, 3)), (ZERO, (0,)))
     assert errors == {UNKNOWN: {0: 100, 1: 100}, T: {0: 0, 3: 3}, ZERO: {0: 100}}
     assert tier.offsets("g") == {("t", 0): 7}
@@ -81,7 +82,8 @@ def test_a_commit_of_nothing_is_answered_with_nothing(tier: Driver) -> None:
 
 
 def test_an_offset_of_an_earlier_topic_of_that_name_is_not_this_topics(tier: Driver) -> None:
-    """O9 (KAFKA-19154): by id it is -1, by name it is there; an offset of unknown origin counts for both."""
+    """O9 (KAFKA-19154): a fetch by id tells -1, one by name tells the offset; an offset of unknown origin
+    counts for both."""
     tier.shard.apply(OffsetCommitKey(1, "g", "t", 0), OffsetCommitValue(7, -1, "", tier.now_ms, -1, UNKNOWN))
     tier.shard.apply(OffsetCommitKey(1, "g", "t", 1), OffsetCommitValue(8, -1, "", tier.now_ms, -1, ZERO))
     [(_, fetched)] = fetch(tier, (T, (0, 1))).topics
@@ -90,7 +92,7 @@ def test_an_offset_of_an_earlier_topic_of_that_name_is_not_this_topics(tier: Dri
 
 
 def test_all_topics_of_a_group_come_with_their_ids(tier: Driver) -> None:
-    """Section 11, O9; what has no id any more cannot be named."""
+    """Section 11, O9: a topic that has no id any more cannot be named."""
     tier.commit_offsets("g", "t", {2: 5, 0: 4})
     tier.commit_offsets("g", "u", {0: 6})
     every = OffsetFetchGroup("g", None)

@@ -1,4 +1,4 @@
-"""OffsetDelete, and what becomes of offsets whose topic is deleted."""
+"""Offsets are deleted by OffsetDelete, and when their topic is deleted."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.coordinator.driver import Driver, image_of, topic_id
 
 
 def _set_image(tier: Driver, image: MetadataImage) -> None:
-    """A newer image, and the time a small shard's sweep takes."""
+    """Take a newer image, and let the time pass that a small shard's sweep needs."""
     tier.set_image(image)
     tier.advance(2 * SLOT_MS)
 
 
 def test_offset_delete_of_a_simple_group_removes_what_is_there() -> None:
-    """O12: partitions without an offset are no error, unknown ones are error 3 each."""
+    """O12: a partition without an offset is no error, an unknown partition gets error 3."""
     tier = Driver(t=2)
     tier.commit_offsets("g", offsets={0: 1})
     answer = tier.delete_offsets("g", "t", 1, 0, 5)
@@ -28,7 +28,7 @@ def test_offset_delete_of_a_simple_group_removes_what_is_there() -> None:
 
 
 def test_offset_delete_without_a_group() -> None:
-    """O12: 69, whether what the request names exists or not; W2: 24."""
+    """O12: the error is 69, whether the topics of the request exist or not. W2: the group id "" gets 24."""
     tier = Driver(t=1)
     assert tier.delete_offsets("none", "t", 0).error_code == 69
     assert tier.delete_offsets("none", "t", 0).topics == ()
@@ -59,7 +59,7 @@ def test_offset_delete_twice_in_one_request_is_harmless() -> None:
 
 
 def test_offsets_of_a_deleted_topic_go_in_all_groups() -> None:
-    """O16."""
+    """This is rule O16."""
     tier = Driver(t=1, u=1)
     for group_id in ("a", "b"):
         tier.commit_offsets(group_id, "t", {0: 1})
@@ -72,7 +72,8 @@ def test_offsets_of_a_deleted_topic_go_in_all_groups() -> None:
 
 
 def test_a_topic_that_was_recreated_starts_without_offsets() -> None:
-    """O16: by topic id, even if the deletion and the new topic of that name come in one image."""
+    """O16: offsets go by the topic's id, even if one image has both the deletion and the new topic of that
+    name."""
     tier = Driver(t=1)
     tier.commit_offsets("g")
     reborn = MetadataImage(version=5, topics=(TopicImage(topic_id(77), "t", (0,)),))
@@ -85,7 +86,7 @@ def test_a_topic_that_was_recreated_starts_without_offsets() -> None:
 
 
 def test_offsets_without_a_topic_id_go_by_the_name() -> None:
-    """O16: matching topic id or ZERO_UUID."""
+    """O16: the topic id has to match, or be ZERO_UUID."""
     tier = Driver(t=1)
     tier.commit_offsets("g")
     [(key, value)] = tier.records().items()
@@ -110,7 +111,7 @@ def test_a_follower_that_saw_a_deletion_cleans_up_when_it_is_elected() -> None:
 
 
 def test_a_failover_in_the_middle_of_a_sweep_does_not_spare_the_rest() -> None:
-    """O16: what the old leader's slices had not come to, the new leader's sweep does."""
+    """O16: the new leader's sweep reaches the offsets that the old leader's slices had not come to."""
     tier = Driver(t=STOPS_PER_SLICE_MAX + 10)
     tier.commit_offsets("g", offsets=dict.fromkeys(range(STOPS_PER_SLICE_MAX + 10), 1))
     tier.set_image(MetadataImage(version=2))

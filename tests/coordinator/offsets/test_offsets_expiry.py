@@ -1,4 +1,4 @@
-"""Retention: which offsets and groups go, when, and how little of it is done at a time."""
+"""Retention removes offsets and groups: which of them, when, and how little of it at a time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tier() -> Driver:
 
 
 def after(tier: Driver, time_ms: int) -> None:
-    """Just past the check that is due at `time_ms` after the start."""
+    """Let time pass until just after the check that is due at `time_ms` after the start."""
     tier.advance(START_MS + time_ms + 2 * SLOT_MS - tier.now_ms)
 
 
@@ -61,7 +61,7 @@ def commit_with_retention(tier: Driver, partition: int, retention_time_ms: int) 
 
 
 def subscribed_to(topic: str) -> tuple[tuple[str, bytes], ...]:
-    """The bytes of a consumer's subscription, version 0."""
+    """The bytes of a consumer's subscription to a topic, in version 0."""
     name = topic.encode()
     return (("range", struct.pack(f">hih{len(name)}si", 0, 1, len(name), name, -1)),)
 
@@ -94,7 +94,7 @@ def beat(tier: Driver, epoch: int, topics: tuple[str, ...] | None = None) -> int
 
 
 def test_a_simple_groups_offset_expires_a_retention_after_its_commit(tier: Driver) -> None:
-    """O14: each offset by itself; with the last one the group is gone (O15)."""
+    """O14: each offset expires by itself; with the last one the group is gone (O15)."""
     tier.commit_offsets("g", offsets={0: 1})
     tier.advance(INTERVAL_MS + 1_000)
     tier.commit_offsets("g", offsets={1: 1})
@@ -110,7 +110,7 @@ def test_a_simple_groups_offset_expires_a_retention_after_its_commit(tier: Drive
 
 
 def expiring(tier: Driver) -> list[tuple[int, OffsetsExpiring]]:
-    """Offsets expire at the check that was told, counted from the start."""
+    """The offsets that the checks announced, by the time of their check after the start."""
     return [
         ((event.at_ms - START_MS) // INTERVAL_MS, event)
         for event in tier.events
@@ -119,7 +119,8 @@ def expiring(tier: Driver) -> list[tuple[int, OffsetsExpiring]]:
 
 
 def test_an_expiry_is_told_once_ahead_of_it(tier: Driver) -> None:
-    """The first check in the last half of so short a retention; of what is committed again, later."""
+    """The first check in the last half of so short a retention announces it; an offset that is committed
+    again is announced later."""
     tier.commit_offsets("g", offsets={0: 1, 1: 1, 2: 1})
     tier.advance(INTERVAL_MS + 1_000)
     tier.commit_offsets("g", offsets={2: 2})
@@ -132,7 +133,7 @@ def test_an_expiry_is_told_once_ahead_of_it(tier: Driver) -> None:
 
 
 def test_an_empty_group_is_told_of_all_of_its_offsets_and_a_living_one_of_none(tier: Driver) -> None:
-    """O14: whenever they were committed, they expire a retention after the group became empty."""
+    """O14: all offsets expire a retention after the group became empty, whenever they were committed."""
     member_id = stable_member(tier)
     tier.commit_offsets("g", offsets={0: 1}, generation=1, member_id=member_id)
     live_on(tier, 2 * RETENTION_MS, member_id)
@@ -145,7 +146,7 @@ def test_an_empty_group_is_told_of_all_of_its_offsets_and_a_living_one_of_none(t
 
 
 def test_an_expiry_named_by_the_commit_wins_over_retention(tier: Driver) -> None:
-    """O5: whether it is sooner or later."""
+    """O5: this holds whether it is sooner or later than retention."""
     commit_with_retention(tier, 0, 1)
     commit_with_retention(tier, 1, 2 * RETENTION_MS)
     after(tier, INTERVAL_MS)
@@ -159,7 +160,7 @@ def test_an_expiry_named_by_the_commit_wins_over_retention(tier: Driver) -> None
 def test_all_offsets_of_an_empty_classic_group_expire_a_retention_after_it_became_empty(
     tier: Driver,
 ) -> None:
-    """O14: whenever they were committed; and the group goes with them (O15)."""
+    """O14: this holds whenever they were committed, and the group goes with them (O15)."""
     member_id = stable_member(tier)
     tier.commit_offsets("g", offsets={0: 1}, generation=1, member_id=member_id)
     live_on(tier, 2 * RETENTION_MS, member_id)
@@ -176,7 +177,8 @@ def test_all_offsets_of_an_empty_classic_group_expire_a_retention_after_it_becam
 
 
 def test_a_stable_group_loses_offsets_of_topics_it_is_not_subscribed_to(tier: Driver) -> None:
-    """O14: a retention after their commit, while those of its topics stay for as long as it lives."""
+    """O14: those offsets go a retention after their commit; those of the group's topics stay as long as it
+    lives."""
     member_id = stable_member(tier, topic="t")
     for topic in ("t", "u"):
         tier.commit_offsets("g", topic, {0: 1}, generation=1, member_id=member_id)
@@ -189,7 +191,7 @@ def test_a_stable_group_loses_offsets_of_topics_it_is_not_subscribed_to(tier: Dr
 
 
 def test_a_stable_group_of_unknown_subscriptions_loses_nothing(tier: Driver) -> None:
-    """O14: as for O12, it may be subscribed to anything."""
+    """O14: the group may be subscribed to anything, as in O12."""
     [joined] = tier.stable_group("g")
     tier.commit_offsets("g", "u", {0: 1}, generation=1, member_id=joined.member_id)
     live_on(tier, 3 * RETENTION_MS, joined.member_id)
@@ -197,7 +199,7 @@ def test_a_stable_group_of_unknown_subscriptions_loses_nothing(tier: Driver) -> 
 
 
 def test_nothing_expires_in_the_middle_of_a_rebalance(tier: Driver) -> None:
-    """O14: neither in PreparingRebalance nor in CompletingRebalance, an explicit expiry included."""
+    """O14: this holds in PreparingRebalance and in CompletingRebalance, an explicit expiry included."""
     tier.commit_offsets("g", "u", {0: 1})
     commit_with_retention(tier, 0, 1)
     offsets = tier.offsets("g")
@@ -219,7 +221,8 @@ def test_nothing_expires_in_the_middle_of_a_rebalance(tier: Driver) -> None:
 
 
 def test_a_consumer_group_loses_offsets_of_topics_it_is_not_subscribed_to(tier: Driver) -> None:
-    """O14: a retention after their commit; an empty one is subscribed to nothing, and goes at last (O15)."""
+    """O14: those offsets go a retention after their commit. An empty group is subscribed to nothing, and goes
+    at last (O15)."""
     epoch = beat(tier, 0, ("t",))
     for topic in ("t", "u"):
         tier.commit_offsets("g", topic, {0: 1}, generation=epoch, member_id="m")
@@ -235,7 +238,7 @@ def test_a_consumer_group_loses_offsets_of_topics_it_is_not_subscribed_to(tier: 
 
 
 def test_an_open_transaction_keeps_offset_and_group(tier: Driver) -> None:
-    """O8: once it has ended, the next check takes what is over."""
+    """O8: once the transaction has ended, the next check removes what has expired."""
     tier.commit_offsets("g", offsets={0: 1, 1: 1})
     state = tier.shard.state
     key = PendingTxnOffsetKey(PENDING_TXN_OFFSET, "g", "t", 0, 7)
@@ -259,7 +262,7 @@ def test_a_group_that_never_had_offsets_goes_at_the_first_check_that_finds_it_em
 
 
 def test_a_member_id_that_was_handed_out_keeps_its_group(tier: Driver) -> None:
-    """Somebody is about to join: C12's time-out decides over that, not retention."""
+    """A client is about to join: C12's time-out decides how long the group is kept, not retention."""
     tier.advance(INTERVAL_MS - 1)
     member_id = tier.replies[tier.send_join("g")].member_id
     after(tier, INTERVAL_MS)
@@ -268,7 +271,7 @@ def test_a_member_id_that_was_handed_out_keeps_its_group(tier: Driver) -> None:
 
 
 def test_a_simple_group_outlives_its_last_offset_until_the_next_check(tier: Driver) -> None:
-    """The group is listed as in Kafka; then it is gone."""
+    """Until then the group is listed, as in Kafka."""
     tier.commit_offsets("g")
     assert tier.delete_offsets("g", "t", 0).topics == (("t", ((0, 0),)),)
     assert tier.describe("g").group_state == "Empty"
@@ -279,7 +282,8 @@ def test_a_simple_group_outlives_its_last_offset_until_the_next_check(tier: Driv
 
 
 def test_a_failover_neither_delays_a_check_nor_prolongs_an_offsets_life(tier: Driver) -> None:
-    """O15: checks are at times of the clock, not of the leader; what they compare is in the records."""
+    """O15: the times of checks depend on the clock, not on the leader, and the records hold what they
+    compare."""
     tier.commit_offsets("g")
     for _ in range(5):
         tier.advance(INTERVAL_MS // 2 + 1)
@@ -290,7 +294,7 @@ def test_a_failover_neither_delays_a_check_nor_prolongs_an_offsets_life(tier: Dr
 
 
 def test_a_million_offsets_would_hold_up_nobody(tier: Driver) -> None:
-    """O15: a check is done in slices a slot of the timer wheel apart, and goes on where it was."""
+    """O15: a check is done in slices, one slot of the timer wheel apart, and goes on where it was."""
     groups = [f"g{number}" for number in range(3 * STOPS_PER_SLICE_MAX)]
     for group_id in groups:
         tier.commit_offsets(group_id)

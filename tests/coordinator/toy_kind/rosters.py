@@ -1,7 +1,7 @@
-"""A third kind of group, made outside the product: a roster that members sign and whose signatures run out.
+"""A third kind of group, made outside the product: a roster that members sign and whose signatures expire.
 
-Nothing is assigned. A member that stands on a roster may commit offsets in its name; it leaves by LeaveGroup,
-as a member of a classic group does.
+Nothing is assigned. A member that is on a roster may commit offsets in its name; it leaves by LeaveGroup, as
+a member of a classic group does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.coordinator.toy_kind.wire import (
 
 NAME = "roster"
 ROSTER = 900
-"""The kind of record that says that there is a roster."""
+"""The kind of the record that says that there is a roster."""
 SIGNATURE = 901
 TIMER = "roster-signature"
 
@@ -66,7 +66,7 @@ RECORD_TYPES = {ROSTER: (RosterKey, RosterValue), SIGNATURE: (SignatureKey, Sign
 
 
 class Roster:
-    """One roster, all of it replicated."""
+    """One roster, which is replicated as a whole."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -95,7 +95,7 @@ class RosterState:
         return False
 
     def drop_volatile(self) -> None:
-        """A roster has no volatile half."""
+        """A roster has no volatile state."""
 
 
 def rosters(state: ShardState) -> dict[str, Roster]:
@@ -203,7 +203,7 @@ def _on_elected(state: ShardState, now_ms: int) -> Result:
     return NOTHING
 
 
-# What the rest of the coordinator wants of a group.
+# What the rest of the coordinator asks of a group.
 
 
 def _listed(state: ShardState, group_id: str) -> ListedGroup:
@@ -232,7 +232,7 @@ def _delete_records(state: ShardState, group_id: str) -> list[Record]:
 
 
 def _forget(state: ShardState, group_id: str) -> None:
-    """An empty roster has no timer."""
+    """Nothing has to be forgotten: an empty roster has no timer."""
 
 
 def _validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
@@ -248,7 +248,7 @@ def _validate_fetch(state: ShardState, group_id: str, member_id: str | None, mem
 
 
 def _subscribed_topics(state: ShardState, group_id: str) -> Collection[str] | None:
-    """Nobody knows what those who signed read: while there are any, all topics."""
+    """Nobody knows which topics the members read: while there are members, these are all topics."""
     return None if rosters(state)[group_id].size else ()
 
 
@@ -278,7 +278,7 @@ def _is_in_use(state: ShardState, group_id: str) -> bool:
 
 
 def _revive(state: ShardState, record: Record, now_ms: int) -> None:
-    """Applying the record is all."""
+    """Nothing has to be done but to apply the record."""
 
 
 KIND = Kind(

@@ -1,4 +1,5 @@
-"""A kind of group that is added from outside is served like the others: no line of the product knows it."""
+"""A kind of group that is added from outside is served like the others, though no line of the product knows
+it."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ DAY_MS = 24 * 60 * MINUTE_MS
 
 
 def new_shard(settings: GroupSettings = AT_ONCE, image: MetadataImage | None = None) -> CoordinatorShard:
-    """A shard that serves rosters beside what the product serves."""
+    """Make a shard that serves rosters beside the groups of the product."""
     return CoordinatorShard(settings, numbered(), image or image_of(t=4), kinds=(*KINDS, rosters.KIND))
 
 
@@ -83,7 +84,7 @@ class Leader:
         return shard
 
     def ask(self, api_key: int, body: Any, version: int = 0) -> Any:
-        """The answer, once what it stands on is committed."""
+        """Submit a request. Returns the answer, once the records that it rests on are committed."""
         token = next(self._tokens)
         request = Request(token, api_key, version, "client", "/127.0.0.1", body)
         answer = self.replica.submit(request, self.now_ms)
@@ -131,8 +132,8 @@ def leader() -> Leader:
 
 
 def test_members_come_and_go(leader: Leader) -> None:
-    """One joins by the kind's own request, one leaves by a request that classic groups answer too, and one is
-    forgotten by a timer."""
+    """One member joins by the kind's own request, one leaves by a request that classic groups answer too, and
+    one is forgotten by a timer."""
     assert [leader.sign(name).members for name in ("ann", "bob", "cy")] == [1, 2, 3]
     leaving = LeaveGroupRequest("r", (LeavingMember("bob"), LeavingMember("nobody")))
     left = leader.ask(api_keys.LEAVE_GROUP, leaving, 5)
@@ -180,7 +181,7 @@ def test_metrics_count_the_states(leader: Leader) -> None:
 
 
 def test_other_kinds_leave_the_group_alone(leader: Leader) -> None:
-    """The requests of other kinds say that it is none of theirs, and make no second group of its id."""
+    """Requests of other kinds answer that the group is none of theirs, and make no second group of its id."""
     leader.sign("ann")
     join = JoinGroupRequest("r", 10_000, 60_000, "", None, "consumer", (("range", b""),))
     assert leader.ask(api_keys.JOIN_GROUP, join, 9).error_code == ErrorCode.inconsistent_group_protocol
@@ -251,7 +252,7 @@ def test_only_an_empty_group_is_deleted(leader: Leader) -> None:
 
 
 def test_the_next_leader_goes_on(leader: Leader) -> None:
-    """The records alone make the roster; and it forgets who signs no more."""
+    """The records alone make the roster, and it forgets members that do not sign again."""
     leader.sign("ann")
     after = Leader()
     for key, value in leader.shard.records():

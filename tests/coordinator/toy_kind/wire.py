@@ -1,4 +1,5 @@
-"""The toy's requests and answers: who signs a roster, and who stands on it. In Kafka's compact types."""
+"""The requests and answers of rosters, in Kafka's compact types: which member signs a roster, and which are
+on it."""
 
 from __future__ import annotations
 

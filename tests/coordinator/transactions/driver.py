@@ -1,6 +1,7 @@
-"""One shard that is both the transactions' and the groups' coordinator, and the host that carries between.
+"""One shard that coordinates both transactions and groups, and the host that carries requests between the
+two.
 
-What the shard asks of other leaders (`events`) is done when a story says so: `deliver_markers`, `verify_all`.
+What the shard asks of other leaders (`events`) is done when a test says so: `deliver_markers`, `verify_all`.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class TransactionDriver(Driver):
         return answer
 
     def producer(self, transactional_id: str = ID) -> tuple[int, int]:
-        """A producer id and epoch that work."""
+        """Make a producer whose id and epoch are valid."""
         answer = self.init(transactional_id)
         assert answer.error_code == 0
         return answer.producer_id, answer.producer_epoch
@@ -61,7 +62,7 @@ class TransactionDriver(Driver):
     def add_partitions(
         self, producer: tuple[int, int], topic: str = "t", *numbers: int, version: int = 3
     ) -> dict[int, int]:
-        """The error of each partition."""
+        """Add partitions to a transaction. Returns the error of each."""
         transaction = TransactionPartitions(ID, *producer, ((topic, numbers or (0,)),))
         body = AddPartitionsToTxnRequest((transaction,))
         [result] = self.ask(api_keys.ADD_PARTITIONS_TO_TXN, body, version).results
@@ -88,7 +89,7 @@ class TransactionDriver(Driver):
     def send_commit(
         self, producer: tuple[int, int], offset: int = 10, group_id: str = "g", **fields: Any
     ) -> Token:
-        """TxnOffsetCommit of partition 0 of topic t; what it is answered may have to wait."""
+        """Send TxnOffsetCommit of partition 0 of topic t; its answer may have to wait."""
         version = fields.pop("version", 3)
         topics = fields.pop("topics", (("t", (CommittedPartition(0, offset),)),))
         transactional_id = fields.pop("transactional_id", ID)
@@ -98,14 +99,14 @@ class TransactionDriver(Driver):
     def commit_in_transaction(
         self, producer: tuple[int, int], offset: int = 10, group_id: str = "g", **fields: Any
     ) -> int:
-        """The same, verified; the one partition's error."""
+        """Send TxnOffsetCommit and verify it. Returns the one partition's error."""
         token = self.send_commit(producer, offset, group_id, **fields)
         self.verify_all()
         [(_, [(_, error)])] = self.replies[token].topics
         return int(error)
 
     def verify_all(self) -> None:
-        """Ask the coordinator for whoever waits, and tell the shard what it says."""
+        """Ask the transaction coordinator for all waiting commits, and tell the shard its answers."""
         for event in self._take_events(TransactionUnverified):
             self.verify(event)
 
@@ -130,7 +131,7 @@ class TransactionDriver(Driver):
         return event
 
     def deliver_markers(self) -> list[str]:
-        """Write the markers of every transaction that is ending; their transactional ids."""
+        """Write the markers of every transaction that is ending. Returns the transactional ids."""
         ids = [event.transactional_id for event in self._take_events(TransactionEnding)]
         for transactional_id in ids:
             self.end_markers(transactional_id)
@@ -146,14 +147,14 @@ class TransactionDriver(Driver):
         self.ask(TXN_ENDED, TxnEndedRequest(transactional_id, *producer), 0)
 
     def mark(self, producer: tuple[int, int], *, committed: bool = True, term: int = TERM) -> int:
-        """WriteTxnMarkers to the partition of the groups' offsets; its error."""
+        """Send WriteTxnMarkers to the partition of the groups' offsets. Returns its error."""
         marker = TxnMarker(*producer, committed, ((OFFSETS_TOPIC, (0,)),), term)
         answer = self.ask(api_keys.WRITE_TXN_MARKERS, WriteTxnMarkersRequest((marker,)), 1)
         [(_, [(_, [(_, error)])])] = answer.markers
         return int(error)
 
     def offset(self, group_id: str = "g", *, stable: bool = False) -> tuple[int, int]:
-        """Offset and error of partition 0 of topic t, by OffsetFetch."""
+        """Fetch the offset of partition 0 of topic t. Returns offset and error."""
         group = OffsetFetchGroup(group_id, (("t", (0,)),))
         [fetched] = self.ask(api_keys.OFFSET_FETCH, OffsetFetchRequest((group,), stable), 9).groups
         [(_, [(_, offset, _, _, error)])] = fetched.topics

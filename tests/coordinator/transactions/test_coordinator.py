@@ -1,4 +1,4 @@
-"""The transaction coordinator: epochs, fencing, states, time-outs; with simulated time."""
+"""The transaction coordinator in simulated time: epochs, fencing, states and time-outs."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
 
 
 def test_a_recovering_producer_is_told_its_new_epoch_however_often_it_asks(tier: TransactionDriver) -> None:
-    """KIP-360."""
+    """This is KIP-360."""
     producer = tier.producer()
     bumped = tier.init(recovers=producer)
     assert bumped.producer_epoch == producer[1] + 1

@@ -1,4 +1,4 @@
-"""Offsets in transactions: O7, O8, O10, O13, W8; with simulated time and a host in between."""
+"""Offsets in transactions, in simulated time with a host in between: rules O7, O8, O10, O13 and W8."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def open_transaction(tier: TransactionDriver) -> tuple[int, int]:
 
 
 def test_an_offset_is_seen_when_its_transaction_commits_and_not_before(tier: TransactionDriver) -> None:
-    """O7."""
+    """This is rule O7."""
     producer = open_transaction(tier)
     assert tier.transaction().partitions == ((OFFSETS_TOPIC, (0,)),)
     assert tier.commit_in_transaction(producer, 10) == 0
@@ -36,7 +36,7 @@ def test_an_offset_is_seen_when_its_transaction_commits_and_not_before(tier: Tra
 
 
 def test_an_offset_of_an_aborted_transaction_is_never_seen(tier: TransactionDriver) -> None:
-    """O7."""
+    """This is rule O7."""
     tier.commit_offsets("g", offsets={0: 5})
     producer = open_transaction(tier)
     tier.commit_in_transaction(producer, 10)
@@ -55,7 +55,7 @@ def test_the_last_offset_of_a_transaction_counts(tier: TransactionDriver) -> Non
 
 
 def test_an_offset_committed_meanwhile_is_newer_than_the_transactions(tier: TransactionDriver) -> None:
-    """O7: materialised only if newer."""
+    """O7: the transaction's offset counts only if it is newer."""
     producer = open_transaction(tier)
     tier.commit_in_transaction(producer, 10)
     tier.advance(1)
@@ -96,20 +96,20 @@ def test_what_is_pending_outlives_the_coordinator(tier: TransactionDriver) -> No
     ("version", "error"), [(3, ErrorCode.invalid_txn_state), (4, ErrorCode.transaction_abortable)]
 )
 def test_a_commit_without_a_transaction_is_refused(tier: TransactionDriver, version: int, error: int) -> None:
-    """Section 11, O7."""
+    """This is rule O7."""
     assert tier.commit_in_transaction(tier.producer(), version=version) == error
     assert not tier.shard.state.pending_offsets
 
 
 def test_version_5_adds_the_groups_partition_itself(tier: TransactionDriver) -> None:
-    """KIP-890."""
+    """This is KIP-890."""
     producer = tier.producer()
     assert tier.commit_in_transaction(producer, version=5) == 0
     assert tier.transaction().partitions == ((OFFSETS_TOPIC, (0,)),)
 
 
 def test_an_unknown_producer_and_an_old_epoch_are_told_apart(tier: TransactionDriver) -> None:
-    """Section 11, O7."""
+    """This is rule O7."""
     producer_id, epoch = open_transaction(tier)
     assert tier.commit_in_transaction((producer_id, epoch + 1)) == ErrorCode.invalid_producer_epoch
     assert tier.commit_in_transaction((producer_id + 1, epoch)) == ErrorCode.invalid_producer_id_mapping
@@ -122,7 +122,7 @@ def test_an_unknown_producer_and_an_old_epoch_are_told_apart(tier: TransactionDr
 def test_a_coordinator_out_of_reach_is_retriable_in_every_version(
     tier: TransactionDriver, version: int, error: int
 ) -> None:
-    """W8, W3."""
+    """These are rules W8 and W3."""
     token = tier.send_commit(open_transaction(tier), version=version)
     tier.verify(tier.unverified(), ErrorCode.network_exception)
     [(_, [(_, code)])] = tier.replies[token].topics
@@ -142,7 +142,7 @@ def test_a_marker_that_overtakes_a_waiting_commit_refuses_it(tier: TransactionDr
 
 
 def test_late_markers_change_nothing(tier: TransactionDriver) -> None:
-    """The marker is of a coordinator that was replaced, or of a producer that was."""
+    """The marker comes from a coordinator that was replaced, or is for a producer that was."""
     tier.producer()
     producer = open_transaction(tier)
     tier.commit_in_transaction(producer, 10)
@@ -166,7 +166,7 @@ def test_a_fenced_producer_commits_nothing(tier: TransactionDriver) -> None:
 
 
 def test_a_stable_fetch_waits_for_the_transaction(tier: TransactionDriver) -> None:
-    """O10."""
+    """This is rule O10."""
     tier.commit_offsets("g", offsets={0: 5})
     producer = open_transaction(tier)
     tier.commit_in_transaction(producer, 10)
@@ -178,7 +178,7 @@ def test_a_stable_fetch_waits_for_the_transaction(tier: TransactionDriver) -> No
 
 
 def test_a_deleted_group_takes_its_pending_offsets_along(tier: TransactionDriver) -> None:
-    """O8, O13: an open transaction does not stop the deletion, and brings nothing back."""
+    """O8, O13: an open transaction does not stop the deletion, and its end brings no offset back."""
     tier.commit_offsets("g", offsets={0: 5})
     producer = open_transaction(tier)
     tier.commit_in_transaction(producer, 10)
@@ -190,7 +190,7 @@ def test_a_deleted_group_takes_its_pending_offsets_along(tier: TransactionDriver
 
 
 def test_a_deleted_topic_takes_its_pending_offsets_along(tier: TransactionDriver) -> None:
-    """O8, O16."""
+    """These are rules O8 and O16."""
     producer = open_transaction(tier)
     tier.commit_in_transaction(producer, 10)
     tier.set_image(image_of(2))
@@ -199,7 +199,7 @@ def test_a_deleted_topic_takes_its_pending_offsets_along(tier: TransactionDriver
 
 
 def test_members_are_asked_who_they_are_only_if_they_say_so(tier: TransactionDriver) -> None:
-    """O7."""
+    """This is rule O7."""
     [member] = tier.stable_group("g")
     producer = open_transaction(tier)
     generation, member_id = member.generation_id, member.member_id
@@ -221,7 +221,7 @@ def test_a_group_that_is_not_there_takes_offsets_without_a_generation(tier: Tran
 
 
 def test_each_partition_has_its_own_error(tier: TransactionDriver) -> None:
-    """W12, O4, W2."""
+    """These are rules W12, O4 and W2."""
     producer = open_transaction(tier)
     topics = (
         (

@@ -1,6 +1,7 @@
-"""Random transactions, plain commits, fencing, late markers and failovers, against a model of Kafka's log.
+"""Random transactions, plain commits, fencing, late markers and failovers, compared with a model of Kafka's
+log.
 
-In the model every write has a place in one log; a marker makes a producer's pending writes count unless the
+In the model every write has a place in one log. A marker makes a producer's pending writes count unless the
 committed offset stands later in that log (OffsetMetadataManager.replayEndTransactionMarker).
 """
 
@@ -21,19 +22,19 @@ GROUPS = ("g", "h")
 
 
 class Walk:
-    """One shard, the producers that clients believe to be, and the model."""
+    """One shard, the producers as clients know them, and the model."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.tier = TransactionDriver(t=1)
         self.term = TERM
         self.producers: dict[str, list[tuple[int, int]]] = {each: [] for each in IDS}
-        """All that each id ever had: zombies go on."""
+        """All producers that each transactional id ever had: old ones go on."""
         self.written = 0
         self.committed: dict[str, tuple[int, int]] = {}
-        """Group -> (place in the log, offset)."""
+        """Place in the log and offset, by group."""
         self.pending: dict[int, dict[str, tuple[int, int]]] = {}
-        """Producer id -> the same for its open transaction."""
+        """Place in the log and offset by group, for the open transaction of each producer id."""
 
     def step(self) -> None:
         self.tier.advance(1)
@@ -113,7 +114,7 @@ class Walk:
             self.tier.end_markers(transactional_id, term=self.term)
 
     def mark_late(self) -> None:
-        """A marker of an older term, which may contradict what is being done."""
+        """Write a marker of an older term, which may contradict the newer one."""
         who = self.some_producer()
         if who is not None and who[1][0] in self.tier.shard.state.producer_markers:
             last = self.tier.shard.state.producer_markers[who[1][0]]
@@ -141,7 +142,7 @@ class Walk:
         self.tier.check_snapshot()
 
     def finish(self) -> None:
-        """Whatever is open ends, and nothing stays pending."""
+        """End all open transactions, and check that nothing stays pending."""
         for transactional_id in IDS:
             if self.state(transactional_id) == ONGOING:
                 assert self.tier.init(transactional_id).error_code != 0
@@ -156,7 +157,7 @@ class Walk:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_offsets_are_those_of_kafkas_log_whatever_happens(seed: int) -> None:
-    """O7, O10."""
+    """These are rules O7 and O10."""
     walk = Walk(seed)
     for _ in range(STEPS):
         walk.step()

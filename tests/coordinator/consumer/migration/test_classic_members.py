@@ -78,7 +78,7 @@ def test_a_full_group_takes_nobody() -> None:
 
 
 def test_migration_policy_disabled_keeps_classic_members_out() -> None:
-    """G1, C28."""
+    """These are rules G1 and C28."""
     both = Both(replace(AT_ONCE, group_consumer_migration_policy="disabled"))
     both.beat_in()
     assert both.join("m") == JoinGroupResponse(ErrorCode.inconsistent_group_protocol)
@@ -108,7 +108,7 @@ def test_heartbeat_is_refused_for_its_reasons(both: Both) -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_assignment_comes_in_the_members_own_version(both: Both, version: int) -> None:
-    """G4."""
+    """This is rule G4."""
     synced = both.sync(both.join("m", subscribed(version=version)))
     assert read_version(synced.assignment) == version
 
@@ -158,7 +158,7 @@ def test_a_batch_removes_members_of_both_protocols_at_once(both: Both) -> None:
 
 
 def test_empty_batches_and_strangers_change_nothing(both: Both) -> None:
-    """G6, C23."""
+    """These are rules G6 and C23."""
     before = both.records()
     assert both.let_leave() == ()
     assert [member.error_code for member in both.let_leave(LeavingMember("x"))] == [25]

@@ -143,7 +143,7 @@ def test_group_larger_than_consumer_groups_may_be_is_refused() -> None:
     "metadata", [b"", b"\0", b"\xff\xff\0\0\0\0", b"\0\1", b"\0\0\x7f\xff\xff\xff", b"changed"]
 )
 def test_unreadable_subscription_refuses_the_upgrade(metadata: bytes) -> None:
-    """G2."""
+    """This is rule G2."""
     both = Both()
     [first] = both.classic_group(None, metadata=metadata)
     assert both.beat_in().error_code == ErrorCode.group_id_not_found
