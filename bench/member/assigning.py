@@ -88,6 +88,34 @@ class Sharing(NamedTuple):
         return {topic: numbers for topic, numbers in read_assignment(assignment).partitions if numbers}
 
 
+class Alike(NamedTuple):
+    """An Assignor for members whose partitions nobody looks at: all say the same and are given the same."""
+
+    subscription: bytes = b""
+    assignment: bytes = b""
+
+    @property
+    def protocol_type(self) -> str:
+        return "consumer"
+
+    @property
+    def name(self) -> str:
+        return CLASSIC_RANGE
+
+    @property
+    def is_cooperative(self) -> bool:
+        return False
+
+    def metadata(self, owned: Owned, generation_id: int) -> bytes:
+        return self.subscription
+
+    def share_out(self, members: Sequence[tuple[str, str | None, bytes]]) -> dict[str, bytes]:
+        return {member_id: self.assignment for member_id, _, _ in members}
+
+    def read(self, assignment: bytes) -> Owned:
+        return {}
+
+
 def by_range(members: Sequence[Joiner], partitions: Mapping[str, int]) -> Assigned:
     """Topic by topic, in a row; static members by their instance id (KIP-345)."""
     assigned: Assigned = {member.member_id: {} for member in members}

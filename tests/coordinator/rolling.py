@@ -1,44 +1,42 @@
 """A group whose members restart one after the other, in simulated time, and how often it rebalances.
 
-Members do as Java's consumer: they heartbeat at their interval, rejoin when they are told to, and
-synchronise. A restarted one comes back without a member id. Nothing here knows of batching.
+Members are the fake ones of the benchmarks, and a restarted one comes back without a member id. Nothing here
+knows of batching.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import random
 from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
 from actors.coordinator.told.consumer_events import AssignmentComputed
 from actors.ground.contract import Token
 from actors.ground.settings import GroupSettings
-from actors.protocol import api_keys
-from actors.protocol.messages import (
-    ConsumerGroupHeartbeatRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    LeavingMember,
-    SyncGroupRequest,
-)
+from bench.member.assigning import Alike
+from bench.member.classic import ClassicMember, ClassicTerms
+from bench.member.consumer import ConsumerMember, ConsumerTerms
+from bench.member.member import NEWEST, Asked, Member
+from bench.member.reactions import Reaction
 from tests.coordinator.driver import Driver
 
 GROUP = "orders"
 SESSION_MS = 45_000
 REBALANCE_MS = 300_000
-CLASSIC_INTERVAL_MS = 3_000
 AWAY_MS = 2_000
 """How long a member is away."""
 NEXT_MS = 3_000
 """The time from one member's return to the departure of the next."""
 
 SETTLE_MS = 120_000
+GOES_ON = (Reaction.FINE, Reaction.UNNAMED, Reaction.REJOIN)
+"""What a member is told in a tier in which nothing fails."""
+Kind = Callable[[str, str | None], Member]
+"""Makes a consumer of one protocol, given the name of the process's life and its instance id."""
 
 
 class Restart(NamedTuple):
@@ -65,9 +63,14 @@ class Clock:
     def after(self, delay_ms: float, call: Callable[[], None]) -> None:
         heapq.heappush(self._due, (self.driver.now_ms + round(delay_ms), next(self._order), call))
 
-    def ask(self, api_key: int, body: Any, version: int, then: Callable[[Any], None]) -> None:
+    @property
+    def now_s(self) -> float:
+        return self.driver.now_ms / 1_000
+
+    def ask(self, asked: Asked, then: Callable[[Any], None]) -> None:
         """Send a request; `then` gets the answer, a millisecond after it was given."""
-        self._waiting[self.driver.send(api_key, body, version)] = then
+        api_key, version = NEWEST[type(asked)]
+        self._waiting[self.driver.send(api_key, asked, version)] = then
 
     def run(self, for_ms: int) -> None:
         end_ms = self.driver.now_ms + for_ms
@@ -85,129 +88,50 @@ class Clock:
             self.after(1, partial(then, body))
 
 
-class ClassicMember:
-    """A process with one consumer of the classic protocol."""
+class Process:
+    """A process with one consumer, which is another one after each restart."""
 
-    def __init__(self, clock: Clock, number: int, *, static: bool) -> None:
-        self.clock = clock
-        self.instance_id = f"instance-{number}" if static else None
-        self.member_id = ""
-        self.generation = -1
-        self.life = 0
-        """The number of the process's life: answers to requests of an earlier life no longer matter."""
+    def __init__(self, clock: Clock, consumer: Callable[[str], Member], number: int) -> None:
+        self._clock = clock
+        self._consumer = consumer
+        self._names = (f"m{number}-{life}" for life in count())
+        self._member: Member | None = None
 
     def start(self) -> None:
-        self._join()
+        self._member = self._consumer(next(self._names))
+        self._go_on(self._member)
 
-    def depart(self, restart: Restart) -> None:
-        self.life += 1
-        if restart.leaves and not restart.static:
-            body = LeaveGroupRequest(GROUP, (LeavingMember(self.member_id),))
-            self.clock.driver.send(api_keys.LEAVE_GROUP, body, 5)
-        self.member_id, self.generation = "", -1
+    def depart(self, *, leaves: bool) -> None:
+        assert self._member is not None, "it was started"
+        asked = self._member.leave() if leaves else None
+        if asked is not None:
+            self._clock.ask(asked, lambda answer: None)
+        self._member = None
 
-    def _ask(self, api_key: int, body: Any, version: int, then: Callable[[Any], None]) -> None:
-        life = self.life
-        self.clock.ask(api_key, body, version, lambda answer: then(answer) if life == self.life else None)
-
-    def _join(self) -> None:
-        self.generation = -1
-        body = JoinGroupRequest(
-            GROUP,
-            SESSION_MS,
-            REBALANCE_MS,
-            self.member_id,
-            self.instance_id,
-            "consumer",
-            (("range", b""),),
-        )
-        self._ask(api_keys.JOIN_GROUP, body, 9, self._joined)
-
-    def _joined(self, answer: Any) -> None:
-        if answer.error_code is ErrorCode.member_id_required:
-            self.member_id = answer.member_id
-            self._join()
+    def _go_on(self, member: Member) -> None:
+        if member is not self._member:
             return
-        assert answer.error_code is ErrorCode.none, answer
-        self.member_id, self.generation = answer.member_id, answer.generation_id
-        assignments = tuple((member_id, b"") for member_id, _, _ in answer.members)
-        body = SyncGroupRequest(
-            GROUP, self.generation, self.member_id, self.instance_id, "consumer", "range", assignments
-        )
-        self._ask(api_keys.SYNC_GROUP, body, 5, self._synced)
-
-    def _synced(self, answer: Any) -> None:
-        if answer.error_code is ErrorCode.none:
-            self._beat_later()
-        else:
-            self._join()
-
-    def _beat_later(self) -> None:
-        life, generation = self.life, self.generation
-        self.clock.after(
-            self.clock.chance.uniform(0.95, 1.05) * CLASSIC_INTERVAL_MS,
-            lambda: self._beat() if (life, generation) == (self.life, self.generation) else None,
-        )
-
-    def _beat(self) -> None:
-        body = HeartbeatRequest(GROUP, self.generation, self.member_id, self.instance_id)
-        self._ask(api_keys.HEARTBEAT, body, 4, self._beaten)
-
-    def _beaten(self, answer: Any) -> None:
-        if answer.error_code is ErrorCode.none:
-            self._beat_later()
-        else:
-            assert answer.error_code is ErrorCode.rebalance_in_progress, answer
-            self._join()
-
-
-class ConsumerMember:
-    """A process with one consumer of the new protocol."""
-
-    def __init__(self, clock: Clock, number: int, *, static: bool) -> None:
-        self.clock = clock
-        self.instance_id = f"instance-{number}" if static else None
-        self._lives = (f"m{number}-{life}" for life in count())
-        self.member_id = ""
-        self.epoch = 0
-        self.owned: Any = ()
-
-    def start(self) -> None:
-        self.member_id = next(self._lives)
-        self.epoch, self.owned = 0, ()
-        self._beat(self.member_id)
-
-    def depart(self, restart: Restart) -> None:
-        if restart.leaves:
-            body = ConsumerGroupHeartbeatRequest(
-                GROUP, self.member_id, -2 if restart.static else -1, self.instance_id
-            )
-            self.clock.driver.send(api_keys.CONSUMER_GROUP_HEARTBEAT, body, 1)
-        self.member_id = ""
-
-    def _beat(self, member_id: str, *, told: bool = True) -> None:
-        if member_id != self.member_id:
+        asked = member.next_request(self._clock.now_s)
+        if asked is not None:
+            self._clock.ask(asked, partial(self._answered, member))
             return
-        body = ConsumerGroupHeartbeatRequest(GROUP, member_id, self.epoch, self.instance_id)
-        if self.epoch == 0:
-            body = body._replace(rebalance_timeout_ms=REBALANCE_MS, subscribed_topic_names=("orders",))
-        if told:
-            body = body._replace(topic_partitions=self.owned)
-        self.clock.ask(
-            api_keys.CONSUMER_GROUP_HEARTBEAT, body, 1, lambda answer: self._beaten(member_id, answer)
-        )
+        rest_ms = (member.next_deadline - self._clock.now_s) * 1_000
+        self._clock.after(math.ceil(rest_ms), partial(self._go_on, member))
 
-    def _beaten(self, member_id: str, answer: Any) -> None:
-        if member_id != self.member_id:
-            return
-        assert answer.error_code is ErrorCode.none, answer
-        self.epoch = answer.member_epoch
-        changed = answer.assignment is not None and answer.assignment != self.owned
-        if changed:
-            self.owned = answer.assignment
-        self.clock.after(
-            1 if changed else answer.heartbeat_interval_ms, lambda: self._beat(member_id, told=changed)
-        )
+    def _answered(self, member: Member, answer: Any) -> None:
+        if member is self._member:
+            assert member.received(answer) in GOES_ON, answer
+            self._go_on(member)
+
+
+def classic(name: str, instance_id: str | None) -> Member:
+    """A consumer of the classic protocol."""
+    return ClassicMember(ClassicTerms(GROUP, Alike(), SESSION_MS, REBALANCE_MS), instance_id)
+
+
+def consumer(name: str, instance_id: str | None) -> Member:
+    """A consumer of the new protocol."""
+    return ConsumerMember(ConsumerTerms(GROUP, ("orders",), REBALANCE_MS), name, instance_id)
 
 
 class Counts(NamedTuple):
@@ -220,22 +144,25 @@ class Counts(NamedTuple):
 
 
 def roll(
-    kind: type[ClassicMember] | type[ConsumerMember],
+    kind: Kind,
     members: int,
     settings: GroupSettings,
     restart: Restart = LEAVING,
 ) -> Counts:
     """Start a group, let it settle, restart every member once, let it settle again, and count."""
     clock = Clock(1, settings)
-    group = [kind(clock, number, static=restart.static) for number in range(members)]
-    for member in group:
-        clock.after(clock.chance.uniform(0, 1_000), member.start)
+    group = []
+    for number in range(members):
+        instance_id = f"instance-{number}" if restart.static else None
+        group.append(Process(clock, partial(kind, instance_id=instance_id), number))
+    for process in group:
+        clock.after(clock.chance.uniform(0, 1_000), process.start)
     clock.run(SETTLE_MS)
     before = _counts(clock.driver)
-    for number, member in enumerate(group):
+    for number, process in enumerate(group):
         departs_ms = number * (AWAY_MS + NEXT_MS)
-        clock.after(departs_ms, partial(member.depart, restart))
-        clock.after(departs_ms + AWAY_MS, member.start)
+        clock.after(departs_ms, partial(process.depart, leaves=restart.leaves))
+        clock.after(departs_ms + AWAY_MS, process.start)
     clock.run(members * (AWAY_MS + NEXT_MS) + SETTLE_MS)
     summary = clock.driver.shard.summary(GROUP)
     assert (summary["state"], summary["members"]) == ("Stable", members), summary
