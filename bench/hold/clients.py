@@ -52,14 +52,14 @@ class Plan(NamedTuple):
     """What is measured."""
 
     clients: tuple[str, ...]
-    """Of `bench.clients.programs.CLIENTS`."""
+    """Names from `bench.clients.programs.CLIENTS`."""
     rounds: int
-    """Of every scene; 0: none."""
+    """Rounds of every scene; 0: none."""
     idle_minutes: float
-    """On the tier that holds; 0: not."""
+    """Minutes of idleness on the tier that holds; 0: none."""
     kafka_home: Path | None
     servers: tuple[str, ...]
-    """Of SERVERS."""
+    """Names from SERVERS."""
 
 
 class Row(NamedTuple):
@@ -80,7 +80,7 @@ class Idle(NamedTuple):
     members: int
     minutes: float
     new_connections: int
-    """To anybody."""
+    """New connections to anybody."""
     rebalances: int
     """Times that partitions were given or taken."""
     complaints: list[str]

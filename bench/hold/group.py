@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.clients.member import Broken, Member, until
 
 INTERVAL_S: Final = {"consumer": 5.0, "classic": 3.0}
-"""Of the clients' heartbeats, by default."""
+"""Seconds between heartbeats of the clients, by default."""
 SCENES: Final = ("join", "leave", "close", "commit", "subscription", "slow revocation")
 REST_INTERVALS: Final = 3
 """After a group has formed: a classic client is held once two heartbeats have told how far they are apart."""
@@ -115,7 +115,7 @@ class Group:
         self.times["leave"].append(self._shared() - began_at)
 
     def _commit(self) -> None:
-        """Of the two oldest, each with something to commit."""
+        """The two oldest commit, each with something to commit."""
         produced_at = time.time()
         self._produce()
         wanted = {f"{self._topics[0]}-{number}" for number in range(PARTITIONS)}
@@ -166,7 +166,7 @@ class Group:
         return float(max(moves)) / 1_000
 
     def _moment(self, member: Member, event: str) -> float:
-        """Of the last such event, in seconds."""
+        """When the last such event was, in seconds."""
         return float(member.told(event)[-1]["at"]) / 1_000
 
     def _read_since(self, moment: float) -> set[str]:

@@ -20,10 +20,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from bench.ground.throwaway import Tier
-from bench.hold.members import SESSION_TIMEOUT_MS, ChangingGroup, Classic, Consumer, introduce
-from bench.peers.classic import HEARTBEAT_INTERVAL_S
+from bench.member.requests import api_versions
+from bench.peers.classic import HEARTBEAT_INTERVAL_S, Group, terms
 from bench.peers.consumer import ConsumerGroup
-from bench.peers.lines import Address, Line, coordinators, open_all
+from bench.peers.lines import Address, Line, coordinators, framed, open_all
+from bench.peers.living import Living
 from cluster.cli.tables import Table
 
 Say = Callable[[str], None]
@@ -32,6 +33,11 @@ PROTOCOLS: Final[tuple[Protocol, ...]] = ("consumer", "classic")
 PARTITIONS_A_MEMBER: Final = 10
 TOPIC_PARTITIONS: Final = 100
 INTERVAL_S: Final = {"consumer": 5.0, "classic": HEARTBEAT_INTERVAL_S}
+SESSION_TIMEOUT_MS: Final = 45_000
+SOFTWARE: Final = ("apache-kafka-java", "4.3.1")
+"""A name on the tier's list of clients whose heartbeats are held."""
+INTRODUCTION_VERSION: Final = 3
+"""The version of ApiVersions by which clients say what software they are."""
 SETTLE_TIMEOUT_S: Final = 120.0
 TOPICS_TIMEOUT_S: Final = 60.0
 SEED: Final = 848
@@ -61,38 +67,34 @@ class Row(NamedTuple):
     joins_s: list[float]
     leaves_s: list[float]
     beats_a_minute: float
-    """Of one idle member."""
+    """Heartbeats of one idle member."""
     generator_share: float
-    """Of one processor, at the most, that the clients took during a change."""
+    """The largest share of one processor that the clients took during a change."""
 
 
 class Crew:
     """One group and its members, each on a connection of its own."""
 
-    def __init__(
-        self, group: ConsumerGroup | ChangingGroup, at: Address, topics: list[str], *, names_itself: bool
-    ) -> None:
+    def __init__(self, group: ConsumerGroup | Group, at: Address, *, names_itself: bool) -> None:
         self._group = group
         self._at = at
         self._names_itself = names_itself
-        self._topics = topics
-        self._members: list[Consumer | Classic] = []
-        self._lines: list[Line] = []
+        self._members: list[Living[Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._made = 0
         self.requests_before = 0
-        """Of those that have left."""
+        """Requests of members that have left."""
 
     @property
     def requests(self) -> int:
-        return self.requests_before + sum(line.requests for line in self._lines)
+        return self.requests_before + sum(each.line.requests for each in self._members)
 
     async def add(self, count: int) -> float:
         """So many join at once. Seconds until the group has settled."""
         lines = await open_all([self._at] * count)
         if self._names_itself:
-            await asyncio.gather(*(introduce(line) for line in lines))
-        self._lines += lines
+            introduction = framed(api_versions(INTRODUCTION_VERSION, SOFTWARE))
+            await asyncio.gather(*(line.ask(introduction) for line in lines))
         self._members += [self._member(line) for line in lines]
         self._expect()
         began = time.monotonic()
@@ -104,29 +106,29 @@ class Crew:
 
     async def leave(self) -> float:
         """The oldest member leaves. Seconds until the others have settled."""
-        member, line, task = self._members.pop(0), self._lines.pop(0), self._tasks.pop(0)
+        leaver, task = self._members.pop(0), self._tasks.pop(0)
         task.cancel()
         self._expect()
         began = time.monotonic()
-        left = asyncio.ensure_future(_left(member))
+        left = asyncio.ensure_future(leaver.leave())
         seconds = await self._settled(began)
         await left
-        self.requests_before += line.requests
-        line.close()
+        self.requests_before += leaver.line.requests
+        leaver.line.close()
         return seconds
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for line in self._lines:
-            line.close()
+        for each in self._members:
+            each.line.close()
 
-    def _member(self, line: Line) -> Consumer | Classic:
+    def _member(self, line: Line) -> Living[Any]:
         self._made += 1
         if isinstance(self._group, ConsumerGroup):
-            return Consumer(line, self._group, self._topics, self._made)
-        return Classic(line, self._group, SESSION_TIMEOUT_MS)
+            return Living(line, self._group, self._group.new_member(self._made))
+        return Living(line, self._group, self._group.new_member())
 
     def _expect(self) -> None:
         if isinstance(self._group, ConsumerGroup):
@@ -146,10 +148,6 @@ class Crew:
                 task.result()
             raise TimeoutError(f"{self._group.group_id} has not settled after {SETTLE_TIMEOUT_S:.0f} s")
         return ended - began
-
-
-async def _left(member: Consumer | Classic) -> None:
-    await member.leave()
 
 
 def measure(plan: Plan, say: Say) -> list[Row]:
@@ -179,10 +177,10 @@ async def _filled(row: Row, bootstrap: str, topics: list[str], plan: Plan, *, na
     protocol, size = row.protocol, row.members
     group_id = topics[0]
     at = (await coordinators((host, int(port)), [group_id]))[group_id]
-    group: ConsumerGroup | ChangingGroup = ChangingGroup(group_id, size)
+    group: ConsumerGroup | Group = Group(terms(group_id, SESSION_TIMEOUT_MS), size)
     if protocol == "consumer":
-        group = ConsumerGroup(group_id, len(topics) * TOPIC_PARTITIONS)
-    crew = Crew(group, at, topics, names_itself=names_itself)
+        group = ConsumerGroup(group_id, topics, len(topics) * TOPIC_PARTITIONS)
+    crew = Crew(group, at, names_itself=names_itself)
     chance, interval_s = random.Random(SEED), INTERVAL_S[protocol]
     shares: list[float] = []
     try:

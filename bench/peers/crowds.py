@@ -7,10 +7,15 @@ from typing import Any, Final, NamedTuple
 
 import uvloop
 
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT
+from actors.protocol.messages import ConsumerGroupHeartbeatRequest
+from bench.member.consumer import ConsumerMember
+from bench.member.requests import encoded
 from bench.peers import topics
 from bench.peers.classic import storm
-from bench.peers.consumer import CONSUMER_GROUP_HEARTBEAT, ConsumerGroup, ConsumerMember, Crowd
-from bench.peers.lines import Address, coordinators, open_all
+from bench.peers.consumer import ConsumerGroup, Crowd
+from bench.peers.lines import Address, coordinators, framed, open_all
+from bench.peers.living import Living
 from bench.peers.load import Target
 from bench.peers.members import Member
 from bench.peers.peer import Peer
@@ -76,22 +81,25 @@ def bench_topic(peer: Peer) -> str:
 
 async def _settle(peer: Peer, group_ids: list[str]) -> list[Beating]:
     found = await coordinators(peer.bootstrap[0], group_ids)
-    groups = [ConsumerGroup(group_id, TOPIC_PARTITIONS) for group_id in group_ids]
+    groups = [ConsumerGroup(group_id, [TOPIC], TOPIC_PARTITIONS) for group_id in group_ids]
     of_line = [group for group in groups for _ in range(peer.group_size)]
     lines = await open_all(found[group.group_id] for group in of_line)
     crowd = Crowd(peer)
-    for number, (line, group) in enumerate(zip(lines, of_line, strict=True)):
-        crowd.add(line, ConsumerMember(line, group, [TOPIC], number))
+    for line, group in zip(lines, of_line, strict=True):
+        crowd.add(line, group)
     try:
         await crowd.step(groups, crowd.join)
     finally:
         await crowd.stop()
         crowd.close()
-    frames = (member.steady_frame() for member in crowd.members)
-    return [
-        Beating(group.group_id, line.address, frame)
-        for group, line, frame in zip(of_line, lines, frames, strict=True)
-    ]
+    return [Beating(each.group.group_id, each.line.address, _steady_frame(each)) for each in crowd.members]
+
+
+def _steady_frame(each: Living[ConsumerMember]) -> bytes:
+    """The heartbeat of a member that has nothing to say."""
+    member = each.member
+    beat = ConsumerGroupHeartbeatRequest(each.group.group_id, member.member_id, member.epoch)
+    return framed(encoded(beat))
 
 
 def target(peer: Peer, member: Member, api: str, wanted: int, variants: list[dict[str, Any]]) -> Target:

@@ -1,6 +1,6 @@
 """Light connections for members that behave: requests as bytes, answers in order, one task a member.
 
-What is asked in the thousands is packed by hand here and in `classic` and `consumer`; `call` is for the rest.
+What is asked in the thousands is packed by hand by `bench.member.requests`; `call` is for the rest.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
 from actors.protocol.wire import legacy_string
+from bench.member.requests import Request, api_versions, find_coordinator
 from cluster.wire import Closed, parse_answer, request_frame
 
 Address = tuple[str, int]
 
-FIND_COORDINATOR: Final = 10
-API_VERSIONS: Final = 18
 CONNECTING_MAX: Final = 10
 """Connections that are opened at once: servers listen with short queues."""
 ANSWER_TIMEOUT_S: Final = 60.0
@@ -32,10 +31,11 @@ _ERROR_AT: Final = 8
 CLIENT: Final = legacy_string("bench")
 
 
-def request(api_key: int, version: int, body: bytes, *, flexible: bool = False) -> bytes:
+def framed(request: Request) -> bytes:
     """A whole frame; the correlation id is always the same: answers come in order."""
-    head = CLIENT + b"\0" if flexible else CLIENT
-    return _HEADER.pack(8 + len(head) + len(body), api_key, version, CORRELATION_ID) + head + body
+    head = CLIENT + b"\0" if request.is_flexible else CLIENT
+    size = 8 + len(head) + len(request.body)
+    return _HEADER.pack(size, request.api_key, request.version, CORRELATION_ID) + head + request.body
 
 
 class Line(asyncio.Protocol):
@@ -110,7 +110,7 @@ class Line(asyncio.Protocol):
 
 
 def find_frame(group_id: str) -> bytes:
-    return request(FIND_COORDINATOR, 2, legacy_string(group_id) + b"\0")
+    return framed(find_coordinator(group_id))
 
 
 def found_at(answer: bytes) -> Address | int:
@@ -176,6 +176,6 @@ async def open_all(addresses: Iterable[Address]) -> list[Line]:
         some = waiting[first : first + CONNECTING_MAX]
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             opened = await asyncio.gather(*(Line.open(address) for address in some))
-            await asyncio.gather(*(line.ask(request(API_VERSIONS, 0, b"")) for line in opened))
+            await asyncio.gather(*(line.ask(framed(api_versions(0, None))) for line in opened))
         lines += opened
     return lines

@@ -20,7 +20,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from bench.ground.throwaway import Tier
-from bench.peers.members import Member, settle_group
+from bench.peers.members import Member
+from bench.peers.settling import settle_group
 from bench.replica.long_work import GOAL_MS
 from cluster.cli.tables import Table
 from cluster.wire import request_frame

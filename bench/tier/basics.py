@@ -22,7 +22,8 @@ from bench.ground.throwaway import Tier, pss_mib
 from bench.peers import load
 from bench.peers.generators import Generators
 from bench.peers.load import Servers, Target
-from bench.peers.members import Member, first_served_heartbeat, settle_group
+from bench.peers.members import Member, first_served_heartbeat
+from bench.peers.settling import settle_group
 
 JOIN_DELAY_MS = 300
 """Long enough for a group's members to come into one generation."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +19,18 @@ from typing import Final, NamedTuple
 import uvloop
 from rich.console import Console
 
+from actors.coordinator.ground.partitions import count
+from actors.ground.records import TopicPartitions
 from actors.protocol.java_hash import partition_for
-from actors.protocol.wire import compact_count, compact_string
+from actors.protocol.messages import ConsumerGroupHeartbeatResponse
 from bench.ground.throwaway import Tier, pss_mib
-from bench.peers.consumer import CONSUMER_GROUP_HEARTBEAT, REBALANCE_TIMEOUT_MS, parse
-from bench.peers.lines import NOT_YET, RETRY_S, Address, Line, coordinators, open_all, request
+from bench.member.answers import consumer_beaten
+from bench.member.consumer import JOINS, ConsumerMember
+from bench.member.reactions import Reaction
+from bench.member.requests import encoded
+from bench.peers.consumer import terms
+from bench.peers.lines import RETRY_S, Address, Line, coordinators, framed, open_all
+from bench.peers.living import AGAIN
 from cluster.cli.tables import Table
 from cluster.wire import Wire
 
@@ -33,7 +39,7 @@ GOAL_BYTES: Final = 1_024
 IN_TIME_S: Final = 1.0
 """A heartbeat is in time if it is answered so soon after it was due."""
 JOINING_MAX: Final = 20
-"""Of members whose joins a connection has outstanding: those that are due meanwhile wait for them."""
+"""Joins that a connection has outstanding: members that are due meanwhile wait for them."""
 BEATING_MAX: Final = 1_000
 SLOT_S: Final = 0.02
 LINES_A_PARTITION: Final = 64
@@ -41,9 +47,8 @@ LINES_A_PARTITION: Final = 64
 COORDINATORS_ASKED_MAX: Final = 1_000
 HIGHEST_INTERVAL_MS: Final = 120_000
 SESSION_TIMEOUT_MS: Final = 3 * HIGHEST_INTERVAL_MS
-_JOIN_EPOCH: Final = 0
-_SAY_NOTHING: Final = struct.pack(">i", -1) + b"\0\0\0\0"
-"""No rebalance timeout; names, regex, assignor as they were; and what the member owns too."""
+Due = tuple[float, ConsumerMember]
+"""A member, and when its next request is due."""
 
 
 class Plan(NamedTuple):
@@ -67,43 +72,13 @@ class Figures(NamedTuple):
     late_ms: tuple[float, float]
     """How long after it was due a heartbeat was answered: median and p99.9, of a sample."""
     interval_s: float
-    """As members were told last: the median."""
+    """The median of what members were told last."""
     cpu_share: float
-    """Of one processor, of all server processes, while all were there."""
+    """The share of one processor that all server processes took while all members were there."""
     member_bytes: float
     """What the server processes grew by for each member (PSS)."""
     owned: int
     """Partitions that members have."""
-
-
-class Member:
-    """One of a group. It has what it was given, and says so once."""
-
-    __slots__ = ("due_s", "epoch", "group_id", "interval_s", "number", "owed", "owned")
-
-    def __init__(self, group_id: str, number: int) -> None:
-        self.group_id = group_id
-        self.number = number
-        self.epoch = _JOIN_EPOCH
-        self.owed: bytes | None = None
-        """Partitions to be acknowledged, as on the wire."""
-        self.owned = 0
-        self.due_s = 0.0
-        self.interval_s = 0.0
-
-    def frame(self) -> bytes:
-        head = compact_string(self.group_id) + compact_string(f"{self.group_id}-{self.number:012d}")
-        head += struct.pack(">i", self.epoch) + b"\0\0"
-        if self.epoch == _JOIN_EPOCH:
-            topics = compact_count(1) + compact_string(TOPIC)
-            rest = (
-                struct.pack(">i", REBALANCE_TIMEOUT_MS) + topics + b"\0" + compact_string("uniform") + b"\1"
-            )
-        elif self.owed is not None:
-            rest, self.owed = _SAY_NOTHING[:-1] + self.owed, None
-        else:
-            rest = _SAY_NOTHING
-        return request(CONSUMER_GROUP_HEARTBEAT, 1, head + rest + b"\0", flexible=True)
 
 
 class Crowd:
@@ -112,18 +87,23 @@ class Crowd:
     def __init__(self, line: Line, group_ids: Sequence[str], group_size: int) -> None:
         self._line = line
         self._waiting = self._members(group_ids, group_size)
-        self._slots: dict[int, list[Member]] = {}
-        self.members: list[Member] = []
+        self._slots: dict[int, list[Due]] = {}
+        self._assignments: dict[TopicPartitions, TopicPartitions] = {}
+        """Assignments so far: groups are alike, and a million tuples would take much memory."""
+        self.members: list[ConsumerMember] = []
         self.lost: Counter[int] = Counter()
         self.joined = asyncio.Event()
         self.joined_members = 0
         self.lates_s: list[float] = []
-        """Of heartbeats since `measure`."""
+        """How late each heartbeat since `measure` was answered."""
         self._next_slot = int(time.monotonic() / SLOT_S)
 
     @staticmethod
-    def _members(group_ids: Sequence[str], group_size: int) -> Iterator[Member]:
-        return (Member(group_id, number) for group_id in group_ids for number in range(group_size))
+    def _members(group_ids: Sequence[str], group_size: int) -> Iterator[ConsumerMember]:
+        for group_id in group_ids:
+            alike = terms(group_id, [TOPIC])
+            for number in range(group_size):
+                yield ConsumerMember(alike, f"{group_id}-{number:012d}")
 
     async def run(self) -> None:
         """Until it is cancelled. Raises Closed."""
@@ -133,45 +113,51 @@ class Crowd:
             self.members += newcomers
             for first in range(0, len(due), BEATING_MAX):
                 await self._serve(due[first : first + BEATING_MAX])
-            await self._serve(newcomers)
+            await self._serve([(0.0, member) for member in newcomers])
             if not (due or newcomers):
                 self.joined.set()
                 await asyncio.sleep(SLOT_S / 2)
 
-    def _due(self) -> list[Member]:
-        found: list[Member] = []
+    def _due(self) -> list[Due]:
+        found: list[Due] = []
         slot = int(time.monotonic() / SLOT_S)
         while self._next_slot < slot:
             found += self._slots.pop(self._next_slot, ())
             self._next_slot += 1
         return found
 
-    async def _serve(self, members: Sequence[Member]) -> None:
+    async def _serve(self, members: Sequence[Due]) -> None:
         """Ask for each of them; the answers come in order."""
-        asked = [(member, self._line.ask(member.frame())) for member in members]
-        for member, answer in asked:
-            self._take(member, await answer)
+        asked = [(*due, self._ask(due[1])) for due in members]
+        for due_s, member, answer in asked:
+            self._take(due_s, member, consumer_beaten(await answer))
 
-    def _take(self, member: Member, packed: bytes) -> None:
-        answer, now_s = parse(packed), time.monotonic()
-        if answer.error in NOT_YET:
+    def _ask(self, member: ConsumerMember) -> asyncio.Future[bytes]:
+        request = member.next_request(time.monotonic())
+        assert request is not None, "it is due"
+        return self._line.ask(framed(encoded(request)))
+
+    def _take(self, due_s: float, member: ConsumerMember, answer: ConsumerGroupHeartbeatResponse) -> None:
+        now_s, is_joining = time.monotonic(), member.epoch == JOINS
+        if answer.assignment is not None:
+            known = self._assignments.setdefault(answer.assignment, answer.assignment)
+            answer = answer._replace(assignment=known)
+        reaction = member.received(answer)
+        if reaction in AGAIN:
             self._file(member, now_s + RETRY_S)
             return
-        if answer.error:
-            self.lost[answer.error] += 1
+        if reaction is not Reaction.FINE:
+            self.lost[int(answer.error_code)] += 1
             return
-        if member.epoch == _JOIN_EPOCH:
+        if is_joining:
             self.joined_members += 1
         else:
-            self.lates_s.append(now_s - member.due_s)
-        member.epoch, member.interval_s = answer.member_epoch, answer.interval_s
-        if answer.assigned is not None:
-            member.owed, member.owned = answer.assigned, answer.partitions
-        self._file(member, now_s if member.owed is not None else now_s + answer.interval_s)
+            self.lates_s.append(now_s - due_s)
+        member.reconcile()
+        self._file(member, max(now_s, member.next_deadline))
 
-    def _file(self, member: Member, due_s: float) -> None:
-        member.due_s = due_s
-        self._slots.setdefault(max(int(due_s / SLOT_S), self._next_slot), []).append(member)
+    def _file(self, member: ConsumerMember, due_s: float) -> None:
+        self._slots.setdefault(max(int(due_s / SLOT_S), self._next_slot), []).append((due_s, member))
 
 
 def tier_flags(plan: Plan) -> tuple[str, ...]:
@@ -231,12 +217,12 @@ def _figures(plan: Plan, crowds: Sequence[Crowd], join_s: float, share: float, g
         statistics.median(member.interval_s for member in members),
         share,
         grown / len(members),
-        sum(member.owned for member in members),
+        sum(count(member.owned) for member in members),
     )
 
 
 async def _create_topic(bootstrap: Address, partitions: int) -> None:
-    """As many partitions as a group has members."""
+    """The topic has as many partitions as a group has members."""
     wire = await Wire.connect(*bootstrap, "bench")
     try:
         topic = {"name": TOPIC, "num_partitions": partitions, "replication_factor": 1}

@@ -10,9 +10,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from actors.protocol.consumer_protocol import Subscription, write_subscription
 from bench.ground.interrupts import deaf
+from bench.member.assigning import Alike
+from bench.member.classic import ClassicMember, ClassicTerms
+from bench.member.reactions import Reaction
+from bench.peers.lines import Address, Line
+from bench.peers.living import Living
 from bench.peers.options import Options
 from bench.peers.peer import Peer
 from cluster.wire import Closed, Wire
@@ -20,10 +26,9 @@ from cluster.wire import Closed, Wire
 INTERVAL_S = 3.0
 SESSION_MS = 45_000
 REBALANCE_MS = 300_000
-ANSWER_TIMEOUT_S = 400.0
 GROUP = "rolling"
-MEMBER_ID_REQUIRED = 79
-UNKNOWN_MEMBER_ID = 25
+ALIKE = Alike(write_subscription(Subscription(()), 0))
+"""Members that subscribe to nothing and are given nothing."""
 SETTLE_S = 20.0
 
 
@@ -32,7 +37,7 @@ class Plan(NamedTuple):
     away_s: float = 2.0
     """How long a member is gone."""
     next_s: float = 3.0
-    """From its return until the next one leaves."""
+    """Seconds from its return until the next one leaves."""
 
 
 class Counted(NamedTuple):
@@ -44,25 +49,38 @@ class Counted(NamedTuple):
 
 
 class _Group:
-    """What its members know together."""
+    """What the members of a group are told, put together."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: Address) -> None:
+        self.group_id = GROUP
         self.address = address
         self.generation = 0
         self.lost = 0
-        self.chance = random.Random(1)
+        self._chance = random.Random(1)
+
+    def new_member(self) -> ClassicMember:
+        """A member whose heartbeats do not keep step with those of others."""
+        interval_s = INTERVAL_S * self._chance.uniform(0.95, 1.05)
+        return ClassicMember(ClassicTerms(GROUP, ALIKE, SESSION_MS, REBALANCE_MS, interval_s))
+
+    def heard(self, member: ClassicMember, reaction: Reaction) -> None:
+        self.generation = max(self.generation, member.epoch)
+        self.lost += reaction is Reaction.LOST
+
+    def left(self, member: ClassicMember) -> None:
+        """A member that leaves is not lost."""
 
 
-class _Member:
-    """One process with one consumer."""
+class _Process:
+    """One process with one consumer, which is another member after each start."""
 
     def __init__(self, group: _Group) -> None:
         self._group = group
-        self._member_id = ""
+        self._member = group.new_member()
         self._life: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._member_id = ""
+        self._member = self._group.new_member()
         self._life = asyncio.create_task(self._live())
 
     async def stop(self, *, leaves: bool) -> None:
@@ -71,72 +89,17 @@ class _Member:
         await asyncio.wait([self._life])
         if not self._life.cancelled() and (error := self._life.exception()) is not None:
             raise error
-        if leaves and self._member_id:
-            wire = await Wire.connect(*self._group.address, "rolling")
-            await wire.call("leave_group", 4, group_id=GROUP, members=[{"member_id": self._member_id}])
-            await wire.close()
+        if leaves:
+            line = await Line.open(self._group.address)
+            await Living(line, self._group, self._member).leave()
+            line.close()
 
     async def _live(self) -> None:
-        wire = await Wire.connect(*self._group.address, "rolling")
+        line = await Line.open(self._group.address)
         try:
-            while True:
-                generation = await self._joined(wire)
-                while await self._beat(wire, generation) == 0:
-                    pass
+            await Living(line, self._group, self._member).run()
         finally:
-            await wire.close()
-
-    async def _joined(self, wire: Wire) -> int:
-        """The generation that it is in, its assignment in hand."""
-        while True:
-            answer = await self._join(wire)
-            if answer["error_code"] == 0 and await self._sync(wire, answer) == 0:
-                generation: int = answer["generation_id"]
-                self._group.generation = max(self._group.generation, generation)
-                return generation
-            self._note(answer["error_code"], answer["member_id"])
-
-    def _note(self, error_code: int, member_id: str = "") -> None:
-        if error_code == MEMBER_ID_REQUIRED:
-            self._member_id = member_id
-        elif error_code == UNKNOWN_MEMBER_ID:
-            self._group.lost += 1
-            self._member_id = ""
-
-    async def _join(self, wire: Wire) -> dict[str, Any]:
-        return await wire.call(
-            "join_group",
-            9,
-            timeout_s=ANSWER_TIMEOUT_S,
-            group_id=GROUP,
-            session_timeout=SESSION_MS,
-            rebalance_timeout=REBALANCE_MS,
-            member_id=self._member_id,
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b"\0\0\0\0\0\0\0\0\0\0"}],
-        )
-
-    async def _sync(self, wire: Wire, joined: dict[str, Any]) -> int:
-        answer = await wire.call(
-            "sync_group",
-            5,
-            timeout_s=ANSWER_TIMEOUT_S,
-            group_id=GROUP,
-            generation_id=joined["generation_id"],
-            member_id=self._member_id,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=[{"member_id": m["member_id"], "assignment": b""} for m in joined["members"]],
-        )
-        return int(answer["error_code"])
-
-    async def _beat(self, wire: Wire, generation: int) -> int:
-        await asyncio.sleep(INTERVAL_S * self._group.chance.uniform(0.95, 1.05))
-        answer = await wire.call(
-            "heartbeat", 4, group_id=GROUP, generation_id=generation, member_id=self._member_id
-        )
-        self._note(answer["error_code"])
-        return int(answer["error_code"])
+            line.close()
 
 
 def measure(
@@ -168,7 +131,7 @@ async def _roll_all(peers: list[Peer], plan: Plan) -> list[Counted]:
 
 async def _roll(peer: Peer, plan: Plan) -> Counted:
     group = _Group(await _coordinator(peer))
-    members = [_Member(group) for _ in range(plan.members)]
+    members = [_Process(group) for _ in range(plan.members)]
     for member in members:
         member.start()
     await asyncio.sleep(SETTLE_S)

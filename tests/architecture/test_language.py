@@ -22,12 +22,6 @@ FRAGMENT = re.compile(
 """How a text begins that only says something beside the name below which it stands."""
 PARAMETERS_MAX = 5
 STILL_IN_FRAGMENTS = (
-    "bench/hold/",
-    "bench/peers/classic",
-    "bench/peers/consumer",
-    "bench/peers/members",
-    "bench/tier/million",
-    "bench/tier/rolling",
     "tests/simulation/",
 )
 """Paths whose docstrings are not yet rid of fragments. To become empty."""

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from actors.protocol.java_hash import partition_for
 from bench.chaos.targets.site import Site
 from bench.chaos.targets.target import until
-from bench.peers.members import settle_group
+from bench.peers.settling import settle_group
 from cluster.wire import Wire
 from tests.tier.committer import Committer
 

@@ -20,7 +20,7 @@ from bench.chaos.targets.fault import Injury
 from bench.chaos.targets.kafka_site import KafkaSite
 from bench.chaos.targets.target import FOLLOWER, LEADER, until
 from bench.peers.lines import coordinators
-from bench.peers.members import settle_group
+from bench.peers.settling import settle_group
 from tests.chaos.test_run import TIMEOUT_S, chaos, ended, results
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(2 * TIMEOUT_S)]

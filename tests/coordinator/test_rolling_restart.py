@@ -28,13 +28,14 @@ def test_classic_members_that_leave_and_come_back() -> None:
 
 
 def test_classic_members_that_crash_and_come_back() -> None:
-    """A join phase waits for the crashed ones until their sessions end, so Kafka takes many together too."""
+    """A join phase waits for crashed members until their sessions end, so Kafka takes many together, too."""
     as_kafka = roll(classic, MEMBERS, AS_KAFKA, CRASHING).rebalances
     assert roll(classic, MEMBERS, BATCHED, CRASHING).rebalances <= as_kafka <= MEMBERS // 5
 
 
 def test_consumer_members_that_leave_and_come_back() -> None:
-    """KIP-848: the group epoch rises with each change as in Kafka; a fifth of the targets is computed."""
+    """KIP-848: the group epoch rises with each change as in Kafka; at most a fifth of the targets is
+    computed."""
     as_kafka = roll(consumer, MEMBERS, AS_KAFKA, LEAVING)
     batched = roll(consumer, MEMBERS, BATCHED, LEAVING)
     assert as_kafka.group_epochs == batched.group_epochs == 2 * MEMBERS
@@ -44,7 +45,7 @@ def test_consumer_members_that_leave_and_come_back() -> None:
 
 @pytest.mark.parametrize("kind", [classic, consumer])
 def test_a_small_group_is_as_kafkas(kind: Kind) -> None:
-    """There is little to spare, and much idle work while one waits."""
+    """A small group has few rebalances to save, and its members idle while they wait."""
     assert roll(kind, 6, BATCHED, LEAVING) == roll(kind, 6, AS_KAFKA, LEAVING)
 
 

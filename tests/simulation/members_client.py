@@ -1,25 +1,25 @@
-"""Members of groups, as the Java client behaves: of the classic protocol (eager) and of KIP-848.
+"""Clients that are members of groups: fake members of the classic protocol (eager) and of KIP-848.
 
-Both commit for what they own, give up what they have to before they say so, leave now and then and come back.
+They commit for what they own, also before they give anything up, leave now and then and come back.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from kio.schema.errors import ErrorCode
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from actors.coordinator.ground import partitions
-from actors.protocol import api_keys
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,
     JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeavingMember,
     SyncGroupRequest,
 )
+from bench.member import classic, consumer
+from bench.member.classic import Owned
+from bench.member.member import NEWEST, Asked
+from bench.member.reactions import Reaction
 from tests.simulation.answers import Ask
 from tests.simulation.clients import Client, Script, Step, commit_ask, fetch_ask
 from tests.simulation.machines import PARTITIONS, REBALANCE_MS, SESSION_MS, TOPIC
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 JOIN_TIMEOUT_S = 1.4
 """The rebalance timeout and some more, as the Java client waits for a join."""
 INTERVAL_S = 0.1
+AWAY_S = 0.2
+"""How long a member that left stays away."""
 CONSUMER_REBALANCE_MS = 60_000
 """Longer than a run: nobody is fenced for being slow to give up partitions."""
 HANG_UP_S = 0.03
@@ -37,203 +39,164 @@ HANGING_UP = 0.05
 """How often, and how soon, a client closes the connection on which its heartbeat may be held."""
 LEAVING = 0.06
 """How often a member that is well leaves."""
+COMMITTING = 0.5
+"""How often a member commits after a heartbeat."""
+HEARTBEATS = (HeartbeatRequest, ConsumerGroupHeartbeatRequest)
+
+
+class Dealt:
+    """An Assignor of one topic: members in order of their ids take partitions in turn, as packed numbers."""
+
+    protocol_type = "consumer"
+    name = "range"
+    is_cooperative = False
+
+    def metadata(self, owned: Owned, generation_id: int) -> bytes:
+        return b"\0\0"
+
+    def share_out(self, members: Sequence[tuple[str, str | None, bytes]]) -> dict[str, bytes]:
+        names = sorted(member_id for member_id, _, _ in members)
+        return {
+            name: partitions.pack(range(place, PARTITIONS, len(names))) for place, name in enumerate(names)
+        }
+
+    def read(self, assignment: bytes) -> Owned:
+        return {TOPIC: partitions.unpack(assignment)}
 
 
 class Member(Client):
-    def __init__(self, world: World, name: str, group_id: str) -> None:
+    """A client that asks what its fake member has to ask."""
+
+    member: classic.ClassicMember | consumer.ConsumerMember
+    group_id: str
+
+    def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
-        self.group_id = group_id
-        self.member_id = ""
-        self.epoch = -1
-        """Generation, or member epoch."""
-        self.owned: tuple[int, ...] = ()
         self.is_settled = False
         self._serial = 0
 
+    @property
+    def epoch(self) -> int:
+        return self.member.epoch
+
+    @property
+    @abstractmethod
+    def owned(self) -> tuple[int, ...]:
+        """Partitions of the one topic."""
+
+    def script(self) -> Script:
+        while True:
+            asked = self.member.next_request(self.world.now)
+            if asked is None:
+                yield self.member.next_deadline - self.world.now
+                continue
+            began_at = self.world.now
+            answer = yield from self.once(self._ask(asked))
+            if answer is None:
+                self.member.unanswered()
+            elif (reaction := self.member.received(answer)) is Reaction.FINE:
+                yield from self._is_served(asked, began_at)
+            else:
+                yield from self._is_refused(reaction)
+
+    def _is_served(self, asked: Asked, began_at: float) -> Step:
+        yield from self._reconcile()
+        if isinstance(asked, SyncGroupRequest) and self.owned:
+            yield from self.once(fetch_ask(self.group_id, self.owned))
+        if not isinstance(asked, HEARTBEATS):
+            return
+        self.well_at = began_at
+        if self._chance(LEAVING):
+            yield from self._leave()
+        elif self.world.chance.random() < COMMITTING:
+            yield from self._commit()
+
+    def _is_refused(self, reaction: Reaction) -> Step:
+        self.is_settled = False
+        if reaction is Reaction.REJOIN:
+            yield from self._commit()
+        elif reaction is not Reaction.UNNAMED:
+            if reaction is not Reaction.STALE:
+                self.member.lose()
+            yield INTERVAL_S / 2
+
+    @abstractmethod
+    def _reconcile(self) -> Step:
+        """Own what the member is told to own, after an answer without error."""
+
     def _commit(self) -> Step:
-        """For all that is owned; a refusal says what to do next, and so will the next heartbeat."""
+        """Commit for all that is owned; a refusal says what to do next, and so will the next heartbeat."""
         if self.owned:
             self._serial += 1
             offsets = dict.fromkeys(self.owned, (self._serial, f"{self.name}-{self._serial}"))
-            yield from self.once(commit_ask(self.group_id, offsets, self.epoch, self.member_id))
+            yield from self.once(commit_ask(self.group_id, offsets, self.epoch, self.member.member_id))
 
-    def _beat(self, api_key: int, version: int, body: Any) -> Ask:
-        world = self.world
-        ask = Ask(api_key, version, body)
-        hangs_up = not world.is_healed and world.chance.random() < HANGING_UP
+    def _leave(self) -> Step:
+        """The member leaves, and comes back as another one."""
+        asked = self.member.leave()
+        assert asked is not None, "it is well"
+        self.member.lose()
+        self.is_settled = False
+        yield from self.once(self._ask(asked))
+        yield AWAY_S
+
+    def _ask(self, asked: Asked) -> Ask:
+        ask = Ask(*NEWEST[type(asked)], asked)
+        if isinstance(asked, (JoinGroupRequest, SyncGroupRequest)):
+            return ask._replace(timeout_s=JOIN_TIMEOUT_S)
+        hangs_up = isinstance(asked, HEARTBEATS) and self._chance(HANGING_UP)
         return ask._replace(timeout_s=HANG_UP_S) if hangs_up else ask
 
-    @property
-    def _wants_to_leave(self) -> bool:
-        world = self.world
-        return not world.is_healed and world.chance.random() < LEAVING
+    def _chance(self, share: float) -> bool:
+        """Whether something happens that happens so often, as long as there are faults."""
+        return not self.world.is_healed and self.world.chance.random() < share
 
 
 class ClassicMember(Member):
-    """Join, sync, heartbeat; whatever happens it gives all up and joins again."""
+    """A client of the classic protocol."""
 
-    def script(self) -> Script:
-        while True:
-            self.owned, self.is_settled = (), False
-            joined = yield from self._join()
-            if joined is None:
-                continue
-            self.epoch = joined.generation_id
-            if (yield from self._sync(joined)):
-                yield from self._stay()
+    def __init__(self, world: World, name: str, group_id: str) -> None:
+        terms = classic.ClassicTerms(group_id, Dealt(), SESSION_MS, REBALANCE_MS, INTERVAL_S)
+        self.member = classic.ClassicMember(terms)
+        self.group_id = group_id
+        super().__init__(world, name)
 
-    def _join(self) -> Step:
-        body = JoinGroupRequest(
-            self.group_id,
-            SESSION_MS,
-            REBALANCE_MS,
-            self.member_id,
-            None,
-            "consumer",
-            (("range", b"\0\0"),),
-        )
-        answer = yield from self.once(Ask(api_keys.JOIN_GROUP, 9, body, JOIN_TIMEOUT_S))
-        if answer is None:
-            return None
-        if answer.error_code == ErrorCode.none:
-            self.member_id = answer.member_id
-            return answer
-        if answer.error_code == ErrorCode.member_id_required:
-            self.member_id = answer.member_id
-            return None
-        if answer.error_code == ErrorCode.unknown_member_id:
-            self.member_id = ""
-        yield INTERVAL_S / 2
-        return None
+    @property
+    def owned(self) -> tuple[int, ...]:
+        return self.member.owned.get(TOPIC, ())
 
-    def _sync(self, joined: JoinGroupResponse) -> Step:
-        assignments: dict[str, bytes] = {}
-        if joined.leader == self.member_id:
-            names = sorted(member_id for member_id, _, _ in joined.members)
-            for place, name in enumerate(names):
-                assignments[name] = partitions.pack(range(place, PARTITIONS, len(names)))
-        body = SyncGroupRequest(
-            self.group_id,
-            self.epoch,
-            self.member_id,
-            None,
-            joined.protocol_type,
-            joined.protocol_name,
-            tuple(assignments.items()),
-        )
-        answer = yield from self.once(Ask(api_keys.SYNC_GROUP, 5, body, JOIN_TIMEOUT_S))
-        if answer is None:
-            return False
-        if answer.error_code == ErrorCode.none:
-            self.owned = partitions.unpack(answer.assignment)
-            self.is_settled = True
-            return True
-        self._take_error(answer.error_code)
-        return False
-
-    def _stay(self) -> Step:
-        """Until the group has to be joined again."""
-        if self.owned:
-            yield from self.once(fetch_ask(self.group_id, self.owned))
-        while True:
-            yield INTERVAL_S
-            if self._wants_to_leave:
-                leaving = LeaveGroupRequest(self.group_id, (LeavingMember(self.member_id),))
-                self.owned = ()
-                yield from self.once(Ask(api_keys.LEAVE_GROUP, 5, leaving))
-                self.member_id = ""
-                yield 0.2
-                return
-            began_at = self.world.now
-            body = HeartbeatRequest(self.group_id, self.epoch, self.member_id)
-            answer = yield from self.once(self._beat(api_keys.HEARTBEAT, 4, body))
-            if answer is None:
-                continue
-            if answer.error_code != ErrorCode.none:
-                if answer.error_code == ErrorCode.rebalance_in_progress:
-                    yield from self._commit()
-                self._take_error(answer.error_code)
-                return
-            self.well_at = began_at
-            if self.world.chance.random() < 0.5:
-                yield from self._commit()
-
-    def _take_error(self, code: Any) -> None:
-        self.owned, self.is_settled = (), False
-        if code == ErrorCode.unknown_member_id:
-            self.member_id = ""
+    def _reconcile(self) -> Step:
+        self.is_settled = not self.member.needs_join
+        return
+        yield
 
 
 class ConsumerMember(Member):
-    """KIP-848: one heartbeat does it all. What is taken away is given up before the next one says so."""
+    """A client of KIP-848. What is taken away is given up before the next heartbeat says so."""
 
     def __init__(self, world: World, name: str, group_id: str, assignor: str | None) -> None:
-        super().__init__(world, name, group_id)
-        self.assignor = assignor
-        self.member_id = f"member-{name}"
-        self.epoch = 0
-        self._reported: tuple[int, ...] | None = None
-        """What the coordinator is known to have heard; None: everything is sent again."""
-        self._topic_id = b""
+        self._terms = consumer.ConsumerTerms(group_id, (TOPIC,), CONSUMER_REBALANCE_MS, assignor)
+        self.member = consumer.ConsumerMember(self._terms, f"member-{name}")
+        self.group_id = group_id
+        super().__init__(world, name)
 
-    def script(self) -> Script:
-        while True:
-            began_at = self.world.now
-            answer = yield from self.once(self._heartbeat())
-            if answer is None:
-                self._reported = None
-                continue
-            if answer.error_code != ErrorCode.none:
-                self._fenced()
-                yield INTERVAL_S / 2
-                continue
-            self.epoch, self._reported = answer.member_epoch, self.owned
-            self.is_settled = answer.assignment is None
-            if answer.assignment is not None:
-                yield from self._take(answer.assignment)
-            self.well_at = began_at
-            if self._wants_to_leave:
-                yield from self._leave()
-                continue
-            if self.world.chance.random() < 0.4:
-                yield from self._commit()
-            yield answer.heartbeat_interval_ms / 1_000
+    @property
+    def owned(self) -> tuple[int, ...]:
+        return tuple(number for _, packed in self.member.owned for number in partitions.unpack(packed))
 
-    def _heartbeat(self) -> Ask:
-        self.world.answers.histories.keeps(self.group_id, self.member_id, set(self.owned))
-        fields: dict[str, Any] = {}
-        if self._reported is None or self.epoch == 0:
-            fields = {
-                "rebalance_timeout_ms": CONSUMER_REBALANCE_MS,
-                "subscribed_topic_names": (TOPIC,),
-                "server_assignor": self.assignor,
-            }
-        if self.owned != self._reported or self.epoch == 0:
-            held = {self._topic_id: self.owned} if self.owned else {}
-            fields["topic_partitions"] = partitions.from_lists(held)
-        body = ConsumerGroupHeartbeatRequest(self.group_id, self.member_id, self.epoch, **fields)
-        return self._beat(api_keys.CONSUMER_GROUP_HEARTBEAT, 1, body)
+    def _ask(self, asked: Asked) -> Ask:
+        self.world.answers.histories.keeps(self.group_id, self.member.member_id, set(self.owned))
+        return super()._ask(asked)
 
-    def _take(self, assignment: Any) -> Step:
-        """Commit for what has to go and give it up; have the new at once if nothing had to go."""
-        told: tuple[int, ...] = ()
-        for topic_id, packed in assignment:
-            self._topic_id, told = topic_id, partitions.unpack(packed)
-        if set(self.owned) - set(told):
+    def _reconcile(self) -> Step:
+        self.is_settled = self.member.target is None
+        if self.member.revoked:
             yield from self._commit()
-            self.owned = tuple(sorted(set(self.owned) & set(told)))
-        self.owned = told
-
-    def _fenced(self) -> None:
-        self.epoch, self.owned, self._reported, self.is_settled = 0, (), None, False
+        self.member.reconcile()
 
     def _leave(self) -> Step:
-        self._fenced()
-        self.world.answers.histories.keeps(self.group_id, self.member_id, set())
-        body = ConsumerGroupHeartbeatRequest(self.group_id, self.member_id, -1)
-        yield from self.once(Ask(api_keys.CONSUMER_GROUP_HEARTBEAT, 1, body))
-        self.member_id = f"member-{self.name}-{self.world.new_id()}"  # another instance, as after a restart
-        yield 0.2
+        yield from super()._leave()
+        self.member = consumer.ConsumerMember(self._terms, f"member-{self.name}-{self.world.new_id()}")
 
 
 def is_stable(members: list[Member]) -> bool:

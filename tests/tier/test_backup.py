@@ -15,7 +15,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.ground.throwaway import Tier
-from bench.peers.members import Member, settle_group
+from bench.peers.members import Member
+from bench.peers.settling import settle_group
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, until
 from tests.tier.committer import Committer

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bench.ground.throwaway import Tier
-from bench.peers.members import Member, settle_group
+from bench.peers.members import Member
+from bench.peers.settling import settle_group
 from cluster.ports import free_ports
 from cluster.wire import Wire
 from tests.polling import until

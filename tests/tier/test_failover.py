@@ -12,7 +12,8 @@ import pytest
 
 from actors.protocol.java_hash import partition_for
 from bench.ground.throwaway import Tier
-from bench.peers.members import Member, find_coordinator, settle_group
+from bench.peers.members import Member, find_coordinator
+from bench.peers.settling import settle_group
 from cluster.wire import Closed, Wire
 from tests.polling import DEADLINE_S, until
 from tests.tier.committer import RETRY_S, Committer

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.ground.throwaway import Tier
-from bench.peers.members import settle_group
+from bench.peers.settling import settle_group
 from tests.polling import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(240)]

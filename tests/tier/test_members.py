@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.ground.throwaway import Tier
-from bench.peers.members import settle_group
+from bench.peers.settling import settle_group
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, until
 from tests.tier.committer import Committer

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 
 import uvloop
 
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT
 from bench.peers import topics
-from bench.peers.consumer import CONSUMER_GROUP_HEARTBEAT, ConsumerGroup, ConsumerMember, Crowd, Step
+from bench.peers.consumer import ConsumerGroup, Crowd, Step
 from bench.peers.lines import Address, Line, coordinators, open_all
 from bench.peers.options import Failed, Options
 from bench.peers.peer import Peer
@@ -84,25 +85,21 @@ async def _lives(
 ) -> dict[str, Step]:
     await _set_interval(peer, group_id, interval_ms)
     address = (await coordinators(peer.bootstrap[0], [group_id]))[group_id]
-    group, crowd = ConsumerGroup(group_id, sum(made.values())), Crowd(peer)
+    group, crowd = ConsumerGroup(group_id, list(made), sum(made.values())), Crowd(peer)
     steps = {}
     try:
         with _one_joins:
             for line in await open_all([address] * shape.members):
-                _add(crowd, line, group, made)
+                crowd.add(line, group)
             steps[STEPS[0]] = await crowd.step([group], crowd.join)
         steps[STEPS[1]] = await _leave(crowd, group)
-        steps[STEPS[2]] = await _join_one(crowd, group, made, address)
+        steps[STEPS[2]] = await _join_one(crowd, group, address)
         steps[STEPS[3]] = await _grow(peer, crowd, group, made)
         await crowd.leave_all()
     finally:
         await crowd.stop()
         crowd.close()
     return steps
-
-
-def _add(crowd: Crowd, line: Line, group: ConsumerGroup, made: dict[str, int]) -> None:
-    crowd.add(line, ConsumerMember(line, group, list(made), len(crowd.members)))
 
 
 async def _leave(crowd: Crowd, group: ConsumerGroup) -> Step:
@@ -113,10 +110,10 @@ async def _leave(crowd: Crowd, group: ConsumerGroup) -> Step:
     return await crowd.step([group], act)
 
 
-async def _join_one(crowd: Crowd, group: ConsumerGroup, made: dict[str, int], address: Address) -> Step:
+async def _join_one(crowd: Crowd, group: ConsumerGroup, address: Address) -> Step:
     line = await Line.open(address)
     group.expect()
-    _add(crowd, line, group, made)
+    crowd.add(line, group)
     return await crowd.step([group], crowd.join)
 
 

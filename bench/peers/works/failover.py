@@ -11,9 +11,9 @@ from typing import Final
 
 import uvloop
 
-from actors.protocol.wire import legacy_string
-from bench.peers.classic import HEARTBEAT, storm
-from bench.peers.lines import Address, Line, find_frame, found_at, open_all, request
+from bench.member.requests import encoded
+from bench.peers.classic import storm
+from bench.peers.lines import Address, Line, find_frame, found_at, framed, open_all
 from bench.peers.members import Member
 from bench.peers.options import Failed, Options, Refused
 from bench.peers.peer import Peer
@@ -70,7 +70,7 @@ async def _kill(peer: Peer, members: dict[str, Member]) -> tuple[list[float], fl
     finder = Finder(peer.bootstrap)
     at = {group_id: await finder.find(group_id) for group_id in members}
     lines = dict(zip(at, await open_all(at.values()), strict=True))
-    beats = {group_id: _beat_frame(member) for group_id, member in members.items()}
+    beats = {group_id: framed(encoded(member.heartbeat())) for group_id, member in members.items()}
     await asyncio.gather(*(lines[group_id].ask(beats[group_id]) for group_id in members))
     loop = asyncio.get_running_loop()
     try:
@@ -116,12 +116,6 @@ async def _line_again(finder: Finder, group_id: str, given_up: float) -> Line:
 
 def _given_up() -> Failed:
     return Failed(f"a group was not served again within {GIVEN_UP_S:.0f} s")
-
-
-def _beat_frame(member: Member) -> bytes:
-    generation_id = struct.pack(">i", member.generation_id)
-    identity = legacy_string(member.group_id) + generation_id + legacy_string(member.member_id)
-    return request(HEARTBEAT, 3, identity + b"\xff\xff")
 
 
 class Finder:

@@ -14,10 +14,14 @@ from typing import Final
 
 import uvloop
 
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT
+from bench.member.answers import consumer_beaten
+from bench.member.consumer import ConsumerMember
+from bench.member.requests import encoded
 from bench.peers import topics
-from bench.peers.consumer import CONSUMER_GROUP_HEARTBEAT, error_of, join_frame
+from bench.peers.consumer import terms
 from bench.peers.generator import error_codes
-from bench.peers.lines import ANSWER_TIMEOUT_S, NOT_YET, RETRY_S, Line, coordinators
+from bench.peers.lines import ANSWER_TIMEOUT_S, NOT_YET, RETRY_S, Line, coordinators, framed
 from bench.peers.options import Failed, Options
 from bench.peers.peer import Peer
 from bench.peers.plan import Sample, Scenario
@@ -78,12 +82,18 @@ def _settled_bytes(peer: Peer) -> int:
 
 def _join(groups: range, peer: Peer) -> None:
     group_ids = [f"joined-{n}" for n in groups]
-    frames = (
-        (group_id, join_frame(group_id, f"member-{n}-{group_id}", JOINED))
-        for n in range(MEMBERS_EACH)
-        for group_id in group_ids
-    )
-    uvloop.run(_send(peer, group_ids, frames, error_of))
+    frames = ((group_id, _join_frame(group_id, n)) for n in range(MEMBERS_EACH) for group_id in group_ids)
+    uvloop.run(_send(peer, group_ids, frames, _joined))
+
+
+def _join_frame(group_id: str, number: int) -> bytes:
+    """The first heartbeat of a member, which sends no other."""
+    member = ConsumerMember(terms(group_id, [JOINED]), f"member-{number}-{group_id}")
+    return framed(encoded(member.heartbeat()))
+
+
+def _joined(answer: bytes) -> int:
+    return int(consumer_beaten(answer).error_code)
 
 
 def _commit(groups: range, peer: Peer) -> None:
