@@ -35,8 +35,8 @@ NEXT_MS = 3_000
 SETTLE_MS = 120_000
 GOES_ON = (Reaction.FINE, Reaction.UNNAMED, Reaction.REJOIN)
 """What a member is told in a tier in which nothing fails."""
-Kind = Callable[[str, str | None], Member]
-"""Makes a consumer of one protocol, given the name of the process's life and its instance id."""
+Kind = Callable[[str | None, str], Member]
+"""Makes a consumer of one protocol, given its instance id and a name for the life of its process."""
 
 
 class Restart(NamedTuple):
@@ -124,12 +124,12 @@ class Process:
             self._go_on(member)
 
 
-def classic(name: str, instance_id: str | None) -> Member:
+def classic(instance_id: str | None, name: str) -> Member:
     """A consumer of the classic protocol."""
     return ClassicMember(ClassicTerms(GROUP, Alike(), SESSION_MS, REBALANCE_MS), instance_id)
 
 
-def consumer(name: str, instance_id: str | None) -> Member:
+def consumer(instance_id: str | None, name: str) -> Member:
     """A consumer of the new protocol."""
     return ConsumerMember(ConsumerTerms(GROUP, ("orders",), REBALANCE_MS), name, instance_id)
 
@@ -154,7 +154,7 @@ def roll(
     group = []
     for number in range(members):
         instance_id = f"instance-{number}" if restart.static else None
-        group.append(Process(clock, partial(kind, instance_id=instance_id), number))
+        group.append(Process(clock, partial(kind, instance_id), number))
     for process in group:
         clock.after(clock.chance.uniform(0, 1_000), process.start)
     clock.run(SETTLE_MS)

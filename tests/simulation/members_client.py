@@ -19,6 +19,7 @@ from actors.protocol.messages import (
 from bench.member import classic, consumer
 from bench.member.classic import Owned
 from bench.member.member import NEWEST, Asked
+from bench.member.member import Member as FakeMember
 from bench.member.reactions import Reaction
 from tests.simulation.answers import Ask
 from tests.simulation.clients import Client, Script, Step, commit_ask, fetch_ask
@@ -67,17 +68,16 @@ class Dealt:
 class Member(Client):
     """A client that asks what its fake member has to ask."""
 
-    member: classic.ClassicMember | consumer.ConsumerMember
-    group_id: str
-
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, group_id: str, member: FakeMember) -> None:
         super().__init__(world, name)
+        self.group_id = group_id
+        self._fake = member
         self.is_settled = False
         self._serial = 0
 
     @property
     def epoch(self) -> int:
-        return self.member.epoch
+        return self._fake.epoch
 
     @property
     @abstractmethod
@@ -86,23 +86,20 @@ class Member(Client):
 
     def script(self) -> Script:
         while True:
-            asked = self.member.next_request(self.world.now)
+            asked = self._fake.next_request(self.world.now)
             if asked is None:
-                yield self.member.next_deadline - self.world.now
+                yield self._fake.next_deadline - self.world.now
                 continue
             began_at = self.world.now
-            answer = yield from self.once(self._ask(asked))
+            answer = yield from self.once(self._request(asked))
             if answer is None:
-                self.member.unanswered()
-            elif (reaction := self.member.received(answer)) is Reaction.FINE:
+                self._fake.unanswered()
+            elif (reaction := self._fake.received(answer)) is Reaction.FINE:
                 yield from self._is_served(asked, began_at)
             else:
                 yield from self._is_refused(reaction)
 
     def _is_served(self, asked: Asked, began_at: float) -> Step:
-        yield from self._reconcile()
-        if isinstance(asked, SyncGroupRequest) and self.owned:
-            yield from self.once(fetch_ask(self.group_id, self.owned))
         if not isinstance(asked, HEARTBEATS):
             return
         self.well_at = began_at
@@ -116,31 +113,27 @@ class Member(Client):
         if reaction is Reaction.REJOIN:
             yield from self._commit()
         elif reaction is not Reaction.UNNAMED:
-            if reaction is not Reaction.STALE:
-                self.member.lose()
+            if reaction is Reaction.GIVE_UP:
+                self._fake.lose()
             yield INTERVAL_S / 2
-
-    @abstractmethod
-    def _reconcile(self) -> Step:
-        """Own what the member is told to own, after an answer without error."""
 
     def _commit(self) -> Step:
         """Commit for all that is owned; a refusal says what to do next, and so will the next heartbeat."""
         if self.owned:
             self._serial += 1
             offsets = dict.fromkeys(self.owned, (self._serial, f"{self.name}-{self._serial}"))
-            yield from self.once(commit_ask(self.group_id, offsets, self.epoch, self.member.member_id))
+            yield from self.once(commit_ask(self.group_id, offsets, self.epoch, self._fake.member_id))
 
     def _leave(self) -> Step:
         """The member leaves, and comes back as another one."""
-        asked = self.member.leave()
+        asked = self._fake.leave()
         assert asked is not None, "it is well"
-        self.member.lose()
+        self._fake.lose()
         self.is_settled = False
-        yield from self.once(self._ask(asked))
+        yield from self.once(self._request(asked))
         yield AWAY_S
 
-    def _ask(self, asked: Asked) -> Ask:
+    def _request(self, asked: Asked) -> Ask:
         ask = Ask(*NEWEST[type(asked)], asked)
         if isinstance(asked, (JoinGroupRequest, SyncGroupRequest)):
             return ask._replace(timeout_s=JOIN_TIMEOUT_S)
@@ -157,18 +150,18 @@ class ClassicMember(Member):
 
     def __init__(self, world: World, name: str, group_id: str) -> None:
         terms = classic.ClassicTerms(group_id, Dealt(), SESSION_MS, REBALANCE_MS, INTERVAL_S)
-        self.member = classic.ClassicMember(terms)
-        self.group_id = group_id
-        super().__init__(world, name)
+        self._member = classic.ClassicMember(terms)
+        super().__init__(world, name, group_id, self._member)
 
     @property
     def owned(self) -> tuple[int, ...]:
-        return self.member.owned.get(TOPIC, ())
+        return self._member.owned.get(TOPIC, ())
 
-    def _reconcile(self) -> Step:
-        self.is_settled = not self.member.needs_join
-        return
-        yield
+    def _is_served(self, asked: Asked, began_at: float) -> Step:
+        self.is_settled = not self._member.needs_join
+        if isinstance(asked, SyncGroupRequest) and self.owned:
+            yield from self.once(fetch_ask(self.group_id, self.owned))
+        yield from super()._is_served(asked, began_at)
 
 
 class ConsumerMember(Member):
@@ -176,27 +169,27 @@ class ConsumerMember(Member):
 
     def __init__(self, world: World, name: str, group_id: str, assignor: str | None) -> None:
         self._terms = consumer.ConsumerTerms(group_id, (TOPIC,), CONSUMER_REBALANCE_MS, assignor)
-        self.member = consumer.ConsumerMember(self._terms, f"member-{name}")
-        self.group_id = group_id
-        super().__init__(world, name)
+        self._member = consumer.ConsumerMember(self._terms, f"member-{name}")
+        super().__init__(world, name, group_id, self._member)
 
     @property
     def owned(self) -> tuple[int, ...]:
-        return tuple(number for _, packed in self.member.owned for number in partitions.unpack(packed))
+        return tuple(number for _, packed in self._member.owned for number in partitions.unpack(packed))
 
-    def _ask(self, asked: Asked) -> Ask:
-        self.world.answers.histories.keeps(self.group_id, self.member.member_id, set(self.owned))
-        return super()._ask(asked)
+    def _request(self, asked: Asked) -> Ask:
+        self.world.answers.histories.keeps(self.group_id, self._member.member_id, set(self.owned))
+        return super()._request(asked)
 
-    def _reconcile(self) -> Step:
-        self.is_settled = self.member.target is None
-        if self.member.revoked:
+    def _is_served(self, asked: Asked, began_at: float) -> Step:
+        self.is_settled = self._member.target is None
+        if self._member.revoked:
             yield from self._commit()
-        self.member.reconcile()
+        self._member.reconcile()
+        yield from super()._is_served(asked, began_at)
 
     def _leave(self) -> Step:
         yield from super()._leave()
-        self.member = consumer.ConsumerMember(self._terms, f"member-{self.name}-{self.world.new_id()}")
+        self._member.member_id = f"member-{self.name}-{self.world.new_id()}"  # as after a restart
 
 
 def is_stable(members: list[Member]) -> bool:
