@@ -65,19 +65,16 @@ class ConsumerMember(Member):
 
     def heartbeat(self) -> ConsumerGroupHeartbeatRequest:
         terms = self.terms
-        request = ConsumerGroupHeartbeatRequest(
-            terms.group_id,
-            self.member_id,
-            self.epoch,
-            self.instance_id,
-            topic_partitions=self.owned if self._says_owned or self._says_all else None,
-        )
+        request = ConsumerGroupHeartbeatRequest(terms.group_id, self.member_id, self.epoch, self.instance_id)
         if self._says_all:
             request = request._replace(
                 rebalance_timeout_ms=terms.rebalance_timeout_ms,
                 subscribed_topic_names=terms.topics,
                 server_assignor=terms.server_assignor,
+                topic_partitions=self.owned,
             )
+        elif self._says_owned:
+            request = request._replace(topic_partitions=self.owned)
         self._says_all, self._says_owned = True, False  # everything again, unless this one is answered well
         return request
 
@@ -116,7 +113,8 @@ class ConsumerMember(Member):
         self.target = answer.assignment if is_news else None
 
     def _request(self) -> Asked:
-        self.reconcile()
+        if self.target is not None:
+            self.reconcile()
         return self.heartbeat()
 
     def _is_at_rest(self, reaction: Reaction) -> bool:

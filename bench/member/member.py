@@ -69,7 +69,7 @@ class Member(ABC):
 
     def next_request(self, now: float) -> Asked | None:
         """The request to send now; None before `next_deadline`."""
-        if now < self.next_deadline:
+        if self._is_waiting or now < self._due_at:
             return None
         self._is_waiting = True
         self._sent_at = now

@@ -138,12 +138,16 @@ def _who(group_id: str, generation_id: int, member_id: str, instance_id: str | N
 
 def consumer_heartbeat(asked: ConsumerGroupHeartbeatRequest) -> Request:
     """Version 1, in which the member's id is its own choice."""
+    group_id, member_id, epoch, instance_id, *said = asked
+    who = compact_string(group_id) + compact_string(member_id) + _INT32.pack(epoch)
+    body = who + compact_string(instance_id) + (_AS_BEFORE if said == _UNSAID else _said(asked))
+    return Request("ConsumerGroupHeartbeat", CONSUMER_GROUP_HEARTBEAT, 1, body, is_flexible=True)
+
+
+def _said(asked: ConsumerGroupHeartbeatRequest) -> bytes:
+    """What a heartbeat says besides who the member is."""
     topics, owned = asked.subscribed_topic_names, asked.topic_partitions
     parts = (
-        compact_string(asked.group_id),
-        compact_string(asked.member_id),
-        _INT32.pack(asked.member_epoch),
-        compact_string(asked.instance_id),
         compact_string(asked.rack_id),
         _INT32.pack(asked.rebalance_timeout_ms),
         _NULL if topics is None else compact_count(len(topics)) + b"".join(map(compact_string, topics)),
@@ -152,7 +156,13 @@ def consumer_heartbeat(asked: ConsumerGroupHeartbeatRequest) -> Request:
         _NULL if owned is None else _packed(owned),
         _NO_TAGS,
     )
-    return Request("ConsumerGroupHeartbeat", CONSUMER_GROUP_HEARTBEAT, 1, b"".join(parts), is_flexible=True)
+    return b"".join(parts)
+
+
+_STEADY: Final = ConsumerGroupHeartbeatRequest("", "", 0)
+_UNSAID: Final = list(_STEADY[4:])
+"""What a heartbeat says that only tells who the member is: most do."""
+_AS_BEFORE: Final = _said(_STEADY)
 
 
 def _packed(owned: TopicPartitions) -> bytes:
