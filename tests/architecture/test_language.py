@@ -21,9 +21,7 @@ FRAGMENT = re.compile(
 )
 """How a text begins that only says something beside the name below which it stands."""
 PARAMETERS_MAX = 5
-STILL_IN_FRAGMENTS = (
-    "tests/simulation/",
-)
+STILL_IN_FRAGMENTS = ("tests/simulation/",)
 """Paths whose docstrings are not yet rid of fragments. To become empty."""
 MANY_PARAMETERS = {
     "actors/coordinator/shard.py": "the one place that makes a shard, with what a test may put in its place",
