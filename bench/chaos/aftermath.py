@@ -30,7 +30,7 @@ RunArgument = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """The commands that look at runs that were made."""
+    """Add the commands that look at runs that were made."""
     app.command(epilog=examples("groupd chaos report groupd-chaos/tour-20261122-101500"))(report)
     app.command(
         epilog=examples("groupd chaos compare ours kafka", "groupd chaos compare ours kafka --markdown")
@@ -122,14 +122,14 @@ def shrink(
 
 
 def _where(state: State) -> str:
-    """Flags that name the same target."""
+    """The flags that name the target of a run again."""
     if state.data_dir is not None:
         return f" --data-dir {state.data_dir}"
     return f" --target {state.target} --brokers {state.brokers}" if state.target != "tier" else ""
 
 
 def _trial(state: State, directory: Path) -> Outcome:
-    """Raises KeyboardInterrupt."""
+    """Carry out one trial of a search and judge it. Raises KeyboardInterrupt."""
     from bench.chaos.report import report as judge
 
     if carry_out(state, directory, quiet=True):
@@ -138,8 +138,7 @@ def _trial(state: State, directory: Path) -> Outcome:
 
 
 def _results(directory: Path) -> dict[str, Any]:
-    """The results of a run that was reported already, or is reported now. Ends the command if there is
-    none."""
+    """The results of a run, which is reported now if it was not before. Ends the command if there is none."""
     from bench.chaos.report import report as judge
 
     path = directory / "report.json"
@@ -151,7 +150,8 @@ def _results(directory: Path) -> dict[str, Any]:
 
 
 def carry_out(state: State, directory: Path, *, quiet: bool) -> bool:
-    """Whether it was interrupted. What came between is told, and kept in the run's state."""
+    """Carry a run out. Returns whether it was interrupted. What it could not do is told, and kept in the
+    run's state."""
     from bench.chaos.run import run
     from bench.chaos.screen import Screen
     from bench.chaos.swarm_process import CouldNotRun
@@ -170,7 +170,7 @@ def carry_out(state: State, directory: Path, *, quiet: bool) -> bool:
 
 
 def end(directory: Path, asked: Asked, *, as_json: bool, is_interrupted: bool = False) -> None:
-    """Judge and report. Ends the command unless every promise was shown to be kept."""
+    """Judge and report a run. Ends the command unless every promise was shown to be kept."""
     from bench.chaos.report import report as judge
 
     with mendable():
@@ -187,7 +187,7 @@ def end(directory: Path, asked: Asked, *, as_json: bool, is_interrupted: bool = 
 
 @contextmanager
 def mendable() -> Iterator[None]:
-    """What the user can mend is a line, and exit code 2."""
+    """Tell errors that the user can mend in one line, with exit code 2."""
     from bench.chaos.state import NoRun
     from bench.swarm.planning.scenario_errors import BadScenario
 

@@ -30,23 +30,23 @@ class Harm(NamedTuple):
     """The fault's number in its history."""
     group_id: str
     without_us: int = 0
-    """Time in which its requests failed or stalled, and none was served."""
+    """The time in which the group's requests failed or stalled, and none was served."""
     never: int = 0
-    """1: from then on none was ever served again."""
+    """1 if no request of the group was ever served again, else 0."""
     refused: int = 0
-    """Requests that were told to come back, or whose answer was lost; not those that a client gave up because
-    it was to leave or to crash."""
+    """How many requests were told to come back, or lost their answer. Those that a client gave up because it
+    was to leave or to crash do not count."""
     members_lost: int = 0
-    """Members that heard that they were some no longer."""
+    """How many members were told that they are members no longer."""
     rebalances: int = 0
-    """Not those of a group whose members came or went by themselves meanwhile."""
+    """How many rebalances the group had; 0 if the swarm itself had its members come or go meanwhile."""
 
 
 class Availability(NamedTuple):
-    """What the groups of one history felt of its faults."""
+    """What the faults in one history did to its groups."""
 
     faults: tuple[Fault, ...]
-    """Faults in the order of time, without what the swarm's own plan did to its members."""
+    """The faults in the order of time, without those that the swarm's own plan gave its members."""
     groups: int
     harms: tuple[Harm, ...]
     """What each fault did to each group that felt it."""
@@ -69,7 +69,7 @@ def read(plain: Mapping[str, Any]) -> Availability:
 
 
 def availability(history: History, figures: Figures) -> Availability:
-    """`figures` are those of the same history."""
+    """Find what each fault did to each group. `figures` are those of the same history."""
     done_to_it = [fault for fault in history.faults if fault.kind != SLEEP]
     faults = sorted(done_to_it, key=lambda fault: fault.began_us)
     windows = _Windows(faults)
@@ -101,7 +101,7 @@ def availability(history: History, figures: Figures) -> Availability:
 
 
 class _Windows:
-    """Which fault a moment is put down to, by its number; BEFORE the first there is none."""
+    """The fault to which a moment is put down, by its number; BEFORE the first fault there is none."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self._starts = [fault.began_us for fault in faults]
@@ -124,7 +124,7 @@ def _has_failed(call: Call) -> bool:
 
 
 def _own_changes(history: History) -> Iterator[tuple[int, str]]:
-    """When, and in which group, the swarm had members come and go, or topics grow."""
+    """The times at which the swarm had a group's members come and go, or topics grow, by group."""
     gone = {row.client: row.at_us for row in history.gone}
     away: set[str] = set()
     last: dict[str, Call] = {}

@@ -132,7 +132,7 @@ def _planned(
     kills: int | None,
     seed: int | None,
 ) -> State:
-    """Raises BadScenario, TierError."""
+    """The planned run, by scenario or by a schedule's file. Raises BadScenario, TierError."""
     from bench.chaos import schedule_file
     from bench.chaos.faults import KINDS
     from bench.chaos.state import State
@@ -147,7 +147,7 @@ def _planned(
 
 
 def _require_kafka(home: Path | None, data_dir: Path | None) -> None:
-    """Before anything starts. Raises TierError."""
+    """Check that Kafka can be started here, before anything is. Raises TierError."""
     from bench.peers import kafka_nodes
 
     if data_dir is not None:
@@ -161,7 +161,7 @@ def _version() -> str:
 
 
 def _new_directory(directory: Path) -> Path:
-    """Raises TierError."""
+    """Check that a directory is new. Raises TierError."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise TierError(f"--out {directory}: a new or an empty directory is needed")
     directory.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def _new_directory(directory: Path) -> Path:
 
 
 def _scenario(name: str, minutes: float | None = None, kills: int | None = None) -> Scenario:
-    """Raises BadScenario."""
+    """Read a scenario, with the flags' minutes and kills. Raises BadScenario."""
     from bench.chaos import scenario as scenarios
     from bench.chaos.faults import KINDS
 

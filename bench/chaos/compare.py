@@ -30,7 +30,7 @@ NOTE: Final = (
 
 
 class NotTheSame(ValueError):
-    """The runs do not have the same schedule; says how they differ."""
+    """The runs do not have the same schedule; the text says how they differ."""
 
 
 class Row(NamedTuple):
@@ -51,7 +51,7 @@ class Comparison(NamedTuple):
     """Two runs side by side."""
 
     names: tuple[str, str]
-    """What was attacked."""
+    """The names of the two targets."""
     verdicts: tuple[str, str]
     rows: tuple[Row, ...]
     """Rows in the first run's order of kinds: the first run's row, then the second's."""
@@ -102,7 +102,7 @@ def _require_the_same(runs: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _first(parts: Sequence[Availability], count: int) -> Iterator[Availability]:
-    """What of a run's parts belongs to its first faults."""
+    """Cut what is known of a run's parts to its first faults."""
     for part in parts:
         yield part.first(max(0, count))
         count -= len(part.faults)

@@ -14,11 +14,11 @@ Places = tuple[int, ...]
 
 
 class Shrunk(NamedTuple):
-    """What is left."""
+    """What a search has left of the things."""
 
     kept: Places
     is_minimal: bool
-    """Each of them was left out by itself, and then nothing failed; False: it was stopped before that."""
+    """True: without any one of them nothing failed. False: the search was stopped before it knew that."""
 
 
 def fewest(
@@ -47,7 +47,7 @@ def fewest(
 
 
 def _candidates(kept: Places, parts: int) -> list[Places]:
-    """Each part alone, then all without it."""
+    """The next subsets to try: each part alone, then all things without it."""
     alone = _divided(kept, parts)
     return [*alone, *(tuple(place for place in kept if place not in part) for part in alone)]
 

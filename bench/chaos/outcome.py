@@ -1,4 +1,4 @@
-"""What came of a run of chaos: of each part, and of all together."""
+"""The outcome of a run of chaos: of each part, and of all parts together."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cluster.cli.common import columns
 from storage.history.judge.verdict import Verdict
 
 TOLD_HERE_MAX: Final = 5
-"""Violations on the terminal; the page has more."""
+"""How many violations the terminal shows; the page has more."""
 
 
 class PartReport(NamedTuple):
-    """What came of one part of a run."""
+    """The outcome of one part of a run."""
 
     name: str
     page: str
@@ -29,33 +29,33 @@ class PartReport(NamedTuple):
     verdict: Verdict
     found: Availability
     course: list[str]
-    """Plots."""
+    """The plots of the part's course, as HTML."""
     checked: tuple[Checked, ...] = ()
-    """Thresholds, each told with the part's name."""
+    """The thresholds of the part, each with the part's name."""
 
 
 class Outcome(NamedTuple):
-    """What came out of a run."""
+    """The outcome of a run."""
 
     state: State
     verdict: Verdict
     rows: list[table.Row]
     page: Path
     parts: int
-    """That could be judged."""
+    """How many parts could be judged."""
     found: tuple[Availability, ...] = ()
-    """What the groups of each judged part felt."""
+    """What the faults of each judged part did to its groups."""
     checked: tuple[Checked, ...] = ()
-    """Thresholds, of each part by itself."""
+    """The thresholds, which each part has to keep by itself."""
 
     @property
     def status(self) -> str:
-        """The verdict's, and that of the thresholds."""
+        """The worst of the verdict's status and the thresholds'."""
         return thresholds.worst((self.verdict.status, thresholds.status_of(self.checked)))
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """The outcome in one line."""
         if not self.parts:
             return "nothing was seen that could be judged"
         killed = f"{self.state.killed:,} processes killed, " if self.state.killed else ""
@@ -63,7 +63,7 @@ class Outcome(NamedTuple):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Faults that were to come and did not."""
+        """Sentences about faults that were planned and did not come."""
         state, met = self.state, {row.kind for row in self.rows}
         never = [kind for kind in state.kinds if kind not in met]
         return tuple(
@@ -78,12 +78,12 @@ class Outcome(NamedTuple):
 
     @property
     def faults(self) -> int:
-        """That there were, as the table counts them: the one that a Ctrl-C cut short is among them."""
+        """How many faults came, as the table counts them: the one that a Ctrl-C cut short is among them."""
         return self.rows[-1].faults if self.rows else self.state.steps
 
     @property
     def done(self) -> str:
-        """How far the run came."""
+        """How far the run came, in words."""
         state = self.state
         end = "" if state.is_finished else "; not finished"
         parts = f" and {state.parts} parts" if state.parts > 1 else ""
@@ -93,7 +93,7 @@ class Outcome(NamedTuple):
         )
 
     def tell(self, console: Console) -> None:
-        """Tell a person what came of it."""
+        """Print the outcome on a console."""
         if self.rows:
             headings = [name for name, _ in table.HEADINGS]
             for line in columns([headings, *map(table.cells, self.rows)]):

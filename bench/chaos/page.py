@@ -22,7 +22,7 @@ VIOLATIONS_MAX: Final = 20
 
 
 def availability(found: Sequence[Availability]) -> Section:
-    """A section with availability by kind of fault, of one part or of all."""
+    """Make a section with the availability by kind of fault, of one part or of all."""
     rows = table.rows(found)
     notes = "; ".join(f"{name}: {what}" for name, what in table.HEADINGS if what)
     html = pages.table([name for name, _ in table.HEADINGS], [table.cells(row) for row in rows])
@@ -32,7 +32,7 @@ def availability(found: Sequence[Availability]) -> Section:
 
 
 def dots_of(rows: Sequence[table.Row]) -> dict[str, Dots]:
-    """What a chart shows of the rows, in their order: the groups hit one by one, and the rows' own median."""
+    """The dots of a chart, row by row: one for each group that was hit, and the row's median."""
     return {
         row.kind: Dots(row.each_ms, row.without.p50_ms, row.never)
         for row in rows
@@ -41,7 +41,7 @@ def dots_of(rows: Sequence[table.Row]) -> dict[str, Dots]:
 
 
 def course(part: str, figures: Figures) -> list[str]:
-    """Plots of one part, second by second, with its faults behind."""
+    """Plot one part second by second, with its faults in the background."""
     told, behind = figures.seconds, sections.bands(figures)
     refused, lost = (
         Line(name, values, colour, is_peak=True)
@@ -64,7 +64,7 @@ def course(part: str, figures: Figures) -> list[str]:
 
 
 def page(outcome: Outcome, parts: Sequence[PartReport]) -> str:
-    """The page of the whole run."""
+    """Make the page of the whole run."""
     state = outcome.state
     headline = Headline(
         title=f"Chaos: {state.scenario.name}",

@@ -22,28 +22,28 @@ from storage.history.calls import Fault
 POLL_S: Final = 0.2
 FAULTS_FILE: Final = "faults.calls"
 UNDER_WAY: Final = "under way"
-"""Detail of a fault that has not ended yet."""
+"""The detail in the row of a fault that has not ended yet."""
 
 
 class NotMended(Exception):
-    """A fault could not be undone, or the target did not come back after it; says which and why."""
+    """A fault could not be undone, or the target did not come back after it; the text says which and why."""
 
 
 class Show(Protocol):
-    """Whoever looks on."""
+    """Shows the course of a run to its user."""
 
     def now(self, what: str) -> None:
-        """What is going on."""
+        """Called with what is going on."""
 
     def met(self, step: Step, fault: Fault) -> None:
-        """A fault is over."""
+        """Called when a fault is over."""
 
     def went_on(self, state: State) -> None:
-        """The run has come further."""
+        """Called when the run has come further."""
 
 
 class Part:
-    """Carries the schedule on, from where the run is."""
+    """One part of a run. It goes on in the schedule from where the run is."""
 
     def __init__(
         self, target: Target, kinds: Mapping[str, FaultKind], state: State, directory: Path, show: Show
@@ -54,10 +54,10 @@ class Part:
         self._directory = directory
         self._show = show
         self._run_began_s = 0.0
-        """When the run began, had it had no pauses; monotonic."""
+        """When the run would have begun if it had had no pauses, by the monotonic clock."""
 
     def play(self, swarm: SwarmProcess, schedule: Iterator[Step], part_s: float) -> None:
-        """Faults, then the time to recover, then the swarm's end. Raises CouldNotRun, NotMended."""
+        """Play faults, give the groups time to recover, and end the swarm. Raises CouldNotRun, NotMended."""
         run_id = swarm.wait_until_begun()
         began_s = time.monotonic()
         scenario = self._state.scenario
@@ -85,12 +85,13 @@ class Part:
         self._came_to(self._state.steps, lasted_s + time.monotonic() - began_s)
         self._show.now("the swarm ends")
         if not ends_early:
-            swarm.wait(END_TIMEOUT_S)  # its time is up as well
+            swarm.wait(END_TIMEOUT_S)  # the fault's time is up as well
         swarm.stop()
 
     @property
     def _is_done(self) -> bool:
-        """Then the part ends before its time. One that counts minutes alone has its time from the start."""
+        """Whether the part ends before its time. A run that counts minutes alone has its time from the
+        start."""
         scenario = self._state.scenario
         has_count = scenario.kills is not None or self._state.fixed is not None
         return has_count and self._state.is_done(scenario.recovery_s)
@@ -102,7 +103,7 @@ class Part:
         self._show.went_on(self._state)
 
     def _meet(self, step: Step, recorder: _Recorder) -> None:
-        """The step's kind of fault, or the next one that finds something to hit."""
+        """Play the step's kind of fault, or the next one that finds something to hit."""
         for name in step.kinds:
             began_us = time.monotonic_ns() // 1_000
             self._show.now(name)
@@ -132,7 +133,7 @@ class Part:
         self._state.missed.append(f"{step.kinds[0]} at {step.at_s:g} s")
 
     def _played(self, kind: str, injury: Injury, began_us: int, step: Step) -> None:
-        """Written when it begins: it may be the last one."""
+        """Play one fault. It is written down when it begins, for it may be the last one."""
         at_s = round(began_us / 1e6 - self._run_began_s, 3)
         played = Played(kind=kind, at_s=at_s, for_s=step.for_s, seed=step.seed, target=injury.target)
         state = self._state
@@ -157,7 +158,7 @@ class Part:
 
 
 class _Recorder:
-    """Writes `faults.calls`: a row when a fault begins, so that whoever ends us leaves it there, and one when
+    """Writes `faults.calls`: a row when a fault begins, which stays if this process is killed, and one when
     it has ended."""
 
     def __init__(self, path: Path, run_id: str) -> None:

@@ -22,14 +22,14 @@ from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN, Promise
 from storage.history.judge.verdict import Verdict, combined
 
 COURSES_MAX: Final = 4
-"""Parts whose course is drawn; the pages of all of them have more."""
+"""How many parts are drawn second by second; the pages of the parts have more."""
 
 
 NOT_BACK: Final = "did not come back"
 
 
 def report(directory: Path, console: Console | None = None, limited: Sequence[str] = ()) -> Outcome:
-    """Judge every part and write report.html and report.json; `console` shows the progress; `limited`:
+    """Judge every part and write report.html and report.json. `console` shows the progress, `limited` are
     thresholds for each part. Raises NoRun, BadThreshold."""
     state = read(directory)
     parts: list[PartReport] = []
@@ -68,7 +68,7 @@ def _part(
 
 
 def with_faults(verdict: Verdict, state: State, rows: Sequence[table.Row]) -> Verdict:
-    """The clients' verdict, and one promise more: what was done to the target, and whether it came back."""
+    """The clients' verdict with one promise more: that the target came back after what was done to it."""
     kinds = [row for row in rows if row.kind != table.ALL]
     count = sum(row.faults for row in kinds)
     status, because = KEPT, f"{count:,} came, of {len(kinds):,} kinds, and after each all were back"

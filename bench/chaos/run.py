@@ -18,12 +18,12 @@ from bench.chaos.targets.target import Target
 from cluster.tier_file import TierError
 
 PART_LEAST_S = 30.0
-"""A part that would be shorter is not begun: nothing could be met in it."""
+"""The shortest part: in a shorter one no fault could be played."""
 
 
 def run(state: State, directory: Path, show: Show) -> None:
-    """Begin a run, or go on with one. Raises CouldNotRun. Whatever ends it, `state` in the directory says how
-    far it came, and the parts keep what was seen."""
+    """Begin a run, or go on with one. Whatever ends it, `state` in the directory says how far it came, and
+    the parts keep their records. Raises CouldNotRun."""
     while not state.is_done():
         part_s = state.scenario.part_minutes * 60
         if state.fixed is not None:
@@ -67,7 +67,7 @@ def _play(state: State, directory: Path, part_s: float, show: Show) -> None:
 
 
 def _sort_out(state: State, kinds: Mapping[str, FaultKind]) -> None:
-    """Which of the kinds that are to come the target can have."""
+    """Sort out which of the planned kinds of faults the target can suffer."""
     planned = [name for name, times in (state.scenario.faults or dict.fromkeys(KINDS, 1)).items() if times]
     if state.fixed is not None:
         planned = list(dict.fromkeys([*state.left_out, *(fault.kind for fault in state.fixed)]))

@@ -33,11 +33,11 @@ def _span(said: Any) -> Any:
 
 
 Span = Annotated[tuple[float, float], BeforeValidator(_span)]
-"""Seconds, at least and at most."""
+"""A range of seconds, from the least to the most."""
 
 
 class Scenario(BaseModel):
-    """One file."""
+    """What a scenario's file says."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -47,23 +47,24 @@ class Scenario(BaseModel):
     minutes: float | None = Field(default=None, gt=0)
     """How long the whole run lasts, the calm before and after the faults included."""
     kills: int | None = Field(default=None, gt=0)
-    """Processes that are to be killed, however long that takes; with `minutes`, at least so many."""
+    """How many processes are to be killed, however long that takes; with `minutes`, at least so many."""
     settle_s: float = Field(default=15, ge=0)
     """How long after the swarm's start the first fault comes."""
     fault_s: Span = (1, 4)
     """How long a fault lasts that can be undone."""
     breath_s: Span = (4, 7)
-    """Between the end of a fault and the next one."""
+    """How long the groups can breathe between the end of a fault and the next one."""
     recovery_s: float = Field(default=25, ge=0)
-    """After the last fault, until the swarm ends: all groups have to be stable by then."""
+    """How long the swarm goes on after the last fault: all groups have to be stable by its end."""
     part_minutes: float = Field(default=30, gt=0)
-    """A longer run goes on with a new swarm: the judge reads one part's history at a time."""
+    """The longest part; a longer run goes on with a new swarm, because the judge reads one part's history at
+    a time."""
     ray_nodes: bool = False
     """Each node of a throw-away tier is in a Ray node of its own."""
     tier: tuple[str, ...] = ()
-    """Flags of `groupd up` for a throw-away tier."""
+    """The flags of `groupd up` for a throw-away tier."""
     faults: dict[str, Annotated[int, Field(ge=0)]] | None = None
-    """Kind: how often in each round. None: each kind that there is, once."""
+    """How often each kind of fault comes in a round; None: each kind that there is comes once."""
 
     @model_validator(mode="after")
     def _ends(self) -> Scenario:
@@ -75,7 +76,7 @@ class Scenario(BaseModel):
 
     @property
     def least_s(self) -> float:
-        """That the run lasts."""
+        """How many seconds the run lasts at least."""
         return (self.minutes or 0) * 60
 
 
@@ -85,7 +86,8 @@ def names() -> list[str]:
 
 
 def load(name_or_path: str, kinds: Collection[str]) -> Scenario:
-    """A ready one, or a file's; `kinds` are the faults that there are. Raises BadScenario."""
+    """Load a scenario that comes with groupd, or a file's. `kinds` are the faults that there are. Raises
+    BadScenario."""
     path = Path(name_or_path)
     if path.suffix != SUFFIX and len(path.parts) == 1:
         if name_or_path not in names():
@@ -101,7 +103,7 @@ def load(name_or_path: str, kinds: Collection[str]) -> Scenario:
 
 
 def parse(text: str, file: str, kinds: Collection[str]) -> Scenario:
-    """What a file's text says. Raises BadScenario."""
+    """Read a file's text. Raises BadScenario."""
     try:
         said = tomllib.loads(text)
         scenario = Scenario.model_validate({"name": Path(file).stem, **said})

@@ -17,7 +17,7 @@ from bench.chaos.scenario import Scenario
 from bench.chaos.targets.fault import OUTAGE
 
 LONGER_AFTER_AN_OUTAGE: Final = 1.5
-"""Times the breathing time: everybody has to come back."""
+"""How many times longer the groups can breathe after an outage: all members have to come back."""
 
 
 class Played(BaseModel):
@@ -27,32 +27,34 @@ class Played(BaseModel):
 
     kind: str
     at_s: float = Field(ge=0)
-    """After the run's begin, or as soon after it as all is whole again."""
+    """The time since the run's beginning; the fault comes later if the target is not whole by then."""
     for_s: float = Field(ge=0)
     seed: int
-    """Seed of the fault's own choices."""
+    """The seed of the fault's own choices."""
     target: str = ""
-    """Whom it hit, for whoever reads; a replay hits who is in that place."""
+    """What the fault hit, for people who read the file; a replay hits whatever is in that place."""
 
 
 class Step(NamedTuple):
-    """One fault."""
+    """One fault of a schedule."""
 
     number: int
-    """Place in the whole schedule, from 0 on."""
+    """The fault's place in the whole schedule, from 0 on."""
     kinds: tuple[str, ...]
-    """What is to happen, then what happens instead if there is nothing to hit."""
+    """The kind of fault that is to come, then the kinds that come instead if it finds nothing to hit."""
     for_s: float
     breath_s: float
-    """Afterwards."""
+    """How long the groups can breathe after the fault."""
     seed: int
-    """Seed of the fault's own choices."""
+    """The seed of the fault's own choices."""
     at_s: float | None = None
-    """After the run's begin, when the list of faults is a fixed one; None: when its turn comes."""
+    """The time since the run's beginning, if the list of faults is a fixed one; None: the fault comes when
+    its turn is."""
 
 
 def steps(scenario: Scenario, reaches: Mapping[str, str], seed: int) -> Iterator[Step]:
-    """All faults of a run, without end. `reaches`: the kinds that can be had, each with its reach."""
+    """All faults of a run, without end. `reaches` are the kinds that the target can suffer, each with its
+    reach."""
     frequencies = scenario.faults or dict.fromkeys(reaches, 1)
     one_round = [kind for kind in sorted(reaches) for _ in range(frequencies.get(kind, 0))]
     if not one_round:
@@ -75,14 +77,14 @@ def steps(scenario: Scenario, reaches: Mapping[str, str], seed: int) -> Iterator
 
 
 def fixed(faults: Sequence[Played]) -> Iterator[Step]:
-    """The same faults again."""
+    """The steps that play a list of faults again."""
     for number, fault in enumerate(faults):
         yield Step(number, (fault.kind,), fault.for_s, 0.0, fault.seed, fault.at_s)
 
 
 def only(faults: Sequence[Played], kept: Sequence[int]) -> list[Played]:
-    """Those in these places, which rise, each as long after the one before as it was; time is not spent on
-    those that are gone."""
+    """The faults in these rising places, each as long after the one before as it was. No time is spent on
+    those that are left out."""
     found: list[Played] = []
     at_s = 0.0
     for place in kept:

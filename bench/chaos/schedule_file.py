@@ -17,25 +17,25 @@ FILE_NAME: Final = "schedule.json"
 
 
 class Schedule(BaseModel):
-    """One file."""
+    """What a schedule's file says."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     scenario: Scenario
-    """Says which swarm and which tier, and how long they settle and recover; the faults are those of this
+    """Says which swarm and tier are meant, and how long they settle and recover; the faults are those of this
     file."""
     seed: int
-    """Seed of the swarm."""
+    """The seed of the swarm."""
     faults: tuple[Played, ...]
 
 
 def write(path: Path, schedule: Schedule) -> None:
-    """Write a file for `read`, and for whoever wants to change it by hand."""
+    """Write a file for `read` and for people who want to change it by hand."""
     path.write_text(schedule.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
 def read(path: Path, kinds: Collection[str]) -> Schedule:
-    """`kinds` are the faults that there are. Raises BadScenario."""
+    """Read a file. `kinds` are the faults that there are. Raises BadScenario."""
     try:
         schedule = Schedule.model_validate_json(path.read_bytes())
     except OSError as error:

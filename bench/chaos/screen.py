@@ -16,7 +16,7 @@ BAR_WIDTH: Final = 30
 
 
 class Screen:
-    """Use as a context manager. Implements bench.chaos.part.Show."""
+    """The screen of a run; a context manager. Implements bench.chaos.part.Show."""
 
     def __init__(self, console: Console, state: State) -> None:
         self._console = console
@@ -42,11 +42,11 @@ class Screen:
         self._bar.stop()
 
     def now(self, what: str) -> None:
-        """What is going on."""
+        """Show what is going on."""
         self._bar.update(self._task, description=what)
 
     def met(self, step: Step, fault: Fault) -> None:
-        """A fault is over."""
+        """Show a fault that is over."""
         lasted_s = (fault.ended_us - fault.began_us) / 1e6
         replaced = "" if fault.kind == step.kinds[0] else f" [dim](nothing to hit for {step.kinds[0]})[/dim]"
         detail = f"; {fault.detail}" if fault.detail else ""
@@ -56,7 +56,7 @@ class Screen:
         )
 
     def went_on(self, state: State) -> None:
-        """The run has come further."""
+        """Show how far the run has come."""
         scenario = state.scenario
         killed = f"{state.killed:,} processes killed"
         if scenario.kills is not None:

@@ -23,20 +23,20 @@ PREFIX: Final = "shrink-"
 RESULT: Final = "shrunk.json"
 
 Carry = Callable[[State, Path], Outcome]
-"""Carries a run out in a new directory, and judges it. Raises KeyboardInterrupt."""
+"""A function that carries a run out in a new directory and judges it. Raises KeyboardInterrupt."""
 Say = Callable[[str], None]
 
 
 class Found(NamedTuple):
-    """The fewest faults."""
+    """The fewest faults that a search found."""
 
     faults: tuple[Played, ...]
-    """None: it fails without any."""
+    """The faults; empty: the run fails without any."""
     broke: str
-    """What the last run of just these broke; empty: nothing ever did."""
+    """What the last run of just these faults broke; empty: no run of them ever failed."""
     is_minimal: bool
     path: Path
-    """The schedule, if there are faults."""
+    """The file of the schedule, if there are faults."""
 
 
 class Shrinking:
@@ -51,7 +51,8 @@ class Shrinking:
         self._last_number = max(map(_number, directory.glob(f"{PREFIX}*")), default=0)
 
     def shrink(self, tries: int, until_s: float) -> Found:
-        """Begins no list after `until_s` (monotonic). Ctrl-C keeps what was found so far."""
+        """Search. No list of faults is begun after `until_s` (monotonic). Ctrl-C keeps what was found so
+        far."""
         whole = tuple(range(len(self._state.played)))
         smallest = whole
         is_minimal = False
@@ -79,7 +80,7 @@ class Shrinking:
         return Found(faults, broke, is_minimal, path)
 
     def _fails(self, kept: Places, tries: int) -> bool:
-        """Whether a run of these faults does, in so many tries at most."""
+        """Whether a run of these faults fails, in so many tries at most."""
         faults = only(self._state.played, kept)
         for _ in range(tries):
             self._last_number += 1
@@ -97,7 +98,7 @@ class Shrinking:
         return False
 
     def _again(self, faults: list[Played]) -> State:
-        """A run of its own with these faults, on the same target."""
+        """The state of a new run with these faults, on the same target."""
         state = self._state
         return State(
             scenario=state.scenario,

@@ -15,52 +15,52 @@ FILE_NAME: Final = "chaos.json"
 TIER: Final = "tier"
 KAFKA: Final = "kafka"
 MENDING_S: Final = 60.0
-"""A swarm is planned to last so much longer for each fault of a fixed list; it ends when the list does."""
+"""How much longer a swarm is planned to last for each fault of a fixed list; it ends when the list does."""
 
 
 class NoRun(Exception):
-    """The directory holds no chaos run; says which."""
+    """The directory holds no chaos run; the text names it."""
 
 
 class State(BaseModel):
-    """One run, of one part or several."""
+    """A run of one part or several."""
 
     scenario: Scenario
     seed: int
     data_dir: Path | None = None
-    """Data directory of a running tier; None: each part has a throw-away tier of its own."""
+    """The data directory of a running tier; None: each part has a throw-away tier of its own."""
     target: Literal["tier", "kafka"] = TIER
     """What is attacked."""
     brokers: int = 3
     """How many brokers Kafka has."""
     kafka_home: Path | None = None
-    """None: its jars are fetched."""
+    """Where Kafka is installed; None: its jars are fetched."""
     fixed: list[Played] | None = None
-    """The faults to play; None: the scenario's, by chance."""
+    """The faults to play; None: those of the scenario, by chance."""
     version: str = ""
-    """Version of groupd."""
+    """The version of groupd."""
     software: str = ""
-    """What was attacked, as it calls itself."""
+    """The name and version of what was attacked."""
     kinds: list[str] = []
-    """Kinds of faults that are to come, as far as the target can suffer them."""
+    """The kinds of faults that are to come: those that the target can suffer."""
     left_out: list[str] = []
-    """Kinds that it cannot have."""
+    """The kinds of faults that the target cannot suffer."""
     played: list[Played] = []
     """The faults that came."""
     missed: list[str] = []
-    """Faults of a fixed list that found nobody whom they could hit."""
+    """The faults of a fixed list that found nothing to hit."""
     steps: int = 0
     """How many steps of the schedule were met."""
     killed: int = 0
-    """Processes."""
+    """How many processes were killed."""
     killed_by: dict[str, int] = {}
-    """The same by kind of fault."""
+    """How many processes were killed, by kind of fault."""
     lasted_s: float = 0.0
     """How long the swarms of all parts ran."""
     parts: int = 0
-    """Begun so far, each in a directory of its own."""
+    """How many parts were begun so far, each in a directory of its own."""
     words: list[str] = []
-    """Why it could not go on."""
+    """Why the run could not go on."""
     unmended: list[str] = []
     """How the tier did not come back after a fault."""
     is_finished: bool = False
@@ -70,20 +70,21 @@ class State(BaseModel):
         return directory / f"part-{number}"
 
     def count(self, kind: str, killed: int) -> None:
-        """So many processes were killed by a fault of this kind."""
+        """Count processes that were killed by a fault of this kind."""
         if killed:
             self.killed += killed
             self.killed_by[kind] = self.killed_by.get(kind, 0) + killed
 
     def is_done(self, ahead_s: float = 0.0) -> bool:
-        """All kills, and all minutes when `ahead_s` more will have passed; or all of a fixed list."""
+        """Whether all kills are done, and all minutes are over when `ahead_s` more have passed; of a fixed
+        list, whether all faults came."""
         if self.fixed is not None:
             return self.parts > 0 and self.steps >= len(self.fixed)
         return self.killed >= (self.scenario.kills or 0) and self.lasted_s + ahead_s >= self.scenario.least_s
 
     @property
     def rest_s(self) -> float:
-        """That the rest of a fixed list takes at most."""
+        """How many seconds the rest of a fixed list takes at most."""
         assert self.fixed is not None, "the list is a fixed one"
         rest = self.fixed[self.steps :]
         needed_s = (
@@ -98,7 +99,8 @@ class State(BaseModel):
 
     @property
     def share(self) -> float:
-        """How much of the run is done, from 0 to 1: of kills or minutes, whichever are further behind."""
+        """How much of the run is done, from 0 to 1: of its kills or its minutes, whichever are further
+        behind."""
         if self.fixed is not None:
             return self.steps / max(1, len(self.fixed))
         kills, least_s = self.scenario.kills, self.scenario.least_s
@@ -107,7 +109,7 @@ class State(BaseModel):
         return min(of_kills, of_time, 1.0)
 
     def write(self, directory: Path) -> None:
-        """Write the file in one step: whoever reads meets the state before or after."""
+        """Write the file in one step: a reader meets the state before or after."""
         fresh = directory / f"{FILE_NAME}.new"
         fresh.write_text(self.model_dump_json(indent=2), encoding="utf-8")
         os.replace(fresh, directory / FILE_NAME)

@@ -1,4 +1,4 @@
-"""The swarm of a chaos run: `groupd swarm run` in a process of its own, which outlives no fault of ours."""
+"""The swarm of a chaos run: `groupd swarm run` in a process of its own, which ends with ours."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from cluster import child_process
 
 BEGIN_TIMEOUT_S: Final = 60.0
 END_TIMEOUT_S: Final = 90.0
-"""All members leave, and the swarm writes and judges what they saw."""
+"""How long a swarm may take to end: all members leave, and it writes and judges their record."""
 POLL_S: Final = 0.1
 
 
 class CouldNotRun(Exception):
-    """There is nothing to judge: no tier, no swarm; says why."""
+    """There is nothing to judge, because a tier or a swarm did not start; the text says why."""
 
 
 class SwarmProcess:
-    """Use as a context manager: it is stopped at the end, if it has not ended by itself."""
+    """The process of a swarm; a context manager. At its end the swarm is stopped, if it has not ended by
+    itself."""
 
     def __init__(self, directory: Path, arguments: list[str]) -> None:
         self.directory = directory
@@ -64,13 +65,13 @@ class SwarmProcess:
         raise CouldNotRun(f"the swarm {why}: {self.last_words()}")
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it has ended within that time."""
+        """Wait for the swarm's end. Returns whether it has ended within that time."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
         return not self.is_running
 
     def stop(self) -> None:
-        """Stop the swarm as Ctrl-C does: what it has seen is kept."""
+        """Stop the swarm as Ctrl-C does: its record is kept."""
         if not self.is_running:
             return
         with deaf():
@@ -80,6 +81,6 @@ class SwarmProcess:
                 self._process.wait()
 
     def last_words(self) -> str:
-        """The last thing that it printed."""
+        """The last line that the swarm printed."""
         lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")

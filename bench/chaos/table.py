@@ -19,15 +19,17 @@ class Row(NamedTuple):
     kind: str
     faults: int
     groups: int
-    """That there were, summed over the faults."""
+    """How many groups there were, summed over the faults."""
     groups_hit: int
     """How many of those groups were without service for a time, or ever after."""
     never: int
     """How many of those groups had no request served ever again."""
     each_ms: tuple[float, ...]
-    """Time without service that one fault meant for one group, of the others of these; rising."""
+    """The time without service that one fault meant for one group, for those that were served again; in
+    rising order."""
     without: Spread
-    """The same of all groups hit: None is longer than any time where some were never served again."""
+    """The times without service of all groups that were hit; a None is longer than any time, where some were
+    never served again."""
     refused: int
     members_lost: int
     rebalances: int
@@ -103,7 +105,7 @@ HEADINGS: Final = (
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A row in words."""
+    """The cells of a row in words."""
     without = row.without
     return (
         row.kind,

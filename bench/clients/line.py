@@ -1,8 +1,9 @@
-"""The lines between a client's program in Python and who started it; `java/Member.java` speaks them too.
+"""The lines between a client's program in Python and the process that started it; `java/Member.java` uses
+them too.
 
-Arguments: TOPIC[,TOPIC...], pattern:REGEX or nothing (it subscribes when told to), then the consumer's
-settings as name=value. Commands come on standard input, events go out as JSON with "at" in ms of the wall
-clock.
+The arguments are TOPIC[,TOPIC...], pattern:REGEX or nothing (the member subscribes when told to), then the
+consumer's settings as name=value. Commands come on standard input; events go out as JSON with "at" in ms of
+the wall clock.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 
 class Line:
-    """Standard input and output of one member."""
+    """The standard input and output of one member."""
 
     def __init__(self) -> None:
         topics, *pairs = sys.argv[1:]
@@ -26,7 +27,7 @@ class Line:
         self.pattern = topics.removeprefix("pattern:") if topics.startswith("pattern:") else None
         self.topics = topics.split(",") if topics else []
         self.revoke_ms = 0
-        """How long giving up partitions is to take."""
+        """How long the member shall take to give up partitions."""
         self._commands: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._lock = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
@@ -41,7 +42,7 @@ class Line:
         commit: Callable[[], None],
         subscribe: Callable[[list[str]], None] | None = None,
     ) -> None:
-        """Obey and poll, until told to close."""
+        """Obey commands and poll, until the command to close."""
         while True:
             match self.command():
                 case ["close"]:

@@ -1,4 +1,4 @@
-"""One member's process, and what it has told."""
+"""The process of one member, and the events that it has told."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import IO, Any
 from cluster import child_process
 
 DEADLINE_S = 150.0
-"""Deadline for everything that a story waits for: a JVM's start on busy cores; the session of a KIP-848
-member (45 s) whose farewell died with the leader, and which begins anew with the next."""
+"""How long anything is waited for at most: a JVM starts slowly on busy cores, and the session of a KIP-848
+member (45 s) whose LeaveGroup died with the leader begins anew with the next."""
 CLOSE_DEADLINE_S = 30.0
 Event = dict[str, Any]
 
 
 class Broken(AssertionError):
-    """A story did not go as it should; the message has the members' own words."""
+    """Something did not happen as it should; the message has the members' own words."""
 
 
 def until(holds: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> None:
@@ -32,7 +32,7 @@ def until(holds: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -
 
 
 class Member:
-    """Use as a context manager, or end it by `close` or `kill`."""
+    """One member. It is a context manager, or ended by `close` or `kill`."""
 
     def __init__(self, name: str, command: Sequence[str], topics: str, settings: Mapping[str, Any]) -> None:
         pairs = [f"{key}={value}" for key, value in settings.items()]
@@ -43,9 +43,9 @@ class Member:
         self.acknowledged: dict[str, int] = {}
         """The last offset of each partition that the server confirmed to have committed."""
         self.ended_at: float | None = None
-        """ms of the wall clock."""
+        """When the process ended, in ms of the wall clock; None: it runs."""
         self.log: list[str] = []
-        """What its program wrote besides: a client's warnings."""
+        """Other lines that the program wrote: a client's warnings."""
         self._process = subprocess.Popen(
             [*command, topics, *pairs],
             stdin=subprocess.PIPE,
@@ -72,13 +72,13 @@ class Member:
         return self.ended_at is None
 
     def kill(self) -> None:
-        """SIGKILL: it says no farewell. Harmless when it is gone."""
+        """End the process by SIGKILL, so that it sends no LeaveGroup. Harmless if it is gone."""
         if self.ended_at is None:
             self._process.kill()
             self._finish()
 
     def close(self) -> None:
-        """Have it leave its group, and wait until its process has ended well. Raises Broken."""
+        """Let the member leave its group, and wait until its process has ended with code 0. Raises Broken."""
         self.tell("close")
         try:
             code = self._process.wait(CLOSE_DEADLINE_S)
@@ -99,12 +99,12 @@ class Member:
         return [each for each in list(self.events) if each["event"] == event]
 
     def check(self) -> None:
-        """Raises Broken if the process has ended by itself."""
+        """Check the process. Raises Broken if it has ended by itself."""
         if self.ended_at is None and self._process.poll() is not None:
             raise Broken(f"ended with {self._process.returncode}\n{self.story()}")
 
     def story(self) -> str:
-        """What it told last."""
+        """The last events that the member told, in words."""
         told = [json.dumps(event)[:300] for event in self.events[-12:]]
         return "\n  ".join([f"member {self.name}, owns {sorted(self.owned)}:", *told, *self.log[-12:]])
 

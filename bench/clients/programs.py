@@ -12,12 +12,12 @@ from bench.peers.jars import jars_of
 
 JAVA: Final = Path(__file__).with_name("java")
 JVM_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
-"""Many short-lived JVMs on few cores: what starts fastest."""
+"""The JVM's flags with which it starts fastest: many short-lived JVMs run on few cores."""
 CLIENTS: Final = ("Java", "confluent-kafka")
 
 
 class CannotRunError(Exception):
-    """Why a client cannot run here, in words."""
+    """A client cannot run here; the text says why."""
 
 
 def command_of(client: str, kafka_home: Path | None, classes: Path) -> list[str]:

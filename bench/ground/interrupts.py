@@ -1,4 +1,4 @@
-"""SIGTERM as Ctrl-C: what was started is stopped before the process ends."""
+"""SIGTERM is taken as Ctrl-C: what was started is stopped before the process ends."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Inside of an event loop Ctrl-C cancels what it runs; an exception that a handler raises there would
-    only end the connection whose turn it was."""
+    """Take SIGTERM as Ctrl-C within. In an event loop Ctrl-C cancels what the loop runs; an exception that a
+    handler raises there would only end the connection whose turn it was."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -33,7 +33,7 @@ def terminable() -> Iterator[None]:
 
 
 def stay_terminable() -> None:
-    """After a library has put handlers of its own into the place of ours: Ray's end the process at once."""
+    """Set our handlers again after a library has replaced them: those of Ray end the process at once."""
     if threading.current_thread() is threading.main_thread():
         for number in ENDING:
             if (handler := signal.getsignal(number)) is not None:
@@ -42,9 +42,10 @@ def stay_terminable() -> None:
 
 @contextmanager
 def deaf() -> Iterator[None]:
-    """While things are stopped: whoever is impatient must not leave half of them running."""
+    """Ignore Ctrl-C within, while things are stopped: an impatient user must not leave half of them
+    running."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are not its business
+        yield  # only the main thread handles signals
         return
     before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
     try:

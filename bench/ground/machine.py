@@ -1,4 +1,4 @@
-"""What machine and packages figures were measured with."""
+"""The machine and the packages with which figures were measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGES = ("ray", "pysyncobj", "kio", "uvloop", "msgpack")
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """The machine on which figures were measured, in words."""
     packages = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
     return (
         f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, "
@@ -20,7 +20,7 @@ def machine() -> str:
 
 
 def _processor() -> str:
-    """The processor's own name where the kernel tells it."""
+    """The processor's own name, where the kernel tells it."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

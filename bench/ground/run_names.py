@@ -1,4 +1,4 @@
-"""Names of runs: when one began, and what tells it from another that began in the same second."""
+"""Names of runs: they tell when a run began, and differ for runs that began in the same second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import SystemRandom
 from typing import Final
 
 LETTERS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
-"""Crockford's: none looks like another."""
+"""Crockford's letters, of which none looks like another."""
 LENGTH: Final = 4
 
 
@@ -19,6 +19,6 @@ def stamp() -> str:
 
 
 def prefix(of_run: str) -> str:
-    """What all names of a swarm's groups, members and topics begin with, by its `stamp`: a Kafka remembers
+    """The beginning of all names of a swarm's groups, members and topics, by its `stamp`: a Kafka remembers
     the groups of earlier runs."""
     return f"swarm-{of_run}-"

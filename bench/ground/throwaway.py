@@ -19,12 +19,12 @@ from cluster import child_process
 from cluster.ports import free_ports
 
 COMMAND_TIMEOUT_S = 300
-"""A tier comes up in ten seconds, on a machine that has something else to do in minutes."""
+"""How long a command may take: a tier comes up in ten seconds, but on a busy machine in minutes."""
 INTERRUPT_TIMEOUT_S = 60
 
 
 class Tier:
-    """Use as a context manager. `flags` are further flags of `groupd up`."""
+    """A throw-away tier; a context manager. `flags` are further flags of `groupd up`."""
 
     def __init__(self, *flags: str, port: int | None = None, nodes: int = 3) -> None:
         self.data_dir = Path(tempfile.mkdtemp(prefix="groupd-bench-"))
@@ -41,7 +41,7 @@ class Tier:
         try:
             self.run("up", "--detach", "--port", str(self.port), *self._flags)
         except BaseException:
-            with contextlib.suppress(RuntimeError):  # nothing came up that could be brought down
+            with contextlib.suppress(RuntimeError):  # there is no tier that could be brought down
                 self.__exit__()
             raise
         self.ready_s = time.monotonic() - started
@@ -55,7 +55,7 @@ class Tier:
                 shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def status(self) -> dict[str, Any]:
-        """`groupd status --json`, of a tier that need not be whole."""
+        """What `groupd status --json` prints; the tier need not be whole."""
         status: dict[str, Any] = json.loads(self.run("status", "--json", fine=(0, 1)))
         return status
 
@@ -77,17 +77,17 @@ class Tier:
         return [node for node in self.status()["nodes"] if node["pid"]]
 
     def pids(self) -> list[int]:
-        """Processes of all actors."""
+        """The process ids of all actors."""
         return [row["pid"] for row in (*self.replicas(), *self.controllers(), *self.brokers())]
 
     def processes(self) -> list[psutil.Process]:
-        """The driver with all its children: actors and Ray."""
+        """The processes of the driver and all its children, which are actors and Ray."""
         pid = json.loads((self.data_dir / "tier.json").read_text())["running"]["pid"]
         return family(pid)
 
     def run(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
-        """Run a `groupd` command on this tier; returns what it prints. RuntimeError unless its exit code
-        is among `fine`."""
+        """Run a `groupd` command on this tier. Returns what it prints. Raises RuntimeError unless its exit
+        code is among `fine`."""
         command = child_process.python("cluster.cli", *arguments, "--data-dir", str(self.data_dir))
         running = subprocess.Popen(
             command,
@@ -108,13 +108,14 @@ class Tier:
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """A tier's driver with all its children: actors and Ray. Raises psutil.Error."""
+    """The processes of a tier's driver and all its children, which are actors and Ray. Raises
+    psutil.Error."""
     driver = psutil.Process(pid)
     return [driver, *driver.children(recursive=True)]
 
 
 def _interrupt(running: subprocess.Popen[str]) -> None:
-    """End it as Ctrl-C does: `up` then stops what it has started so far."""
+    """End `groupd up` as Ctrl-C does: it then stops what it has started so far."""
     with deaf():
         running.send_signal(signal.SIGINT)
         try:
@@ -125,7 +126,7 @@ def _interrupt(running: subprocess.Popen[str]) -> None:
 
 
 def pss_mib(processes: list[psutil.Process]) -> float:
-    """Proportional set size, summed: shared pages count once."""
+    """The memory of processes in MiB, by proportional set size: shared pages count once."""
     total = 0
     for process in processes:
         try:

@@ -1,7 +1,7 @@
-"""A made-up history to all tables: Spark beside DuckDB, from the same SQL and the same Parquet.
+"""Makes all tables of a made-up history: Spark beside DuckDB, from the same SQL and the same Parquet.
 
-Every run is a process of its own (`python -m bench.history.jobs ENGINE ...`), so that each pays for its own
-start, and the tables of both are compared row by row: a fast wrong answer is none.
+Every run is a process of its own (`python -m bench.history.jobs ENGINE ...`), so that each engine pays for
+its own start. The tables of both are compared row by row, so that no wrong answer counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PERIOD_DAYS: Final = 7
 
 
 class CannotRun(Exception):
-    """What is needed is not installed, or an engine failed; says which."""
+    """Something needed is not installed, or an engine failed; the text says which."""
 
 
 class Plan(NamedTuple):
@@ -48,29 +48,29 @@ class Plan(NamedTuple):
 
     events: int = 10_000_000
     memory: str = "2g"
-    """Memory of each engine."""
+    """The memory of each engine."""
     cores: tuple[int, ...] = (1, 2)
     skewed: bool = False
     """One group has most of all events, and half of the rebalances."""
 
 
 class Run(NamedTuple):
-    """One engine over the whole history."""
+    """The figures of one engine over the whole history."""
 
     engine: str
     cores: int
     seconds: float
     """Seconds from the start of the engine's process to its end."""
     working_s: float
-    """Seconds of those after the engine had started."""
+    """The seconds after the engine had started."""
     cpu_s: float
-    """CPU of the process and its children: on a machine that has other work, the fairer figure."""
+    """The CPU of the process and its children: the fairer figure on a machine that has other work."""
     memory_mib: int
     """The most that the process and its children had in memory."""
 
 
 def require() -> None:
-    """Raises CannotRun unless both engines are here."""
+    """Check that both engines are here. Raises CannotRun."""
     from storage.history.jobs.session import SparkMissing, require_spark
 
     if importlib.util.find_spec("duckdb") is None:
@@ -82,7 +82,7 @@ def require() -> None:
 
 
 def measure(asked: Plan, folder: Path | None, say: Callable[[str], None]) -> list[Run]:
-    """Make the history unless it is in `folder`, which is kept, then run everybody. Raises CannotRun."""
+    """Make the history unless it is in `folder`, which is kept, then run both engines. Raises CannotRun."""
     require()
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="groupd-history-") as temporary:
@@ -139,19 +139,20 @@ def _run(engine: str, history: Path, cores: int, memory: str) -> Run:
 
 
 def _hold_to(pid: int, cores: int) -> None:
-    """So many processors and no others, where the system can: a JVM compiles beside its work."""
+    """Hold a process to so many processors, where the system can: a JVM compiles beside its work."""
     process = psutil.Process(pid)
     if hasattr(process, "cpu_affinity"):
         process.cpu_affinity(process.cpu_affinity()[:cores])
 
 
 def _environment(cores: int) -> dict[str, str]:
-    """The JVM takes as many threads for its own work as there are processors, unless told."""
+    """The environment of a run. A JVM has as many threads for its own work as there are processors, unless it
+    is told otherwise."""
     return {**os.environ, "JDK_JAVA_OPTIONS": f"-XX:ActiveProcessorCount={cores}"}
 
 
 def _usage(pid: int) -> tuple[int, float]:
-    """Memory in bytes and CPU in seconds of a process and its children; nothing if one just ended."""
+    """The memory in bytes and the CPU in seconds of a process and its children; nothing if one just ended."""
     try:
         process = psutil.Process(pid)
         every = (process, *process.children(recursive=True))
@@ -162,7 +163,7 @@ def _usage(pid: int) -> tuple[int, float]:
 
 
 def one(engine: str, history: Path, cores: int, memory: str) -> float:
-    """What `_run` starts: seconds of work."""
+    """Run one engine in this process, which `_run` starts. Returns the seconds of work."""
     folder = Folder(str(history))
     size_bytes = sum(each.size_bytes for each in folder.segments().found)
     asked = choice.Asked(choice.Kind(engine), f"local[{cores}]", memory, threads=cores)
@@ -173,13 +174,13 @@ def one(engine: str, history: Path, cores: int, memory: str) -> float:
 
 
 def whole() -> Period:
-    """All days of the history."""
+    """The period of all days of the history."""
     spec = Spec(seed=1, events=0, days=PERIOD_DAYS)
     return of_days(spec.first_date, spec.date(spec.first_ms + PERIOD_DAYS * DAY_MS - 1))
 
 
 def _compare(ours: Path, theirs: Path) -> None:
-    """Row by row; floating point numbers to nine places."""
+    """Compare the tables row by row, floating point numbers to nine places."""
     import duckdb
 
     with duckdb.connect() as connection:

@@ -1,8 +1,9 @@
-"""What writing history costs the leader beside it: CPU per event, and the longest pause of its loop.
+"""What writing the history costs the leader: CPU per event, and the longest pause of its loop.
 
-Each way in a process of its own: a loop turns once a millisecond and hands over what happened, once to nobody
-and once to a `HistoryWriter`. The difference in CPU time of the process is what history costs, the difference
-in the longest turn what it holds up. Then the same events through the writer's two halves, each alone.
+Each way is measured in a process of its own: a loop turns once a millisecond and hands over the events, once
+to nobody and once to a `HistoryWriter`. The difference in the process's CPU time is what the history costs,
+the difference in the longest turn is how long it holds the loop up. Then the same events go through the
+writer's two halves, each alone.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ TURNS_PER_S = 1_000
 GOAL_SHARE = 0.10
 GROUPS = 2_000
 PREPARED = 20_000
-"""Different events, given again and again."""
+"""How many different events there are; they are given again and again."""
 WARM_UP_S = 2.0
 PARTITION, NODE, TERM = 0, 1, 5
 
 
 class Plan(NamedTuple):
-    """How much, for how long."""
+    """How many events are measured, and for how long."""
 
     per_s: int = 50_000
     seconds: float = 20.0
@@ -55,18 +56,18 @@ class Cost(NamedTuple):
     longest_ms: float
     p999_ms: float
     import_ms: float
-    """The longest turn while pyarrow is imported: once in the life of a leader."""
+    """The longest turn while pyarrow is imported, which a leader does once."""
 
 
 class Parts(NamedTuple):
-    """Microseconds of CPU an event."""
+    """The microseconds of CPU that each half of the writer takes for an event."""
 
     columns_us: float
     publish_us: float
 
 
 class Measured(NamedTuple):
-    """What was measured of all runs."""
+    """The figures of all runs."""
 
     plan: Plan
     without: Cost
@@ -85,7 +86,7 @@ class Measured(NamedTuple):
 
 
 def measure(plan: Plan, say: Callable[[str], None]) -> Measured:
-    """Both ways, then the parts."""
+    """Measure both ways, then the writer's halves."""
     spawn = multiprocessing.get_context("spawn")
     os.environ |= LIBRARIES_ENV  # as leaders have it
     with spawn.Pool(1, maxtasksperchild=1) as pool:
@@ -99,7 +100,7 @@ def measure(plan: Plan, say: Callable[[str], None]) -> Measured:
 
 
 def events() -> list[Any]:
-    """Events such as those of classic groups: commits in sum, members that come, states, now and then a
+    """Make events like those of classic groups: sums of commits, members that join, states, now and then a
     rebalance."""
     now_ms = time.time_ns() // 1_000_000
     return [_event(number, now_ms) for number in range(PREPARED)]
@@ -196,7 +197,7 @@ def _parts() -> Parts:
 
 
 def as_json(measured: Measured) -> dict[str, Any]:
-    """Plain values."""
+    """The figures as plain values."""
     return {
         "cpu_us": measured.cpu_us,
         "share": measured.share,
@@ -205,7 +206,7 @@ def as_json(measured: Measured) -> dict[str, Any]:
 
 
 def show(console: Console, measured: Measured, machine: str) -> None:
-    """Print it as a table."""
+    """Print the figures as a table."""
     table = Table(title=machine)
     for column in ("what", "figure", "how"):
         table.add_column(column, justify="right" if column == "figure" else "left")

@@ -20,7 +20,7 @@ WARM_MEMBERS, WARM_TOPICS, WARM_RATIO = 1_000, 100, 10
 
 
 class JavaError(Exception):
-    """Kafka's side cannot run, or broke off; in words."""
+    """Kafka's side cannot run, or broke off; the text says why."""
 
 
 def missing(home: Path | None) -> str | None:
@@ -51,7 +51,7 @@ def _program(name: str) -> str:
 
 
 class KafkaAssignors:
-    """The JVM, while it is entered. Raises JavaError."""
+    """The JVM with Kafka's assignors, while the context is entered. Raises JavaError."""
 
     def __init__(self, home: Path | None, warm_s: float) -> None:
         self._jars = jars_of(home)
@@ -85,7 +85,7 @@ class KafkaAssignors:
         self._classes.cleanup()
 
     def _warm(self) -> None:
-        """Until the JIT compiler has seen every assignor, full and incremental, at a middle size."""
+        """Assign until the JIT compiler has seen every assignor, full and incremental, at a middle size."""
         kinds = list(product(("uniform", "range"), (False, True), (False, True)))
         for assignor, heterogeneous, incremental in kinds:
             self.take(

@@ -1,4 +1,5 @@
-"""The runs: ours and Kafka's in turn on each shape, so that both feel the same machine."""
+"""Measures our assignors and Kafka's in turn on each shape, so that both meet the same state of the
+machine."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from bench.kernels.shapes import Shape
 
 class Plan(NamedTuple):
     runs: int
-    """Runs of each side on each shape."""
+    """How many runs each side has on each shape."""
     seconds: float
-    """Seconds of each run; at least one assignment."""
+    """The seconds of each run, which has at least one assignment."""
     warm_s: float
-    """Seconds for which the JVM warms up before anything counts; on each shape both sides run once more
-    that does not count."""
+    """The seconds for which the JVM warms up before anything counts; on each shape both sides have one more
+    run that does not count."""
     kafka_home: Path | None
 
 
@@ -33,9 +34,9 @@ class Figures(NamedTuple):
     ours: list[Sample]
     kafka: list[Sample]
     newcomer_ms: float
-    """CPU to put the newcomer into the arrays; 0 if none joins."""
+    """The CPU time to put the newcomer into the arrays; 0 if none joins."""
     records_ms: float
-    """CPU of an assignment up to the records' values of everybody whose target changes."""
+    """The CPU time of an assignment up to the records' values of all members whose target changes."""
 
     @property
     def times_faster(self) -> float | None:
@@ -45,11 +46,11 @@ class Figures(NamedTuple):
 class Result(NamedTuple):
     figures: list[Figures]
     kafka: dict[str, str]
-    """What it is; empty if it does not run here."""
+    """The versions of Kafka and Java; empty if Kafka's side does not run here."""
     skipped: str | None
-    """Why not."""
+    """Why Kafka's side does not run; None: it runs."""
     load_before: float
-    """Processes that wanted a core in the minute before: of others."""
+    """How many other processes wanted a core in the minute before."""
     seconds: float
 
 
@@ -58,7 +59,7 @@ def median_ms(samples: Iterable[Sample]) -> float:
 
 
 def measure(shapes: Sequence[Shape], plan: Plan, say: Callable[[str], None]) -> Result:
-    """Raises JavaError if Kafka's side breaks off."""
+    """Measure all shapes. Raises JavaError if Kafka's side breaks off."""
     load, began = os.getloadavg()[0], time.monotonic()
     reason = missing(plan.kafka_home)
     figures = []

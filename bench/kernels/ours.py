@@ -1,8 +1,8 @@
-"""Our assignors on one shape: from the group's arrays to every member's sorted per-topic arrays.
+"""Runs our assignors on one shape: from the group's arrays to every member's sorted per-topic arrays.
 
-What a leader keeps between assignments (members, subscriptions, who has what) is there before the clock
-starts, as it is in a leader. What else an assignment costs one is told apart: the newcomer put into the
-arrays, and the records' values of those whose target changes.
+What a leader keeps between assignments (members, subscriptions, assignments) is there before the clock
+starts, as it is in a leader. The other costs of an assignment are measured apart: putting the newcomer into
+the arrays, and the records' values of those whose target changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Sample(NamedTuple):
     """Averages over as many assignments as fitted into the time given."""
 
     cpu_ms: float
-    """CPU of the thread that assigns."""
+    """The CPU time of the thread that assigns."""
     wall_ms: float
     assignments: int
 
@@ -37,7 +37,7 @@ class Ours:
         self._arrays = GroupArrays()
         self._subscriptions: dict[int, frozenset[bytes]] = {}
         self.newcomer_ms = 0.0
-        """CPU to put the newcomer into the arrays; 0 if none joins."""
+        """The CPU time to put the newcomer into the arrays; 0 if none joins."""
         for number in range(shape.members - 1 if shape.incremental else shape.members):
             self._arrays.put(self._member(number))
         self._arrays.lay_out(lambda _: shape.topic_partitions)
@@ -68,7 +68,7 @@ class Ours:
         return (thread_time() - began) * 1e3
 
     def _racks_of(self, topic_id: bytes) -> list[str]:
-        """A partition has one leader here, and so one rack."""
+        """The racks of a topic's partitions: a partition has one leader here, and so one rack."""
         return [f"rack{number % RACKS}" for number in range(self._shape.topic_partitions)]
 
     def _assign(self) -> Targets:
@@ -85,7 +85,7 @@ class Ours:
         return Sample(spent[0] * 1e3 / assignments, spent[1] * 1e3 / assignments, assignments)
 
     def records_ms(self) -> float:
-        """CPU of an assignment up to the records' values of everybody whose target changes."""
+        """The CPU time of an assignment up to the records' values of all members whose target changes."""
         began = thread_time()
         self._assign().changes()
         return (thread_time() - began) * 1e3

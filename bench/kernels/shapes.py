@@ -7,26 +7,27 @@ from itertools import product
 from typing import Final, NamedTuple
 
 BUCKETS: Final = 5
-"""Different subscriptions in a heterogeneous group: each has its own members and topics."""
+"""How many different subscriptions a heterogeneous group has: each has its own members and topics."""
 RACKS: Final = 3
 
 
 class Shape(NamedTuple):
     assignor: str
-    """"uniform" or "range"."""
+    """The assignor, "uniform" or "range"."""
     members: int
     topics: int
     ratio: int
-    """Partitions a member."""
+    """The number of partitions per member."""
     heterogeneous: bool
     incremental: bool
     """All but the last member have their partitions, and the last one has just joined."""
     racks: bool
-    """Members and partitions are in three racks. Ours takes them into account then; Kafka's never does."""
+    """Members and partitions are in three racks. Our assignor takes racks into account then; Kafka's never
+    does."""
 
     @property
     def topic_partitions(self) -> int:
-        """Partitions of each topic."""
+        """The number of partitions of each topic."""
         return self.members * self.ratio // self.topics
 
     @property
@@ -34,7 +35,7 @@ class Shape(NamedTuple):
         return self.topic_partitions * self.topics
 
     def bucket_of_member(self, number: int) -> int:
-        """The newcomer is in the bucket of the last of the others."""
+        """The subscription of a member by its number; a newcomer has that of the last of the others."""
         old = self.members - 1 if self.incremental else self.members
         return min(number, old - 1) // _ceil(old, BUCKETS) if self.heterogeneous else 0
 
@@ -54,8 +55,8 @@ class Choice(NamedTuple):
     racks: bool
 
     def shapes(self) -> Iterable[Shape]:
-        """The shapes that make a group: none has fewer partitions than topics. Raises ValueError for what
-        makes no group."""
+        """The chosen shapes that make a group: none has fewer partitions than topics. Raises ValueError for a
+        choice that makes no group."""
         if min(self.members) < 2 * BUCKETS or min(self.topics) < BUCKETS or min(self.ratios) < 1:
             raise ValueError(f"at least {2 * BUCKETS} members, {BUCKETS} topics, 1 partition a member")
         for members, topics, ratio in product(self.members, self.topics, self.ratios):

@@ -19,11 +19,12 @@ GOALS_MS: Final = {
     ("range", False, False): 4.0,
     ("range", False, True): 4.0,
 }
-"""Goals by assignor, heterogeneous, incremental: at 10,000 members, 1,000 topics, 500,000 partitions, no
-racks."""
+"""The goals in ms by assignor, heterogeneous and incremental: for 10,000 members, 1,000 topics and 500,000
+partitions without racks."""
 GOAL_SIZE: Final = (10_000, 1_000, 50)
 LOAD_MAX: Final = 0.2
-"""Above this, before it begins, the figures say as much about other programs as about these."""
+"""If the load before the measurement is above this, the figures say as much about other programs as about the
+assignors."""
 
 
 def goal_ms(shape: Shape) -> float | None:

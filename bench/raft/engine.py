@@ -1,4 +1,5 @@
-"""What a replica process of the Raft bench runs: groupd's Raft, or stock pysyncobj, behind one face."""
+"""What a replica process of the Raft bench runs: groupd's Raft or stock pysyncobj, both behind one
+interface."""
 
 from __future__ import annotations
 
@@ -19,35 +20,36 @@ Done = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What one replica process is to be."""
+    """The options of one replica process."""
 
     engine: str
-    """"groupd" or "stock"."""
+    """The Raft to run, "groupd" or "stock"."""
     number: int
     ports: tuple[int, ...]
     """The ports of all replicas, on 127.0.0.1; this one's stands at `number`."""
     directory: str
     durable: bool = False
-    """groupd: an entry counts once it is synced. Stock: it has a journal file (which it never syncs)."""
+    """Whether an entry of groupd's counts only once it is synced. Stock has a journal file then, which it
+    never syncs."""
     tuned: bool = True
-    """Stock only: its settings for latency instead of the default ones."""
+    """Whether stock has its settings for latency instead of the default ones."""
     grouped: bool = True
-    """Stock only: all records of one submission are one command, as in groupd."""
+    """Whether all records of one submission are one command of stock's, as they are in groupd."""
     compacts: bool = True
     """Snapshots are taken and the journal is shortened, as the settings say; else it only grows."""
 
 
 def some_records() -> list[bytes]:
-    """Enough for the biggest load. Each an object of its own: pickle would send one that is repeated as a
-    reference of two bytes."""
+    """Make enough records for the biggest load. Each is an object of its own: pickle would send a repeated
+    one as a reference of two bytes."""
     return [number.to_bytes(2, "big") * (RECORD_BYTES // 2) for number in range(OUTSTANDING_MAX)]
 
 
 class Engine(Protocol):
-    """One replica. `submit`, `status`, `transfer` and `when_leading` are called through `call` only."""
+    """One replica. `submit`, `status`, `transfer` and `when_leading` are called only through `call`."""
 
     def run(self, ready: Callable[[], None]) -> None:
-        """Be a replica until `stop`; blocks. `ready` is called when it can be asked."""
+        """Run the replica until `stop`, which blocks. `ready` is called when the replica can be asked."""
 
     def stop(self) -> None:
         """End `run`, from any thread."""
@@ -59,8 +61,8 @@ class Engine(Protocol):
         """Propose that many records; `done` is called once or more, until all are accounted for."""
 
     def status(self) -> dict[str, Any]:
-        """`leads`, `serving`, `follows` (it knows who leads), `applied` (index of
-        the last applied entry), `journal_bytes`, `opened_s` (time to read the disk at start)."""
+        """The replica's status: `leads`, `serving`, `follows` (it knows the leader), `applied` (index of the
+        last applied entry), `journal_bytes`, `opened_s` (time to read the disk at start)."""
 
     def transfer(self) -> bool:
         """Hand leadership to a peer; False if that cannot begin now."""

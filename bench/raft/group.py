@@ -27,7 +27,7 @@ class ReplicaDied(Exception):
 
 
 class ReplicaProcess:
-    """One process; `ask` from one asyncio loop."""
+    """The process of one replica. `ask` is called from one asyncio loop."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -36,9 +36,9 @@ class ReplicaProcess:
         self._log = Path(options.directory) / "stderr.log"
 
     async def start(self) -> None:
-        """Returns when it can be asked. Raises ReplicaDied, TimeoutError."""
+        """Start the replica, and wait until it can be asked. Raises ReplicaDied, TimeoutError."""
         log = self._open_log()
-        self._next_id = 0  # its first line tells that it is ready and is numbered so
+        self._next_id = 0  # the first line says that it is ready, and has this number
         ready = self._expect()
         with log:
             self.process = await asyncio.create_subprocess_exec(
@@ -56,11 +56,11 @@ class ReplicaProcess:
         return self._log.open("ab")
 
     async def ask(self, do: str, *, timeout_s: float = ANSWER_TIMEOUT_S, **fields: Any) -> dict[str, Any]:
-        """Raises ReplicaDied, TimeoutError."""
+        """Ask the replica for something. Raises ReplicaDied, TimeoutError."""
         return await asyncio.wait_for(self.begin(do, **fields), timeout_s)
 
     def begin(self, do: str, **fields: Any) -> asyncio.Future[dict[str, Any]]:
-        """Ask for something that takes its time."""
+        """Ask for something that may take long. Returns a future of its answer."""
         assert self.process.stdin is not None, "it is a pipe"
         answer = self._expect()
         self.process.stdin.write(json.dumps({"id": self._next_id - 1, "do": do, **fields}).encode() + b"\n")
@@ -73,7 +73,7 @@ class ReplicaProcess:
         await self._reader
 
     async def kill(self) -> None:
-        """SIGKILL, and wait for its end. May be called again."""
+        """End the replica by SIGKILL, and wait for its end. It may be called again."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         await self.process.wait()
@@ -96,7 +96,7 @@ class ReplicaProcess:
             if not answer.done():
                 words = self._log.read_text(errors="replace")[-2_000:] if self._log.exists() else ""
                 answer.set_exception(ReplicaDied(f"replica {self.options.number} has ended: {words}"))
-                answer.exception()  # looked at: who does not wait for it any more need not hear of it
+                answer.exception()  # the exception is retrieved: who no longer waits need not hear of it
         self._asked.clear()
 
 
@@ -136,12 +136,12 @@ class Group:
         return list(await asyncio.gather(*(replica.ask("status") for replica in self.replicas)))
 
     async def cpu_s(self) -> dict[ReplicaProcess, float]:
-        """User + system time of each process so far."""
+        """The CPU time (user and system) of each process so far."""
         statuses = await self.statuses()
         return {replica: status["cpu_s"] for replica, status in zip(self.replicas, statuses, strict=True)}
 
     async def leader(self) -> ReplicaProcess:
-        """The one that serves, once the others follow it and hold what it holds."""
+        """Wait for a leader that serves, whose followers hold all of its entries. Returns the leader."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < deadline:
             statuses = await self.statuses()
@@ -153,7 +153,8 @@ class Group:
         raise TimeoutError(f"{self.replicas[0].options.engine}: no leader that all follow: {statuses}")
 
     async def calm_leader(self) -> ReplicaProcess:
-        """A leader, and nobody who has just started still holds its vote back."""
+        """Wait for a leader, and until no replica that has just started holds its vote back. Returns the
+        leader."""
         leader = await self.leader()
         await asyncio.sleep(1.5 * ELECTION_MIN_S)
         return leader if (await leader.ask("status"))["serving"] else await self.calm_leader()

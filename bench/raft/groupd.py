@@ -1,4 +1,5 @@
-"""A replica of groupd's Raft with the least around it: storage's classes on a uvloop, as in an actor."""
+"""A replica of groupd's Raft with as little around it as possible: storage's classes on a uvloop, as in an
+actor."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ NEVER: Final = float("inf")
 
 
 class Counter:
-    """The state machine: how many records there were. `applied` is told each entry's index."""
+    """The state machine, which counts records. `applied` is called with each entry's index."""
 
     def __init__(self, applied: Callable[[int], None], fallen: Callable[[], None]) -> None:
         self.count = 0
@@ -51,14 +52,14 @@ class Counter:
         self.count = msgpack.unpackb(data)
 
     def on_leading(self, term: int) -> None:
-        """What waits for it looks at `Raft.serving` after each tick."""
+        """Nothing has to be done: `Raft.serving` is looked at after each tick."""
 
     def on_fallen(self) -> None:
         self._fallen()
 
 
 class Counted:
-    """A snapshot of one number needs one step."""
+    """A snapshot of one number, made in one step."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -69,7 +70,7 @@ class Counted:
 
 
 class Groupd:
-    """See bench.raft.engine.Engine."""
+    """The engine of groupd's Raft, as bench.raft.engine.Engine says."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -79,7 +80,7 @@ class Groupd:
         self._machine = Counter(self._applied, self._fallen)
         self._submitted: list[tuple[int, Done]] = []
         self._waiting: deque[tuple[int, int, Done]] = deque()
-        """(index, records, done) of entries that are not applied."""
+        """Index, number of records and `done` of each entry that is not applied yet."""
         self._acts: list[Callable[[], None]] = []
         self._tick_is_due = self._ticking = False
         self._timer: asyncio.TimerHandle | None = None
@@ -214,7 +215,7 @@ class Groupd:
         self._arm()
 
     def _propose(self) -> None:
-        """All records that were submitted since the last tick are one entry."""
+        """Propose all records that were submitted since the last tick as one entry."""
         submitted, self._submitted = self._submitted, []
         count = sum(records for records, _ in submitted)
         try:
@@ -252,6 +253,6 @@ class Groupd:
 
 
 def _die(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A tick that raised must not be followed by another."""
+    """End the process: after a tick that raised there must be no other."""
     loop.default_exception_handler(context)
     os._exit(1)

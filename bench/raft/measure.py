@@ -1,8 +1,9 @@
-"""groupd's Raft side by side with stock pysyncobj: speed, CPU, failover, recovery; processes on loopback.
+"""Compares groupd's Raft with stock pysyncobj: speed, CPU, failover and recovery, in processes on loopback.
 
-A load keeps a number of 100-byte records on their way; what is submitted in one loop iteration is one batch.
+A load keeps a number of 100-byte records under way; what is submitted in one loop iteration is one batch.
 groupd makes one Raft entry of a batch. Stock makes one entry of each record, as its manual shows it, unless
-the application groups them itself ("grouped"). Stock never syncs its journal: its sync column does not exist.
+the application groups them itself ("grouped"). Stock never syncs its journal, so there is no column of it
+with sync.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bench.raft.group import Group, ReplicaDied, ReplicaProcess
 
 OUTSTANDING: Final = (1, 32, OUTSTANDING_MAX)
 ATTEMPTS: Final = 3
-"""A load begins anew this often when leadership is lost: another program may have had the processor."""
+"""How often a load begins anew when leadership is lost: another program may have had the processor."""
 FAILOVER_TIMEOUT_S: Final = 20.0
 FILL_RECORDS: Final = 32
 FILL_S: Final = 0.5
@@ -37,12 +38,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """How long and how often."""
+    """How long and how often things are measured."""
 
     seconds: float = 1.5
     """The length of each load."""
     kills: int = 10
-    """Leaders killed, and transfers, of each kind that is tried so."""
+    """How many leaders are killed, and how many hand over, in each kind of group that is measured so."""
     idle_seconds: float = 10.0
     journal_mib: int = 256
     with_stock: bool = True
@@ -55,7 +56,7 @@ class Variant:
     name: str
     options: Options
     kills_max: int = 0
-    """More failovers than this would take too long; 0: neither failover nor transfer nor idling."""
+    """The most failovers that do not take too long; 0: no failover, transfer and idling are measured."""
 
 
 def _options(engine: str, **others: bool) -> Options:
@@ -78,31 +79,32 @@ STOCK: Final = (DEFAULT, DEFAULT_JOURNAL, TUNED, TUNED_JOURNAL, GROUPED, GROUPED
 
 @dataclass(slots=True)
 class Figures:
-    """What was measured of one variant. CPU is user + system time of whole processes; the leader's includes
-    the load's own."""
+    """The figures of one variant. CPU is user and system time of whole processes; the leader's includes the
+    load's own."""
 
     name: str
     p50_ms: float | None = None
-    """A record alone on its way, from submission until it is applied on the leader."""
+    """The latency of a record that is alone under way, from its submission until it is applied on the
+    leader."""
     p99_ms: float | None = None
     per_s: dict[int, float] = field(default_factory=dict)
-    """Records a second by how many are outstanding."""
+    """The records per second, by how many are under way."""
     leader_us: dict[int, float] = field(default_factory=dict)
-    """CPU a record."""
+    """The leader's CPU time per record, by how many are under way."""
     follower_us: dict[int, float] = field(default_factory=dict)
-    """CPU a record, of the mean follower."""
+    """The mean follower's CPU time per record, by how many are under way."""
     idle_leader: float | None = None
-    """Part of a core."""
+    """The share of a core that an idle leader takes."""
     idle_follower: float | None = None
     failover_ms: list[float] = field(default_factory=list)
     """The time from SIGKILL of the leader until its successor commits its first write."""
     transfer_ms: list[float] = field(default_factory=list)
     """The time from the order to hand over until the new leader commits its first write."""
     recovery_s_per_gib: float | None = None
-    """A journal of one replica: from opening it until all of it is applied."""
+    """The time from opening a replica's journal until all of it is applied, per GiB."""
     recovered_mib: float | None = None
     leaders_lost: int = 0
-    """Loads that began anew because leadership was lost."""
+    """How many loads began anew because leadership was lost."""
     problems: list[str] = field(default_factory=list)
 
 
@@ -111,11 +113,11 @@ class Result:
     figures: dict[str, Figures]
     seconds: float
     foreign_load: float
-    """Part of all cores that other programs had meanwhile."""
+    """The share of all cores that other programs had meanwhile."""
 
 
 def measure(work: Work, say: Say) -> Result:
-    """Measure all that is asked for. Kinds that fail have `problems` instead of figures."""
+    """Measure all that is asked for. Variants that fail have `problems` instead of figures."""
     variants = OURS + (STOCK if work.with_stock else ())
     figures = {variant.name: Figures(variant.name) for variant in variants}
     began, busy, own = time.monotonic(), _busy_s(), _own_cpu_s()
@@ -229,7 +231,7 @@ async def _failover(group: Group) -> float:
 
 
 def _heirs(group: Group, leader: ReplicaProcess) -> list[asyncio.Future[dict[str, Any]]]:
-    """Whoever leads next commits a record at once."""
+    """Have each other replica commit a record as soon as it leads. Returns the futures of their answers."""
     return [replica.begin("commit_when_leading") for replica in group.others(leader)]
 
 
@@ -241,7 +243,7 @@ async def _first_commit(heirs: list[asyncio.Future[dict[str, Any]]]) -> float:
 
 
 async def _recovery(variant: Variant, work: Work, figures: Figures) -> None:
-    """A group of one, so that nothing but its disk can delay it."""
+    """Measure the recovery of a group of one replica, which nothing but its disk can delay."""
     options = _options(variant.options.engine, durable=variant.options.engine == "stock", compacts=False)
     async with Group(options, 1) as group:
         (replica,) = group.replicas
@@ -270,12 +272,12 @@ async def _fill(replica: ReplicaProcess, size: int) -> None:
 
 
 def _busy_s() -> float:
-    """CPU time of everybody on this machine."""
+    """The CPU time of all processes of this machine."""
     times = psutil.cpu_times()
     return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
 
 
 def _own_cpu_s() -> float:
-    """CPU time of this process and of the replicas that have ended."""
+    """The CPU time of this process and of the replicas that have ended."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in both)

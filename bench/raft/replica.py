@@ -1,8 +1,8 @@
 """One replica of the Raft bench: `python -m bench.raft.replica OPTIONS` (JSON of bench.raft.engine.Options).
 
-Lines of JSON come on its input, {"id": n, "do": what, ...}; each is answered once on its output,
-{"id": n, ...}, perhaps much later. It ends with `stop`, or at once when its input ends: it never outlives
-who started it. Times are CLOCK_MONOTONIC, which all processes of a machine share.
+Lines of JSON come on its input, {"id": n, "do": what, ...}; each is answered once on its output, {"id": n,
+...}, perhaps much later. The process ends with `stop`, or at once when its input ends: it never outlives the
+process that started it. Times are CLOCK_MONOTONIC, which all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from typing import Any, Final
 from bench.raft.engine import Engine, Options
 
 WARM_S: Final = 0.3
-"""The beginning of a load, which is not counted."""
+"""How long the beginning of a load is not counted."""
 Answer = Callable[[dict[str, Any]], None]
 
 
 class Load:
-    """A closed loop: `outstanding` records are always on their way, the next follows a committed one."""
+    """A load in a closed loop: `outstanding` records are always under way, and the next one follows each that
+    is committed."""
 
     def __init__(self, engine: Engine, outstanding: int, seconds: float, answer: Answer) -> None:
         self._engine = engine
@@ -80,7 +81,7 @@ class Load:
 
 
 class Control:
-    """Answers what comes on the input."""
+    """Answers the lines that come on the input."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -97,7 +98,7 @@ class Control:
             print(json.dumps(fields), flush=True)
 
     def _do_or_die(self, asked: dict[str, Any]) -> None:
-        """Whoever asked hears of the end of this process, with the traceback."""
+        """Do what is asked. If it raises, the process ends with the traceback, which the parent reads."""
         try:
             self._do(asked)
         except BaseException:
@@ -125,7 +126,7 @@ class Control:
                 raise ValueError(f"{unknown!r} is not something to do")
 
     def _commit(self, answer: Answer) -> None:
-        """The first write of a new leader; once more if it loses its leadership meanwhile."""
+        """Commit the first write of a new leader, and once more if it loses its leadership meanwhile."""
 
         def done(records: int) -> None:
             if records:
@@ -137,7 +138,7 @@ class Control:
 
 
 def _cpu_s() -> float:
-    """User + system time of this process so far, all threads."""
+    """The CPU time (user and system) of all threads of this process so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
@@ -163,7 +164,7 @@ def main() -> None:
 
     engine.run(ready)
     sys.stdout.flush()
-    # Nothing to wait for: threads of stock pysyncobj would hold the process for their own time.
+    # The process ends at once: threads of stock pysyncobj would keep it for their own time.
     os._exit(0)
 
 

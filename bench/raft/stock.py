@@ -1,6 +1,7 @@
-"""A replica of stock pysyncobj, used as its manual shows: a battery's methods, its own thread and sockets.
+"""A replica of stock pysyncobj, used as its manual shows: a battery's methods, with its own thread and
+sockets.
 
-This process must not import groupd's storage: that replaces parts of pysyncobj.
+This process must not import groupd's storage, which replaces parts of pysyncobj.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ GROWS: Final[dict[str, Any]] = {"logCompactionMinEntries": 2**60, "logCompaction
 
 
 class Stock:
-    """See bench.raft.engine.Engine. Proposals may come from any thread; results come in pysyncobj's."""
+    """The engine of stock pysyncobj, as bench.raft.engine.Engine says. Proposals may come from any thread;
+    results come in pysyncobj's."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""The Raft bench's figures as tables, and which goals they meet."""
+"""Prints the figures of the Raft bench as tables, with the goals that they meet."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ BEST: Final = (TUNED, GROUPED)
 BEST_JOURNAL: Final = (TUNED_JOURNAL, GROUPED_JOURNAL)
 MET: Final = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "-"}
 FOREIGN_LOAD_MAX: Final = 0.05
-"""Above this the figures say as much about other programs as about these."""
+"""If other programs have more than this share of the cores, the figures say as much about them as about
+Raft."""
 
 
 class Goal(NamedTuple):
-    """A figure of groupd's, what it has to reach, and stock pysyncobj's, tuned, where there is one."""
+    """A goal: groupd's figure, what it has to reach, and the figure of tuned stock pysyncobj, where there is
+    one."""
 
     what: str
     unit: str
@@ -30,22 +32,22 @@ class Goal(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """None: not measured."""
+        """Whether the goal is met; None: it was not measured."""
         if self.ours is None:
             return None
         return self.ours >= self.limit if self.at_least else self.ours <= self.limit
 
     @property
     def times_better(self) -> float | None:
-        """How much better than stock's ours is."""
+        """How many times better our figure is than stock's."""
         if not self.ours or not self.stock:
             return None
         return self.ours / self.stock if self.at_least else self.stock / self.ours
 
 
 def goals(result: Result) -> list[Goal]:
-    """What was promised, with what was measured, and stock's best: without a journal beside groupd without
-    sync, with its journal, which is never synced, beside groupd with sync."""
+    """The goals with their figures, and stock's best: stock without a journal beside groupd without sync, and
+    stock with its journal, which is never synced, beside groupd with sync."""
     ours, synced = (result.figures[variant.name] for variant in OURS)
     stock = [result.figures[variant.name] for variant in BEST if variant.name in result.figures]
     journal = [result.figures[variant.name] for variant in BEST_JOURNAL if variant.name in result.figures]
@@ -93,7 +95,7 @@ def as_json(result: Result, machine: str) -> dict[str, Any]:
 
 
 def show(console: Console, result: Result, machine: str) -> None:
-    """Three tables: loads, what happens between them, goals."""
+    """Print three tables: loads, what was measured between them, and goals."""
     console.print(machine)
     console.print(
         f"[dim]{result.seconds:.0f} s; other programs had {result.foreign_load:.0%} of the processors"

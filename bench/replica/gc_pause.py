@@ -1,7 +1,7 @@
 """The garbage collector's longest pause in a replica with many members, with Python's defaults and with ours.
 
-The members come in log entries; then the replica leads and serves heartbeats and commits. Each way in a
-process of its own. Pauses are CPU time of the thread: what else runs on the machine is none of ours.
+The members come in log entries; then the replica leads and serves heartbeats and commits. Each way is
+measured in a process of its own. Pauses are CPU time of the thread, so that other programs do not count.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MEMBERS = 200_000
 GROUP_SIZE = 100
 ROUNDS = 3
 CHURN = 20_000
-"""Members that are replaced by others in each round."""
+"""How many members are replaced by others in each round."""
 GOAL_MS = 10
 
 
 class Pauses(NamedTuple):
-    """Longest pause of each phase, in milliseconds, and how many there were."""
+    """The longest pause of each phase in milliseconds, and the number of pauses."""
 
     tuned: bool
     members: int
@@ -42,7 +42,7 @@ def measure(members: int = MEMBERS) -> list[Pauses]:
 
 
 def _pauses(members: int, tuned: bool) -> Pauses:
-    # As every actor does once it has started; the state it gets later is not frozen.
+    # Every actor does this once it has started; its state comes later and is not frozen.
     gc.collect()
     gc.freeze()
     if tuned:
@@ -69,7 +69,7 @@ def _pauses(members: int, tuned: bool) -> Pauses:
 
 
 def main() -> None:
-    """Print both ways as a table."""
+    """Print the figures of both ways as a table."""
     title = f"Longest pause of the garbage collector, {MEMBERS:,} members, goal {GOAL_MS} ms"
     table = Table(title=title)
     for column in ("collector", "loading", "serving", "collections", "all of them"):

@@ -1,9 +1,9 @@
 """The long pieces of work of one group, each the time in which no other group's heartbeat is answered.
 
-A real shard in a real replica, in process: what is timed is one call that the loop makes. CPU time of the
-thread: what else runs on the machine is none of ours. Packing an answer is a call of its own, for a large one
-is packed in a thread (`actors.leader.large_answers`). What is not in here: assignments
-(`groupd bench kernels`) and snapshots (`groupd bench snapshot`).
+A real shard runs in a real replica, in process. Each call that the loop makes is timed, in CPU time of the
+thread, so that other programs do not count. Packing an answer is a call of its own, because a large one is
+packed in a thread (`actors.leader.large_answers`). Not measured here are assignments (`groupd bench kernels`)
+and snapshots (`groupd bench snapshot`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RECORDS_PER_ENTRY = 1_000
 
 
 class Work(NamedTuple):
-    """One kind of work: its longest single call, all its calls, and how many they were."""
+    """The figures of one kind of work: its longest call, all its calls together, and their number."""
 
     name: str
     longest_ms: float
@@ -50,7 +50,7 @@ class Work(NamedTuple):
 
 
 class _Served:
-    """A leading replica that is its own log: what is proposed is committed a turn later."""
+    """A leading replica that is its own log: a proposal is committed one turn later."""
 
     is_leader = True
     term = 1
@@ -107,7 +107,7 @@ class _Served:
         self.replica.apply(self._index, self.term, command)
 
     def ask(self, api_key: int, version: int, body: Any) -> None:
-        """One request, and the turns of the loop that follow it, each timed."""
+        """Submit one request, and time it and each of the turns of the loop that follow."""
         token = next(self._tokens)
         self._asked[token] = (api_key, version)
         request = Request(token, api_key, version, "bench", "/127.0.0.1", body)
@@ -116,7 +116,7 @@ class _Served:
         self.slices()
 
     def slices(self) -> None:
-        """What is done by and by, a slice a turn."""
+        """Do the work that is done a slice a turn."""
         while self.replica.next_deadline_ms == 0:
             self.timed(lambda: self.replica.run_timers(self.now_ms))
             self.turn()
@@ -138,7 +138,7 @@ class _Served:
         self._calls_ms.append(1_000 * (time.thread_time() - started))
 
     def work(self, name: str) -> Work:
-        """What was timed since the last time."""
+        """The figures since the last call, as those of one kind of work."""
         calls, self._calls_ms = self._calls_ms, []
         return Work(name, max(calls), sum(calls), len(calls))
 
@@ -150,7 +150,7 @@ class _Served:
 
 
 def _of_classic(members: int, groups: int = 1) -> _Served:
-    """Stable classic groups."""
+    """Make stable classic groups."""
     served = _Served()
     member_memory.load(served.replica, "classic", members * groups, members)
     served.lead()
@@ -222,7 +222,8 @@ def _join(group_id: str, member_id: str, reason: str = "") -> m.JoinGroupRequest
 
 
 def rebalance() -> Work:
-    """Everybody rejoins; the leader's answer names them all, and its SyncGroup assigns to them all."""
+    """Measure a rebalance: all members rejoin, the leader's answer names them all, and its SyncGroup assigns
+    to them all."""
     served = _of_classic(MEMBERS)
     ids = list(member_memory.ids("classic", MEMBERS, MEMBERS))
     for group_id, member_id in ids:
@@ -237,7 +238,7 @@ def rebalance() -> Work:
 
 
 def expire() -> Work:
-    """All members of a group fall silent at once."""
+    """Measure the expiry of a group whose members all fall silent at once."""
     served = _of_classic(MEMBERS)
     served.now_ms += 60_000
     while (due_ms := served.replica.next_deadline_ms) is not None and due_ms <= served.now_ms:

@@ -1,8 +1,9 @@
-"""Long work beside a probe group on a real tier: what its steady heartbeats take with it and without.
+"""Long work beside a probe group on a real tier: how long its steady heartbeats take with the work and
+without.
 
-One node, one offsets partition, one copy: all groups are of one actor. The probe is a process of its own, and
-so is whoever asks for the work. A heartbeat's time counts from the moment it was to be sent at, so that what
-holds up one holds up those behind it.
+The tier has one node, one offsets partition and one replica, so that all groups are of one actor. The probe
+and the client that asks for the work are processes of their own. A heartbeat's time counts from the moment at
+which it was due, so that a delay of one counts for those behind it, too.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from cluster.wire import request_frame
 Say = Callable[[str], None]
 Address = tuple[str, int]
 RATE: Final = 200
-"""Heartbeats of the probe group a second."""
+"""How many heartbeats a second the probe group sends."""
 PROBES: Final = 20
 SECONDS: Final = 10.0
-"""Seconds of each kind of work, which is repeated as often as that takes."""
+"""How many seconds each kind of work is repeated."""
 TOPIC_PARTITIONS: Final = 1_000
 LINES: Final = 8
 TIMEOUT_S: Final = 120.0
@@ -50,27 +51,27 @@ class Plan(NamedTuple):
 
     groups: int = 100_000
     offsets: int = 200_000
-    """Offsets of each of the groups that are fetched and deleted."""
+    """How many offsets each of the groups has that are fetched and deleted."""
     members: int = 5_000
     deletions: int = 5
 
 
 class Row(NamedTuple):
-    """What heartbeats took beside one kind of work."""
+    """How long heartbeats took beside one kind of work."""
 
     work: str
     latencies_ms: list[float]
-    """Sorted."""
+    """The latencies of the heartbeats, in rising order."""
     times: int
     """How often the work was done."""
     work_s: float
-    """One time of it, as the client sees it."""
+    """How long the work took once, as the client sees it."""
 
     def at(self, quantile: float) -> float:
         return self.latencies_ms[min(int(quantile * len(self.latencies_ms)), len(self.latencies_ms) - 1)]
 
 
-# The probe.
+# The probe group.
 
 
 def _probe(members: list[Member], until: Event, told: Any) -> None:
@@ -134,7 +135,8 @@ async def ask_all(at: Address, frames: Iterator[bytes]) -> None:
 
 
 def commits(group_ids: list[str], topics: list[str], partitions: int) -> Iterator[bytes]:
-    """OffsetCommit of `partitions` partitions of each topic for each group; ids all have the same length."""
+    """Make OffsetCommits of `partitions` partitions of each topic for each group; ids all have the same
+    length."""
     model = group_ids[0].encode()
     for topic in topics:
         rows = [
@@ -159,7 +161,7 @@ def commits(group_ids: list[str], topics: list[str], partitions: int) -> Iterato
 
 
 def joins(group_id: str, topic: str, members: int) -> Iterator[bytes]:
-    """First heartbeats of so many members of a consumer group."""
+    """Make the first heartbeats of so many members of a consumer group."""
     model = f"member-{0:06d}".encode()
     fields = {
         "group_id": group_id,
@@ -197,7 +199,7 @@ def _delete(group_id: str) -> bytes:
 
 
 async def _done_for(at: Address, frames: Iterator[bytes], seconds: float) -> tuple[int, float]:
-    """How often the work was done in so many seconds, and how long one time took."""
+    """Do work for so many seconds. Returns how often it was done, and how long it took once."""
     reader, writer = await asyncio.open_connection(*at)
     began, times, busy_s = time.monotonic(), 0, 0.0
     for frame in frames:
@@ -209,7 +211,7 @@ async def _done_for(at: Address, frames: Iterator[bytes], seconds: float) -> tup
         if time.monotonic() - began > seconds:
             break
     left_s = seconds - (time.monotonic() - began)
-    await asyncio.sleep(max(left_s, 0))  # what goes on behind the answer counts too
+    await asyncio.sleep(max(left_s, 0))  # work that goes on after the answer counts, too
     writer.close()
     return times, busy_s / max(times, 1)
 
@@ -232,7 +234,7 @@ def _beside(
 
 
 def measure(plan: Plan, say: Say) -> list[Row]:
-    """Start a throw-away tier, and stop it."""
+    """Measure on a throw-away tier, which is started and stopped."""
     with Tier(*TIER_FLAGS, nodes=1) as tier:
         host, port = tier.bootstrap.rsplit(":", 1)
         return _on((host, int(port)), plan, say)

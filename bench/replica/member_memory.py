@@ -1,8 +1,8 @@
 """What an idle member of either protocol costs in memory, on a follower and on the leader, in process.
 
-The members come to the replica as they come to a follower, in log entries; then it leads, and every member
-is heard of once. A process of its own for each figure, so that nothing freed before counts as free now.
-What is not in here: the member's connection, and the journal.
+The members come to the replica as they come to a follower, in log entries; then it leads, and gets a
+heartbeat of every member. Each figure has a process of its own, so that memory freed before does not count as
+free. The member's connection and the journal are not measured here.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ TOPIC, TOPIC_ID = "orders", b"orders".rjust(16, b"-")
 EPOCH = 7
 RECORDS_PER_ENTRY = 1_000
 UUID_BASE64 = 22
-"""Characters."""
+"""The number of characters of a UUID in base64."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Memory(NamedTuple):
-    """Bytes for each member: what Python allocated, and what the process grew by."""
+    """The bytes for each member: those that Python allocated, and those by which the process grew."""
 
     protocol: str
     members: int
@@ -114,7 +114,7 @@ def _image(group_size: int) -> MetadataImage:
 
 
 def lead(replica: Replica) -> None:
-    """Do all that an elected leader does by and by, a slice a turn."""
+    """Let the replica lead, and do all the work that an elected leader does a slice a turn."""
     replica.on_leading(1)
     while replica.next_deadline_ms == 0:
         replica.run_timers(NOW_MS)
@@ -136,8 +136,8 @@ def beat(replica: Replica, tokens: Iterator[int], protocol: str, group_id: str, 
 
 
 def ids(protocol: str, members: int, group_size: int) -> Iterator[tuple[str, str]]:
-    """Group and member ids as they are made: for classic members by the coordinator, of the client id and
-    a UUID, for the others by the client, a UUID in base64."""
+    """Make group and member ids as they are in a tier: of a classic member its client id and a UUID, of a
+    consumer member a UUID in base64."""
     for number in range(members):
         group = number // group_size
         client = f"consumer-{group}-{number % group_size}"
@@ -146,7 +146,7 @@ def ids(protocol: str, members: int, group_size: int) -> Iterator[tuple[str, str
 
 
 def _client(member_id: str) -> str:
-    """Every member has one of its own."""
+    """The client id of a member; every member has one of its own."""
     return member_id[:-37] if len(member_id) > UUID_BASE64 else f"consumer-{int(member_id)}"
 
 
@@ -168,8 +168,8 @@ def load(replica: Replica, protocol: str, members: int, group_size: int) -> None
 
 
 def _classic_member(group_id: str, member_id: str, partition: int) -> list[Record]:
-    """The records of a member that joined as the Java consumer does: two assignors, the same topics for
-    each."""
+    """Make the records of a member that joined as Java's consumer does: with two assignors, and the same
+    topics for each."""
     subscription = b"\0\3\0\0\0\1\0\6orders\xff\xff\xff\xff\0\0\0\0\0\0\0\7\xff\xff"
     value = records.ClassicMemberValue(
         None,

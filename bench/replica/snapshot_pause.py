@@ -1,8 +1,8 @@
 """How long a snapshot keeps a replica from its requests: the longest single pause, in one process.
 
-A real coordinator shard in a real replica, whose log commits at once. Between two slices of a build the
-replica serves heartbeats and commits, so that the build has changes to keep track of. What is not in here:
-the journal, the network, and writing the file, which has a thread of its own.
+A real coordinator shard runs in a real replica, whose log commits at once. Between two slices of a build the
+replica serves heartbeats and commits, so that the build has changes to keep track of. Not measured here are
+the journal, the network, and the writing of the file, which has a thread of its own.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from cluster.cli.tables import Table
 T = TypeVar("T")
 GOAL_MS = 20
 GROUPS = (200, 1)
-"""The same offsets in so many groups: the walk copies the keys of one group at a time."""
+"""The number of groups that share the same offsets: the walk copies the keys of one group at a time."""
 PARTITIONS = 500
-"""Partitions of each topic."""
+"""The number of partitions of each topic."""
 BUILDS = 5
 RESTORES = 3
 PAUSES = ("begin", "step", "crc", "restore")
@@ -50,7 +50,7 @@ MEMBER_GROUP, MEMBER = "beating", "member"
 
 
 class Pauses(NamedTuple):
-    """What a snapshot weighs, and the longest of each pause in milliseconds."""
+    """The size of a snapshot, and the longest of each pause in milliseconds."""
 
     live_offsets: int
     groups: int
@@ -58,10 +58,10 @@ class Pauses(NamedTuple):
     steps: int
     begin_ms: float
     step_ms: float
-    """The last step, which gives the bytes, is among them."""
+    """The longest step; the last one, which gives the bytes, is among them."""
     crc_ms: float
     restore_ms: float
-    """Time to restore the whole state in one go: when a process starts, or on a follower that lags too
+    """The time to restore the whole state at once, as when a process starts, or on a follower that lags too
     far."""
 
 
@@ -77,7 +77,7 @@ def measure(live_offsets: int = 100_000, groups: int = 200) -> Pauses:
 
 
 def _build(served: _Served, watch: _Watch) -> tuple[int, bytes]:
-    """One snapshot: how many steps it took, and its data."""
+    """Build one snapshot. Returns how many steps it took, and its data."""
     build = watch.time("begin", served.replica.begin_snapshot)
     steps, data = 0, None
     while data is None:
@@ -89,8 +89,8 @@ def _build(served: _Served, watch: _Watch) -> tuple[int, bytes]:
 
 
 class _Watch:
-    """The longest time of each kind of work. CPU time of this thread, for the work waits for nothing: what
-    else runs on the machine must not count as a pause of ours."""
+    """The longest time of each kind of work, in CPU time of this thread: the work waits for nothing, and
+    other programs do not count."""
 
     def __init__(self) -> None:
         self.longest_ms: defaultdict[str, float] = defaultdict(float)
@@ -103,7 +103,7 @@ class _Watch:
 
 
 class _Served:
-    """A leading replica with offsets and one member. It is its own log: what is proposed is committed."""
+    """A leading replica with offsets and one member. It is its own log: a proposal is committed at once."""
 
     is_leader = True
     term = 1
@@ -134,7 +134,7 @@ class _Served:
             on_events=lambda _events: None,
         )
         self.replica.log = self
-        # As every actor does once it has started; the state it gets later is not frozen.
+        # Every actor does this once it has started; its state comes later and is not frozen.
         gc.collect()
         gc.freeze()
         self._load()
@@ -150,7 +150,7 @@ class _Served:
         return self._entries
 
     def serve(self) -> None:
-        """One turn of the loop: heartbeats, with a commit among them now and then."""
+        """Serve one turn of the loop: heartbeats, and now and then a commit."""
         for number in range(REQUESTS_PER_STEP):
             if number % 5:
                 self._send(api_keys.CONSUMER_GROUP_HEARTBEAT, 1, self._beat(2))

@@ -1,4 +1,4 @@
-"""Many processes killed at a time, or as fast as they come back: what a thousand kills are made of."""
+"""Many processes are killed at a time, or as fast as they come back: so a run comes to a thousand kills."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from bench.chaos.targets.target import EVERYBODY, LOOK_INTERVAL_S, NODE, Nothing
 KILLS: Final = 8
 """How many processes are killed in a row."""
 NOBODY_TIMEOUT_S: Final = 60.0
-"""How long the burst waits for somebody to hit: as long as a replica may take to come back."""
+"""How long a burst waits for a process that it may kill: a replica may take so long to come back."""
 
 
 @dataclass(slots=True, kw_only=True)
 class InTurn:
-    """Kills go on, whatever time the fault is given: the next one as soon as some partition misses nobody.
-    Those hit before may still be on their way back, to other partitions."""
+    """Kill one process after the other, whatever time the fault is given: the next one as soon as some
+    partition misses no replica. Those killed before may still be on their way back, in other partitions."""
 
     name: str
     about: str
     aim: Aim
     hit: str
-    """Whom the burst hit, in words."""
+    """What the burst hit, in words."""
     reach: str = SAFE
     needs: frozenset[str] = frozenset({"replicas"})
 
     def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
-        """Undone when all are killed. Raises NothingToHit if nobody can be now."""
+        """Begin to kill; the fault ends when all are killed. Raises NothingToHit if no process can be killed
+        now."""
         site = tier_of(target)
         killed = _kill(self.aim, site, chance)
 
@@ -63,7 +64,7 @@ class InTurn:
 
 
 def _kill(aim: Aim, site: Site, chance: Random) -> int:
-    """How many were. Raises NothingToHit, also if one ended by itself."""
+    """Kill the processes. Returns how many there were. Raises NothingToHit, also if one ended by itself."""
     targets = [process(actor.pid) for actor in aim(site, chance)]
     for each in targets:
         send(each, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What Ray itself does, or suffers: its kill, the loss of a whole node, a GCS that does not answer."""
+"""Faults of Ray itself: its kill, the loss of a whole node, a GCS that does not answer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bench.chaos.targets.site import Site, tier_of
 from bench.chaos.targets.target import Target, send
 
 NOTICED_S: Final = 3.0
-"""A node that was taken for dead meanwhile ends as soon as it hears of it."""
+"""The time after a thaw until a node that was taken for dead has heard of it, and ended."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RayKill:
-    """`ray.kill`: without a restart the tier itself has to make the actor again."""
+    """Kill an actor by `ray.kill`. If Ray may not restart it, the tier itself has to make it again."""
 
     name: str
     about: str
@@ -41,7 +41,8 @@ class RayKill:
 
 @dataclass(slots=True, kw_only=True)
 class KillRayNode:
-    """All processes of a Ray node at once, as a machine loses power; undone by its return."""
+    """Kill all processes of a Ray node at once, as when a machine loses power. The fault ends when the node
+    is back."""
 
     name: str = "kill-ray-node"
     about: str = "A whole Ray node with all its actors is killed, and comes back."
@@ -58,7 +59,7 @@ class KillRayNode:
 
 @dataclass(slots=True, kw_only=True)
 class FreezeRayNode:
-    """All processes of a Ray node stand still, as a machine that hangs."""
+    """Freeze all processes of a Ray node, as when a machine hangs."""
 
     name: str = "freeze-ray-node"
     about: str = "A whole Ray node with all its actors stands still for a while."
@@ -84,8 +85,8 @@ def _wake_node(site: Site, node: str, processes: list[psutil.Process]) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class FreezeGcs:
-    """The data path must not need it. Its loss for good ends a tier with a Ray of its own, so it stands
-    still."""
+    """Freeze Ray's GCS: the data path must not need it. It is not killed, because a tier with a Ray of its
+    own ends with its GCS."""
 
     name: str = "freeze-gcs"
     about: str = "Ray's GCS does not answer for a while: nobody is found or started anew."
@@ -95,7 +96,7 @@ class FreezeGcs:
     def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
         site = tier_of(target)
         gcs = site.gcs()
-        site.actors()  # learns the handles of those that have changed
+        site.actors()  # the site learns the handles of actors that were made anew
         site.gcs_is_deaf = True
         send(gcs, signal.SIGSTOP)
         return Injury("Ray's GCS", partial(_wake_gcs, site, gcs))

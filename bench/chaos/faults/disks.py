@@ -1,4 +1,4 @@
-"""Disks: full, slow, failing; and files that were damaged when their replica starts again."""
+"""Faults of disks: they are full, slow or failing, or a replica starts again on damaged files."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ STOPPED_TIMEOUT_S: Final = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class Disk:
-    """What the disk of one replica, or of all, does for a while."""
+    """A fault of one replica's disk, or of all disks, for a while."""
 
     name: str
     about: str
     fault: Callable[[str], DiskFault]
     aim: Aim | None = aims.leader
-    """None: all replicas."""
+    """Chooses the replica; None: all replicas are hit."""
     reach: str = SAFE
     needs: frozenset[str] = frozenset({"injection"})
 
@@ -49,7 +49,7 @@ class Disk:
 
 @dataclass(slots=True, kw_only=True)
 class FullFileSystem:
-    """A real one, on which the whole tier has its data directory."""
+    """Fill the real file system on which the whole tier has its data directory."""
 
     name: str = "disk-full-all"
     about: str = "The file system of the whole tier is full until room is made."
@@ -65,7 +65,7 @@ class FullFileSystem:
 
 
 def _fill(filler: Path) -> int:
-    """Until nothing more fits. Returns how many bytes it took."""
+    """Write into a file until nothing more fits. Returns how many bytes it took."""
     with filler.open("wb", buffering=0) as file:
         step = FILL_BYTES
         while step:
@@ -79,7 +79,8 @@ def _fill(filler: Path) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Damaged:
-    """Files change while nobody has them open: the replica is stopped first, and killed after."""
+    """Damage the files of a replica while no process has them open: the replica is frozen first, and killed
+    after."""
 
     name: str = "journal-damaged"
     about: str = "A replica is killed, and finds its files damaged when it starts: bits, pages, files, tails."

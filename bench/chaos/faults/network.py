@@ -1,4 +1,5 @@
-"""The network: between replicas by the transport's own hooks, between clients and nodes by a proxy."""
+"""Faults of the network: between replicas by the transport's own hooks, between clients and nodes by a
+proxy."""
 
 from __future__ import annotations
 
@@ -17,11 +18,12 @@ from storage.raft.injected import Faults, LinkFault
 LOSS: Final = 0.2
 SLOW_MS: Final = 60.0
 JITTER_MS: Final = 60.0
-"""Together below the time after which a follower stands for election: slow is not down."""
+"""The jitter of slow links. Added to their delay it stays below the time after which a follower stands for
+election: they are slow, not down."""
 CLIENT_DELAY_S: Final = 0.2
 
 Plan = Callable[[Site, Random], tuple[str, tuple[LinkFault, ...]]]
-"""Target and faults. Raises NothingToHit."""
+"""Chooses whom to hit. Returns its name and the faults of the links. Raises NothingToHit."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,14 +88,14 @@ def _both_ways(name: str) -> tuple[LinkFault, LinkFault]:
 
 @dataclass(slots=True, kw_only=True)
 class Clients:
-    """What the proxy does to clients' connections while it lasts."""
+    """A fault that the proxy does to clients' connections for a while."""
 
     name: str
     about: str
     weather: Weather = FAIR
     of_all_nodes: bool = True
     resets: bool = False
-    """Connections end with a reset: at the beginning, or after the weather if there is one."""
+    """Connections end with a reset: at the beginning, or after the weather if the fault has one."""
     reach: str = SAFE
     needs: frozenset[str] = field(default=frozenset({"proxy"}))
 

@@ -1,4 +1,4 @@
-"""Signals to the target's processes: killed, asked to end, frozen."""
+"""Faults by signals to the target's processes: they are killed, asked to end, or frozen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.chaos.targets.target import Server, Target, process, send
 
 @dataclass(slots=True, kw_only=True)
 class Signal:
-    """One signal to all that are meant."""
+    """Send one signal to all processes that the fault hits."""
 
     name: str
     about: str
@@ -35,7 +35,7 @@ class Signal:
         return Injury(
             target=", ".join(each.label for each in hit),
             undo=partial(_UNDO[self.number], target, hit, processes),
-            # Who is asked to end may neither serve nor hang up for a while.
+            # A process that is asked to end may neither serve nor hang up for a while.
             silences=self.number != signal.SIGKILL,
             killed=0 if self.number == signal.SIGSTOP else len(hit),
         )
@@ -57,7 +57,7 @@ def _thaw(target: Target, hit: Sequence[Server], processes: list[psutil.Process]
 
 
 def thaw(processes: list[psutil.Process]) -> None:
-    """Let them go on."""
+    """Let frozen processes go on."""
     for each in processes:
         send(each, signal.SIGCONT)
 

@@ -1,4 +1,4 @@
-"""What is no breakdown and must not hurt: leaders that move, a rolling restart, a clock that was set."""
+"""Upkeep, which must not hurt: leaders that move, a rolling restart, a clock that was set."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from storage.raft.injected import ClockFault, Faults
 
 MOVE_INTERVAL_S: Final = 2.0
 AHEAD_MS: Final = (-3_600_000, 3_600_000)
-"""An hour, as a wrong time zone. More would end offsets that nobody uses, in Kafka as here."""
+"""How far the clock is set, an hour, as with a wrong time zone. More would end offsets that nobody uses, in
+Kafka as here."""
 
 
 class Work:
-    """Something that goes on in a thread until it is done or told to end. What it raises is raised by `end`
-    to whoever waits for it."""
+    """Work that goes on in a thread until it is done or told to end. What it raises is raised by `end`."""
 
     def __init__(self, work: Callable[[threading.Event], None], name: str) -> None:
         self._stop = threading.Event()
@@ -35,7 +35,7 @@ class Work:
         self._thread.start()
 
     def end(self) -> None:
-        """Tell it to end, and wait until it has."""
+        """Tell the work to end, and wait until it has."""
         self._stop.set()
         self._thread.join()
         if self._problem is not None:
@@ -50,7 +50,7 @@ class Work:
 
 @dataclass(slots=True, kw_only=True)
 class MoveLeaders:
-    """Moves leaderships again and again, as `groupd leaders move` does."""
+    """Move leaderships again and again, as `groupd leaders move` does."""
 
     name: str = "leaders-move"
     about: str = f"Every {MOVE_INTERVAL_S:.0f} s the leadership of a partition is handed to another replica."
@@ -64,14 +64,14 @@ class MoveLeaders:
 
         def work(stop: threading.Event) -> None:
             while not stop.wait(MOVE_INTERVAL_S):
-                with suppress(NothingToHit):  # in between, nobody leads
+                with suppress(NothingToHit):  # between two leaders nobody leads
                     _move(site, aims.one_leader(site, chance))
 
         return Injury(f"{first.label} and others", Work(work, "moving leaders").end)
 
 
 def _move(site: Site, leader: Actor, to_replica: int | None = None) -> bool:
-    """False if it cannot hand over now."""
+    """Have a leader hand over to a replica; False if it cannot do so now."""
     with suppress(ActorCallError, TimeoutError):
         return bool(site.call(leader.name, "move_leadership", to_replica, timeout_s=CALL_TIMEOUT_S))
     return False
@@ -79,7 +79,7 @@ def _move(site: Site, leader: Actor, to_replica: int | None = None) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class RollingRestart:
-    """Node by node: its processes are stopped as an upgrade stops them, and started anew."""
+    """Restart node by node: a node's processes are stopped as for an upgrade, and started anew."""
 
     name: str = "rolling-restart"
     about: str = "All processes of one node after the other are stopped and started anew."
@@ -87,7 +87,7 @@ class RollingRestart:
     needs: frozenset[str] = frozenset()
 
     def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
-        """Undone when the last node is back, however long that takes."""
+        """Begin the restart. The fault ends when the last node is back, however long that takes."""
         nodes = target.nodes
 
         def work(stop: threading.Event) -> None:
@@ -99,8 +99,8 @@ class RollingRestart:
 
 @dataclass(slots=True, kw_only=True)
 class ClockJump:
-    """The wall clock matters when a process starts: so the replica starts with the wrong time, and is given
-    the lead; in the end it starts with the right one."""
+    """Start a replica with the wrong time and give it the lead; in the end it starts with the right one. The
+    wall clock matters only when a process starts."""
 
     name: str = "clock-jump"
     about: str = "A replica starts with a wall clock that is an hour off, and leads."
@@ -139,7 +139,8 @@ def _start_anew(site: Site, hit: Actor) -> None:
 
 
 def _give_lead(site: Site, hit: Actor) -> None:
-    """The tier may have done it itself: leaders return to their preferred places."""
+    """Give the lead to the replica that was hit, unless the tier has done so itself: leaders return to their
+    preferred places."""
     assert hit.group is not None, "a replica has a group"
     group = hit.group
 

@@ -12,12 +12,12 @@ class Actor(NamedTuple):
     group: str | None
     """The Raft group that the actor belongs to; None: it is a broker."""
     replica_id: int
-    """A broker's is its node's."""
+    """The number of the replica; of a broker, that of its node."""
     node_id: int
     pid: int
     leads: bool
     is_up: bool
-    """It takes part in its group; of a broker: it complains of nothing."""
+    """Whether the actor takes part in its group; of a broker, whether it complains of nothing."""
 
     @property
     def label(self) -> str:

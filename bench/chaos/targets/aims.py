@@ -1,7 +1,5 @@
-"""Whom of a tier a fault hits, by chance.
-
-What is to leave every group a majority spares groups that miss somebody.
-"""
+"""Chooses by chance whom of a tier a fault hits. A fault that is to leave every group a majority spares
+groups that miss a replica."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ T = TypeVar("T")
 
 
 class Site(Protocol):
-    """Whoever knows the actors of a tier (`bench.chaos.targets.site`)."""
+    """What knows the actors of a tier (`bench.chaos.targets.site`)."""
 
     def actors(self) -> list[Actor]: ...
 
@@ -29,11 +27,11 @@ class Site(Protocol):
 
 
 Aim = Callable[[Site, Random], list[Actor]]
-"""Raises NothingToHit."""
+"""Chooses the actors to hit. Raises NothingToHit."""
 
 
 def leader(site: Site, chance: Random) -> list[Actor]:
-    """The leader of an offsets partition."""
+    """Choose the leader of an offsets partition."""
     return [_one([actor for actor in _spare(site) if actor.leads], chance, "leader")]
 
 
@@ -42,36 +40,36 @@ def follower(site: Site, chance: Random) -> list[Actor]:
 
 
 def replica(site: Site, chance: Random) -> list[Actor]:
-    """Whether it leads or not."""
+    """Choose a replica of an offsets partition, whether it leads or not."""
     return [_one(_spare(site), chance, "replica")]
 
 
 def majority(site: Site, chance: Random) -> list[Actor]:
-    """A majority of one partition's copies: its leader and as many more as it takes."""
+    """Choose a majority of one partition's replicas: its leader and as many more as it takes."""
     found = copies(site, chance)
     return found[: len(found) // 2 + 1]
 
 
 def copies(site: Site, chance: Random) -> list[Actor]:
-    """All of one partition, its leader first."""
+    """Choose all replicas of one partition, its leader first."""
     chosen = _one([actor for actor in site.replicas() if actor.leads], chance, "led partition")
     assert chosen.group is not None, "a replica has a group"
     return site.copies(chosen.group)
 
 
 def whole_leader(site: Site, chance: Random) -> list[Actor]:
-    """The leader of a partition that misses nobody."""
+    """Choose the leader of a partition that misses no replica."""
     return _one(_whole(site), chance, "whole partition")[:1]
 
 
 def whole_majority(site: Site, chance: Random) -> list[Actor]:
-    """A majority of a partition that misses nobody."""
+    """Choose a majority of a partition that misses no replica."""
     found = _one(_whole(site), chance, "whole partition")
     return found[: len(found) // 2 + 1]
 
 
 def node(site: Site, chance: Random) -> list[Actor]:
-    """Every actor of one node, if all groups can spare theirs there."""
+    """Choose every actor of a node whose replicas all groups can spare."""
     actors = site.actors()
     chosen = chance.choice(sorted({actor.node_id for actor in actors}) or [0])
     hit = [actor for actor in actors if actor.node_id == chosen]
@@ -84,12 +82,12 @@ def node(site: Site, chance: Random) -> list[Actor]:
 
 
 def everybody(site: Site, chance: Random) -> list[Actor]:
-    """Replicas, controllers and brokers."""
+    """Choose all replicas, controllers and brokers."""
     return site.actors()
 
 
 def controller(site: Site, chance: Random) -> list[Actor]:
-    """The controller's leader."""
+    """Choose the controller's leader."""
     found = [actor for actor in site.copies(CONTROLLER_GROUP) if actor.leads]
     if not _can_spare(found[0], site.copies(CONTROLLER_GROUP)) if found else True:
         raise NothingToHit("the controller is not whole")
@@ -105,13 +103,13 @@ def one_leader(site: Site, chance: Random) -> Actor:
 
 
 def _spare(site: Site) -> list[Actor]:
-    """Replicas of partitions without which a majority is up."""
+    """The replicas without which their partitions still have a majority."""
     replicas = site.replicas()
     return [actor for actor in replicas if _can_spare(actor, replicas)]
 
 
 def _whole(site: Site) -> list[list[Actor]]:
-    """The copies of each partition that has a leader and misses nobody, the leader first."""
+    """The replicas of each partition that has a leader and misses none, the leader first."""
     by_group: dict[str | None, list[Actor]] = defaultdict(list)
     for actor in sorted(_spare(site), key=lambda actor: not actor.leads):
         by_group[actor.group].append(actor)
@@ -119,7 +117,7 @@ def _whole(site: Site) -> list[list[Actor]]:
 
 
 def _can_spare(actor: Actor, others: list[Actor]) -> bool:
-    """Whoever is missing now does not answer: a group has as many copies as answer when it is whole."""
+    """Whether a group can spare the actor: at least three of its replicas are up, the actor among them."""
     group = [each for each in others if each.group == actor.group and each.is_up]
     return actor in group and len(group) >= 3
 
@@ -141,4 +139,4 @@ AIMS: Final[dict[str, Aim]] = {
     target.COPIES: copies,
     target.CONTROLLER: controller,
 }
-"""Who chooses whom to hit, by the name that faults use."""
+"""The aims by the names that faults use."""

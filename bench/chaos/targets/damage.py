@@ -1,4 +1,4 @@
-"""What a bad disk, a bad cable or a bad day does to the files of a replica that does not run."""
+"""Damages the files of a replica that does not run, as a bad disk or a bad cable would."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PAGE_BYTES = 4096
 
 OF_SNAPSHOT = "bit of the snapshot flipped"
 HARMLESS, DETECTED, LOST = "harmless", "detected", "lost"
-"""The replica starts as before; or refuses to start; or starts as somebody new."""
+"""Outcomes: the replica starts as before, refuses to start, or starts as somebody new."""
 
 
 class Damage(NamedTuple):
     kind: str
     place: str
     outcomes: frozenset[str]
-    """What may come of it."""
+    """The outcomes that the damage may have."""
 
     @property
     def text(self) -> str:
@@ -96,7 +96,8 @@ def _remove_a_segment(directory: Path, chance: random.Random) -> str:
 
 
 def _tear_the_tail(directory: Path, chance: random.Random) -> str:
-    """Half a record behind the last one, as a crash leaves it of a write that nobody was told of."""
+    """Write half a record behind the last one, as a crash leaves it of a write that was never
+    acknowledged."""
     newest = segments(directory)[-1]
     content = newest.read_bytes()
     with newest.open("ab") as file:
@@ -130,4 +131,4 @@ _KINDS: dict[str, tuple[Callable[[Path, random.Random], str], int, tuple[str, ..
     OF_SNAPSHOT: (_flip_a_bit_of_the_snapshot, 5, (DETECTED,)),
     "journal removed": (_remove_the_journal, 5, (LOST,)),
 }
-"""How it is done, how often, and what may come of it."""
+"""The kinds of damage: how each is done, its weight, and its possible outcomes."""

@@ -9,32 +9,35 @@ from typing import Final, NamedTuple, Protocol
 from bench.chaos.targets.target import Target
 
 SAFE: Final = "minority"
-"""Leaves every Raft group a majority: service must go on."""
+"""The reach of a fault that leaves every Raft group a majority: service must go on."""
 OUTAGE: Final = "majority"
-"""Takes a majority away for a while: service stops, nothing acknowledged is lost."""
+"""The reach of a fault that takes a majority away for a while: service stops, but nothing acknowledged is
+lost."""
 
 
 class Injury(NamedTuple):
     """A fault that has begun."""
 
     target: str
-    """Who was hit, such as "partition-3-1 (leader)"."""
+    """What was hit, such as "partition-3-1 (leader)"."""
     undo: Callable[[], int | None]
-    """Ends it: thaws, heals, starts anew. May take long; raises if the tier cannot be mended. Returns how
-    many processes were ended after the beginning, if any."""
+    """Ends the fault: thaws, heals or starts anew. It may take long, and raises if the tier cannot be mended.
+    Returns how many processes were ended after the beginning, if any."""
     silences: bool = False
-    """While it lasts connections may stay open without an answer."""
+    """Whether connections may stay open without an answer during the fault."""
     detail: str = ""
     killed: int = 0
-    """Processes that it ended when it began: these, and what `undo` returns, are what `--kills` counts."""
+    """How many processes the fault ended when it began: these, and what `undo` returns, are what `--kills`
+    counts."""
 
 
 class FaultKind(Protocol):
-    """One kind; stateless. `name` is what scenarios and reports say ("kill-leader")."""
+    """One kind of fault, without a state of its own. `name` is what scenarios and reports say
+    ("kill-leader")."""
 
     name: str
     about: str
-    """One sentence for `groupd chaos list`."""
+    """A sentence about the fault for `groupd chaos list`."""
     reach: str
     """SAFE or OUTAGE."""
     needs: frozenset[str]

@@ -11,11 +11,11 @@ from typing import Final
 from storage.raft.injected import LOOK_INTERVAL_S, Faults
 
 SEEN_S: Final = 2 * LOOK_INTERVAL_S
-"""After this every replica that has a processor knows."""
+"""The time after which every replica that gets a processor has read the file."""
 
 
 class FaultFile:
-    """One run's; nobody else writes it."""
+    """The file of one run; nobody else writes it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -24,7 +24,8 @@ class FaultFile:
         self._write()
 
     def add(self, faults: Faults) -> Callable[[], None]:
-        """Let the replicas suffer these, too; returns, once they do, what ends just these."""
+        """Let the replicas suffer these faults, too. Returns, once they do, a function that ends just
+        these."""
         with self._guard:
             self._faults.append(faults)
             self._write()
@@ -33,7 +34,7 @@ class FaultFile:
 
     def _remove(self, faults: Faults) -> None:
         with self._guard:
-            # By identity: two injuries may do the same.
+            # Compared by identity: two injuries may do the same.
             self._faults = [each for each in self._faults if each is not faults]
             self._write()
 

@@ -55,12 +55,12 @@ SHARED: Final = ("group.", "offsets.")
 
 
 class Broker(NamedTuple):
-    """One whose process runs."""
+    """A broker whose process runs."""
 
     number: int
     pid: int
     groups: int
-    """That it coordinates; -1: it does not say."""
+    """How many groups the broker coordinates; -1: it does not say."""
 
     @property
     def label(self) -> str:
@@ -70,8 +70,9 @@ class Broker(NamedTuple):
 
 @contextmanager
 def throw_away(brokers: int, flags: Sequence[str] = (), home: Path | None = None) -> Iterator[KafkaSite]:
-    """New brokers whose offsets partitions all answer. `flags` as of `groupd up`: what they set that Kafka
-    has as well is set. Raises TierError: Kafka cannot run here; RuntimeError with its words."""
+    """Start new brokers, and wait until all their offsets partitions answer. `flags` are those of `groupd
+    up`: settings that Kafka has as well are set. Raises TierError if Kafka cannot run here, and RuntimeError
+    with its words."""
     if missing := kafka_nodes.missing(home):
         raise TierError(f"Kafka cannot be started here: {missing}")
     port = free_ports(brokers)
@@ -98,18 +99,18 @@ def throw_away(brokers: int, flags: Sequence[str] = (), home: Path | None = None
 
 
 def settings_of(flags: Sequence[str]) -> dict[str, str]:
-    """What of a tier's flags Kafka understands."""
+    """The settings in a tier's flags that Kafka understands."""
     said = [flag.split("=", 1) for before, flag in pairwise(flags) if before == SET]
     return {name: value for name, value in said if name.startswith(SHARED)}
 
 
 class KafkaSite(Target):
-    """Made by `throw_away`."""
+    """A Kafka cluster under attack. Made by `throw_away`."""
 
-    term_grace_s = 30.0  # a broker hands over what it leads first
+    term_grace_s = 30.0  # a broker first hands over what it leads
 
     def __init__(self, nodes: KafkaNodes, proxy: Proxy, clients: Sequence[Address]) -> None:
-        """`clients`: where they come, for each broker."""
+        """`clients` are the addresses at which clients reach each broker."""
         self._nodes = nodes
         self._proxy = proxy
         self.bootstrap = ",".join(f"{host}:{port}" for host, port in clients)
@@ -133,7 +134,7 @@ class KafkaSite(Target):
     # Looking.
 
     def brokers(self) -> list[Broker]:
-        """Those whose process runs, with the groups that each says it coordinates."""
+        """The brokers whose process runs, with the number of groups that each says it coordinates."""
         running = [number for number in self._nodes.numbers if self._nodes.runs(number)]
         counts = asyncio.run(_all(_groups, [self._nodes.address(number) for number in running]))
         return [
@@ -148,8 +149,8 @@ class KafkaSite(Target):
         return self._complaint() or "nobody complains"
 
     def _complaint(self) -> str:
-        """Who is not well; empty if all brokers know each other and every offsets partition has a coordinator
-        and all its copies."""
+        """Says what is not well; empty if all brokers know each other and every offsets partition has a
+        coordinator and all its replicas."""
         if down := [number for number in self._nodes.numbers if not self._nodes.runs(number)]:
             return "; ".join(f"broker {number} does not run: {self._last_words(number)}" for number in down)
         addresses = [self._nodes.address(number) for number in self._nodes.numbers]
@@ -200,7 +201,7 @@ Look = Callable[[Line, int], Any]
 
 
 async def _all(look: Look, addresses: Sequence[Address]) -> list[Any]:
-    """What each broker answers, or in words why it does not."""
+    """The answer of each broker, or in words why there is none."""
     return await asyncio.gather(*(_one(look, address, len(addresses)) for address in addresses))
 
 
@@ -228,7 +229,7 @@ async def _groups(line: Line, brokers: int) -> int:
 
 
 async def _not_whole(line: Line, brokers: int) -> str:
-    """What a broker knows to be missing."""
+    """What a broker knows to be missing, in words; empty if nothing is."""
     asked: dict[str, Any] = {"topics": [{"name": OFFSETS_TOPIC}], "allow_auto_topic_creation": False}
     answer = await line.call("metadata", METADATA_VERSION, **asked)
     if len(answer["brokers"]) < brokers:

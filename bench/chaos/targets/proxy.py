@@ -1,8 +1,8 @@
-"""A TCP proxy before every node of a tier: what happens to clients' connections on their way.
+"""A TCP proxy before every node of a tier, which does to clients' connections what networks do.
 
-One thread with one loop: asyncio's own, because uvloop's begins to read from a connection that was told not
-to. Nothing is interpreted. What has been taken from one side and cannot be given to the other yet is bounded
-by the transports' buffers: then no more is read.
+It has one thread with one loop: asyncio's own, because uvloop's begins to read from a connection that was
+told not to. Bytes are not interpreted. What was taken from one side and cannot be given to the other yet is
+bounded by the transports' buffers: then no more is read.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class Weather(NamedTuple):
-    """How it is on the way between clients and one node."""
+    """The state of the way between clients and one node."""
 
     delay_s: float = 0.0
-    """Delay in each direction."""
+    """The delay in each direction."""
     requests_pass: bool = True
     answers_pass: bool = True
-    """What does not pass waits: it is not lost, as TCP sends again what nobody acknowledged."""
+    """Whether answers pass. Bytes that do not pass wait and are not lost, as TCP sends again what is not
+    acknowledged."""
 
 
 FAIR: Final = Weather()
 
 
 class Way(NamedTuple):
-    """Where clients come, and where they want to go."""
+    """The port to which clients connect, and the node's address."""
 
     host: str
     port: int
@@ -45,10 +46,10 @@ class Way(NamedTuple):
 
 
 class Proxy:
-    """Listens before each node, in a thread. Use as a context manager."""
+    """Listens before each node, in a thread; a context manager."""
 
     def __init__(self, ways: Sequence[Way]) -> None:
-        """One for each node, in order."""
+        """`ways` has one entry for each node, in order."""
         self._roads = {n: _Road(way) for n, way in enumerate(ways, 1)}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
@@ -58,7 +59,7 @@ class Proxy:
         return list(self._roads)
 
     def __enter__(self) -> Proxy:
-        """Raises OSError if a port is taken."""
+        """Listen. Raises OSError if a port is taken."""
         self._thread.start()
         try:
             for road in self._roads.values():
@@ -86,11 +87,11 @@ class Proxy:
         return sum(self._await(self._roads[node].reset) for node in (self.nodes if nodes is None else nodes))
 
     def connections(self) -> int:
-        """How many there are now."""
+        """How many connections there are now."""
         return sum(self._await(road.count) for road in self._roads.values())
 
     def _await(self, work: Callable[..., Any], *args: Any) -> Any:
-        """Have `work` done on the loop: everything belongs to its thread."""
+        """Have `work` done on the loop, to whose thread everything belongs."""
 
         async def on_loop() -> Any:
             outcome = work(*args)
@@ -176,7 +177,7 @@ class _Pair:
         self.end(None)
 
     def end(self, ended: _Side | None) -> None:
-        """One side is gone: the other one goes when it has got what was for it."""
+        """End the pair because one side is gone: the other one is closed when it has got what was for it."""
         if not self.has_ended:
             self.has_ended = True
             if self._dialling is not None:
@@ -205,7 +206,7 @@ class _Pair:
 
 
 class _Side(asyncio.Protocol):
-    """One end of a pair, from which bytes come and to which those of the other end go."""
+    """One end of a pair: bytes come from it, and bytes of the other end go to it."""
 
     def __init__(self, pair: _Pair, made: Callable[[], None]) -> None:
         self._pair = pair
@@ -214,7 +215,7 @@ class _Side(asyncio.Protocol):
         self.is_gone = False
         self._may_write = True
         self._under_way = 0
-        """Chunks from here that are delayed."""
+        """How many chunks from this end are delayed now."""
         self._late_until = 0.0
         self._is_read = True
 

@@ -22,7 +22,8 @@ import psutil
 from cluster.ports import free_ports
 
 FIRST_HOST: Final = 2
-"""127.0.0.2: of 127.0.0.1 Ray takes the machine's public address instead."""
+"""The first node's address ends so, 127.0.0.2: in place of 127.0.0.1 Ray takes the machine's public
+address."""
 START_TIMEOUT_S: Final = 60.0
 END_TIMEOUT_S: Final = 20.0
 OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
@@ -47,7 +48,7 @@ ENVIRONMENT: Final = {
 
 
 class RayNodes:
-    """A head, which has Ray's GCS, and others. Use as a context manager."""
+    """The nodes of a Ray cluster: a head, which has Ray's GCS, and others; a context manager."""
 
     def __init__(self, nodes: int = 3) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="groupd-ray-", dir="/tmp"))
@@ -58,7 +59,7 @@ class RayNodes:
 
     @property
     def others(self) -> list[str]:
-        """Those that may be hit: with the head everybody's directory would be gone."""
+        """The nodes that may be hit: with the head the directory of all actors would be gone."""
         return self.hosts[1:]
 
     def __enter__(self) -> RayNodes:
@@ -76,7 +77,7 @@ class RayNodes:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def start(self, host: str) -> None:
-        """Returns when the node is up. Raises RuntimeError with Ray's own words."""
+        """Start a node, and wait until it is up. Raises RuntimeError with Ray's own words."""
         assert host not in self._running, "it runs"
         log = self.directory / f"{host}.log"
         with log.open("wb") as output:
@@ -115,7 +116,7 @@ class RayNodes:
         return self.processes(self.hosts[0])
 
     def processes(self, host: str) -> list[psutil.Process]:
-        """The node's raylet and all that belong to it, its actors included."""
+        """The processes of a node: its raylet and all its children, actors included."""
         try:
             root = psutil.Process(self._running[host].pid)
             return [root, *root.children(recursive=True)]
@@ -123,7 +124,7 @@ class RayNodes:
             return []
 
     def kill(self, host: str) -> None:
-        """All its processes at once, as a machine loses power."""
+        """Kill all processes of a node at once, as when a machine loses power."""
         processes = self.processes(host)
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):

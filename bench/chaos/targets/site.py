@@ -34,7 +34,7 @@ from cluster.cli.screen import summary
 from cluster.repair import Status, leader_of
 
 LOOK_TIMEOUT_S: Final = 1.0
-"""Who does not answer within this is frozen, starting or gone."""
+"""An actor that does not answer within this time is frozen, starting or gone."""
 CALL_TIMEOUT_S: Final = 10.0
 BACK_TIMEOUT_S: Final = 60.0
 NODE_TIMEOUT_S: Final = 120.0
@@ -46,7 +46,7 @@ class Equipment(NamedTuple):
     fault_file: FaultFile
     """Where the replicas read which messages and writes are to fail."""
     proxy: Proxy
-    """Stands before the nodes."""
+    """The proxy that stands before the nodes."""
     ray_nodes: RayNodes | None
     """Each node of the tier is in a Ray node of its own."""
     small_disk: Path | None
@@ -70,12 +70,12 @@ class Site(Target):
         self.software = f"groupd {version('groupd')}"
         self.namespace = tier.namespace
         self.driver_pid = running.pid
-        """Process that keeps the tier; None: it lives in a Ray cluster of its own."""
+        """The process that keeps the tier; None: the tier lives in a Ray cluster of its own."""
         self._equipment = equipment
         self._handles: dict[str, runtime.Handle] = {}
         self._guard = threading.Lock()
         self.gcs_is_deaf = False
-        """Then no actor is looked up by its name: that would wait for Ray's GCS."""
+        """While this is set no actor is looked up by its name: that would wait for Ray's GCS."""
 
     @property
     def has(self) -> frozenset[str]:
@@ -125,16 +125,16 @@ class Site(Target):
 
     @property
     def spec(self) -> TierSpec:
-        """Where everybody should be now."""
+        """The actors that the tier should have now, and where."""
         tier, running = tier_file.require_running(self.data_dir)
         return lifecycle.spec_of(tier, self.data_dir, running)
 
     def statuses(self, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, Status]:
-        """What every actor says of itself, by name; {"dead": why} of those that do not answer."""
+        """The status of every actor, by name; {"dead": why} for one that does not answer."""
         return self._ask(actors_of(self.spec), timeout_s)
 
     def actors(self) -> list[Actor]:
-        """Those that answer now, leaders of each group marked."""
+        """The actors that answer now; each group's leader is marked."""
         plans = actors_of(self.spec)
         statuses = self._ask(plans, LOOK_TIMEOUT_S)
         groups = {plan.group for plan in plans if plan.group is not None}
@@ -192,7 +192,7 @@ class Site(Target):
         return aims.AIMS[whom](self, chance)
 
     def bring_back(self, ended: Sequence[Server]) -> None:
-        """Ray does."""
+        """Nothing has to be done: Ray starts ended actors anew."""
 
     def restart(self, node: int) -> None:
         before = {actor.name: actor.pid for actor in self.actors() if actor.node_id == node}
@@ -214,11 +214,12 @@ class Site(Target):
         return runtime.await_call(self._handle(name), method, *args, timeout_s=timeout_s)
 
     def ray_kill(self, name: str, *, no_restart: bool) -> None:
-        """Ray's own way to end an actor. Raises NothingToHit."""
+        """End an actor as Ray does. Raises NothingToHit."""
         runtime.kill(self._handle(name), no_restart=no_restart)
 
     def gcs(self) -> psutil.Process:
-        """Ray's directory of actors. Raises NothingToHit if it was not started for this tier."""
+        """The process of Ray's GCS, the directory of actors. Raises NothingToHit if it was not started for
+        this tier."""
         found: list[psutil.Process] = []
         if self._ray_nodes is not None:
             found = self._ray_nodes.head_processes()
@@ -240,7 +241,7 @@ class Site(Target):
             return self._handles[name]
 
     def _ask(self, plans: list[ActorPlan], timeout_s: float) -> dict[str, Status]:
-        """All at once. An actor that was made anew under its name has another handle."""
+        """Ask all actors at once. An actor that was made anew under its name has another handle."""
         refs: dict[str, runtime.Ref] = {}
         for plan in plans:
             with suppress(NothingToHit):

@@ -19,25 +19,26 @@ from cluster.ports import free_ports
 
 HOST: Final = "127.0.0.1"
 RAFT_PORTS: Final = 90
-"""Ports for three copies of up to 29 partitions, where Raft's links are TCP."""
+"""How many ports Raft needs where its links are TCP: enough for three replicas of up to 29 partitions."""
 SMALL_DISK_MIB: Final = 512
-"""Room for fifteen replicas with segments of 1 MiB, and for what `groupd up` wants to be free."""
+"""The size of the file system: fifteen replicas with segments of 1 MiB have room, and `groupd up` finds as
+much free as it wants."""
 SMALL_FILES: Final = (
     *("--set", "raft.journal.segment.bytes=1048576"),
     *("--set", "raft.snapshot.journal.bytes.min=1048576"),
 )
-"""Snapshots are taken, sent and damaged often, not once an hour."""
+"""Settings by which snapshots are taken, sent and damaged often, not once an hour."""
 
 
 @contextmanager
 def throw_away(
     *flags: str, nodes: int = 3, small_disk: bool = False, ray_nodes: bool = False
 ) -> Iterator[Site]:
-    """A new tier with faults to be injected and a proxy before its nodes, gone afterwards. `flags` are
-    further flags of `groupd up`.
+    """Start a new tier with a proxy before its nodes, into which faults can be injected; it is gone
+    afterwards. `flags` are further flags of `groupd up`.
 
-    `small_disk`: its data directory is a file system of its own, if that is allowed here (see `Site.has`).
-    `ray_nodes`: each of its nodes is in a Ray node of its own.
+    With `small_disk` its data directory is a file system of its own, if that is allowed here (see
+    `Site.has`). With `ray_nodes` each of its nodes is in a Ray node of its own.
     """
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="groupd-chaos-"))
@@ -66,7 +67,7 @@ def throw_away(
 
 @contextmanager
 def running(data_dir: Path) -> Iterator[Site]:
-    """The tier that runs in a data directory, and goes on after. Raises TierError."""
+    """Attach to the tier that runs in a data directory, which runs on afterwards. Raises TierError."""
     site = Site(data_dir)
     try:
         yield site
@@ -76,7 +77,7 @@ def running(data_dir: Path) -> Iterator[Site]:
 
 @contextmanager
 def _small_disk(where: Path) -> Iterator[Path | None]:
-    """None where file systems must not be mounted: only root may, as a rule."""
+    """Mount a small file system; None where that is not allowed: as a rule only root may do it."""
     where.mkdir()
     mount, umount = shutil.which("mount"), shutil.which("umount")
     options = ["-t", "tmpfs", "-o", f"size={SMALL_DISK_MIB}m,mode=0700", "tmpfs", str(where)]

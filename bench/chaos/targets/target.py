@@ -1,7 +1,7 @@
 """What is attacked: processes that coordinate groups, and how they are hit and brought back.
 
-Schedules, parts and reports ask nothing else of it. What only some targets can suffer is told by what they
-have (see `FaultKind.needs`).
+Schedules, parts and reports ask nothing else of a target. `Target.has` tells what only some targets can
+suffer (see `FaultKind.needs`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from bench.chaos.targets.proxy import Proxy
 
 LOOK_INTERVAL_S: Final = 0.1
 WHOLE_TIMEOUT_S: Final = 120.0
-"""A disk that failed is tried again after half a minute, and a damaged replica is built anew."""
+"""How long a target may take to be whole again: a disk that failed is tried again after half a minute, and a
+damaged replica is built anew."""
 
 LEADER: Final = "leader"
 FOLLOWER: Final = "follower"
@@ -31,11 +32,11 @@ REPLICA: Final = "replica"
 MAJORITY: Final = "majority"
 COPIES: Final = "copies"
 CONTROLLER: Final = "controller"
-"""Whom a fault hits; from REPLICA on only a target that has "replicas" can say who that is."""
+"""What a fault can hit; from REPLICA on only a target that has "replicas" can find it."""
 
 
 class NothingToHit(Exception):
-    """There is nobody of that name right now; another fault is tried."""
+    """There is nothing of that name to hit right now; another fault is tried."""
 
 
 class Server(Protocol):
@@ -50,19 +51,19 @@ class Server(Protocol):
 
 
 class Target(ABC):
-    """All methods but `close` may be called from several threads."""
+    """A target of faults. All methods but `close` may be called from several threads."""
 
     bootstrap: str
-    """What clients are to be given: it leads through the proxy if there is one."""
+    """The bootstrap servers for clients, which lead through the proxy if there is one."""
     software: str
-    """Name and version, for the reports."""
+    """The name and version of the target, for reports."""
     term_grace_s: ClassVar[float]
-    """Who was asked to end has so long: then it is killed, as whoever stops machines does."""
+    """How long a process that was asked to end has: then it is killed, as supervisors do."""
 
     @property
     @abstractmethod
     def has(self) -> frozenset[str]:
-        """What kinds of faults may need of it."""
+        """What the target has of the things that kinds of faults need."""
 
     @property
     @abstractmethod
@@ -72,36 +73,37 @@ class Target(ABC):
     @property
     @abstractmethod
     def nodes(self) -> list[int]:
-        """The numbers of its nodes."""
+        """The numbers of the target's nodes."""
 
     @abstractmethod
     def find(self, whom: str, chance: Random) -> Sequence[Server]:
-        """One of those that the name means, or all that it means. Who leaves every group a majority is sought
-        where nobody is missing. Raises NothingToHit."""
+        """Find one of the processes that a name means, or all of them. One that leaves every group a majority
+        is sought where no replica is missing. Raises NothingToHit."""
 
     @abstractmethod
     def bring_back(self, ended: Sequence[Server]) -> None:
-        """See that whoever was ended is started anew. Returns at once."""
+        """See that ended processes are started anew. Returns at once."""
 
     @abstractmethod
     def restart(self, node: int) -> None:
-        """All processes of a node, as an upgrade does it; returns when it is whole again. Raises
+        """Restart all processes of a node, as an upgrade does; returns when the target is whole again. Raises
         TimeoutError."""
 
     @abstractmethod
     def is_whole(self) -> bool:
-        """Nobody is missing, and every group has a coordinator."""
+        """Whether no process is missing and every group has a coordinator."""
 
     @abstractmethod
     def complaints(self) -> str:
-        """Who is not well, in words."""
+        """What is not well, in words."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it."""
+        """Let go of the target."""
 
     def wait_until_whole(self, timeout_s: float = WHOLE_TIMEOUT_S) -> float:
-        """Seconds that it took. Raises TimeoutError that names who is not well."""
+        """Wait until the target is whole. Returns how many seconds it took. Raises TimeoutError with what is
+        not well."""
         began = time.monotonic()
         while not self.is_whole():
             if time.monotonic() - began > timeout_s:
@@ -111,7 +113,7 @@ class Target(ABC):
 
 
 def process(pid: int) -> psutil.Process:
-    """Knows its process from a later one of the same number. Raises NothingToHit."""
+    """The process of a pid; it can be told from a later one of the same number. Raises NothingToHit."""
     try:
         return psutil.Process(pid)
     except psutil.NoSuchProcess:
@@ -119,7 +121,7 @@ def process(pid: int) -> psutil.Process:
 
 
 def send(target: psutil.Process, number: int) -> None:
-    """A signal, unless the process has ended."""
+    """Send a signal, unless the process has ended."""
     assert target.pid != os.getpid(), "a fault must not hit its own process"
     with suppress(psutil.NoSuchProcess):
         target.send_signal(number)
