@@ -9,11 +9,11 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import IMAGE_WAIT_S, BrokerContext
+from actors.catalog import codec
 from actors.ground.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from actors.metadata.commands import CreateAcls, DeleteAcls
-from actors.protocol import codec
 from actors.protocol.api_keys import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.security.gate import NO_AUTHORIZER
 
 _DISABLED = "No Authorizer is configured."

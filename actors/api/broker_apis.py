@@ -18,7 +18,7 @@ from actors.api.producers import ProducerIds, init_producer_id
 from actors.ground.image import MetadataImage
 from actors.protocol import api_keys
 from actors.protocol.errors import UnsupportedRequest
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.protocol.transaction_messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 __all__ = [

@@ -10,7 +10,9 @@ from kio.schema.errors import ErrorCode
 
 from actors.api.config_entries import ConfigEntry, broker_configs, group_configs, topic_configs
 from actors.api.context import IMAGE_WAIT_S, BrokerContext
+from actors.catalog import codec
 from actors.ground.image import MetadataImage
+from actors.ground.topic_names import name_problem
 from actors.metadata.commands import (
     SET,
     AlterGroupConfigs,
@@ -20,11 +22,9 @@ from actors.metadata.commands import (
     TopicConfigChange,
     TopicOutcome,
 )
-from actors.metadata.names import name_problem
-from actors.protocol import codec
 from actors.protocol.api_keys import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
 from actors.protocol.errors import GroupError
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4

@@ -9,11 +9,11 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import IMAGE_WAIT_S, BrokerContext
+from actors.catalog import codec
 from actors.ground.image import MetadataImage, ScramCredential
 from actors.metadata.commands import AlterCredentials, CredentialToDelete, NewCredential
-from actors.protocol import codec
 from actors.protocol.api_keys import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.security.scram import MECHANISM_NAMES, MECHANISM_NUMBERS, keys_of
 
 

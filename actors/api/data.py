@@ -12,9 +12,9 @@ from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
 from actors.api.transactions import Verdict, verify_produced
-from actors.protocol import codec
+from actors.catalog import codec
 from actors.protocol.api_keys import DELETE_RECORDS, LIST_OFFSETS, PRODUCE
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.topics.errors import LogError
 from actors.topics.logs import Produced
 from actors.topics.partition_log import LEADER_EPOCH, Appended, FoundOffset

@@ -12,9 +12,9 @@ from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
 from actors.api.data import NO_LEADER_EPOCH, NO_OFFSET, READ_COMMITTED, check_leader_epoch
-from actors.protocol import codec
+from actors.catalog import codec
 from actors.protocol.api_keys import FETCH
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.topics.errors import LogError
 from actors.topics.partition_log import LEADER_EPOCH
 from actors.topics.transactions import AbortedTransaction

@@ -1,44 +1,75 @@
-"""Make one answer frame from the answers of several leaders of this node.
+"""Frames of requests that span offsets partitions: one for each leader, and one answer from theirs.
 
-The broker relays a request that spans partitions to each leader whole; every leader answers all of its
-groups, those of other partitions with NOT_COORDINATOR. Here each group's entry is taken from the leader
-of its own partition (W17); for ListGroups the lists are joined (W9).
+Each leader is sent the groups of its own partition and no others. Its answer gives their entries back, which
+are put into the order in which the client asked (W17). ListGroups goes to all leaders as it is, and their
+lists are joined (W9).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
+from actors.catalog import codec
+from actors.catalog.api import Batch
+from actors.catalog.table import COORDINATED, is_flexible
 from actors.network.frames import with_length
-from actors.protocol import api_keys, codec
-from actors.protocol.headers import Header
-from actors.protocol.versions import is_flexible
+from actors.protocol import api_keys
+from actors.protocol.header import Header
 from actors.protocol.wire import compact_count, legacy_count, read_count
 
 _LENGTH_PREFIX_BYTES = 4
 _THROTTLE_SINCE = 1
-_ENTRIES = {
-    api_keys.DESCRIBE_GROUPS: ("groups", "group_id"),
-    api_keys.DELETE_GROUPS: ("results", "group_id"),
-    api_keys.OFFSET_FETCH: ("groups", "group_id"),
-    api_keys.CONSUMER_GROUP_DESCRIBE: ("groups", "group_id"),
-    api_keys.ADD_PARTITIONS_TO_TXN: ("results_by_transaction", "transactional_id"),
-}
-"""API key -> the answer's field of entries, and the entry's field by which its partition is found."""
 
 
-def gather(header: Header, answers: Mapping[int, bytes], partition_of: Callable[[str], int]) -> bytes:
-    """Return one frame made of the answer frames of `answers` (by offsets partition, at least one)."""
+def parted(
+    header: Header, frame: bytes, body_offset: int, partition_of: Callable[[str], int]
+) -> dict[int, bytes]:
+    """Return the request frame (without its length prefix) of each offsets partition that a batch names."""
+    batch = _batch(header)
+    entity = codec.decode_entity(header, frame, body_offset)
+    entries: defaultdict[int, list[Any]] = defaultdict(list)
+    for entry in getattr(entity, batch.asked):
+        entries[partition_of(_id_of(batch, entry))].append(entry)
+    return {
+        partition: codec.encode_request(header, dataclasses.replace(entity, **{batch.asked: tuple(its_own)}))[
+            _LENGTH_PREFIX_BYTES:
+        ]
+        for partition, its_own in entries.items()
+    }
+
+
+def gathered(header: Header, body: Any, answers: Sequence[bytes]) -> bytes:
+    """Return one answer frame from those of several leaders, at least one, to parts of the request `body`."""
     if header.api_key == api_keys.LIST_GROUPS:
-        return _join_lists(header.api_version, list(answers.values()))
-    entities = {partition: _read(header, frame) for partition, frame in answers.items()}
-    merged = _choose_entries(*_ENTRIES[header.api_key], entities, partition_of)
+        return _join_lists(header.api_version, answers)
+    batch = _batch(header)
+    entities = [_read(header, frame) for frame in answers]
+    entries: defaultdict[str, deque[Any]] = defaultdict(deque)
+    for entity in entities:
+        for entry in getattr(entity, batch.entity_field):
+            entries[_id_of(batch, entry)].append(entry)
+    asked = map(batch.asked_id, getattr(body, batch.asked))
+    # A group that is asked for twice has two entries, except if Kafka gives one (DeleteGroups, O13).
+    ordered = tuple(entries[group_id].popleft() for group_id in asked if entries[group_id])
+    merged = dataclasses.replace(entities[0], **{batch.entity_field: ordered})
     return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, merged)
+
+
+def _batch(header: Header) -> Batch:
+    batch = COORDINATED[header.api_key].batch
+    assert batch is not None, f"API {header.api_key} spans no partitions"
+    return batch
+
+
+def _id_of(batch: Batch, entry: Any) -> str:
+    group_id: str = entry if isinstance(entry, str) else getattr(entry, batch.entity_id)
+    return group_id
 
 
 def _read(header: Header, frame: bytes) -> Any:
@@ -47,7 +78,7 @@ def _read(header: Header, frame: bytes) -> Any:
     return entity_reader(response_class)(frame, _LENGTH_PREFIX_BYTES + header_bytes)[0]
 
 
-def _join_lists(api_version: int, frames: list[bytes]) -> bytes:
+def _join_lists(api_version: int, frames: Sequence[bytes]) -> bytes:
     """Return the groups of all lists, as the bytes they are: to read 100,000 of them would hold up all
     clients.
 
@@ -71,17 +102,3 @@ def _join_lists(api_version: int, frames: list[bytes]) -> bytes:
     head = frames[0][_LENGTH_PREFIX_BYTES:error_at] + ErrorCode.none.to_bytes(2, "big")
     count_of_all = compact_count(total) if flexible else legacy_count(total)
     return with_length(b"".join((head, count_of_all, *lists, bytes(flexible))))
-
-
-def _choose_entries(
-    field: str, id_field: str, entities: Mapping[int, Any], partition_of: Callable[[str], int]
-) -> Any:
-    base = next(iter(entities.values()))
-    own = {
-        getattr(entry, id_field): entry
-        for partition, entity in entities.items()
-        for entry in getattr(entity, field)
-        if partition_of(getattr(entry, id_field)) == partition
-    }
-    entries = tuple(own.get(getattr(entry, id_field), entry) for entry in getattr(base, field))
-    return dataclasses.replace(base, **{field: entries})

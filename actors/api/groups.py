@@ -14,59 +14,15 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from actors.catalog.table import COORDINATED
 from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
 from actors.protocol import api_keys
-from actors.protocol.messages import (
-    NO_ERROR,
-    ConsumerGroupDescribeResponse,
-    DeleteGroupsResponse,
-    DescribeGroupsResponse,
-    ListGroupsResponse,
-    OffsetFetchResponse,
-)
-from actors.protocol.transaction_messages import AddPartitionsToTxnResponse, WriteTxnMarkersRequest
+from actors.protocol.messages import NO_ERROR, ListGroupsResponse
+from actors.protocol.transaction_messages import WriteTxnMarkersRequest
 
 _NO_TOKEN = 0
 _NEWEST_VERSION = 2**15 - 1
-
-
-def _by_name(group: Any) -> str:
-    name: str = group
-    return name
-
-
-def _by_first_field(group: Any) -> str:
-    group_id: str = group[0]
-    return group_id
-
-
-def _by_group_id(group: Any) -> str:
-    group_id: str = group.group_id
-    return group_id
-
-
-_BATCHES: dict[int, tuple[str, Callable[[Any], str], str, Callable[[Any], str], Callable[[Any], Any]]] = {
-    api_keys.DESCRIBE_GROUPS: ("groups", _by_name, "groups", _by_group_id, DescribeGroupsResponse),
-    api_keys.DELETE_GROUPS: ("groups_names", _by_name, "results", _by_first_field, DeleteGroupsResponse),
-    api_keys.OFFSET_FETCH: ("groups", _by_group_id, "groups", _by_group_id, OffsetFetchResponse),
-    api_keys.CONSUMER_GROUP_DESCRIBE: (
-        "group_ids",
-        _by_name,
-        "groups",
-        _by_group_id,
-        ConsumerGroupDescribeResponse,
-    ),
-    api_keys.ADD_PARTITIONS_TO_TXN: (
-        "transactions",
-        _by_first_field,
-        "results",
-        _by_first_field,
-        AddPartitionsToTxnResponse,
-    ),
-}
-"""API key -> (the request's field of groups, the group id of one, the answer's field, the group id of one,
-the answer's class)."""
 
 
 def split(
@@ -78,15 +34,14 @@ def split(
         return dict.fromkeys(range(partition_count), body)
     if api_key == api_keys.WRITE_TXN_MARKERS:
         return {_marked_partition(body): body}
-    batch = _BATCHES.get(api_key)
+    batch = COORDINATED[api_key].batch
     if batch is None:
         return {partition_of(body.group_id): body}
-    field, group_id_of = batch[:2]
     groups_by_partition: defaultdict[int, list[Any]] = defaultdict(list)
-    for group in getattr(body, field):
-        groups_by_partition[partition_of(group_id_of(group))].append(group)
+    for group in getattr(body, batch.asked):
+        groups_by_partition[partition_of(batch.asked_id(group))].append(group)
     return {
-        partition: body._replace(**{field: tuple(groups)})
+        partition: body._replace(**{batch.asked: tuple(groups)})
         for partition, groups in groups_by_partition.items()
     }
 
@@ -103,17 +58,16 @@ def merge(api_key: int, parts: Sequence[Any], original_body: Any) -> Any:
     them."""
     if api_key == api_keys.LIST_GROUPS:
         return _merged_lists(parts)
-    batch = _BATCHES.get(api_key)
+    batch = COORDINATED[api_key].batch
     if batch is None:
         return parts[0]
-    request_field, asked_id_of, answer_field, answered_id_of, answer_class = batch
     # A group that is asked for twice has two answers, except if Kafka gives one (DeleteGroups, O13).
     answers: defaultdict[str, deque[Any]] = defaultdict(deque)
     for part in parts:
-        for answer in getattr(part, answer_field):
-            answers[answered_id_of(answer)].append(answer)
-    asked: Iterable[str] = map(asked_id_of, getattr(original_body, request_field))
-    return answer_class(tuple(answers[group_id].popleft() for group_id in asked if answers[group_id]))
+        for answer in getattr(part, batch.answered):
+            answers[batch.answered_id(answer)].append(answer)
+    asked: Iterable[str] = map(batch.asked_id, getattr(original_body, batch.asked))
+    return batch.answer(tuple(answers[group_id].popleft() for group_id in asked if answers[group_id]))
 
 
 def refused_part(api_key: int, body: Any, error_code: int, api_version: int = _NEWEST_VERSION) -> Any:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from actors.api.metadata import find_coordinator_answer, metadata_answer
+from actors.catalog import codec
 from actors.ground.image import MetadataImage
-from actors.protocol import codec
 from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, METADATA
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.security.sasl import refused_again
 from actors.security.screening import Screened
 

@@ -15,13 +15,13 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.api.topic_ids import wire_topic_id
+from actors.catalog import codec
 from actors.ground.image import NO_NODE, NO_TOPIC_ID, MetadataImage, NodeImage, TopicImage
-from actors.metadata.names import name_problem
-from actors.protocol import codec
+from actors.ground.topic_names import name_problem
 from actors.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA
 from actors.protocol.java_hash import partition_for
+from actors.protocol.metadata_entities import NO_AUTHORIZED_OPERATIONS, absent_topic, missing_topics
 
-NO_AUTHORIZED_OPERATIONS = -(2**31)
 LEADER_EPOCH = 0
 GROUP = 0
 TRANSACTION = 1
@@ -29,20 +29,6 @@ TRANSACTION = 1
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
 PARTITION_ENTITIES_MAX = 16_384
-
-
-def missing_topics(image: MetadataImage, version: int, entity: Any) -> tuple[str, ...]:
-    """Return the topics that a Metadata request asks for by name and allows to be created, each once."""
-    if version >= 4 and not entity.allow_auto_topic_creation:
-        return ()
-    names = (topic.name for topic in entity.topics or ())
-    return tuple(
-        dict.fromkeys(
-            name
-            for name in names
-            if name is not None and name not in image.topics and name_problem(name) is None
-        )
-    )
 
 
 def metadata_answer(
@@ -107,18 +93,6 @@ def _asked_topic(image: MetadataImage, version: int, asked: Any, errors: Mapping
         return absent_topic(version, name, ErrorCode.invalid_topic_exception, None)
     code = ErrorCode(errors.get(name, ErrorCode.unknown_topic_or_partition))
     return absent_topic(version, name, code, None)
-
-
-def absent_topic(version: int, name: str | None, error_code: ErrorCode, topic_id: uuid.UUID | None) -> Any:
-    return codec.build(
-        codec.nested(METADATA, version, "MetadataResponseTopic"),
-        error_code=error_code,
-        name=name,
-        topic_id=topic_id,
-        is_internal=False,
-        partitions=(),
-        topic_authorized_operations=NO_AUTHORIZED_OPERATIONS,
-    )
 
 
 def _topic(image: MetadataImage, version: int, topic: TopicImage) -> Any:

@@ -11,11 +11,11 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
+from actors.catalog import codec
 from actors.metadata.commands import AllocateProducerIds
-from actors.protocol import codec
 from actors.protocol.api_keys import INIT_PRODUCER_ID
 from actors.protocol.errors import GroupError
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.protocol.transaction_messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 

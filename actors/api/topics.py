@@ -15,8 +15,9 @@ from kio.schema.errors import ErrorCode
 
 from actors.api.config_entries import topic_configs
 from actors.api.context import IMAGE_WAIT_S, BrokerContext
-from actors.api.metadata import metadata_answer, missing_topics
+from actors.api.metadata import metadata_answer
 from actors.api.topic_ids import plain_topic_id, wire_topic_id
+from actors.catalog import codec
 from actors.ground.image import MetadataImage
 from actors.metadata.commands import (
     CreatedTopic,
@@ -27,9 +28,9 @@ from actors.metadata.commands import (
     NewTopic,
     TopicToDelete,
 )
-from actors.protocol import codec
 from actors.protocol.api_keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
+from actors.protocol.metadata_entities import missing_topics
 
 _TOLD = (ErrorCode.invalid_topic_exception, ErrorCode.policy_violation)
 """The errors for which a topic cannot be created, as Metadata tells them; after any other failure the client

@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
 
+from actors.catalog import codec
+from actors.catalog.table import coordinated
 from actors.coordinator.refusals import refusal
 from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.ground.contract import Request
@@ -21,14 +23,11 @@ from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.spec import TierSpec
 from actors.network.peers import Peers
-from actors.protocol import codec
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
 from actors.protocol.errors import UnsupportedRequest
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.protocol.java_hash import partition_for
-from actors.protocol.requests import TO_REQUEST
 from actors.protocol.transaction_codec import (
-    TO_ENTITY,
     add_partitions_entity,
     added_partitions,
     write_markers_entity,
@@ -199,7 +198,7 @@ class TransactionRelay:
     async def answer(self, image: MetadataImage, header: Header, entity: Any, *, pass_on: bool) -> Any:
         """Return kio's answer to a request of another node's broker, or with `pass_on` of a leader of this
         node (`identity.TIER`), which is passed on to wherever it belongs. Raises UnsupportedRequest."""
-        body: Any = TO_REQUEST[header.api_key](entity)
+        body: Any = coordinated(header.api_key).decode(entity)
         answer: AddPartitionsToTxnResponse | WriteTxnMarkersResponse
         if header.api_key == ADD_PARTITIONS_TO_TXN and len(body.transactions) == 1:
             answer = await self.add_partitions(body)
@@ -207,7 +206,9 @@ class TransactionRelay:
             answer = await self.write_markers(image, body, pass_on=pass_on)
         else:
             raise UnsupportedRequest(f"API {header.api_key} is not passed on")
-        return TO_ENTITY[header.api_key](header.api_version, answer)
+        encode = coordinated(header.api_key).encode
+        assert encode is not None
+        return encode(header.api_version, answer)
 
     async def _ask(self, where: _Where, api_key: int, api_version: int, entity: Any) -> Any:
         """Return the answer as kio's entity; None if there is none."""

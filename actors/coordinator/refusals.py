@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.catalog.table import COORDINATED
 from actors.coordinator.areas import areas
 from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.kinds import KINDS
 from actors.ground.contract import Request
-from actors.protocol import api_keys
 
 _REFUSALS = areas(KINDS).refusals
 assert set(areas(KINDS).handlers) == set(_REFUSALS), "whatever is answered can be refused"
-assert {key for key in _REFUSALS if key >= 0} >= api_keys.COORDINATOR_APIS
+assert set(_REFUSALS) >= set(COORDINATED), "whatever the catalog gives to coordinators is answered"
 
 
 def refusal(request: Request, error_code: int, message: str | None = None) -> Any:

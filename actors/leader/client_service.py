@@ -15,6 +15,9 @@ from socket import socket
 from typing import Any
 
 from actors.api.in_place import View, answer_in_place
+from actors.catalog.headers import parse_header
+from actors.catalog.screening import screen_entity
+from actors.catalog.table import COORDINATOR_APIS
 from actors.ground.contract import Token
 from actors.ground.identity import ClientIdentity
 from actors.leader.group_server import ElsewhereError, GroupServer
@@ -25,11 +28,9 @@ from actors.network.channel import Answer
 from actors.network.connection import LATER, Connection
 from actors.network.link import Link, LinkHandlers
 from actors.network.table import ConnectionLimits, ConnectionTable
-from actors.protocol.api_keys import COORDINATOR_APIS
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
-from actors.protocol.headers import Header, parse_header
+from actors.protocol.header import Header
 from actors.replica.host import ReplicaHost
-from actors.security.broker_checks import screen
 
 log = logging.getLogger("groupd.partition")
 
@@ -157,7 +158,7 @@ class ClientService:
         if known.image.nodes:
             answered = answer_in_place(
                 View(known.image, self._offsets_leaders(), self._host.node_id),
-                partial(screen, known.gate, connection.identity),
+                partial(screen_entity, known.gate, connection.identity),
                 header,
                 frame,
                 body_offset,

@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from kio.schema.errors import ErrorCode
 
 from actors.api import groups as spanning
+from actors.catalog import codec
+from actors.catalog.screening import screen_body
 from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request, Token
 from actors.ground.identity import ClientIdentity
@@ -24,7 +26,6 @@ from actors.ground.limits import MEMBER_FRAME_BYTES_MAX, REMEMBERED_HEARTBEAT_BY
 from actors.leader.held_heartbeats import Holding
 from actors.leader.large_answers import Beside, is_large, take_apart
 from actors.metrics.counts import ApiCounts, RequestCounts
-from actors.protocol import codec
 from actors.protocol.api_keys import (
     CONSUMER_GROUP_DESCRIBE,
     CONSUMER_GROUP_HEARTBEAT,
@@ -34,7 +35,7 @@ from actors.protocol.api_keys import (
     OFFSET_FETCH,
     SYNC_GROUP,
 )
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.protocol.java_hash import partition_for
 from actors.replica.replica import Replica
 from actors.security.gate import Gate
@@ -201,7 +202,7 @@ class GroupServer:
         identity, holding, answer = asker.identity, asker.holding, asker.answer
         finish = None
         if self._gate.checks or header.api_key in _SCREENED_ALWAYS:
-            body, finish = self._gate.screen(identity.principal, identity.client_host, header, body)
+            body, finish = screen_body(self._gate, identity, header, body)
             if body is None:
                 return self._finish((answer, header, [], body, finish), None), None
         last, submit = None, self._replica.submit
@@ -226,7 +227,7 @@ class GroupServer:
         body: Any = codec.decode(header, frame, body_offset)
         if len(frame) > MEMBER_FRAME_BYTES_MAX and header.api_key in _RECORDED:
             return self._too_large(header, body)
-        body, finish = self._gate.screen(identity.principal, identity.client_host, header, body)
+        body, finish = screen_body(self._gate, identity, header, body)
         if body is None:
             return self._finish((answer, header, [], body, finish), None)
         parts = self._split(header.api_key, body)

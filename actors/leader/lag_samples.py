@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from actors.catalog import codec
 from actors.coordinator.ground.slices import SLICE_MAX
 from actors.ground.records import OffsetCommitValue, Position
 from actors.ground.spec import HistorySettings
 from actors.ground.tasks import Tasks
 from actors.leader.serving import serving_shard
-from actors.protocol import codec
 from actors.protocol.api_keys import LIST_OFFSETS
 from actors.protocol.messages import NO_ERROR
 from actors.replica.host import ReplicaHost

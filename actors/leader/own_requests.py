@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 from actors.api.transaction_relay import ANSWER_TIMEOUT_S
+from actors.catalog import codec
 from actors.ground.contract import Request, Token
 from actors.ground.identity import TIER
 from actors.network.link import Link
-from actors.protocol import codec
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.replica.host import ReplicaHost
 
 BROKER_TIMEOUT_S = ANSWER_TIMEOUT_S + 1.0

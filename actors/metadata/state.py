@@ -11,7 +11,7 @@ from actors.ground.image import NO_NODE, MetadataImage, NodeImage, ScramCredenti
 from actors.ground.settings import GroupSettings
 from actors.ground.snapshot_build import live_items
 from actors.ground.spec import CONTROLLER_GROUP, BrokerSettings
-from actors.metadata.names import collision_name
+from actors.ground.topic_names import collision_name
 from actors.metadata.records import (
     ACL,
     CONTROLLER,

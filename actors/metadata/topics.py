@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.ground.contract import Record
 from actors.ground.image import NO_TOPIC_ID
+from actors.ground.topic_names import collision_name, name_problem
 from actors.metadata.commands import (
     CreatedTopic,
     CreatePartitions,
@@ -27,7 +28,6 @@ from actors.metadata.commands import (
     TopicOutcome,
     TopicToDelete,
 )
-from actors.metadata.names import collision_name, name_problem
 from actors.metadata.placement import first_alive, spread
 from actors.metadata.records import TOPIC, TopicKey, TopicValue
 from actors.metadata.state import MetadataState

@@ -12,15 +12,16 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from actors.catalog import codec
+from actors.catalog.headers import parse_header
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
 from actors.network.connection import Connection, Service
 from actors.network.early import Decision, Dismiss, EarlyConnection, Keep
-from actors.protocol import codec
 from actors.protocol.api_keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from actors.protocol.errors import UnsupportedRequest
-from actors.protocol.headers import Header, parse_header
+from actors.protocol.header import Header
 from actors.security.sasl import Passwords, SaslExchange, SaslPolicy
 
 IsTiers = Callable[[Header, bytes, int], bool]

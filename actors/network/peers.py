@@ -14,11 +14,12 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from actors.catalog.codec import build, decode_response, encode_request, request_class
+from actors.catalog.headers import parse_header
 from actors.ground.limits import FRAME_BYTES_MAX, TRANSPORT_QUEUE_BYTES_MAX
 from actors.protocol.api_keys import API_VERSIONS
-from actors.protocol.codec import build, decode_response, encode_request, request_class
 from actors.protocol.errors import MalformedRequest
-from actors.protocol.headers import Header, parse_header
+from actors.protocol.header import Header
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,13 @@ from kio.schema.errors import ErrorCode
 from actors.api import groups as spanning
 from actors.api.broker_apis import BrokerApis
 from actors.api.context import BrokerContext
-from actors.api.gather import gather
+from actors.api.gather import gathered, parted
 from actors.api.in_place import View, answer_in_place
 from actors.api.transaction_relay import PEERS, TransactionRelay, Ways
+from actors.catalog import codec
+from actors.catalog.headers import parse_header
+from actors.catalog.screening import screen_body, screen_entity
+from actors.catalog.table import COORDINATOR_APIS, MEMBER_APIS
 from actors.ground.actor import Actor
 from actors.ground.clock import steady_clock_ms
 from actors.ground.identity import TIER, ClientIdentity
@@ -42,19 +46,16 @@ from actors.node.controller_client import RayControllerClient
 from actors.node.fallen_leaders import FallenLeaders
 from actors.node.log_ends import LogEnds
 from actors.node.metrics import NodeMetrics
-from actors.protocol import codec
 from actors.protocol.api_keys import (
     API_VERSIONS,
-    COORDINATOR_APIS,
     INIT_PRODUCER_ID,
+    LIST_GROUPS,
     LIST_OFFSETS,
-    MEMBER_APIS,
     WRITE_TXN_MARKERS,
 )
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
-from actors.protocol.headers import Header, parse_header
+from actors.protocol.header import Header
 from actors.protocol.java_hash import partition_for
-from actors.security.broker_checks import screen
 from actors.security.gate import Gate
 from actors.topics.logs import TopicLogs
 
@@ -326,7 +327,7 @@ class Broker(Actor):
         entity = codec.decode_entity(header, frame, body_offset)
         if header.api_key == INIT_PRODUCER_ID and entity.transactional_id is not None:
             return await self._serve_group(header, frame, body_offset, identity)
-        allowed, finish = screen(self._gate, identity, header, entity)
+        allowed, finish = screen_entity(self._gate, identity, header, entity)
         if allowed is None:
             answer = None
         elif header.api_key == WRITE_TXN_MARKERS:
@@ -346,7 +347,7 @@ class Broker(Actor):
         apis = self._apis
         answered = answer_in_place(
             View(apis.image, apis.offsets_leaders, self._node.node_id),
-            partial(screen, self._gate, identity),
+            partial(screen_entity, self._gate, identity),
             header,
             frame,
             body_offset,
@@ -359,29 +360,33 @@ class Broker(Actor):
         self, header: Header, frame: bytes, body_offset: int, identity: ClientIdentity
     ) -> bytes | None:
         body = codec.decode(header, frame, body_offset)
-        slots = {p: self._serving_slot(p) for p in self._partitions_of(header, body)}
-        local = {p: slot for p, slot in slots.items() if slot is not None}
-        if not local and self._fallen.waits_for(header, set(slots)):
-            [partition_] = slots
+        parts = spanning.split(header.api_key, body, self._partition_for, self._spec.offsets_partitions)
+        local = {p: slot for p in parts if (slot := self._serving_slot(p)) is not None}
+        if not local and self._fallen.waits_for(header, set(parts)):
+            [partition_] = parts
             return await self._fallen.fetch(
                 partition_, identity, header, frame, elsewhere=not self._gate.checks
             )
         if not local:
             return self._refused(identity, header, body)
+        frames = dict.fromkeys(parts, frame)
+        if len(parts) > 1 and header.api_key != LIST_GROUPS:
+            frames = parted(header, frame, body_offset, self._partition_for)
         answers = await asyncio.gather(
-            *(self._hub.relay(slot, identity, frame, RELAY_TIMEOUT_S) for slot in local.values())
+            *(self._hub.relay(slot, identity, frames[p], RELAY_TIMEOUT_S) for p, slot in local.items())
         )
-        by_partition = {p: answer for p, answer in zip(local, answers, strict=True) if answer is not None}
-        if not by_partition:
+        answered = {p: answer for p, answer in zip(local, answers, strict=True) if answer is not None}
+        if not answered:
             return None
-        if len(slots) == 1:
-            return next(iter(by_partition.values()))
-        return gather(header, by_partition, self._partition_for)
+        if len(parts) == 1:
+            return next(iter(answered.values()))
+        given = [answered.get(p) or self._refused(identity, header, part) for p, part in parts.items()]
+        return gathered(header, body, given)
 
     def _refused(self, identity: ClientIdentity, header: Header, body: Any) -> bytes:
         """Return the answer that no replica of this node leads any of the groups asked for (W17; W9 for
         lists). Groups that the client may not ask for are refused for that reason (W10)."""
-        allowed, finish = self._gate.screen(identity.principal, identity.client_host, header, body)
+        allowed, finish = screen_body(self._gate, identity, header, body)
         answer = None
         if allowed is not None:
             code = ErrorCode.not_coordinator

@@ -13,10 +13,11 @@ import asyncio
 from typing import Final
 
 from actors.api.transaction_relay import ANSWER_TIMEOUT_S, Ways
+from actors.catalog import codec
+from actors.catalog.headers import parse_header
 from actors.ground.identity import ClientIdentity
-from actors.protocol import codec
 from actors.protocol.api_keys import OFFSET_FETCH
-from actors.protocol.headers import Header, parse_header
+from actors.protocol.header import Header
 
 PASSED_ON_FOR_S: Final = 2.0
 """How long, in seconds, requests are passed on after a leader is lost: two election timeouts. Later clients

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from actors.api.transaction_relay import ANSWER_TIMEOUT_S
+from actors.catalog import codec
 from actors.ground.image import NO_NODE, MetadataImage
 from actors.network.peers import Peers
-from actors.protocol import codec
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 
 
 class LogEnds:

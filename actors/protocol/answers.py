@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from struct import unpack
-from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
-from actors.protocol import api_keys, transaction_codec
+from actors.protocol import api_keys
 from actors.protocol.entities import build, nested, response_class
 from actors.protocol.messages import (
     ConsumerGroupDescribeResponse,
@@ -45,7 +44,7 @@ def _plain(entity_class: Any, row: Any) -> Any:
     return build(entity_class, **row._asdict())
 
 
-def _leave_group(api_version: int, body: LeaveGroupResponse) -> Any:
+def leave_group(api_version: int, body: LeaveGroupResponse) -> Any:
     top = response_class(api_keys.LEAVE_GROUP, api_version)
     if api_version < LEFT_MEMBERS_SINCE:
         # The single member's error has no other place (W7).
@@ -56,7 +55,7 @@ def _leave_group(api_version: int, body: LeaveGroupResponse) -> Any:
     return build(top, error_code=body.error_code, members=members)
 
 
-def _offset_delete(api_version: int, body: OffsetDeleteResponse) -> Any:
+def offset_delete(api_version: int, body: OffsetDeleteResponse) -> Any:
     topic_class = nested(api_keys.OFFSET_DELETE, api_version, "OffsetDeleteResponseTopic")
     partition_class = nested(api_keys.OFFSET_DELETE, api_version, "OffsetDeleteResponsePartition")
     topics = tuple(
@@ -74,7 +73,7 @@ def _offset_delete(api_version: int, body: OffsetDeleteResponse) -> Any:
     return build(top, error_code=body.error_code, topics=topics)
 
 
-def _describe_groups(api_version: int, body: DescribeGroupsResponse) -> Any:
+def describe_groups(api_version: int, body: DescribeGroupsResponse) -> Any:
     group_class = nested(api_keys.DESCRIBE_GROUPS, api_version, "DescribedGroup")
     member_class = nested(api_keys.DESCRIBE_GROUPS, api_version, "DescribedGroupMember")
     groups = []
@@ -84,14 +83,14 @@ def _describe_groups(api_version: int, body: DescribeGroupsResponse) -> Any:
     return build(response_class(api_keys.DESCRIBE_GROUPS, api_version), groups=tuple(groups))
 
 
-def _list_groups(api_version: int, body: ListGroupsResponse) -> Any:
+def list_groups(api_version: int, body: ListGroupsResponse) -> Any:
     group_class = nested(api_keys.LIST_GROUPS, api_version, "ListedGroup")
     groups = Built(body.groups, partial(_plain, group_class))
     top = response_class(api_keys.LIST_GROUPS, api_version)
     return build(top, error_code=body.error_code, groups=groups)
 
 
-def _delete_groups(api_version: int, body: DeleteGroupsResponse) -> Any:
+def delete_groups(api_version: int, body: DeleteGroupsResponse) -> Any:
     result_class = nested(api_keys.DELETE_GROUPS, api_version, "DeletableGroupResult")
     results = tuple(
         build(result_class, group_id=group_id, error_code=error_code) for group_id, error_code in body.results
@@ -122,7 +121,7 @@ def _consumer_member(api_version: int, member_class: Any, member: DescribedConsu
     return build(member_class, **fields)
 
 
-def _consumer_describe(api_version: int, body: ConsumerGroupDescribeResponse) -> Any:
+def consumer_describe(api_version: int, body: ConsumerGroupDescribeResponse) -> Any:
     group_class = nested(api_keys.CONSUMER_GROUP_DESCRIBE, api_version, "DescribedGroup")
     member_class = nested(api_keys.CONSUMER_GROUP_DESCRIBE, api_version, "Member")
     groups = []
@@ -130,16 +129,3 @@ def _consumer_describe(api_version: int, body: ConsumerGroupDescribeResponse) ->
         members = Built(group.members, partial(_consumer_member, api_version, member_class))
         groups.append(build(group_class, **(group._asdict() | {"members": members})))
     return build(response_class(api_keys.CONSUMER_GROUP_DESCRIBE, api_version), groups=tuple(groups))
-
-
-TO_ENTITY: Final[Mapping[int, Callable[[int, Any], Any]]] = MappingProxyType(
-    {
-        api_keys.LEAVE_GROUP: _leave_group,
-        api_keys.OFFSET_DELETE: _offset_delete,
-        api_keys.DESCRIBE_GROUPS: _describe_groups,
-        api_keys.LIST_GROUPS: _list_groups,
-        api_keys.DELETE_GROUPS: _delete_groups,
-        api_keys.CONSUMER_GROUP_DESCRIBE: _consumer_describe,
-        **transaction_codec.TO_ENTITY,
-    }
-)

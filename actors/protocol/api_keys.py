@@ -40,29 +40,5 @@ CONSUMER_GROUP_HEARTBEAT = 68
 CONSUMER_GROUP_DESCRIBE = 69
 LIST_CONFIG_RESOURCES = 74
 
-GROUP_APIS = frozenset(
-    {
-        OFFSET_COMMIT,
-        OFFSET_FETCH,
-        JOIN_GROUP,
-        HEARTBEAT,
-        LEAVE_GROUP,
-        SYNC_GROUP,
-        DESCRIBE_GROUPS,
-        LIST_GROUPS,
-        DELETE_GROUPS,
-        OFFSET_DELETE,
-        CONSUMER_GROUP_HEARTBEAT,
-        CONSUMER_GROUP_DESCRIBE,
-    }
-)
-"""The APIs that a coordinator answers; everything else is the broker's."""
-TRANSACTION_APIS = frozenset({ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT})
-"""The APIs that a transaction's or, for TxnOffsetCommit, a group's coordinator answers to transactional
-producers. InitProducerId is one of them if it names a transactional id."""
-COORDINATOR_APIS = GROUP_APIS | TRANSACTION_APIS
-MEMBER_APIS = frozenset(
-    {OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT}
-)
-"""The APIs that make a connection a member's: with the first request of one of them it is handed over to the
-leader."""
+NAMES = {key: name.lower() for name, key in list(globals().items()) if name.isupper()}
+"""API key -> Kafka's schema name in snake case."""

@@ -15,11 +15,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal
 
-from actors.protocol import entity_reading, entity_writing
+from actors.protocol import api_keys, entity_reading, entity_writing
 from actors.protocol.entity_schema import NO_TIME, field_names
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
-from actors.protocol.headers import Header
-from actors.protocol.versions import VERSIONS, has_flexible_response_header, is_flexible, is_supported
+from actors.protocol.header import Header
 from actors.protocol.wire import CUT_SHORT
 
 Kind = Literal["request", "response"]
@@ -30,9 +29,11 @@ _SUFFIX: Final = {"request": "Request", "response": "Response"}
 
 
 def _module(api_key: int, api_version: int, kind: Kind) -> Any:
-    if not is_supported(api_key, api_version):
-        raise UnsupportedRequest(f"API {api_key} version {api_version}")
-    return import_module(f"kio.schema.{VERSIONS[api_key].name}.v{api_version}.{kind}")
+    name = api_keys.NAMES.get(api_key)
+    try:
+        return import_module(f"kio.schema.{name}.v{api_version}.{kind}")
+    except ModuleNotFoundError as error:
+        raise UnsupportedRequest(f"API {api_key} version {api_version}") from error
 
 
 @cache
@@ -43,19 +44,19 @@ def nested(api_key: int, api_version: int, name: str, kind: Kind = "response") -
 
 def _top(api_key: int, api_version: int, kind: Kind) -> Any:
     module = _module(api_key, api_version, kind)
-    name = "".join(word.capitalize() for word in VERSIONS[api_key].name.split("_"))
+    name = "".join(word.capitalize() for word in api_keys.NAMES[api_key].split("_"))
     return getattr(module, name + _SUFFIX[kind])
 
 
 @cache
 def request_class(api_key: int, api_version: int) -> Any:
-    """Return kio's request class. Raises UnsupportedRequest if the tier does not advertise it."""
+    """Return kio's request class. Raises UnsupportedRequest for an API or version that is not known."""
     return _top(api_key, api_version, "request")
 
 
 @cache
 def response_class(api_key: int, api_version: int) -> Any:
-    """Return kio's response class. Raises UnsupportedRequest if the tier does not advertise it."""
+    """Return kio's response class. Raises UnsupportedRequest for an API or version that is not known."""
     return _top(api_key, api_version, "response")
 
 
@@ -84,7 +85,7 @@ def _request_reader(api_key: int, api_version: int) -> Callable[[bytes, int], tu
 def decode_entity(header: Header, frame: bytes, body_offset: int) -> Any:
     """Return the request as kio's entity; bytes behind its end are accepted (W13).
 
-    Raises UnsupportedRequest for an API or version that is not advertised, MalformedRequest for all else.
+    Raises UnsupportedRequest for an API or version that is not known, MalformedRequest for all else.
     """
     read = _request_reader(header.api_key, header.api_version)
     try:
@@ -92,6 +93,24 @@ def decode_entity(header: Header, frame: bytes, body_offset: int) -> Any:
     except CUT_SHORT as error:
         raise MalformedRequest("a frame that ends inside its body") from error
     return entity
+
+
+@cache
+def is_flexible(api_key: int, api_version: int) -> bool:
+    """Whether requests of this API and version have compact fields and tags (KIP-482)."""
+    flexible: bool = request_class(api_key, api_version).__flexible__
+    return flexible
+
+
+@cache
+def has_flexible_response_header(api_key: int, api_version: int) -> bool:
+    """Whether the answer's header has tags (version 1) or none (version 0).
+
+    ApiVersions always answers with version 0, so that a client can read the refusal of a version that it
+    guessed (KIP-511).
+    """
+    flexible: bool = response_class(api_key, api_version).__header_schema__.__flexible__
+    return flexible
 
 
 @cache

@@ -2,7 +2,7 @@
 
 Field names are those of Kafka's message schemas in snake case, with units. One class serves all versions
 of an API: a field that a version lacks has the schema's default; where behaviour depends on the version,
-`Request.api_version` tells. `actors.protocol.codec` turns bytes into these and back.
+`Request.api_version` tells. `actors.catalog.codec` turns bytes into these and back.
 """
 
 from __future__ import annotations

@@ -5,21 +5,17 @@ A field that a version lacks gets the schema's default here, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import timedelta
-from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
 from actors.ground.records import TopicPartitions
-from actors.protocol import api_keys, transaction_codec
 from actors.protocol.hot_requests import packed_topics
 from actors.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
-    GroupRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -44,7 +40,7 @@ def _ms(time: timedelta) -> int:
     return time // _MILLISECOND
 
 
-def _join_group(entity: Any) -> JoinGroupRequest:
+def join_group(entity: Any) -> JoinGroupRequest:
     return JoinGroupRequest(
         group_id=entity.group_id,
         session_timeout_ms=_ms(entity.session_timeout),
@@ -58,7 +54,7 @@ def _join_group(entity: Any) -> JoinGroupRequest:
     )
 
 
-def _sync_group(entity: Any) -> SyncGroupRequest:
+def sync_group(entity: Any) -> SyncGroupRequest:
     return SyncGroupRequest(
         group_id=entity.group_id,
         generation_id=entity.generation_id,
@@ -70,12 +66,12 @@ def _sync_group(entity: Any) -> SyncGroupRequest:
     )
 
 
-def _heartbeat(entity: Any) -> HeartbeatRequest:
+def heartbeat(entity: Any) -> HeartbeatRequest:
     instance_id = getattr(entity, "group_instance_id", None)
     return HeartbeatRequest(entity.group_id, entity.generation_id, entity.member_id, instance_id)
 
 
-def _leave_group(entity: Any) -> LeaveGroupRequest:
+def leave_group(entity: Any) -> LeaveGroupRequest:
     members = getattr(entity, "members", None)
     if members is None:
         return LeaveGroupRequest(entity.group_id, (LeavingMember(entity.member_id),))
@@ -88,7 +84,7 @@ def _leave_group(entity: Any) -> LeaveGroupRequest:
     )
 
 
-def _offset_commit(entity: Any) -> OffsetCommitRequest:
+def offset_commit(entity: Any) -> OffsetCommitRequest:
     return OffsetCommitRequest(
         group_id=entity.group_id,
         generation_id_or_member_epoch=entity.generation_id_or_member_epoch,
@@ -124,13 +120,13 @@ def _fetch_group(entity: Any) -> OffsetFetchGroup:
     )
 
 
-def _offset_fetch(entity: Any) -> OffsetFetchRequest:
+def offset_fetch(entity: Any) -> OffsetFetchRequest:
     # Below version 8 the request itself is its only group.
     groups = tuple(map(_fetch_group, getattr(entity, "groups", (entity,))))
     return OffsetFetchRequest(groups, getattr(entity, "require_stable", False))
 
 
-def _offset_delete(entity: Any) -> OffsetDeleteRequest:
+def offset_delete(entity: Any) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(
         entity.group_id,
         tuple(
@@ -140,15 +136,15 @@ def _offset_delete(entity: Any) -> OffsetDeleteRequest:
     )
 
 
-def _describe_groups(entity: Any) -> DescribeGroupsRequest:
+def describe_groups(entity: Any) -> DescribeGroupsRequest:
     return DescribeGroupsRequest(entity.groups, getattr(entity, "include_authorized_operations", False))
 
 
-def _list_groups(entity: Any) -> ListGroupsRequest:
+def list_groups(entity: Any) -> ListGroupsRequest:
     return ListGroupsRequest(getattr(entity, "states_filter", ()), getattr(entity, "types_filter", ()))
 
 
-def _delete_groups(entity: Any) -> DeleteGroupsRequest:
+def delete_groups(entity: Any) -> DeleteGroupsRequest:
     return DeleteGroupsRequest(entity.groups_names)
 
 
@@ -162,7 +158,7 @@ def _owned(topics: Any) -> TopicPartitions | None:
     return packed_topics([(_id_bytes(topic.topic_id), topic.partitions) for topic in topics])
 
 
-def _consumer_heartbeat(entity: Any) -> ConsumerGroupHeartbeatRequest:
+def consumer_heartbeat(entity: Any) -> ConsumerGroupHeartbeatRequest:
     return ConsumerGroupHeartbeatRequest(
         group_id=entity.group_id,
         member_id=entity.member_id,
@@ -177,24 +173,5 @@ def _consumer_heartbeat(entity: Any) -> ConsumerGroupHeartbeatRequest:
     )
 
 
-def _consumer_describe(entity: Any) -> ConsumerGroupDescribeRequest:
+def consumer_describe(entity: Any) -> ConsumerGroupDescribeRequest:
     return ConsumerGroupDescribeRequest(entity.group_ids, entity.include_authorized_operations)
-
-
-TO_REQUEST: Final[Mapping[int, Callable[[Any], GroupRequest]]] = MappingProxyType(
-    {
-        api_keys.JOIN_GROUP: _join_group,
-        api_keys.SYNC_GROUP: _sync_group,
-        api_keys.HEARTBEAT: _heartbeat,
-        api_keys.LEAVE_GROUP: _leave_group,
-        api_keys.OFFSET_COMMIT: _offset_commit,
-        api_keys.OFFSET_FETCH: _offset_fetch,
-        api_keys.OFFSET_DELETE: _offset_delete,
-        api_keys.DESCRIBE_GROUPS: _describe_groups,
-        api_keys.LIST_GROUPS: _list_groups,
-        api_keys.DELETE_GROUPS: _delete_groups,
-        api_keys.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
-        api_keys.CONSUMER_GROUP_DESCRIBE: _consumer_describe,
-        **transaction_codec.TO_REQUEST,
-    }
-)

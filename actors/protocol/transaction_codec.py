@@ -3,9 +3,7 @@ them to producers, and its nodes ask them of each other (AddPartitionsToTxn, Wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import timedelta
-from types import MappingProxyType
 from typing import Any, Final
 
 from actors.protocol import api_keys
@@ -38,7 +36,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 # Requests that come in.
 
 
-def _init_producer_id(entity: Any) -> InitProducerIdRequest:
+def init_producer_id(entity: Any) -> InitProducerIdRequest:
     return InitProducerIdRequest(
         entity.transactional_id or "",
         entity.transaction_timeout // _MILLISECOND,
@@ -47,7 +45,7 @@ def _init_producer_id(entity: Any) -> InitProducerIdRequest:
     )
 
 
-def _add_partitions(entity: Any) -> AddPartitionsToTxnRequest:
+def add_partitions(entity: Any) -> AddPartitionsToTxnRequest:
     if hasattr(entity, "transactions"):
         return AddPartitionsToTxnRequest(
             tuple(
@@ -74,17 +72,17 @@ def _numbers(topics: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return tuple((topic.name, topic.partitions) for topic in topics)
 
 
-def _add_offsets(entity: Any) -> AddOffsetsToTxnRequest:
+def add_offsets(entity: Any) -> AddOffsetsToTxnRequest:
     return AddOffsetsToTxnRequest(
         entity.transactional_id, entity.producer_id, entity.producer_epoch, entity.group_id
     )
 
 
-def _end(entity: Any) -> EndTxnRequest:
+def end(entity: Any) -> EndTxnRequest:
     return EndTxnRequest(entity.transactional_id, entity.producer_id, entity.producer_epoch, entity.committed)
 
 
-def _offset_commit(entity: Any) -> TxnOffsetCommitRequest:
+def offset_commit(entity: Any) -> TxnOffsetCommitRequest:
     return TxnOffsetCommitRequest(
         entity.transactional_id,
         entity.group_id,
@@ -107,7 +105,7 @@ def committed_partition(partition: Any) -> CommittedPartition:
     )
 
 
-def _write_markers(entity: Any) -> WriteTxnMarkersRequest:
+def write_markers(entity: Any) -> WriteTxnMarkersRequest:
     return WriteTxnMarkersRequest(
         tuple(
             TxnMarker(
@@ -123,25 +121,14 @@ def _write_markers(entity: Any) -> WriteTxnMarkersRequest:
     )
 
 
-TO_REQUEST: Final[Mapping[int, Callable[[Any], Any]]] = MappingProxyType(
-    {
-        api_keys.INIT_PRODUCER_ID: _init_producer_id,
-        api_keys.ADD_PARTITIONS_TO_TXN: _add_partitions,
-        api_keys.ADD_OFFSETS_TO_TXN: _add_offsets,
-        api_keys.END_TXN: _end,
-        api_keys.TXN_OFFSET_COMMIT: _offset_commit,
-        api_keys.WRITE_TXN_MARKERS: _write_markers,
-    }
-)
-
 # Answers that go out.
 
 
-def _init_answer(api_version: int, body: InitProducerIdResponse) -> Any:
+def init_producer_id_answer(api_version: int, body: InitProducerIdResponse) -> Any:
     return build(response_class(api_keys.INIT_PRODUCER_ID, api_version), **body._asdict())
 
 
-def _add_partitions_answer(api_version: int, body: AddPartitionsToTxnResponse) -> Any:
+def add_partitions_answer(api_version: int, body: AddPartitionsToTxnResponse) -> Any:
     top = response_class(api_keys.ADD_PARTITIONS_TO_TXN, api_version)
     if api_version < BATCHES_SINCE:
         [only] = body.results
@@ -175,15 +162,15 @@ def _topic_results(api_version: int, topics: TopicErrors) -> Any:
     )
 
 
-def _add_offsets_answer(api_version: int, body: AddOffsetsToTxnResponse) -> Any:
+def add_offsets_answer(api_version: int, body: AddOffsetsToTxnResponse) -> Any:
     return build(response_class(api_keys.ADD_OFFSETS_TO_TXN, api_version), error_code=body.error_code)
 
 
-def _end_answer(api_version: int, body: EndTxnResponse) -> Any:
+def end_answer(api_version: int, body: EndTxnResponse) -> Any:
     return build(response_class(api_keys.END_TXN, api_version), **body._asdict())
 
 
-def _offset_commit_answer(api_version: int, body: TxnOffsetCommitResponse) -> Any:
+def offset_commit_answer(api_version: int, body: TxnOffsetCommitResponse) -> Any:
     topic_class = nested(api_keys.TXN_OFFSET_COMMIT, api_version, "TxnOffsetCommitResponseTopic")
     partition_class = nested(api_keys.TXN_OFFSET_COMMIT, api_version, "TxnOffsetCommitResponsePartition")
     top = response_class(api_keys.TXN_OFFSET_COMMIT, api_version)
@@ -203,7 +190,7 @@ def _with_errors(topic_class: Any, partition_class: Any, topics: TopicErrors) ->
     )
 
 
-def _write_markers_answer(api_version: int, body: WriteTxnMarkersResponse) -> Any:
+def write_markers_answer(api_version: int, body: WriteTxnMarkersResponse) -> Any:
     api_key = api_keys.WRITE_TXN_MARKERS
     marker_class = nested(api_key, api_version, "WritableTxnMarkerResult")
     topic_class = nested(api_key, api_version, "WritableTxnMarkerTopicResult")
@@ -220,17 +207,6 @@ def _write_markers_answer(api_version: int, body: WriteTxnMarkersResponse) -> An
         ),
     )
 
-
-TO_ENTITY: Final[Mapping[int, Callable[[int, Any], Any]]] = MappingProxyType(
-    {
-        api_keys.INIT_PRODUCER_ID: _init_answer,
-        api_keys.ADD_PARTITIONS_TO_TXN: _add_partitions_answer,
-        api_keys.ADD_OFFSETS_TO_TXN: _add_offsets_answer,
-        api_keys.END_TXN: _end_answer,
-        api_keys.TXN_OFFSET_COMMIT: _offset_commit_answer,
-        api_keys.WRITE_TXN_MARKERS: _write_markers_answer,
-    }
-)
 
 # What one node asks of another.
 

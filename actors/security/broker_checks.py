@@ -7,40 +7,16 @@ topics are in `topic_checks`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
 from actors.ground.acl import Operation, ResourceType
-from actors.ground.identity import ClientIdentity
-from actors.protocol import codec
-from actors.protocol.api_keys import (
-    ALTER_USER_SCRAM_CREDENTIALS,
-    CREATE_ACLS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_ACLS,
-    DELETE_RECORDS,
-    DELETE_TOPICS,
-    DESCRIBE_ACLS,
-    DESCRIBE_CLUSTER,
-    DESCRIBE_CONFIGS,
-    DESCRIBE_USER_SCRAM_CREDENTIALS,
-    FETCH,
-    FIND_COORDINATOR,
-    INCREMENTAL_ALTER_CONFIGS,
-    INIT_PRODUCER_ID,
-    LIST_CONFIG_RESOURCES,
-    LIST_OFFSETS,
-    METADATA,
-    PRODUCE,
-    WRITE_TXN_MARKERS,
-)
-from actors.protocol.headers import Header
+from actors.protocol import entities
+from actors.protocol.header import Header
 from actors.security import topic_checks
 from actors.security.asking import Asking
-from actors.security.gate import Gate
 from actors.security.screening import Screened, parted, refused
 
 CLUSTER_FAILED: Final = ErrorCode.cluster_authorization_failed
@@ -50,9 +26,6 @@ MESSAGES: Final = {
     ErrorCode.cluster_authorization_failed: "Cluster authorization failed.",
     ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
 }
-_SCREENED_ALWAYS: Final = (METADATA, DESCRIBE_CLUSTER)
-"""APIs whose requests are always screened: their answers may tell what the client may do, with an authorizer
-or without."""
 _ENTRIES_SINCE: Final = 4
 """The first version of FindCoordinator whose answers have an entry for each key."""
 _GROUP: Final = 0
@@ -61,23 +34,16 @@ _TOPIC_CONFIGS: Final = 2
 _GROUP_CONFIGS: Final = 32
 
 
-def screen(gate: Gate, identity: ClientIdentity, header: Header, entity: Any) -> Screened:
-    """Return what may be served of a request that the broker answers."""
-    check = _CHECKS.get(header.api_key)
-    if check is None or not (gate.checks or header.api_key in _SCREENED_ALWAYS):
-        return Screened(entity)
-    return check(gate.asking(identity.principal, identity.client_host), header, entity)
-
-
 def _answer(header: Header, **fields: Any) -> Any:
-    return codec.build(codec.response_class(header.api_key, header.api_version), **fields)
+    return entities.build(entities.response_class(header.api_key, header.api_version), **fields)
 
 
 def _entry(header: Header, class_name: str, /, **fields: Any) -> Any:
-    return codec.build(codec.nested(header.api_key, header.api_version, class_name), **fields)
+    return entities.build(entities.nested(header.api_key, header.api_version, class_name), **fields)
 
 
-def _find_coordinator(asking: Asking, header: Header, entity: Any) -> Screened:
+def find_coordinator(asking: Asking, header: Header, entity: Any) -> Screened:
+    """Screen FindCoordinator: DESCRIBE of each group or transactional id."""
     key_type = getattr(entity, "key_type", _GROUP)
     if header.api_version < _ENTRIES_SINCE:
         error = _coordinator_error(asking, key_type, entity.key)
@@ -110,7 +76,8 @@ def _no_coordinator(error: ErrorCode) -> dict[str, Any]:
     return {"error_code": error, "error_message": "", "node_id": -1, "host": "", "port": -1}
 
 
-def _describe_cluster(asking: Asking, header: Header, entity: Any) -> Screened:
+def describe_cluster(asking: Asking, header: Header, entity: Any) -> Screened:
+    """Screen DescribeCluster, whose answer may tell what the client may do (KIP-430)."""
     if not entity.include_cluster_authorized_operations:
         return Screened(entity)
 
@@ -124,7 +91,8 @@ def _describe_cluster(asking: Asking, header: Header, entity: Any) -> Screened:
     return Screened(entity, finish)
 
 
-def _init_producer_id(asking: Asking, header: Header, entity: Any) -> Screened:
+def init_producer_id(asking: Asking, header: Header, entity: Any) -> Screened:
+    """Screen InitProducerId: WRITE of the transactional id, or the right to produce idempotently."""
     error = ErrorCode.none
     if entity.transactional_id is not None:
         if not asking.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, entity.transactional_id):
@@ -183,12 +151,14 @@ def _configs(
     return Screened(topic_checks.replaced(entity, resources=allowed) if allowed else None, finish)
 
 
-def _describe_configs(asking: Asking, header: Header, entity: Any) -> Screened:
+def describe_configs(asking: Asking, header: Header, entity: Any) -> Screened:
+    """Screen DescribeConfigs: DESCRIBE_CONFIGS of each resource."""
     names = ("results", "DescribeConfigsResult")
     return _configs(asking, header, entity, Operation.DESCRIBE_CONFIGS, names)
 
 
-def _alter_configs(asking: Asking, header: Header, entity: Any) -> Screened:
+def alter_configs(asking: Asking, header: Header, entity: Any) -> Screened:
+    """Screen IncrementalAlterConfigs: ALTER_CONFIGS of each resource."""
     names = ("responses", "AlterConfigsResourceResponse")
     return _configs(asking, header, entity, Operation.ALTER_CONFIGS, names)
 
@@ -260,7 +230,7 @@ def _no_resources(header: Header, entity: Any) -> Any:
     return _answer(header, error_code=CLUSTER_FAILED, config_resources=())
 
 
-def _write_markers(asking: Asking, header: Header, entity: Any) -> Screened:
+def write_markers(asking: Asking, header: Header, entity: Any) -> Screened:
     """Screen WriteTxnMarkers, which comes from other brokers, or from an administrator who aborts a
     transaction that hangs (KIP-664)."""
     if asking.may_cluster(Operation.ALTER) or asking.may_cluster(Operation.CLUSTER_ACTION):
@@ -290,25 +260,9 @@ def _no_marker(header: Header, topic: Any) -> Any:
     )
 
 
-_CHECKS: Final[Mapping[int, Callable[[Asking, Header, Any], Screened]]] = {
-    PRODUCE: topic_checks.produce,
-    FETCH: topic_checks.fetch,
-    LIST_OFFSETS: topic_checks.list_offsets,
-    DELETE_RECORDS: topic_checks.delete_records,
-    METADATA: topic_checks.metadata,
-    CREATE_TOPICS: topic_checks.create_topics,
-    DELETE_TOPICS: topic_checks.delete_topics,
-    CREATE_PARTITIONS: topic_checks.create_partitions,
-    FIND_COORDINATOR: _find_coordinator,
-    DESCRIBE_CLUSTER: _describe_cluster,
-    INIT_PRODUCER_ID: _init_producer_id,
-    WRITE_TXN_MARKERS: _write_markers,
-    DESCRIBE_CONFIGS: _describe_configs,
-    INCREMENTAL_ALTER_CONFIGS: _alter_configs,
-    LIST_CONFIG_RESOURCES: _cluster(Operation.DESCRIBE_CONFIGS, _no_resources),
-    DESCRIBE_ACLS: _cluster(Operation.DESCRIBE, _no_acls),
-    CREATE_ACLS: _cluster(Operation.ALTER, _no_creation),
-    DELETE_ACLS: _cluster(Operation.ALTER, _no_deletion),
-    DESCRIBE_USER_SCRAM_CREDENTIALS: _cluster(Operation.DESCRIBE, _no_credentials),
-    ALTER_USER_SCRAM_CREDENTIALS: _cluster(Operation.ALTER, _no_alteration),
-}
+list_config_resources = _cluster(Operation.DESCRIBE_CONFIGS, _no_resources)
+describe_acls = _cluster(Operation.DESCRIBE, _no_acls)
+create_acls = _cluster(Operation.ALTER, _no_creation)
+delete_acls = _cluster(Operation.ALTER, _no_deletion)
+describe_credentials = _cluster(Operation.DESCRIBE, _no_credentials)
+alter_credentials = _cluster(Operation.ALTER, _no_alteration)

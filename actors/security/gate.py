@@ -6,7 +6,7 @@ everything, and no request is looked at for it.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from actors.ground.acl import Acl
 from actors.ground.identity import TIER
@@ -14,8 +14,6 @@ from actors.ground.image import MetadataImage
 from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
 from actors.security.asking import Asking
 from actors.security.authorizer import EVERYTHING, Access, Authorizer
-from actors.security.group_checks import asks_for_operations, screen
-from actors.security.screening import Screened
 
 NO_AUTHORIZER: Final = "none"
 ACLS: Final = "acl"
@@ -59,15 +57,13 @@ class Gate:
         """Return what a client may do. `principal` and `client_host` are those of its ClientIdentity."""
         return self._authorizer.access(principal, client_host) if self.checks else EVERYTHING
 
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image, which gives requests with topic ids their names."""
+        return self._image
+
     def asking(self, principal: str, client_host: str) -> Asking:
         return Asking(self.access(principal, client_host), self._image, self._auto_create)
-
-    def screen(self, principal: str, client_host: str, header: tuple[Any, ...], body: Any) -> Screened:
-        """Return what may be served of a group request; `header` begins with API key and version."""
-        if not self.checks and not asks_for_operations(body):
-            return Screened(body)
-        access = self.access(principal, client_host)
-        return screen(access, self._image, header[0], header[1], body)
 
     def _made_of(self, acls: tuple[Acl, ...]) -> Authorizer:
         return Authorizer(acls, self._super_users, self._allow_without_acls)

@@ -10,7 +10,6 @@ from kio.schema.errors import ErrorCode
 
 from actors.ground.acl import Operation, ResourceType
 from actors.ground.image import MetadataImage, TopicImage
-from actors.protocol import api_keys
 from actors.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -39,7 +38,6 @@ from actors.protocol.messages import (
     SyncGroupResponse,
 )
 from actors.protocol.offset_refusals import refused_commit, refused_fetch
-from actors.security import transaction_checks
 from actors.security.authorizer import Access
 from actors.security.screening import Finish, Screened, parted, refused
 
@@ -50,55 +48,36 @@ HIDDEN_MESSAGE: Final = "The group has described topic(s) that the client is not
 TopicsById = Mapping[bytes, TopicImage]
 
 
-def screen(access: Access, image: MetadataImage, api_key: int, api_version: int, body: Any) -> Screened:
-    """Return what `access` leaves of a request that coordinators answer. The image gives requests with topic
-    ids their names; an unknown id is left to the coordinator."""
-    topics_by_id = image.topics_by_id
-    if api_key in _READERS:
-        return _reader(access, api_key, body)
-    match body:
-        case OffsetCommitRequest():
-            return _offset_commit(access, topics_by_id, body)
-        case OffsetFetchRequest():
-            return _offset_fetch(access, topics_by_id, api_version, body)
-        case OffsetDeleteRequest():
-            return _offset_delete(access, body)
-        case DescribeGroupsRequest():
-            return _describe_groups(access, body)
-        case ConsumerGroupDescribeRequest():
-            return _consumer_describe(access, body)
-        case DeleteGroupsRequest():
-            return _delete_groups(access, body)
-        case ListGroupsRequest():
-            return _list_groups(access, body)
-    return transaction_checks.screen(access, image, api_version, body)
+def _of_member(refusal: Any) -> Callable[[Access, MetadataImage, int, Any], Screened]:
+    """Return the check of a member's request, which needs READ of its group."""
+
+    def check(access: Access, image: MetadataImage, api_version: int, body: Any) -> Screened:
+        may = access.may(Operation.READ, ResourceType.GROUP, body.group_id)
+        return Screened(body) if may else refused(refusal)
+
+    return check
 
 
-def asks_for_operations(body: Any) -> bool:
-    """Return whether the answer tells what the client may do, which also a tier without an authorizer
-    knows."""
-    return bool(getattr(body, "include_authorized_operations", False))
+join_group = _of_member(JoinGroupResponse(GROUP_FAILED))
+sync_group = _of_member(SyncGroupResponse(GROUP_FAILED))
+heartbeat = _of_member(HeartbeatResponse(GROUP_FAILED))
+leave_group = _of_member(LeaveGroupResponse(GROUP_FAILED))
+_consumer_member = _of_member(ConsumerGroupHeartbeatResponse(GROUP_FAILED))
 
 
-_READERS: Final[Mapping[int, Any]] = {
-    api_keys.JOIN_GROUP: JoinGroupResponse(GROUP_FAILED),
-    api_keys.SYNC_GROUP: SyncGroupResponse(GROUP_FAILED),
-    api_keys.HEARTBEAT: HeartbeatResponse(GROUP_FAILED),
-    api_keys.LEAVE_GROUP: LeaveGroupResponse(GROUP_FAILED),
-    api_keys.CONSUMER_GROUP_HEARTBEAT: ConsumerGroupHeartbeatResponse(GROUP_FAILED),
-}
-"""API key -> the answer that refuses it, for members' requests, which need READ of their group."""
-
-
-def _reader(access: Access, api_key: int, body: Any) -> Screened:
-    if not access.may(Operation.READ, ResourceType.GROUP, body.group_id):
-        return refused(_READERS[api_key])
-    if isinstance(body, ConsumerGroupHeartbeatRequest) and body.subscribed_topic_names:
-        # W11: a subscription to a topic that is not to be seen would show whether there is one.
-        seen = (access.may(Operation.DESCRIBE, ResourceType.TOPIC, t) for t in body.subscribed_topic_names)
-        if not all(seen):
-            return refused(ConsumerGroupHeartbeatResponse(TOPIC_FAILED))
-    return Screened(body)
+def consumer_heartbeat(
+    access: Access, image: MetadataImage, api_version: int, body: ConsumerGroupHeartbeatRequest
+) -> Screened:
+    """Screen a heartbeat: a subscription to a topic that is not to be seen would show whether there is one
+    (W11)."""
+    seen = (
+        access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+        for topic in body.subscribed_topic_names or ()
+    )
+    screened = _consumer_member(access, image, api_version, body)
+    if screened.body is None or all(seen):
+        return screened
+    return refused(ConsumerGroupHeartbeatResponse(TOPIC_FAILED))
 
 
 def _topic_check(
@@ -123,10 +102,13 @@ def _picked(values: tuple[bytes, ...] | None, entries: tuple[tuple[int, Any], ..
     return None if values is None else tuple(values[position] for position, _ in entries)
 
 
-def _offset_commit(access: Access, topics_by_id: TopicsById, body: OffsetCommitRequest) -> Screened:
+def offset_commit(
+    access: Access, image: MetadataImage, api_version: int, body: OffsetCommitRequest
+) -> Screened:
+    """Screen OffsetCommit: READ of the group, and of each topic."""
     if not access.may(Operation.READ, ResourceType.GROUP, body.group_id):
         return refused(_commit_refused(tuple(enumerate(body.topics)), body.topic_ids, GROUP_FAILED))
-    check = _topic_check(access, Operation.READ, topics_by_id, body.topic_ids)
+    check = _topic_check(access, Operation.READ, image.topics_by_id, body.topic_ids)
     allowed, others = parted(enumerate(body.topics), check)
     if not others:
         return Screened(body)
@@ -151,9 +133,11 @@ def _commit_refused(
     return OffsetCommitResponse(answers, _picked(topic_ids, topics))
 
 
-def _offset_fetch(
-    access: Access, topics_by_id: TopicsById, api_version: int, body: OffsetFetchRequest
+def offset_fetch(
+    access: Access, image: MetadataImage, api_version: int, body: OffsetFetchRequest
 ) -> Screened:
+    """Screen OffsetFetch: DESCRIBE of each group, and of each topic."""
+    topics_by_id = image.topics_by_id
     left: list[OffsetFetchGroup] = []
     places: list[FetchedGroup | Finish] = []
     """The refusal of each group that is asked for, or how its answer is completed."""
@@ -207,7 +191,10 @@ def _only_described(access: Access, topics_by_id: TopicsById, served: FetchedGro
     return served._replace(topics=topics, topic_ids=_picked(served.topic_ids, shown))
 
 
-def _offset_delete(access: Access, body: OffsetDeleteRequest) -> Screened:
+def offset_delete(
+    access: Access, image: MetadataImage, api_version: int, body: OffsetDeleteRequest
+) -> Screened:
+    """Screen OffsetDelete: DELETE of the group, and READ of each topic."""
     if not access.may(Operation.DELETE, ResourceType.GROUP, body.group_id):
         return refused(OffsetDeleteResponse(GROUP_FAILED))
     allowed, others = parted(
@@ -225,7 +212,10 @@ def _offset_delete(access: Access, body: OffsetDeleteRequest) -> Screened:
     return Screened(body._replace(topics=allowed), finish)
 
 
-def _describe_groups(access: Access, body: DescribeGroupsRequest) -> Screened:
+def describe_groups(
+    access: Access, image: MetadataImage, api_version: int, body: DescribeGroupsRequest
+) -> Screened:
+    """Screen DescribeGroups: DESCRIBE of each group."""
     allowed, others = parted(body.groups, lambda g: access.may(Operation.DESCRIBE, ResourceType.GROUP, g))
     no = tuple(DescribedClassicGroup(GROUP_FAILED, group_id) for group_id in others)
 
@@ -244,7 +234,10 @@ def _with_operations(access: Access, group: Any) -> Any:
     return group._replace(authorized_operations=access.operations(ResourceType.GROUP, group.group_id))
 
 
-def _consumer_describe(access: Access, body: ConsumerGroupDescribeRequest) -> Screened:
+def consumer_describe(
+    access: Access, image: MetadataImage, api_version: int, body: ConsumerGroupDescribeRequest
+) -> Screened:
+    """Screen ConsumerGroupDescribe: DESCRIBE of each group, and of every topic that is assigned in it."""
     allowed, others = parted(
         body.group_ids, lambda group_id: access.may(Operation.DESCRIBE, ResourceType.GROUP, group_id)
     )
@@ -272,7 +265,10 @@ def _shown(access: Access, group: DescribedConsumerGroup) -> DescribedConsumerGr
     return DescribedConsumerGroup(TOPIC_FAILED, group.group_id, HIDDEN_MESSAGE)
 
 
-def _delete_groups(access: Access, body: DeleteGroupsRequest) -> Screened:
+def delete_groups(
+    access: Access, image: MetadataImage, api_version: int, body: DeleteGroupsRequest
+) -> Screened:
+    """Screen DeleteGroups: DELETE of each group."""
     allowed, others = parted(
         dict.fromkeys(body.groups_names), lambda name: access.may(Operation.DELETE, ResourceType.GROUP, name)
     )
@@ -286,7 +282,8 @@ def _delete_groups(access: Access, body: DeleteGroupsRequest) -> Screened:
     return Screened(body._replace(groups_names=allowed) if allowed else None, finish)
 
 
-def _list_groups(access: Access, body: ListGroupsRequest) -> Screened:
+def list_groups(access: Access, image: MetadataImage, api_version: int, body: ListGroupsRequest) -> Screened:
+    """Screen ListGroups: DESCRIBE of the cluster, or of each group that is listed."""
     if access.may_cluster(Operation.DESCRIBE):
         return Screened(body)
 

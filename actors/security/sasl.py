@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.ground.image import ScramCredential
-from actors.protocol import codec
+from actors.protocol import entities
 from actors.protocol.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.security.scram import MECHANISM_NUMBERS, ClientFirst, ScramError, ScramServer, is_password
 
 PLAIN: Final = "PLAIN"
@@ -93,7 +93,7 @@ class SaslExchange:
 
     def on_request(self, header: Header, frame: bytes, body_offset: int) -> Step:
         """Carry out a SaslHandshake or SaslAuthenticate. Raises MalformedRequest, UnsupportedRequest."""
-        entity = codec.decode_entity(header, frame, body_offset)
+        entity = entities.decode_entity(header, frame, body_offset)
         if header.api_key == SASL_HANDSHAKE and not self._mechanism:
             return self._handshake(header, entity)
         if header.api_key == SASL_AUTHENTICATE and self._mechanism and not self.expects_bare_token:
@@ -183,8 +183,8 @@ class SaslExchange:
 
 
 def _encoded(header: Header, **fields: Any) -> bytes:
-    answer = codec.build(codec.response_class(header.api_key, header.api_version), **fields)
-    return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
+    answer = entities.build(entities.response_class(header.api_key, header.api_version), **fields)
+    return entities.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
 
 
 def refused_again(header: Header) -> bytes | None:

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from actors.api.metadata import absent_topic, missing_topics
 from actors.ground.acl import CLUSTER_NAME, Operation, ResourceType
-from actors.protocol import codec
-from actors.protocol.headers import Header
+from actors.protocol import entities
+from actors.protocol.header import Header
+from actors.protocol.metadata_entities import absent_topic, missing_topics
 from actors.security.asking import Asking
 from actors.security.screening import Screened, parted
 
@@ -45,16 +45,16 @@ def _by_partition(
         if not others:
             return Screened(entity)
         topic_class, partition_class = (
-            codec.nested(header.api_key, header.api_version, name) for name in classes
+            entities.nested(header.api_key, header.api_version, name) for name in classes
         )
         no = tuple(
-            codec.build(
+            entities.build(
                 topic_class,
                 name=_name(topic),
                 topic=_name(topic),
                 **{
                     answered_partitions: tuple(
-                        codec.build(
+                        entities.build(
                             partition_class,
                             partition_index=_index(partition),
                             index=_index(partition),
@@ -70,9 +70,9 @@ def _by_partition(
 
         def finish(served: Any) -> Any:
             if served is None:
-                response_class = codec.response_class(header.api_key, header.api_version)
+                response_class = entities.response_class(header.api_key, header.api_version)
                 top = {"error_code": ErrorCode.none, "session_id": 0}
-                return codec.build(response_class, **top, **{answered_topics: no})
+                return entities.build(response_class, **top, **{answered_topics: no})
             return replaced(served, **{answered_topics: getattr(served, answered_topics) + no})
 
         return Screened(replaced(entity, **{asked_topics: allowed}) if allowed else None, finish)
@@ -149,9 +149,9 @@ def create_topics(asking: Asking, header: Header, entity: Any) -> Screened:
     )
     if not others and not hidden:
         return Screened(entity)
-    result_class = codec.nested(header.api_key, header.api_version, "CreatableTopicResult")
+    result_class = entities.nested(header.api_key, header.api_version, "CreatableTopicResult")
     no = tuple(
-        codec.build(
+        entities.build(
             result_class,
             name=topic.name,
             topic_id=None,
@@ -164,7 +164,7 @@ def create_topics(asking: Asking, header: Header, entity: Any) -> Screened:
 
     def finish(served: Any) -> Any:
         if served is None:
-            return codec.build(codec.response_class(header.api_key, header.api_version), topics=no)
+            return entities.build(entities.response_class(header.api_key, header.api_version), topics=no)
         shown = (_without_configs(topic) if topic.name in hidden else topic for topic in served.topics)
         return replaced(served, topics=(*shown, *no))
 
@@ -202,7 +202,7 @@ def delete_topics(asking: Asking, header: Header, entity: Any) -> Screened:
     allowed, others = parted(getattr(entity, field), allowed_to_delete)
     if not others:
         return Screened(entity)
-    result_class = codec.nested(header.api_key, header.api_version, "DeletableTopicResult")
+    result_class = entities.nested(header.api_key, header.api_version, "DeletableTopicResult")
 
     def refusal(topic: Any) -> Any:
         name = name_of(topic)
@@ -210,7 +210,7 @@ def delete_topics(asking: Asking, header: Header, entity: Any) -> Screened:
         if asked_by_id and name is not None and not asking.may_topic(Operation.DESCRIBE, name):
             name = None
         topic_id = topic.topic_id if by_id else None
-        return codec.build(
+        return entities.build(
             result_class, name=name, topic_id=topic_id, error_code=FAILED, error_message=FAILED_MESSAGE
         )
 
@@ -218,7 +218,9 @@ def delete_topics(asking: Asking, header: Header, entity: Any) -> Screened:
 
     def finish(served: Any) -> Any:
         responses = no if served is None else served.responses + no
-        return codec.build(codec.response_class(header.api_key, header.api_version), responses=responses)
+        return entities.build(
+            entities.response_class(header.api_key, header.api_version), responses=responses
+        )
 
     return Screened(replaced(entity, **{field: allowed}) if allowed else None, finish)
 
@@ -227,14 +229,15 @@ def create_partitions(asking: Asking, header: Header, entity: Any) -> Screened:
     allowed, others = parted(entity.topics, lambda topic: asking.may_topic(Operation.ALTER, topic.name))
     if not others:
         return Screened(entity)
-    result_class = codec.nested(header.api_key, header.api_version, "CreatePartitionsTopicResult")
+    result_class = entities.nested(header.api_key, header.api_version, "CreatePartitionsTopicResult")
     no = tuple(
-        codec.build(result_class, name=topic.name, error_code=FAILED, error_message=None) for topic in others
+        entities.build(result_class, name=topic.name, error_code=FAILED, error_message=None)
+        for topic in others
     )
 
     def finish(served: Any) -> Any:
         results = no if served is None else served.results + no
-        return codec.build(codec.response_class(header.api_key, header.api_version), results=results)
+        return entities.build(entities.response_class(header.api_key, header.api_version), results=results)
 
     return Screened(replaced(entity, topics=allowed) if allowed else None, finish)
 

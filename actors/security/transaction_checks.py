@@ -31,19 +31,20 @@ _FROM_BROKERS_SINCE: Final = 4
 """The first version of AddPartitionsToTxn that comes from brokers, and not from clients."""
 
 
-def screen(access: Access, image: MetadataImage, api_version: int, body: Any) -> Screened:
-    """Return what `access` leaves of a request about a transaction."""
-    match body:
-        case InitProducerIdRequest():
-            return Screened(body) if _may_write(access, body) else refused(InitProducerIdResponse(ID_FAILED))
-        case EndTxnRequest():
-            return Screened(body) if _may_write(access, body) else refused(EndTxnResponse(ID_FAILED))
-        case AddOffsetsToTxnRequest():
-            return _add_offsets(access, body)
-        case AddPartitionsToTxnRequest():
-            return _add_partitions(access, image, api_version, body)
-        case TxnOffsetCommitRequest():
-            return _txn_offset_commit(access, body)
+def init_producer_id(
+    access: Access, image: MetadataImage, api_version: int, body: InitProducerIdRequest
+) -> Screened:
+    """Screen InitProducerId of a transactional producer: WRITE of its id."""
+    return Screened(body) if _may_write(access, body) else refused(InitProducerIdResponse(ID_FAILED))
+
+
+def end(access: Access, image: MetadataImage, api_version: int, body: EndTxnRequest) -> Screened:
+    """Screen EndTxn: WRITE of the transactional id."""
+    return Screened(body) if _may_write(access, body) else refused(EndTxnResponse(ID_FAILED))
+
+
+def write_markers(access: Access, image: MetadataImage, api_version: int, body: Any) -> Screened:
+    """Let WriteTxnMarkers pass: the broker has screened it (`broker_checks.write_markers`)."""
     return Screened(body)
 
 
@@ -51,7 +52,10 @@ def _may_write(access: Access, body: Any) -> bool:
     return access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id)
 
 
-def _add_offsets(access: Access, body: AddOffsetsToTxnRequest) -> Screened:
+def add_offsets(
+    access: Access, image: MetadataImage, api_version: int, body: AddOffsetsToTxnRequest
+) -> Screened:
+    """Screen AddOffsetsToTxn: WRITE of the transactional id, and READ of the group."""
     if not _may_write(access, body):
         return refused(AddOffsetsToTxnResponse(ID_FAILED))
     if not access.may(Operation.READ, ResourceType.GROUP, body.offsets_group_id):
@@ -59,9 +63,10 @@ def _add_offsets(access: Access, body: AddOffsetsToTxnRequest) -> Screened:
     return Screened(body)
 
 
-def _add_partitions(
+def add_partitions(
     access: Access, image: MetadataImage, api_version: int, body: AddPartitionsToTxnRequest
 ) -> Screened:
+    """Screen AddPartitionsToTxn: WRITE of the transactional id, and of each topic; brokers may add any."""
     if api_version >= _FROM_BROKERS_SINCE:
         if access.may_cluster(Operation.CLUSTER_ACTION):
             return Screened(body)
@@ -94,7 +99,10 @@ def _error(access: Access, image: MetadataImage, topic: str, number: int) -> Err
     return ErrorCode.operation_not_attempted
 
 
-def _txn_offset_commit(access: Access, body: TxnOffsetCommitRequest) -> Screened:
+def offset_commit(
+    access: Access, image: MetadataImage, api_version: int, body: TxnOffsetCommitRequest
+) -> Screened:
+    """Screen TxnOffsetCommit: WRITE of the transactional id, READ of the group, and of each topic."""
     error = ErrorCode.none
     if not _may_write(access, body):
         error = ID_FAILED

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 import psutil
 
-from actors.protocol.versions import VERSIONS
+from actors.catalog.table import name_of
 from bench.ground.throwaway import pss_mib
 from bench.peers.generators import Generators
 from bench.peers.lines import Address, Line, unready
@@ -131,7 +131,7 @@ class Peer(ABC):
         if not self._versions:
             self._versions = asyncio.run(_api_versions(self.bootstrap[0]))
         if api_key not in self._versions:
-            raise Refused(f"it does not serve {VERSIONS[api_key].name}")
+            raise Refused(f"it does not serve {name_of(api_key)}")
         return min(wanted, self._versions[api_key])
 
     def wait_until_ready(self) -> None:

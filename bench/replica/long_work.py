@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from actors.catalog import codec
 from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground import records
@@ -24,7 +25,7 @@ from actors.ground.contract import Request
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings
 from actors.leader.large_answers import is_large
-from actors.protocol import api_keys, codec
+from actors.protocol import api_keys
 from actors.protocol import messages as m
 from actors.replica.replica import FORMAT_VERSION, RecordType, Replica
 from bench.replica import member_memory

@@ -14,12 +14,12 @@ from kio.serial import entity_reader, entity_writer
 
 from actors.api.broker_apis import BrokerApis
 from actors.api.context import BrokerContext
+from actors.catalog import codec
+from actors.catalog.table import APIS
 from actors.ground.spec import BrokerSettings
 from actors.metadata.commands import Command, CommandResult, ReportLeader
-from actors.protocol import codec
 from actors.protocol.api_keys import DESCRIBE_CONFIGS
-from actors.protocol.headers import Header
-from actors.protocol.versions import VERSIONS
+from actors.protocol.header import Header
 from actors.topics.logs import TopicLogs
 from tests.metadata.driver import Host, tier
 from tests.topics.store import Memory
@@ -30,7 +30,7 @@ CORRELATION_ID = 77
 
 def versions(api_key: int) -> range:
     """The versions of an API that are advertised."""
-    return range(VERSIONS[api_key].min_version, VERSIONS[api_key].max_version + 1)
+    return APIS[api_key].versions
 
 
 class Controller:

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from actors.metadata.commands import CreateTopics, NewTopic
 from actors.protocol import api_keys
 from actors.protocol.errors import UnsupportedRequest
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from tests.api.brokers import Broker, Controller, brokers, part, versions
 from tests.topics.batches import batch, contents
 

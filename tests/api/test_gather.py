@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.api.gather import gather
-from actors.protocol import api_keys, codec
-from actors.protocol.headers import Header
-from actors.protocol.messages import ListedGroup, ListGroupsResponse
+from actors.api.gather import gathered
+from actors.catalog import codec
+from actors.protocol import api_keys
+from actors.protocol.header import Header
+from actors.protocol.messages import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 VERSIONS = range(6)
 
@@ -20,7 +21,7 @@ def _list(version: int, *names: str, error: ErrorCode = ErrorCode.none) -> bytes
 
 def _gathered(version: int, *answers: bytes) -> bytes:
     header = Header(api_keys.LIST_GROUPS, version, 7, "client")
-    return gather(header, dict(enumerate(answers)), lambda _: 0)
+    return gathered(header, ListGroupsRequest(), answers)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -11,10 +11,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.api.metadata import find_coordinator_answer, metadata_answer
+from actors.catalog import codec
 from actors.ground.image import MetadataImage
 from actors.ground.spec import BrokerSettings
 from actors.metadata.commands import CreateTopics, NewTopic, ReportController, SetNodeAlive
-from actors.protocol import codec
 from actors.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA
 from actors.protocol.java_hash import partition_for
 from tests.api.brokers import Broker, brokers, part, versions

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.catalog import page as apis_page
 from actors.metrics import families
-from actors.protocol import apis_page
 from cluster import settings_table
 from cluster.cli import commands_page
 from tests.matrix import page
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("cluster/cli/COMMANDS.md", commands_page.markdown, "cluster.cli.commands_page"),
         ("cluster/SETTINGS.md", settings_table.markdown, "cluster.settings_table"),
         ("actors/metrics/METRICS.md", families.markdown, "actors.metrics.families"),
-        ("actors/protocol/APIS.md", apis_page.markdown, "actors.protocol.apis_page"),
+        ("actors/catalog/APIS.md", apis_page.markdown, "actors.catalog.page"),
         ("tests/matrix/CLIENTS.md", lambda: page.markdown(page.load()), "tests.matrix.page"),
     ],
 )

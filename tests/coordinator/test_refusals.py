@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.catalog.groups import GROUP_APIS
 from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
 from actors.protocol import api_keys
@@ -96,14 +97,14 @@ def ask(api_key: int, body: Any, version: int = 9) -> Request:
     return Request(1, api_key, version, "client", "/127.0.0.1", body)
 
 
-@pytest.mark.parametrize("api_key", sorted(api_keys.GROUP_APIS))
+@pytest.mark.parametrize("api_key", sorted(GROUP_APIS))
 def test_every_group_api_says_not_coordinator_in_its_own_form(api_key: int) -> None:
     """W17, C27: requests of many groups are refused group by group, OffsetCommit partition by partition."""
     body, answer = BODIES[api_key]
     assert refusal(ask(api_key, body), 16) == answer
 
 
-@pytest.mark.parametrize("api_key", sorted(api_keys.GROUP_APIS - {api_keys.HEARTBEAT, api_keys.OFFSET_FETCH}))
+@pytest.mark.parametrize("api_key", sorted(GROUP_APIS - {api_keys.HEARTBEAT, api_keys.OFFSET_FETCH}))
 def test_while_loading_requests_are_told_so(api_key: int) -> None:
     body, _ = BODIES[api_key]
     assert set(codes(refusal(ask(api_key, body), LOADING))) == {LOADING}

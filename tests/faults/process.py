@@ -23,6 +23,7 @@ from typing import Any
 import msgpack
 import uvloop
 
+from actors.catalog.headers import parse_header
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
@@ -31,7 +32,6 @@ from actors.leader.group_server import ElsewhereError, GroupServer, Share
 from actors.network.connection import LATER, Connection
 from actors.network.table import ConnectionLimits, ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
-from actors.protocol.headers import parse_header
 from actors.replica.host import ReplicaHost
 from actors.replica.replica import RecordType
 from storage.raft.errors import StorageError

@@ -18,8 +18,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from actors.catalog.groups import GROUP_APIS
 from actors.ground.logs import LOGGERS
-from actors.protocol.api_keys import GROUP_APIS
 from tests.fuzz.bystanders import Bystanders
 from tests.fuzz.client import Client
 from tests.fuzz.leaping import LeapingLoop

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from kio.serial import entity_reader
 
+from actors.catalog.table import is_supported
 from actors.network.connection import _CLOSED, _WAITING
 from actors.protocol import api_keys
 from actors.protocol.entities import response_class
-from actors.protocol.versions import is_supported
 from tests.fuzz.stack import Stack
 
 FRAME_BYTES_MAX = 100 * 1024 * 1024

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from actors.protocol.headers import parse_header
+from actors.catalog.headers import parse_header
 from actors.security.sasl import MECHANISMS, Passwords, SaslExchange, SaslPolicy
 from cluster.cli import app
 from tests.security.credentials import make_credential

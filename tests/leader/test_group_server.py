@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from actors.catalog.headers import parse_header
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.records import (
@@ -20,7 +21,6 @@ from actors.ground.records import (
 from actors.ground.settings import GroupSettings
 from actors.leader.group_server import Answer, ElsewhereError, GroupServer, Share
 from actors.leader.large_answers import SMALL_MAX, Pack
-from actors.protocol.headers import parse_header
 from actors.protocol.java_hash import partition_for
 from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import commit, lead, log_of, new_replica

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.catalog.headers import parse_header
 from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceType
 from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.spec import BrokerSettings
 from actors.leader.group_server import GroupServer, LastHeartbeat, Share
-from actors.protocol.headers import parse_header
 from actors.security.gate import ACLS, Gate
 from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import lead, new_replica

@@ -10,9 +10,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from actors.catalog import codec
 from actors.ground.records import OffsetCommitValue
 from actors.leader.lag_samples import ASKED_MAX, SAMPLES_MAX, VERSION, Lag, LagSamples
-from actors.protocol import codec
 from actors.protocol.api_keys import LIST_OFFSETS
 from actors.protocol.messages import NO_ERROR
 

@@ -6,8 +6,9 @@ import asyncio
 import sys
 from typing import Any
 
+from actors.catalog import codec
 from actors.leader.large_answers import PackingThread, is_large, take_apart
-from actors.protocol import api_keys, codec
+from actors.protocol import api_keys
 from actors.protocol.messages import FetchedGroup, FetchedOffset, OffsetFetchResponse
 
 

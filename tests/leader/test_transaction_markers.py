@@ -10,12 +10,12 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from actors.catalog.table import coordinated
 from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.coordinator.transactions.states import COMPLETE_COMMIT, PREPARE_COMMIT
 from actors.leader.transaction_markers import Transactions
 from actors.protocol.api_keys import WRITE_TXN_MARKERS
 from actors.protocol.messages import NO_ERROR
-from actors.protocol.transaction_codec import TO_ENTITY, TO_REQUEST
 from actors.protocol.transaction_messages import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -62,11 +62,13 @@ class World:
 
     async def _ask_broker(self, api_key: int, api_version: int, entity: Any) -> Any:
         await asyncio.sleep(0)
-        body = TO_REQUEST[api_key](entity)
+        body = coordinated(api_key).decode(entity)
         if not self.answers:
             return None
         answer = self._marked(body) if api_key == WRITE_TXN_MARKERS else self._verified(body)
-        return TO_ENTITY[api_key](api_version, answer)
+        encode = coordinated(api_key).encode
+        assert encode is not None
+        return encode(api_version, answer)
 
     def _marked(self, body: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         self.asked.append(body)

@@ -8,11 +8,11 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from actors.catalog import codec
+from actors.catalog.headers import parse_header
 from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
-from actors.protocol import codec
 from actors.protocol.api_keys import OFFSET_COMMIT
-from actors.protocol.headers import parse_header
 from actors.protocol.messages import (
     HeartbeatResponse,
     LeaveGroupResponse,

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from actors.protocol import api_keys, codec
-from actors.protocol.headers import Header, parse_header
+from actors.catalog import codec
+from actors.catalog.headers import parse_header
+from actors.protocol import api_keys
+from actors.protocol.header import Header
 
 GROUP_REQUESTS: Final = {
     api_keys.JOIN_GROUP: "JoinGroup",

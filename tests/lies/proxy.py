@@ -17,7 +17,8 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from actors.protocol import api_keys, codec
+from actors.catalog import codec
+from actors.protocol import api_keys
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from tests.lies.exchange import (
     GROUP_REQUESTS,

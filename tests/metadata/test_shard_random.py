@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from actors.ground.image import MetadataImage
 from actors.ground.spec import BrokerSettings, Copy
+from actors.ground.topic_names import collision_name
 from actors.metadata.commands import (
     AllocateProducerIds,
     AlterTopicConfigs,
@@ -31,7 +32,6 @@ from actors.metadata.commands import (
     pack,
     unpack,
 )
-from actors.metadata.names import collision_name
 from actors.metadata.shard import RECORD_TYPES, MetadataShard
 from tests.metadata.driver import Host, new_shard, state_of
 

@@ -6,6 +6,7 @@ import asyncio
 import struct
 from typing import Any
 
+from actors.catalog.headers import parse_header
 from actors.ground.identity import identity_of
 from actors.ground.image import MetadataImage
 from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
@@ -15,7 +16,6 @@ from actors.network.early import DISMISSAL_DELAY_S, Decision, EarlyConnection, K
 from actors.network.listener import Listener
 from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
-from actors.protocol.headers import parse_header
 from actors.security.scram import SCRAM_SHA_256
 from cluster.wire import Closed, Wire
 from tests.network.conftest import Run

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
+from actors.catalog import codec
+from actors.catalog.headers import parse_header
 from actors.network.peers import Peers, is_signed, signed_request
-from actors.protocol import codec
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN, API_VERSIONS
-from actors.protocol.entities import decode_entity, encode_entity
-from actors.protocol.headers import Header, parse_header
+from actors.protocol.entities import encode_entity
+from actors.protocol.header import Header
 from actors.protocol.messages import NO_ERROR
-from actors.protocol.transaction_codec import TO_ENTITY, TO_REQUEST, add_partitions_entity, added_partitions
+from actors.protocol.transaction_codec import (
+    add_partitions_answer,
+    add_partitions_entity,
+    added_partitions,
+)
 from actors.protocol.transaction_messages import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -61,9 +66,9 @@ class Broker:
                     writer.write(codec.api_versions_answer(header, frame, body_offset))
                     continue
                 self.refused += not is_signed(SECRET, header, frame, body_offset)
-                self.asked.append(TO_REQUEST[header.api_key](decode_entity(header, frame, body_offset)))
+                self.asked.append(codec.decode(header, frame, body_offset))
                 if not self.hold:
-                    entity = TO_ENTITY[header.api_key](header.api_version, ANSWER)
+                    entity = add_partitions_answer(header.api_version, ANSWER)
                     writer.write(encode_entity(header.api_key, VERSION, header.correlation_id, entity))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # closed with the others

@@ -13,14 +13,15 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
+from actors.catalog.headers import parse_header
+from actors.catalog.table import APIS, is_flexible
 from actors.protocol.entities import request_class
 from actors.protocol.entity_schema import FieldShape, shapes
-from actors.protocol.headers import Header, parse_header
-from actors.protocol.versions import VERSIONS, is_flexible
+from actors.protocol.header import Header
 
 EVERY_VERSION = [
     (api_key, api_version)
-    for api_key, api in VERSIONS.items()
+    for api_key, api in APIS.items()
     for api_version in range(api.min_version, api.max_version + 1)
 ]
 ERRORS = list(ErrorCode)

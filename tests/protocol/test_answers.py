@@ -11,9 +11,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
+from actors.catalog.codec import HOT_ANSWERS, encode
+from actors.catalog.groups import GROUP_APIS
 from actors.protocol import api_keys
-from actors.protocol.codec import HOT_ANSWERS, encode
-from actors.protocol.entities import response_class
+from actors.protocol.entities import has_flexible_response_header, response_class
 from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.messages import (
     ConsumerGroupDescribeResponse,
@@ -38,7 +39,6 @@ from actors.protocol.messages import (
     OffsetFetchResponse,
     SyncGroupResponse,
 )
-from actors.protocol.versions import has_flexible_response_header
 from tests.protocol.oracle import TO_KIO
 from tests.protocol.random_entities import (
     ERRORS,
@@ -49,7 +49,7 @@ from tests.protocol.random_entities import (
     random_text,
 )
 
-GROUP_VERSIONS = [key for key in EVERY_VERSION if key[0] in api_keys.GROUP_APIS]
+GROUP_VERSIONS = [key for key in EVERY_VERSION if key[0] in GROUP_APIS]
 HOT_VERSIONS = [key for key in GROUP_VERSIONS if key[0] << 16 | key[1] in HOT_ANSWERS]
 
 

@@ -13,12 +13,12 @@ from actors.protocol.entities import (
     build,
     decode_entity,
     encode_entity,
+    has_flexible_response_header,
     nested,
     request_class,
     response_class,
 )
 from actors.protocol.errors import MalformedRequest
-from actors.protocol.versions import has_flexible_response_header
 from tests.protocol.random_entities import (
     EVERY_VERSION,
     kio_bytes,

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.catalog.codec import decode
+from actors.catalog.groups import GROUP_APIS
+from actors.catalog.headers import parse_header
 from actors.protocol import api_keys
-from actors.protocol.codec import decode
 from actors.protocol.entities import decode_entity
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
-from actors.protocol.headers import parse_header
 from tests.protocol.random_entities import EVERY_VERSION, random_request, request_head
 
 BOMBS = (
@@ -33,7 +34,7 @@ def _survives(frame: bytes) -> bool:
     """Whether the frame is a request; anything but a request or a refusal fails the test."""
     try:
         header, body_offset = parse_header(frame)
-        read = decode if header.api_key in api_keys.GROUP_APIS else decode_entity
+        read = decode if header.api_key in GROUP_APIS else decode_entity
         read(header, frame, body_offset)
     except (MalformedRequest, UnsupportedRequest):
         return False

@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.catalog.codec import HOT_REQUESTS, decode_by_schema, encode
 from actors.protocol import api_keys
-from actors.protocol.codec import HOT_REQUESTS, decode_by_schema, encode
-from actors.protocol.entities import build, nested, request_class
+from actors.protocol.entities import build, has_flexible_response_header, nested, request_class
 from actors.protocol.errors import MalformedRequest
 from actors.protocol.hot_offset_answers import ROWS_AT_ONCE_MAX, ROWS_AT_ONCE_MIN
 from actors.protocol.hot_requests import UNUSUAL
@@ -22,7 +22,6 @@ from actors.protocol.messages import (
     OffsetCommitResponse,
     OffsetFetchResponse,
 )
-from actors.protocol.versions import has_flexible_response_header
 from tests.protocol.oracle import TO_KIO
 from tests.protocol.random_entities import EVERY_VERSION, kio_bytes, opened, random_int, request_head
 

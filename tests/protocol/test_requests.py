@@ -10,8 +10,10 @@ from uuid import UUID
 
 import pytest
 
+from actors.catalog.codec import HOT_REQUESTS, decode, decode_by_schema
+from actors.catalog.groups import GROUP_APIS
+from actors.catalog.table import coordinated
 from actors.protocol import api_keys
-from actors.protocol.codec import HOT_REQUESTS, decode, decode_by_schema
 from actors.protocol.entities import build, nested, request_class
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.hot_requests import UNUSUAL
@@ -26,7 +28,6 @@ from actors.protocol.messages import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
-from actors.protocol.requests import TO_REQUEST
 from tests.protocol.random_entities import (
     EVERY_VERSION,
     kio_bytes,
@@ -35,7 +36,7 @@ from tests.protocol.random_entities import (
     request_head,
 )
 
-GROUP_VERSIONS = [key for key in EVERY_VERSION if key[0] in api_keys.GROUP_APIS]
+GROUP_VERSIONS = [key for key in EVERY_VERSION if key[0] in GROUP_APIS]
 HOT_VERSIONS = [key for key in GROUP_VERSIONS if key[0] << 16 | key[1] in HOT_REQUESTS]
 
 
@@ -49,8 +50,8 @@ def test_every_group_request_is_the_neutral_form_of_what_kio_wrote(api_key: int,
     rng = random.Random(api_key * 100 + api_version)
     for _ in range(60):
         entity, frame = random_request(rng, api_key, api_version)
-        assert decode(*opened(frame)) == TO_REQUEST[api_key](entity)
-        assert decode(*opened(frame + b"\xff")) == TO_REQUEST[api_key](entity)
+        assert decode(*opened(frame)) == coordinated(api_key).decode(entity)
+        assert decode(*opened(frame + b"\xff")) == coordinated(api_key).decode(entity)
 
 
 def test_hot_requests_are_all_versions_of_heartbeats_offsets_and_rebalances() -> None:

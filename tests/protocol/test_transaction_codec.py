@@ -9,12 +9,14 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
+from actors.catalog.codec import decode, encode
+from actors.catalog.headers import parse_header
+from actors.catalog.transactions import TRANSACTIONS
 from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
 from actors.protocol import api_keys
-from actors.protocol.codec import decode, encode
 from actors.protocol.entities import decode_response, encode_request, response_class
-from actors.protocol.headers import Header, parse_header
+from actors.protocol.header import Header
 from actors.protocol.transaction_codec import (
     add_partitions_entity,
     added_partitions,
@@ -23,7 +25,7 @@ from actors.protocol.transaction_codec import (
 )
 from tests.protocol.random_entities import EVERY_VERSION, opened, random_request
 
-APIS = {*api_keys.TRANSACTION_APIS, api_keys.INIT_PRODUCER_ID, api_keys.WRITE_TXN_MARKERS}
+APIS = {row.key for row in TRANSACTIONS}
 VERSIONS = [key for key in EVERY_VERSION if key[0] in APIS]
 
 

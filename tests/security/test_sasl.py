@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.net.sasl.scram import ScramClient
 
-from actors.protocol.headers import parse_header
+from actors.catalog.headers import parse_header
 from actors.security.sasl import MECHANISMS, Passwords, SaslExchange, SaslPolicy, Step, refused_again
 from actors.security.scram import SCRAM_SHA_256
 from cluster.wire import parse_answer, request_frame

@@ -12,9 +12,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.protocol import codec
-from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, GROUP_APIS
-from actors.protocol.headers import parse_header
+from actors.catalog import codec
+from actors.catalog.groups import GROUP_APIS
+from actors.catalog.headers import parse_header
+from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR
 from actors.protocol.wire import compact_count, legacy_string
 from cluster.wire import from_plain, message_class
 

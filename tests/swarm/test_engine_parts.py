@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.protocol import codec
+from actors.catalog import codec
+from actors.catalog.headers import parse_header
 from actors.protocol.api_keys import (
     CONSUMER_GROUP_HEARTBEAT,
     HEARTBEAT,
@@ -20,7 +21,6 @@ from actors.protocol.api_keys import (
     OFFSET_FETCH,
     SYNC_GROUP,
 )
-from actors.protocol.headers import parse_header
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

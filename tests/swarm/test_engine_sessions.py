@@ -9,7 +9,7 @@ import gevent
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.protocol import codec
+from actors.catalog import codec
 from actors.protocol.api_keys import DESCRIBE_CONFIGS
 from bench.member.assigning import CLASSIC_RANGE
 from bench.swarm.load.sessions import INTERVAL, NAME, Session, consumer_session

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
+from actors.catalog.table import APIS, is_flexible, is_supported
 from actors.protocol import api_keys
 from actors.protocol.entities import build, decode_entity, nested, response_class
 from actors.protocol.entity_writing import entity_writer
-from actors.protocol.headers import Header
-from actors.protocol.versions import VERSIONS, is_flexible, is_supported
+from actors.protocol.header import Header
 
 FEATURES_SINCE: Final = 3
 GROUP_VERSION: Final = "group.version"
@@ -34,8 +34,8 @@ def _body(api_version: int, error_code: ErrorCode, keys: tuple[int, ...]) -> byt
         build(
             row,
             api_key=api_key,
-            min_version=VERSIONS[api_key].min_version,
-            max_version=VERSIONS[api_key].max_version,
+            min_version=APIS[api_key].min_version,
+            max_version=APIS[api_key].max_version,
         )
         for api_key in keys
     )
@@ -81,7 +81,7 @@ def api_versions_answer(header: Header, frame: bytes, body_offset: int) -> bytes
     The answer may have an error: UNSUPPORTED_VERSION for a version outside the table (-1 too),
     INVALID_REQUEST for a software name or version that Kafka would refuse. Raises MalformedRequest.
     """
-    api_version, error_code, keys = header.api_version, ErrorCode.none, tuple(VERSIONS)
+    api_version, error_code, keys = header.api_version, ErrorCode.none, tuple(APIS)
     if not is_supported(api_keys.API_VERSIONS, api_version):
         # As in Kafka, the refusal names the versions of this API alone.
         api_version, error_code, keys = 0, ErrorCode.unsupported_version, (api_keys.API_VERSIONS,)

@@ -8,11 +8,12 @@ length (KIP-482). The API and its version say which of the two it is.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
+from actors.catalog.table import APIS
 from actors.protocol import api_keys
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
-from actors.protocol.versions import VERSIONS, is_flexible
+from actors.protocol.header import Header
 from actors.protocol.wire import CUT_SHORT, skip_tags, string_reader
 
 _FIXED: Final = struct.Struct(">hhi")
@@ -20,21 +21,11 @@ _FIXED_AND_LENGTH: Final = struct.Struct(">hhih")
 _CLIENT_ID_AT: Final = _FIXED_AND_LENGTH.size
 
 _FLEXIBLE: Final[dict[tuple[int, int], bool]] = {
-    (api_key, api_version): is_flexible(api_key, api_version)
-    for api_key, api in VERSIONS.items()
-    for api_version in range(api.min_version, api.max_version + 1)
+    (api_key, api_version): api_version >= api.flexible_since
+    for api_key, api in APIS.items()
+    for api_version in api.versions
 }
 _read_client_id = string_reader(flexible=False, nullable=True)
-
-
-class Header(NamedTuple):
-    """What stands before every request's body."""
-
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str = ""
-    """The name that the client gives itself; "" for null."""
 
 
 def parse_header(frame: bytes) -> tuple[Header, int]:

@@ -6,15 +6,14 @@ from importlib import import_module
 
 import pytest
 
-from actors.protocol import api_keys
-from actors.protocol.entities import request_class, response_class
-from actors.protocol.errors import UnsupportedRequest
-from actors.protocol.versions import (
-    VERSIONS,
-    has_flexible_response_header,
+from actors.catalog.table import (
+    APIS,
     is_flexible,
     is_supported,
 )
+from actors.protocol import api_keys
+from actors.protocol.entities import has_flexible_response_header, request_class, response_class
+from actors.protocol.errors import UnsupportedRequest
 from tests.protocol.random_entities import EVERY_VERSION
 
 
@@ -30,12 +29,11 @@ def test_kio_has_every_advertised_version_and_agrees_where_flexible_ones_begin()
 
 def test_kio_names_the_apis_as_the_table_does() -> None:
     names = import_module("kio.schema.index").api_key_map
-    assert {api_key: api.name for api_key, api in VERSIONS.items()} == {key: names[key] for key in VERSIONS}
+    assert {key: names[key] for key in APIS} == api_keys.NAMES
 
 
 def test_every_api_key_of_the_tier_is_advertised() -> None:
-    declared = {value for value in vars(api_keys).values() if isinstance(value, int)}
-    assert declared == set(VERSIONS)
+    assert set(api_keys.NAMES) == set(APIS)
 
 
 def test_w16_consumers_of_kip_848_find_what_they_look_for() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from actors.catalog.api_versions import api_versions_answer, client_software
+from actors.catalog.table import coordinated
 from actors.protocol import (
     api_keys,
     hot_answers,
@@ -17,8 +19,6 @@ from actors.protocol import (
     hot_rebalances,
     hot_requests,
 )
-from actors.protocol.answers import TO_ENTITY
-from actors.protocol.api_versions import api_versions_answer, client_software
 from actors.protocol.entities import (
     build,
     decode_entity,
@@ -30,9 +30,8 @@ from actors.protocol.entities import (
     response_class,
 )
 from actors.protocol.errors import UnsupportedRequest
-from actors.protocol.headers import Header
+from actors.protocol.header import Header
 from actors.protocol.messages import GroupRequest
-from actors.protocol.requests import TO_REQUEST
 
 __all__ = [
     "api_versions_answer",
@@ -128,14 +127,12 @@ HOT_ANSWERS: Final[dict[int, _Encoder]] = _by_key(
 
 def decode_by_schema(header: Header, frame: bytes, body_offset: int) -> GroupRequest:
     """Return the request in a frame, as `decode` does, without the hand-written paths."""
-    to_request = TO_REQUEST.get(header.api_key)
-    if to_request is None:
-        raise UnsupportedRequest(f"API {header.api_key} is no group API")
-    return to_request(decode_entity(header, frame, body_offset))
+    request: GroupRequest = coordinated(header.api_key).decode(decode_entity(header, frame, body_offset))
+    return request
 
 
 def decode(header: Header, frame: bytes, body_offset: int) -> GroupRequest:
-    """Return the neutral request in a frame (without its length prefix) of one of `api_keys.GROUP_APIS`.
+    """Return the neutral request in a frame (without its length prefix) that a coordinator answers.
 
     Raises MalformedRequest for bytes that are no such request, UnsupportedRequest for another API or a
     version that is not advertised, nothing else. Bytes behind the request are accepted (W13).
@@ -157,7 +154,7 @@ def encode(api_key: int, api_version: int, correlation_id: int, body: Any) -> by
     hot = HOT_ANSWERS.get(api_key << 16 | api_version)
     if hot is not None:
         return hot(correlation_id, body)
-    to_entity = TO_ENTITY.get(api_key)
+    to_entity = coordinated(api_key).encode
     if to_entity is None:
         raise UnsupportedRequest(f"API {api_key} version {api_version}")
     return encode_entity(api_key, api_version, correlation_id, to_entity(api_version, body))

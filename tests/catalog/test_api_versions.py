@@ -10,11 +10,11 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
+from actors.catalog.api_versions import api_versions_answer, client_software
+from actors.catalog.table import APIS
 from actors.protocol import api_keys
-from actors.protocol.api_versions import api_versions_answer, client_software
 from actors.protocol.entities import build, nested, request_class, response_class
 from actors.protocol.errors import MalformedRequest
-from actors.protocol.versions import VERSIONS
 from tests.protocol.random_entities import kio_bytes, opened, request_head
 
 V = api_keys.API_VERSIONS
@@ -55,7 +55,7 @@ def test_the_answer_is_the_whole_table_and_the_group_version(api_version: int) -
         error_code=ErrorCode.none,
         api_keys=tuple(
             build(api_class, api_key=api_key, min_version=api.min_version, max_version=api.max_version)
-            for api_key, api in VERSIONS.items()
+            for api_key, api in APIS.items()
         ),
         **_features(api_version),
     )

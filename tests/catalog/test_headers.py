@@ -7,10 +7,11 @@ import struct
 
 import pytest
 
+from actors.catalog.headers import parse_header
+from actors.catalog.table import is_flexible
 from actors.protocol import api_keys
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
-from actors.protocol.headers import Header, parse_header
-from actors.protocol.versions import is_flexible
+from actors.protocol.header import Header
 from tests.protocol.random_entities import EVERY_VERSION, random_text, request_head
 
 

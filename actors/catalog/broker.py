@@ -1,0 +1,40 @@
+"""The rows of the APIs that a broker answers, and of those that its connections answer.
+
+librdkafka refuses a broker without Produce 3. The Fetch versions with topic ids are left out on purpose: the
+development log is asked by name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.catalog.api import NEVER_FLEXIBLE, Api, Server
+from actors.protocol import api_keys
+from actors.security import broker_checks, topic_checks
+
+_BROKER = Server.BROKER
+_CONNECTION = Server.CONNECTION
+
+BROKER: Final = (
+    Api(api_keys.PRODUCE, 3, 9, 9, _BROKER, topic_checks.produce),
+    Api(api_keys.FETCH, 4, 12, 12, _BROKER, topic_checks.fetch),
+    Api(api_keys.LIST_OFFSETS, 1, 7, 6, _BROKER, topic_checks.list_offsets),
+    Api(api_keys.METADATA, 0, 12, 9, _BROKER, topic_checks.metadata, always_screened=True),
+    Api(api_keys.FIND_COORDINATOR, 0, 6, 3, _BROKER, broker_checks.find_coordinator),
+    Api(api_keys.SASL_HANDSHAKE, 0, 1, NEVER_FLEXIBLE, _CONNECTION),
+    Api(api_keys.API_VERSIONS, 0, 4, 3, _CONNECTION),
+    Api(api_keys.CREATE_TOPICS, 2, 7, 5, _BROKER, topic_checks.create_topics),
+    Api(api_keys.DELETE_TOPICS, 1, 6, 4, _BROKER, topic_checks.delete_topics),
+    Api(api_keys.DELETE_RECORDS, 0, 2, 2, _BROKER, topic_checks.delete_records),
+    Api(api_keys.DESCRIBE_ACLS, 1, 3, 2, _BROKER, broker_checks.describe_acls),
+    Api(api_keys.CREATE_ACLS, 1, 3, 2, _BROKER, broker_checks.create_acls),
+    Api(api_keys.DELETE_ACLS, 1, 3, 2, _BROKER, broker_checks.delete_acls),
+    Api(api_keys.DESCRIBE_CONFIGS, 1, 4, 4, _BROKER, broker_checks.describe_configs),
+    Api(api_keys.SASL_AUTHENTICATE, 0, 2, 2, _CONNECTION),
+    Api(api_keys.CREATE_PARTITIONS, 0, 3, 2, _BROKER, topic_checks.create_partitions),
+    Api(api_keys.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, _BROKER, broker_checks.alter_configs),
+    Api(api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, 0, _BROKER, broker_checks.describe_credentials),
+    Api(api_keys.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, 0, _BROKER, broker_checks.alter_credentials),
+    Api(api_keys.DESCRIBE_CLUSTER, 0, 2, 0, _BROKER, broker_checks.describe_cluster, always_screened=True),
+    Api(api_keys.LIST_CONFIG_RESOURCES, 0, 1, 0, _BROKER, broker_checks.list_config_resources),
+)

@@ -1,0 +1,97 @@
+"""The rows of the APIs of transactional producers. TxnOffsetCommit goes to the group's coordinator, all
+others to the transactional id's."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Final
+
+from actors.catalog.api import Api, Batch, Coordinated, Server
+from actors.protocol import api_keys, transaction_codec
+from actors.protocol.transaction_messages import AddPartitionsToTxnResponse
+from actors.security import broker_checks, transaction_checks
+
+TRANSACTIONS: Final = (
+    Api(
+        api_keys.INIT_PRODUCER_ID,
+        0,
+        5,
+        2,
+        # A request with a transactional id is its coordinator's.
+        Server.BROKER,
+        broker_checks.init_producer_id,
+        coordinated=Coordinated(
+            transaction_codec.init_producer_id,
+            transaction_checks.init_producer_id,
+            transaction_codec.init_producer_id_answer,
+        ),
+    ),
+    Api(
+        api_keys.ADD_PARTITIONS_TO_TXN,
+        0,
+        5,
+        3,
+        Server.COORDINATOR,
+        coordinated=Coordinated(
+            transaction_codec.add_partitions,
+            transaction_checks.add_partitions,
+            transaction_codec.add_partitions_answer,
+            Batch(
+                asked="transactions",
+                asked_id=itemgetter(0),
+                answered="results",
+                answered_id=itemgetter(0),
+                answer=AddPartitionsToTxnResponse,
+                entity_field="results_by_transaction",
+                entity_id="transactional_id",
+            ),
+        ),
+    ),
+    Api(
+        api_keys.ADD_OFFSETS_TO_TXN,
+        0,
+        4,
+        3,
+        Server.COORDINATOR,
+        coordinated=Coordinated(
+            transaction_codec.add_offsets,
+            transaction_checks.add_offsets,
+            transaction_codec.add_offsets_answer,
+        ),
+    ),
+    Api(
+        api_keys.END_TXN,
+        0,
+        # Version 5 belongs to transaction version 2, which is not among the tier's features.
+        4,
+        3,
+        Server.COORDINATOR,
+        coordinated=Coordinated(transaction_codec.end, transaction_checks.end, transaction_codec.end_answer),
+    ),
+    Api(
+        api_keys.TXN_OFFSET_COMMIT,
+        0,
+        5,
+        3,
+        Server.COORDINATOR,
+        coordinated=Coordinated(
+            transaction_codec.offset_commit,
+            transaction_checks.offset_commit,
+            transaction_codec.offset_commit_answer,
+        ),
+    ),
+    Api(
+        api_keys.WRITE_TXN_MARKERS,
+        1,
+        2,
+        1,
+        # The broker gives each coordinator the markers of its offsets partition.
+        Server.BROKER,
+        broker_checks.write_markers,
+        coordinated=Coordinated(
+            transaction_codec.write_markers,
+            transaction_checks.write_markers,
+            transaction_codec.write_markers_answer,
+        ),
+    ),
+)

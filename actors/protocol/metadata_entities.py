@@ -1,0 +1,42 @@
+"""What Metadata requests and answers have that brokers and the checks of clients' rights both speak of."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from actors.ground.image import MetadataImage
+from actors.ground.topic_names import name_problem
+from actors.protocol.api_keys import METADATA
+from actors.protocol.entities import build, nested
+
+NO_AUTHORIZED_OPERATIONS = -(2**31)
+
+
+def missing_topics(image: MetadataImage, version: int, entity: Any) -> tuple[str, ...]:
+    """The topics that a Metadata request asks for by name and allows to be created, each once."""
+    if version >= 4 and not entity.allow_auto_topic_creation:
+        return ()
+    names = (topic.name for topic in entity.topics or ())
+    return tuple(
+        dict.fromkeys(
+            name
+            for name in names
+            if name is not None and name not in image.topics and name_problem(name) is None
+        )
+    )
+
+
+def absent_topic(version: int, name: str | None, error_code: ErrorCode, topic_id: uuid.UUID | None) -> Any:
+    """The answer's entry for a topic that there is not, or that the client is not to see."""
+    return build(
+        nested(METADATA, version, "MetadataResponseTopic"),
+        error_code=error_code,
+        name=name,
+        topic_id=topic_id,
+        is_internal=False,
+        partitions=(),
+        topic_authorized_operations=NO_AUTHORIZED_OPERATIONS,
+    )
