@@ -1,4 +1,4 @@
-"""The calls of a history as columns of numbers, and what is said of these alone.
+"""The calls of a history as columns of numbers, and what these alone tell.
 
 PURE. Two million calls are fifty megabytes of columns; the calls themselves are gone through, never copied.
 """
@@ -18,21 +18,25 @@ Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 WAITING_APIS: Final = frozenset({"JoinGroup", "SyncGroup"})
-"""Answered when the other members have come: their latency is the rebalance's, not the server's."""
+"""The APIs that are answered when the other members have come: their latency is the rebalance's, not the
+server's."""
 HELD_APIS: Final = WAITING_APIS | {"Heartbeat", "ConsumerGroupHeartbeat", FETCH}
-"""The same, heartbeats and Fetch: the answer of one that has nothing to say may wait until it has."""
+"""The APIs whose answer may be held: those that wait for other members, and heartbeats and Fetch when there
+is nothing to say."""
 GIVEN_UP: Final = "given up"
-"""The client closed its connection itself, because it was told to leave or to crash: nobody failed."""
+"""The outcome of a call whose client closed its connection itself, because it was told to leave or to crash:
+the server did not fail."""
 OUTCOMES: Final = (ANSWERED, CLOSED, TIMED_OUT, OPEN, GIVEN_UP)
 PARTING_US: Final = 1_000_000
-"""Between the end of what was given up and the LeaveGroup: the coordinator may have to be looked for."""
+"""The longest time from the end of a call that was given up to the LeaveGroup: the coordinator may have to be
+looked up."""
 
 
 class Spread(NamedTuple):
     """How values are distributed; percentiles by nearest rank."""
 
     values: int
-    """How many."""
+    """How many values there are."""
     mean_ms: float | None
     p50_ms: float | None
     p90_ms: float | None
@@ -47,12 +51,12 @@ class Columns(NamedTuple):
     sent_us: Integers
     ended_us: Integers
     outcome: npt.NDArray[np.int8]
-    """Place in OUTCOMES."""
+    """The place of each call's outcome in OUTCOMES."""
     error_code: npt.NDArray[np.int16]
     api: npt.NDArray[np.int16]
-    """Place in `apis`."""
+    """The place of each call's API in `apis`."""
     group: npt.NDArray[np.int32]
-    """Place in `groups`; -1: no group's."""
+    """The place of each call's group in `groups`; -1: it has no group."""
     apis: Sequence[str]
     groups: Sequence[str]
 
@@ -63,13 +67,13 @@ class Columns(NamedTuple):
 
     @property
     def lost(self) -> Mask:
-        """The connection ended, or the time-out came, before the answer."""
+        """The calls whose connection ended, or whose time-out came, before the answer."""
         lost: Mask = (self.outcome == OUTCOMES.index(CLOSED)) | (self.outcome == OUTCOMES.index(TIMED_OUT))
         return lost
 
     @property
     def refused(self) -> Mask:
-        """Answered with an error that is no NEWS."""
+        """The calls that were answered with an error that is none of NEWS."""
         refused: Mask = self.answered & ~np.isin(self.error_code, [0, *NEWS])
         return refused
 
@@ -81,7 +85,8 @@ class Columns(NamedTuple):
 
 
 def columns_of(history: History) -> Columns:
-    """One pass over the calls for each column: no list of millions is made on the way."""
+    """Make the columns of a history. Each takes one pass over the calls, so that no list of millions is
+    made."""
     calls = history.calls
     apis: dict[str, int] = {}
     groups: dict[str, int] = {"": -1}
@@ -105,7 +110,7 @@ def columns_of(history: History) -> Columns:
 
 
 def given_up(history: History) -> list[int]:
-    """Places of the calls that were closed when their client left or crashed."""
+    """The places of the calls that were closed when their client left or crashed."""
     closed = [(place, call) for place, call in enumerate(history.calls) if call.outcome == CLOSED]
     parted: dict[str, list[int]] = {call.client: [] for _, call in closed}
     for row in history.gone:

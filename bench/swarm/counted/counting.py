@@ -1,6 +1,6 @@
 """Finds the figures of a run in the rows of its history alone.
 
-PURE: so that an interrupted run, or one on another machine, is reported as any other.
+PURE, so that an interrupted run, or one on another machine, is reported as any other.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from storage.history.calls import READER, Fault, History
 
 
 def figures_of(history: History, began_us: int | None = None, wall_us: int | None = None) -> Figures:
-    """`began_us`: the run's beginning, if it is known; else its first row's. `wall_us`: Unix time when the
-    history's clock was zero, if it is known."""
+    """Count the figures of a history. `began_us` is the run's beginning; None: its first row counts as such.
+    `wall_us` is the Unix time when the history's clock was zero; None: it is not known."""
     history = _of_members(history)
     if began_us is None:
         began_us = history.calls[0].sent_us if history.calls else history.ended_us
@@ -59,8 +59,8 @@ def figures_of(history: History, began_us: int | None = None, wall_us: int | Non
 
 
 def _of_members(history: History) -> History:
-    """The history without what the final reader asked, which is its end, and what the reader found to be
-    gone."""
+    """The history without the calls of the final reader, which are its end, and without topics that the
+    reader found to be gone."""
     calls = len(history.calls)
     while calls and history.calls[calls - 1].client == READER:
         calls -= 1
@@ -69,7 +69,8 @@ def _of_members(history: History) -> History:
 
 
 def _once(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """A fault may be written down when it begins, and again, with its true end, when it has ended."""
+    """The faults, each once: one may be written down when it begins, and again, with its true end, when it
+    has ended."""
     latest = {(fault.kind, fault.target, fault.began_us): fault for fault in faults}
     return tuple(sorted(latest.values(), key=lambda fault: fault.began_us))
 

@@ -17,64 +17,65 @@ from storage.history.calls import Fault
 
 
 class ApiFigures(NamedTuple):
-    """One kind of request."""
+    """The figures of one kind of request."""
 
     api: str
     requests: int
     refused: int
-    """Answered with an error that is no mere news (REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED)."""
+    """How many requests were answered with an error that is no mere news (REBALANCE_IN_PROGRESS,
+    MEMBER_ID_REQUIRED)."""
     lost: int
-    """Connection closed, or time-out, before an answer."""
+    """How many requests had no answer before the connection ended or the time-out came."""
     latency: Spread
-    """Latency of the requests that were answered and not refused."""
+    """The latency of the requests that were answered and not refused."""
     errors: dict[str, int]
-    """How many of each error, by Kafka's name, news included."""
+    """How many requests were answered with each error, by Kafka's name, news included."""
     histogram: Buckets
     """The latencies in buckets."""
 
 
 class GroupFigures(NamedTuple):
-    """One group."""
+    """The figures of one group."""
 
     group_id: str
     protocol: str
     members: int
     clients: int
-    """Lives of members: a restarted one counts again."""
+    """How many lives the members had: a restarted member counts again."""
     requests: int
     refused: int
     lost: int
     rebalances: int
     rebalance: Spread
     unsettled: int
-    """Rebalances that the next one overtook before any member had settled."""
+    """How many rebalances the next one overtook before any member had settled."""
     stable_ms: float | None
-    """Time from the first join until the group was stable; None: it never was."""
+    """The time from the first join until the group was stable; None: it never was."""
     moved: int
-    """Partitions that went from one member to another."""
+    """How many partitions went from one member to another."""
     commits: int
-    """OffsetCommits that were acknowledged."""
+    """How many OffsetCommits were acknowledged."""
     commits_s: float
     members_lost: int
     without_coordinator: Spread
 
     @property
     def badness(self) -> tuple[float, ...]:
-        """How bad it is, for "worst first"."""
+        """A key that sorts groups by how badly they were served."""
         never_stable = self.stable_ms is None and self.clients > 0
         waits = self.without_coordinator.max_ms or 0.0
         return waits, self.members_lost, never_stable, self.refused + self.lost, self.rebalance.max_ms or 0.0
 
 
 class Totals(NamedTuple):
-    """Over all groups."""
+    """The figures of all groups together."""
 
     duration_s: float
     groups: int
     members: int
-    """A restarted one is one member."""
+    """How many members there were; a restarted one counts once."""
     clients: int
-    """Lives of members: a restarted one counts again."""
+    """How many lives the members had: a restarted member counts again."""
     requests: int
     requests_s: float
     answered: int
@@ -82,50 +83,51 @@ class Totals(NamedTuple):
     refused: int
     lost: int
     given_up: int
-    """Requests that were on their way when their members left or crashed."""
+    """How many requests were under way when their members left or crashed."""
     open: int
-    """Still waited for at the end."""
+    """How many requests still waited for their answer at the end."""
     rebalances: int
     unsettled: int
     rebalancing_mean: float
-    """Members in a rebalance at a time: how often and how long in one."""
+    """How many members were in a rebalance at a time, on average: it says how often, and how long, they were
+    in one."""
     moved: int
     commits: int
     commits_s: float
     offsets: int
-    """Partitions in these."""
+    """How many partitions were in the acknowledged OffsetCommits."""
     members_lost: int
     never_stable: int
-    """Groups."""
+    """How many groups were never stable."""
     unserved: int
-    """Gaps that lasted until the group's members stopped asking."""
+    """How many gaps lasted until the group's members stopped asking."""
 
 
 class Figures(NamedTuple):
-    """Everything. The rows themselves stay where they are."""
+    """All figures of a run. The rows themselves stay where they are."""
 
     began_us: int
     ended_us: int
     totals: Totals
     stable: Spread
-    """Time to stable at the start, of groups."""
+    """How long groups took to be stable at the start."""
     rebalance: Spread
     """How long rebalances took."""
     without_coordinator: Spread
     """The spread of all gaps of all groups."""
     apis: list[ApiFigures]
-    """Most frequent first."""
+    """The figures of each API, the most frequent one first."""
     errors: dict[str, int]
     groups: list[GroupFigures]
-    """Worst first."""
+    """The figures of each group, the worst served one first."""
     seconds: Seconds
     rebalances: list[Rebalance]
     gaps: list[Gap]
     losses: list[Loss]
     failed_us: Integers
-    """When requests were refused or lost, rising."""
+    """The times at which requests were refused or lost, in rising order."""
     faults: tuple[Fault, ...]
     wall: Wall
-    """What time it was."""
+    """The wall clock of the run."""
     by_second: Seconds
-    """The same as `seconds`, but never in longer steps."""
+    """What happened in each second, never in longer steps."""

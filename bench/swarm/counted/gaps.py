@@ -16,8 +16,8 @@ from storage.history.judge.findings import ERRORS_OF_MOVING
 from storage.history.judge.outages import OF_COORDINATORS, OF_OFFSETS
 
 STALLED_US: Final = 1_000_000
-"""An answer for which nobody else has to do anything, and that takes longer, is no service: a frozen leader
-fails no request if it wakes in time."""
+"""An answer that waits for no other member and takes longer than this is no service: a frozen leader fails no
+request if it wakes in time."""
 
 
 class Gap(NamedTuple):
@@ -27,7 +27,7 @@ class Gap(NamedTuple):
     began_us: int
     ended_us: int
     is_served_again: bool
-    """False: nothing was, until its members stopped asking."""
+    """Whether a request was served at its end; False: none was until the group's members stopped asking."""
 
     @property
     def length_us(self) -> int:
@@ -68,7 +68,7 @@ def _gaps_of(columns: Columns, group: int, bad: Integers, good: Integers, waits:
     timed_out = columns.outcome[bad] == OUTCOMES.index(TIMED_OUT)
     sent_us = np.where(waits[bad] & ~timed_out, ended_us, columns.sent_us[bad])
     is_stalled = np.isin(bad, good)
-    """Then it is itself the first request that is served again."""
+    """Whether the request stalled: then it is itself the first one that is served again."""
     after = np.where(
         is_stalled, np.searchsorted(answers_us, ended_us), np.searchsorted(answers_us, ended_us, "right")
     )

@@ -18,10 +18,10 @@ BOUNDS_MS: Final = tuple(
     round(10 ** (LEAST_DECADE + step / PER_DECADE), 5)
     for step in range((MOST_DECADE - LEAST_DECADE) * PER_DECADE + 1)
 )
-"""Upper ones; what took longer than the last counts to it."""
+"""The upper bounds of the buckets; what took longer than the last counts to it."""
 
 Buckets = list[tuple[float, int]]
-"""Upper bound in milliseconds (included), and how many: only buckets that have any, rising."""
+"""The upper bound in milliseconds (included) and the count of each bucket that has any, in rising order."""
 
 
 def buckets(values_us: Integers) -> Buckets:

@@ -1,10 +1,11 @@
-"""What several runs say together: their median, and between which values it probably is.
+"""What several runs say together: their median, and an interval in which it probably is.
 
 PURE: the resamples are drawn with a seed of their own, so the same runs always give the same interval.
 
 The intervals are percentile bootstraps: the samples are drawn again, with replacement, RESAMPLES times, and
-the middle SHARE of the medians is the interval. Nothing is assumed of how the samples are distributed. It
-never reaches beyond the samples, so that of three runs is too narrow; bench/swarm/SEARCH.md says by how much.
+the middle SHARE of the medians is the interval. Nothing is assumed of how the samples are distributed. An
+interval never reaches beyond the samples, so that of three runs is too narrow; bench/swarm/SEARCH.md says by
+how much.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 SAMPLES_LEAST: Final = 3
-"""Fewer have no interval."""
+"""How many samples an interval needs at least."""
 RESAMPLES: Final = 4_000
 SHARE: Final = 0.95
 SEED: Final = 20_261
@@ -24,7 +25,7 @@ _TAILS: Final = ((1 - SHARE) / 2, (1 + SHARE) / 2)
 
 
 class Estimate(NamedTuple):
-    """A value, and its interval if there are samples enough."""
+    """A median, and its interval if there are enough samples."""
 
     value: float
     low: float | None = None
@@ -37,7 +38,7 @@ class Estimate(NamedTuple):
 
 
 def middle(samples: Sequence[float]) -> Estimate | None:
-    """The median. None without samples."""
+    """The median of samples; None without samples."""
     if not samples:
         return None
     value = _plain(float(np.median(samples)), samples)
@@ -48,7 +49,7 @@ def middle(samples: Sequence[float]) -> Estimate | None:
 
 
 def ratio(a: Sequence[float], b: Sequence[float]) -> Estimate | None:
-    """The median of `a` to that of `b`. None if there is none: without samples, and of nothing."""
+    """The ratio of the median of `a` to that of `b`; None without samples, or if the latter is 0."""
     if not a or not b or not (below := float(np.median(b))):
         return None
     value = float(np.median(a)) / below
@@ -79,6 +80,6 @@ def _between(values: Any) -> tuple[float, float]:
 
 
 def _plain(value: float, samples: Sequence[float]) -> float:
-    """Counts stay counts."""
+    """The value as an integer if all samples are integers."""
     is_count = all(isinstance(each, int) for each in samples) and value.is_integer()
     return int(value) if is_count else value

@@ -21,7 +21,7 @@ class Rebalance(NamedTuple):
     epoch: int
     began_us: int
     settled_us: int
-    """NEVER: the next one came before anybody had settled."""
+    """When the last member had settled; NEVER: the next rebalance came before any member had."""
 
     @property
     def length_us(self) -> int | None:
@@ -29,7 +29,7 @@ class Rebalance(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A member heard that it is one no longer."""
+    """A member was told that it is a member no longer."""
 
     group_id: str
     client: str
@@ -46,22 +46,22 @@ class Move(NamedTuple):
 
 
 class GroupLife(NamedTuple):
-    """What one group went through."""
+    """The life of one group in a run."""
 
     group_id: str
     protocol: str
     members: int
-    """A restarted one is one member."""
+    """How many members the group had; a restarted one counts once."""
     clients: int
-    """Lives of members: a restarted one counts again."""
+    """How many lives its members had; a restarted member counts again."""
     rebalances: list[Rebalance]
     stable_us: int | None
     """The end of the group's start (see `start`), counted from the first join; None: it never came to
     rest."""
     moved_us: list[int]
-    """When a partition was told to be a member's that another one owned before: an entry for each."""
+    """When a member was told to own a partition that another one owned before: one entry for each."""
     rests_us: list[int]
-    """When all of its members had settled, and when one no longer had, in turn."""
+    """The times at which all members had settled, and at which one no longer had, in turn."""
 
     @property
     def moved(self) -> int:
@@ -69,6 +69,6 @@ class GroupLife(NamedTuple):
 
 
 def member_of(client: str) -> str:
-    """Whose life a client is: "orders-3/12" of "orders-3/12#2"."""
+    """The member whose life a client is: "orders-3/12" for "orders-3/12#2"."""
     member, mark, life = client.rpartition("#")
     return member if mark and life.isdigit() else client

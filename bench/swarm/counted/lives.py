@@ -23,7 +23,8 @@ class Lives(NamedTuple):
 
 
 def lives_of(history: History) -> Lives:
-    """What it keeps grows with members and rebalances, not with calls."""
+    """Follow the lives of all groups of a history. The memory needed grows with members and rebalances, not
+    with calls."""
     found = _Lives()
     done: list[_Row] = sorted((*history.gone, *history.topics, *history.faults), key=_time_us)
     rows: Iterable[_Row] = heapq.merge(history.calls, done, key=_time_us)

@@ -1,7 +1,4 @@
-"""What service was like in the time of faults that somebody else caused.
-
-PURE.
-"""
+"""Finds what service was like during faults that somebody else caused. PURE."""
 
 from __future__ import annotations
 
@@ -21,22 +18,22 @@ class Marked(NamedTuple):
     text: str
     began_us: int
     ended_us: int
-    """The mark's own end, or the end of what is put down to it."""
+    """The mark's own end, or the end of the time that counts to it."""
     is_open: bool
     """Whether the mark has no end of its own."""
     groups: int
-    """Groups that had no coordinator for some time within it."""
+    """How many groups had no coordinator for some time within the mark's time."""
     longest_us: int
     """The longest of these gaps, as far as they lie within it."""
     failed: int
-    """Requests refused or lost."""
+    """How many requests were refused or lost."""
     members_lost: int
     is_outside: bool
-    """Before the run or after it."""
+    """Whether the mark lies before or after the run."""
 
 
 def marked(marks: Sequence[Mark], figures: Figures) -> list[Marked]:
-    """What happened in the time of each; the run has to say what time it was."""
+    """Find what happened in the time of each mark; the run has to say what time it was."""
     wall_us = figures.wall.wall_us
     assert wall_us is not None, "marks are told by the wall clock"
     found = []

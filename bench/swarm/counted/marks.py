@@ -1,4 +1,4 @@
-"""Faults that somebody else caused, by the wall clock, as a file tells them.
+"""Reads the marks of a file: faults that somebody else caused, by the wall clock.
 
 PURE. A line for each, as CSV (`TIME,END,TEXT` or `TIME,TEXT`) or as JSON (`{"at": ..., "until": ..., "text":
 ...}`); CI.md has the form.
@@ -15,26 +15,26 @@ from typing import Any, Final, NamedTuple
 MARKS_MAX: Final = 10_000
 TEXT_CHARACTERS_MAX: Final = 200
 SECONDS_MAX: Final = 32_503_680_000
-"""The year 3000: more are milliseconds."""
+"""The Unix time of the year 3000: larger numbers are milliseconds."""
 _KEYS: Final = frozenset({"at", "until", "text"})
 _HEADING: Final = "at"
 
 
 class BadMarks(ValueError):
-    """A file of marks that cannot be read; says line and reason."""
+    """A file of marks cannot be read; the text says line and reason."""
 
 
 class Mark(NamedTuple):
-    """What was done from outside."""
+    """A fault that somebody else caused."""
 
     text: str
     began_unix_us: int
     ended_unix_us: int | None
-    """None: nobody said, and what followed counts until the next mark."""
+    """The end of the fault; None: the file does not say, and the mark counts until the next one."""
 
 
 def parse(text: str, name: str) -> list[Mark]:
-    """Parse marks, in the order of time. `name` is the file's, for what is wrong. Raises BadMarks."""
+    """Parse marks, in the order of time. `name` is the file's, for errors. Raises BadMarks."""
     found = [
         mark for number, line in enumerate(text.splitlines(), 1) for mark in _line(line, f"{name}:{number}")
     ]
@@ -86,7 +86,7 @@ def _of_csv(line: str, where: str) -> tuple[str, str, str]:
 
 
 def _may_be_time(cell: str) -> bool:
-    """A text with a comma in it is no end."""
+    """Whether a cell may be an end time: a text with a comma in it is none."""
     return not cell or cell[0].isdigit() or cell == "until"
 
 

@@ -12,8 +12,8 @@ BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 def check(path: Path) -> None:
-    """Before a run: whoever makes the faults may begin the file later, but not in no directory. Raises
-    BadMarks, OSError."""
+    """Check a file of marks before a run. The file may be begun later, but its directory has to be there.
+    Raises BadMarks, OSError."""
     if path.exists():
         parse(_text(path), str(path))
     elif not path.parent.is_dir():
@@ -21,14 +21,14 @@ def check(path: Path) -> None:
 
 
 def keep(path: Path, directory: Path) -> None:
-    """Raises BadMarks, OSError."""
+    """Copy a file of marks into the run's directory. Raises BadMarks, OSError."""
     text = _text(path)
     parse(text, str(path))
     (directory / FILE).write_text(text, encoding="utf-8")
 
 
 def read(directory: Path) -> list[Mark]:
-    """None without a file. Raises BadMarks, OSError."""
+    """Read the marks of a run; None if it has no file. Raises BadMarks, OSError."""
     path = directory / FILE
     return parse(_text(path), str(path)) if path.exists() else []
 

@@ -15,16 +15,17 @@ class Need(NamedTuple):
     """What the server needed in one second."""
 
     at_s: float
-    """After the swarm's start."""
+    """The time since the swarm's start."""
     cores: float
-    """Busy since the line before."""
+    """How many cores were busy since the line before."""
     memory_mib: float
-    """Proportional set sizes: what processes share counts once."""
+    """The proportional set sizes of the processes: what they share counts once."""
     processes: int
 
 
 def read(directory: Path) -> list[Need]:
-    """What a run's directory says; nothing if nobody watched. A line that was cut short is passed over."""
+    """Read a run's directory; empty if its server was not watched. A line that was cut short is passed
+    over."""
     path = directory / FILE
     needs = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
@@ -34,7 +35,7 @@ def read(directory: Path) -> list[Need]:
 
 
 def plain(needs: Sequence[Need]) -> dict[str, Any]:
-    """Return means and maxima for report.json; nothing if nobody watched."""
+    """Return means and maxima for report.json; empty if the server was not watched."""
     if not needs:
         return {}
     cores, memory_mib = [need.cores for need in needs], [need.memory_mib for need in needs]

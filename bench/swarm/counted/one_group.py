@@ -1,7 +1,5 @@
-"""One group, call by call in the order of their sending: who is in it, and which rebalances it goes through.
-
-PURE.
-"""
+"""Follows one group through its calls, in the order of their sending: its members and its rebalances.
+PURE."""
 
 from __future__ import annotations
 
@@ -20,19 +18,20 @@ _REJOIN: Final = frozenset({int(ErrorCode.rebalance_in_progress), int(ErrorCode.
 
 
 class _Member:
-    """One client."""
+    """One client of the group."""
 
     __slots__ = ("assigned", "epoch", "is_late", "sign_us", "state")
 
     def __init__(self) -> None:
         self.state = OUT
         self.epoch = NEVER
-        """The last that it was told."""
+        """The epoch that the client was told last."""
         self.sign_us = NEVER
-        """Since when it knows that the next rebalance is on; NEVER: it does not."""
+        """Since when the client knows that the next rebalance has begun; NEVER: it does not."""
         self.assigned: Partitions | None = None
         self.is_late = False
-        """It joined a rebalance that was over: a static member that is back, KIP-345."""
+        """Whether the client joined a rebalance that was over: it is a static member that is back
+        (KIP-345)."""
 
 
 class _Rebalance:
@@ -44,8 +43,8 @@ class _Rebalance:
 
 
 class OneGroup:
-    """What is known of one group so far. `sizes`: of topics, as they are now; `losses` and `moves` are those
-    of all groups."""
+    """What is known of one group so far. `sizes` are the topics' partition counts now; `losses` and `moves`
+    are those of all groups."""
 
     def __init__(self, first: Call, sizes: Mapping[str, int], losses: list[Loss], moves: list[Move]) -> None:
         self._group_id = first.group_id
@@ -57,18 +56,18 @@ class OneGroup:
         self._topics: set[str] = set()
         self._inside = 0
         self._settled = 0
-        """Members that have; those inside that have not are in a rebalance."""
+        """How many members have settled; the others that are in the group are in a rebalance."""
         self._rests_us: list[int] = []
         self._rebalances: dict[int, _Rebalance] = {}
         self._latest: _Rebalance | None = None
         self._left_us = NEVER
-        """When a member left, as long as nobody learned of it."""
+        """When a member left, until another one learns of it."""
         self._joined_us = NEVER
         self._settled_us = NEVER
         self._after_rest: set[int] = set()
-        """Epochs before which the group was whole for long enough."""
+        """The epochs before which the group was whole for long enough."""
         self._disturbed_us = NEVER
-        """When something was first done to the group at rest."""
+        """When something was first done to the group while it was at rest."""
         self._owners: dict[tuple[str, int], tuple[str, int]] = {}
         """The last owner of each partition, and the epoch at which it was told so."""
         self._moved_us: list[int] = []
@@ -85,12 +84,12 @@ class OneGroup:
             member.epoch, member.assigned = NEVER, None
 
     def ends(self, client: str, at_us: int) -> None:
-        """It crashed: nobody hears of it before its session has ended."""
+        """Note that a client crashed: the group hears of it when its session has ended."""
         self.is_disturbed(at_us)
         self._becomes(self._members[client], OUT, at_us)
 
     def is_disturbed(self, at_us: int) -> None:
-        """Somebody leaves or crashes, a topic grows, there is a fault."""
+        """Note a disturbance: a member leaves or crashes, a topic grows, or there is a fault."""
         if self._disturbed_us == NEVER and self._is_at_rest():
             self._disturbed_us = at_us
 
@@ -98,7 +97,8 @@ class OneGroup:
         return all(member.state in (OUT, SETTLED) for member in self._members.values()) and self._is_whole()
 
     def _is_whole(self) -> bool:
-        """All who were told an epoch are at one, and together own everything."""
+        """Whether all members that were told an epoch are at the same one, and together own all
+        partitions."""
         inside = [m for m in self._members.values() if m.state != OUT and m.epoch != NEVER]
         return len({member.epoch for member in inside}) == 1 and are_all_owned(
             (member.assigned or () for member in inside), self._topics, self._sizes
@@ -135,7 +135,7 @@ class OneGroup:
             self.as_member(call, member)
 
     def as_member(self, call: Call, member: _Member) -> None:
-        """A heartbeat or a commit."""
+        """Note a call that a client makes as a member: a heartbeat or a commit."""
         if call.error_code in _REJOIN and call.is_answered:
             self._asked_to_rejoin(call, member)
 
@@ -162,7 +162,9 @@ class OneGroup:
             self._learns(member, call.told_epoch, call)
         if call.assigned is not None and call.assigned != member.assigned:
             if set(flat(member.assigned or ())) - set(flat(call.assigned)):
-                self._asked_to_rejoin(call, member)  # it keeps its epoch until it has given them up
+                self._asked_to_rejoin(
+                    call, member
+                )  # the member keeps its epoch until it has given the partitions up
                 member.assigned = call.assigned
                 return
             self._owns(call, member, call.told_epoch)
@@ -209,7 +211,7 @@ class OneGroup:
         for partition in flat(call.assigned):
             before = self._owners.get(partition)
             if before is not None and before[1] > epoch:
-                continue  # told of later by an answer to what was sent before
+                continue  # a later answer to an earlier request has told of it
             if before is not None and before[0] != owner:
                 self._moved_us.append(call.ended_us)
             self._owners[partition] = owner, epoch

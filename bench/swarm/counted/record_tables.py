@@ -124,7 +124,7 @@ SECONDS: Final = Table(
 TABLES: Final = (CALLS, OFFSETS, GONE, FAULTS, TOPICS, SECONDS)
 
 At = Callable[[int], int | None]
-"""Unix microseconds of a moment on the record's clock; None: not known."""
+"""A function from a moment on the record's clock to Unix microseconds; None: the wall clock is not known."""
 
 
 def call_row(number: int, call: Call, at: At) -> tuple[Any, ...]:
@@ -153,18 +153,18 @@ def offset_rows(number: int, call: Call, at: At) -> Iterator[tuple[Any, ...]]:
 
 
 def gone_row(gone: Gone, at: At) -> tuple[Any, ...]:
-    """The fields in the order of GONE."""
+    """The fields of a client's end in the order of GONE."""
     return gone.client, member_of(gone.client), at(gone.at_us), gone.at_us
 
 
 def fault_row(fault: Fault, at: At) -> tuple[Any, ...]:
-    """The fields in the order of FAULTS."""
+    """The fields of a fault in the order of FAULTS."""
     times = at(fault.began_us), at(fault.ended_us), fault.began_us, fault.ended_us
     return fault.kind, fault.target, *times, fault.silences, fault.detail
 
 
 def topic_row(topic: Topic, at: At) -> tuple[Any, ...]:
-    """The fields in the order of TOPICS."""
+    """The fields of a topic in the order of TOPICS."""
     return topic.topic, topic.partitions, at(topic.at_us), topic.at_us
 
 
@@ -175,12 +175,12 @@ def _partitions(found: Partitions | None) -> list[dict[str, Any]] | None:
 
 
 def flat(value: Any) -> Any:
-    """What a CSV cell holds of it."""
+    """The value as a CSV cell holds it."""
     return json.dumps(value) if isinstance(value, list) else value
 
 
 def markdown(tables: Sequence[Table] = TABLES) -> str:
-    """All tables with their columns."""
+    """Write all tables with their columns as Markdown."""
     return "\n\n".join("\n".join(_section(table)) for table in tables) + "\n"
 
 

@@ -23,7 +23,7 @@ def shape(values_us: Sequence[int]) -> list[float]:
 
 
 def shapes_ms(figures: Figures) -> dict[str, list[float]]:
-    """How what has a length is distributed."""
+    """The distributions of all figures that are lengths of time, in milliseconds."""
     return {
         "stable": shape([round(group.stable_ms * 1e3) for group in figures.groups if group.stable_ms]),
         "rebalance": shape(settled_lengths_us(figures.rebalances)),
@@ -32,8 +32,8 @@ def shapes_ms(figures: Figures) -> dict[str, list[float]]:
 
 
 def plain(figures: Figures) -> dict[str, Any]:
-    """Return every figure as plain values for JSON, and of lists that grow with the run their
-    distribution."""
+    """Return every figure as plain values for JSON. Lists that grow with the run are given as
+    distributions."""
     return {
         "totals": figures.totals._asdict(),
         "stable": figures.stable._asdict(),

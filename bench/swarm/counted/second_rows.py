@@ -1,4 +1,4 @@
-"""A run second by second as rows, for spreadsheets and data frames: what seconds.csv holds.
+"""A run second by second as rows, for spreadsheets and data frames: the content of seconds.csv.
 
 PURE. Times are the wall clock's, as charts and the server's logs have them.
 """
@@ -67,7 +67,8 @@ def names() -> list[str]:
 
 
 def rows(seconds: Seconds, wall: Wall, lag: Sequence[int] = ()) -> Iterator[tuple[Any, ...]]:
-    """One a second, in the order of COLUMNS; `seconds` has steps of one; `lag`: empty without records."""
+    """Make a row for each second, in the order of COLUMNS. `seconds` has steps of one second; `lag` is empty
+    if no records were written."""
     assert seconds.step_s == 1, "a row is a second"
     for place in range(len(seconds.requests_s)):
         refused, lost = round(seconds.refused_s[place]), round(seconds.lost_s[place])
@@ -93,7 +94,8 @@ def rows(seconds: Seconds, wall: Wall, lag: Sequence[int] = ()) -> Iterator[tupl
 
 
 def csv_lines(found: Iterable[tuple[Any, ...]]) -> Iterator[str]:
-    """Numbers and times only: nothing needs quotes. What is not known is empty."""
+    """Make the lines of a CSV file. There are only numbers and times, which need no quotes; an unknown value
+    is empty."""
     yield ",".join(names())
     for row in found:
         yield ",".join("" if value is None else str(value) for value in row)

@@ -19,39 +19,41 @@ from bench.swarm.counted.observed import Observed
 from storage.history.calls import CONNECT
 
 STEPS_MAX: Final = 7_200
-"""Steps of a report, at most."""
+"""How many steps a report has at most."""
 NO_STEPS_MAX: Final = 10**9
 
 
 class Seconds(NamedTuple):
-    """One entry a step, from the run's beginning on; rates are those of a second."""
+    """What happened in a run; each list has one entry per step, from the run's beginning on. Rates are per
+    second."""
 
     step_s: int
     requests_s: list[float]
-    """Requests a second by the time of their sending."""
+    """The requests per second, by the time of their sending."""
     refused_s: list[float]
     lost_s: list[float]
     commits_s: list[float]
-    """Acknowledged."""
+    """The acknowledged commits per second."""
     p50_ms: list[float | None]
-    """Latency of requests that are answered at once, by the time of their answer."""
+    """The latency of requests that are answered at once, by the time of their answer."""
     p99_ms: list[float | None]
     settled: list[int]
-    """Members, at the end of the step."""
+    """How many members are settled at the end of the step."""
     rebalancing: list[int]
     rebalances: list[int]
-    """That began."""
+    """How many rebalances began."""
     without_coordinator: list[int]
-    """Groups, at any time of the step."""
+    """How many groups had no coordinator at some time of the step."""
     groups_stable: list[int]
-    """All of whose members are settled, at the end of the step."""
+    """How many groups have only settled members at the end of the step."""
     rebalances_ended: list[int]
     moved: list[int]
-    """Partitions that went from one member to another."""
+    """How many partitions went from one member to another."""
 
 
 def seconds_of(observed: Observed, steps_max: int = STEPS_MAX) -> Seconds:
-    """Rows before the beginning count to the first step, rows after the end to the last."""
+    """Count what happened in each step. Rows before the beginning count to the first step, rows after the end
+    to the last."""
     columns, lives = observed.columns, observed.lives
     duration_s = max(observed.duration_s, 1.0)
     axis = _Axis(observed.began_us, max(1, math.ceil(duration_s / steps_max)), duration_s)
@@ -141,10 +143,10 @@ def _latencies(axis: _Axis, columns: Columns) -> tuple[list[float | None], list[
 
 
 def _without_coordinator(axis: _Axis, found: Iterable[Gap]) -> list[int]:
-    """A group counts once a step, however often it was hit."""
+    """Count the groups without coordinator: a group counts once a step, however often it was hit."""
     counts = np.zeros(axis.steps + 1, dtype=np.int64)
     last: dict[str, int] = {}
-    for gap in found:  # by group and time
+    for gap in found:  # gaps come by group and time
         first, end = axis.places(np.array([gap.began_us, gap.ended_us])).tolist()
         first = max(first, last.get(gap.group_id, -1) + 1)
         if first <= end:

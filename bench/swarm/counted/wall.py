@@ -1,4 +1,4 @@
-"""When something happened, as people and logs tell it: wall clock in UTC beside seconds of the run.
+"""Tells when something happened as people and logs do: by the wall clock in UTC, beside seconds of the run.
 
 PURE. Rows have a monotonic clock; run.json says (`wall_us`) what Unix time it was when that was zero. Moments
 have the form of the server's logs (`actors/ground/logs.py`), so that they can be looked up there.
@@ -21,7 +21,7 @@ def date_and_time(unix_us: int) -> str:
 
 
 def iso(unix_us: int) -> str:
-    """ISO 8601, as "2026-11-23T21:30:01.123Z"."""
+    """A moment in ISO 8601, such as "2026-11-23T21:30:01.123Z"."""
     return f"{date_and_time(unix_us).replace(' ', 'T')}Z"
 
 
@@ -31,13 +31,13 @@ class Wall(NamedTuple):
     began_us: int
     """The run's beginning on the record's clock."""
     wall_us: int | None
-    """Unix time when the record's clock was zero; None: the run did not say."""
+    """The Unix time when the record's clock was zero; None: the run did not say."""
 
     def unix_us(self, at_us: int) -> int | None:
         return None if self.wall_us is None else at_us + self.wall_us
 
     def iso(self, at_us: int) -> str:
-        """Empty if it is not known."""
+        """The moment in ISO 8601; empty if the wall clock is not known."""
         unix_us = self.unix_us(at_us)
         return "" if unix_us is None else iso(unix_us)
 
@@ -52,11 +52,11 @@ class Wall(NamedTuple):
         return f"{(at_us - self.began_us) // 1_000 / 1e3:+.3f} s" + (f" ({clock})" if clock else "")
 
     def in_words(self, text: str) -> str:
-        """What a judge told on the record's clock, with every moment as `tell` has it."""
+        """A judge's text, with each moment of the record's clock written as `tell` does."""
         return _MOMENT.sub(lambda found: self.tell(int(found[1] + found[2])), text)
 
 
 def wall_of(run: Mapping[str, Any], began_us: int) -> Wall:
-    """`run`: of run.json, as far as there is one."""
+    """The wall clock of a run. `run` is what run.json says, as far as there is one."""
     wall_us = run.get("wall_us")
     return Wall(began_us, wall_us if isinstance(wall_us, int) else None)

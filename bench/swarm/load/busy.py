@@ -1,4 +1,5 @@
-"""How busy a process of the swarm is: one that has no processor time left measures itself, not the server."""
+"""Measures how busy a process of the swarm is: one without processor time left measures itself, not the
+server."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from collections import deque
 from typing import Any, Final
 
 FULL: Final = 0.9
-"""The share of a core from which on a process cannot send on time."""
+"""The share of a core above which a process cannot send on time."""
 WINDOW: Final = 5
-"""Looks, each about a second: a shorter peak is no bottleneck."""
+"""How many looks, each about a second, count together: a shorter peak is no bottleneck."""
 
 
 class Stopwatch:
@@ -20,7 +21,7 @@ class Stopwatch:
         self._at_s = time.monotonic()
 
     def look(self) -> tuple[float, float]:
-        """Both, in seconds since the last look."""
+        """Both times, in seconds since the last look."""
         cpu_s, at_s = time.process_time(), time.monotonic()
         needed = cpu_s - self._cpu_s, at_s - self._at_s
         self._cpu_s, self._at_s = cpu_s, at_s
@@ -28,13 +29,13 @@ class Stopwatch:
 
 
 class Busy:
-    """What became of one process' looks."""
+    """How busy one process is, by its looks."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        """Share of a core since the look before."""
+        """The share of a core that it had since the look before."""
         self.most = 0.0
-        """Over WINDOW looks."""
+        """The largest share of a core that it had over WINDOW looks."""
         self._cpu_s = 0.0
         self._lasted_s = 0.0
         self._latest: deque[tuple[float, float]] = deque(maxlen=WINDOW)

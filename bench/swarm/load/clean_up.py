@@ -1,7 +1,7 @@
-"""After a run: its groups and topics are gone again, from any Kafka.
+"""Deletes the groups and topics of a run, on any Kafka.
 
-Groups are deleted by their coordinators; one that still has members (static ones, and whoever crashed just
-now) loses these first. Nothing here changes a verdict: what is left over is told in a line.
+Groups are deleted by their coordinators; a group that still has members (static ones, or ones that crashed
+just now) loses these first. Nothing here changes a verdict: what is left over is told in a line.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from cluster.tier_file import TierError
 from storage.history.call_files import SUFFIX
 
 CLEAN_UP_S: Final = 30.0
-"""The whole clean-up takes no longer."""
+"""How long the whole clean-up takes at most."""
 AT_ONCE: Final = 200
-"""Groups or topics in one request."""
+"""How many groups or topics one request has."""
 TOPICS_TIMEOUT_MS: Final = 10_000
 LEAVES: Final = -1
 GONE: Final = frozenset({ErrorCode.none, ErrorCode.group_id_not_found, ErrorCode.unknown_topic_or_partition})
@@ -68,7 +68,7 @@ def clean_up(plan: Plan, properties: ClientProperties) -> str:
 
 
 async def _delete_groups(kafka: Kafka, groups: Sequence[str]) -> list[str]:
-    """What went wrong, a line a group."""
+    """Delete groups. Returns what went wrong, a line for each group."""
     wrong = []
     for some in _batches(groups):
         for group_id in await _refused_at_once(kafka, some):
@@ -125,7 +125,7 @@ async def _leave(kafka: Kafka, group_id: str, member_id: str, instance_id: str |
 
 
 async def _delete_topics(kafka: Kafka, topics: Sequence[str]) -> list[str]:
-    """What went wrong, a line a topic."""
+    """Delete topics. Returns what went wrong, a line for each topic."""
     wrong = []
     for some in _batches(topics):
         asked = [{"name": name, "topic_id": None} for name in some]

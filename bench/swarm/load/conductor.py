@@ -1,5 +1,5 @@
-"""What locust's master does for a swarm, or its only process: prepares a run, tells the workers of it, and
-sums up their pulses."""
+"""What locust's master, or its only process, does for a swarm: it prepares a run, tells the workers of it,
+and sums up their pulses."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ BEGIN: Final = "swarm-begin"
 PULSE: Final = "swarm-pulse"
 STOP: Final = "swarm-stop"
 DONE: Final = "swarm-done"
-"""Messages between master and workers."""
+"""The names of the messages between master and workers."""
 RUN_FILE: Final = "run.json"
 HEAD_START_S: Final = 1.5
-"""Time from the word to all workers until the plan begins."""
+"""The time from the message to all workers until the plan begins."""
 END_S: Final = 20.0
-"""Workers have so long to end and to say so."""
+"""How long workers have to end and to say so."""
 
 
 class Conductor:
@@ -70,18 +70,18 @@ class Conductor:
         self._topics: Topics | None = None
         self._done: dict[str, dict[str, Any]] = {}
         self._words: list[str] = []
-        """What went wrong."""
+        """Sentences about what went wrong."""
         self._session = Session()
         self._coldness = ""
-        """Which coordinators did not answer before the plan began."""
+        """A sentence about coordinators that did not answer before the plan began."""
         self._unread = ""
-        """Which committed offsets could not be read at the end."""
+        """A sentence about committed offsets that could not be read at the end."""
         self._board = Board()
         self._behind = Behind(plan) if plan.producers else None
         self._pulses: dict[str, list[dict[str, Any]]] = {}
         self._states: dict[str, dict[str, int]] = {}
         self._counted: Counter[str] = Counter()
-        """Requests, errors and commits since the start."""
+        """The counts of requests, errors and commits since the start."""
         self._without: dict[str, list[str]] = {}
         """The groups without coordinator that each worker told of."""
         self._busy: dict[str, Busy] = {}
@@ -91,7 +91,7 @@ class Conductor:
         self._run = Run(uuid.uuid4().hex[:12], str(directory), 0, 0)
         self.began_at = ""
         self._wall_us = 0
-        """Unix time when the rows' clock was zero."""
+        """The Unix time when the rows' clock was zero."""
 
     def begin(self, workers: int, on_second: Callable[[Second], None]) -> None:
         """Make the topics, wait for the coordinators, then say when the plan begins. Raises Unreachable,
@@ -125,8 +125,8 @@ class Conductor:
 
     @property
     def is_over(self) -> bool:
-        """All workers are done, or do not say so in time. Not before the plan has begun: locust asks every
-        second, and topics may take many to be made."""
+        """Whether all workers are done, or late to say so. It is False before the plan has begun: locust asks
+        every second, and topics may take many to be made."""
         late_s = self._plan.duration_s + END_S
         is_late = self._elapsed_s() > late_s
         return self._has_begun and (len(self._done) >= self._run.workers or is_late)
@@ -141,7 +141,7 @@ class Conductor:
         self._done[worker] = done
 
     def end(self) -> None:
-        """Once; harmless when repeated. Tells whoever has not ended to do so."""
+        """End the run, and tell the workers that have not ended to do so. Harmless when repeated."""
         if self._is_ended:
             return
         self._is_ended = True
@@ -149,7 +149,8 @@ class Conductor:
             self._end_run()
         gevent.killall(self._greenlets)
         if self._topics is not None:
-            self._topics.end()  # the members' record ends here: however long it is read, no call gets overdue
+            # The members' record ends here: no call gets overdue while the offsets are read.
+            self._topics.end()
         if self._has_begun and self._topics is not None:
             committed = Committed(self._plan, self._topics.ids)
             self._unread = read_all(committed, self._properties, self._directory, self._run.run_id)
@@ -158,7 +159,7 @@ class Conductor:
         self._bootstrap.close()
 
     def _end_run(self) -> None:
-        """Until all workers have said that they are done, or time is up."""
+        """Wait until all workers have said that they are done, or time is up."""
         if not self.is_over:
             self._words.append(f"stopped after {max(0.0, self._elapsed_s()):.0f} s")
             assert self._environment.runner is not None, "it runs"
@@ -216,7 +217,8 @@ class Conductor:
         )
 
     def _fire(self, name: str, took_ms: float) -> None:
-        """Locust's table shows milliseconds: counts are on our own screen and in the report alone."""
+        """Show a duration in locust's table, which has milliseconds; counts are on our own screen and in the
+        report alone."""
         self._environment.events.request.fire(
             request_type=GROUP,
             name=name,
@@ -271,4 +273,4 @@ class Conductor:
 
 
 FAILURES: Final = (Unreachable, NoConsumerProtocol, TopicsNotReady, OSError)
-"""Why a run does not begin."""
+"""The errors for which a run does not begin."""

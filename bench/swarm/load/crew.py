@@ -38,12 +38,13 @@ from bench.swarm.wire.coordinators import Bootstrap, Catalogue, Coordinators
 from cluster.groups.properties import ClientProperties
 
 LOOK_S: Final = 2.0
-"""metadata.max.age.ms of a swarm whose topics grow."""
+"""How often a swarm whose topics grow looks at its metadata, in place of metadata.max.age.ms."""
 GRACE_S: Final = 1.0
-"""Between the end of the record and the members' leaving, so that no process records another's."""
+"""The time between the end of the record and the members' leaving, so that no process records that of
+another."""
 LEAVE_S: Final = 10.0
 WORDS_MAX: Final = 20
-"""Words of one process in the run's record, at most."""
+"""How many sentences of one process the run's record has at most."""
 
 
 class Run(NamedTuple):
@@ -54,11 +55,12 @@ class Run(NamedTuple):
     began_us: int
     workers: int
     consumer_session_ms: int = CONSUMER_SESSION_MS
-    """Session of the coordinator's KIP-848 groups."""
+    """The session time-out of the coordinator's KIP-848 groups."""
 
 
 class Crew:
-    """Members whose place in the plan is this worker's, modulo the number of workers."""
+    """The members of one process: those whose place in the plan is this worker's, modulo the number of
+    workers."""
 
     def __init__(self, plan: Plan, run: Run, worker: int, properties: ClientProperties, fire: Fire) -> None:
         self._plan = plan
@@ -92,13 +94,14 @@ class Crew:
 
     @property
     def words(self) -> list[str]:
-        """What the run's record should say of it."""
+        """Sentences that the run's record should have of this process."""
         words = self._shared.words
         more = len(words) - WORDS_MAX
         return words if more <= 0 else [*words[:WORDS_MAX], f"and {more} more"]
 
     def work(self) -> None:
-        """Carry out the plan until its end, then `stop`. Raises Closed, TimedOut, TierError: no broker."""
+        """Carry out the plan until its end, then `stop`. Raises Closed, TimedOut, TierError if no broker is
+        there."""
         topics = {topic.name for topic in self._plan.topics}
         self._shared.catalogue.look(topics)
         self._shared.bootstrap.learn(self._shared.catalogue.brokers)
@@ -116,7 +119,7 @@ class Crew:
         self.stop()
 
     def stop(self) -> None:
-        """The record ends, then whoever is left leaves. Once; harmless when repeated."""
+        """End the record, then let all members leave. Harmless when repeated."""
         self._stopping.set()
         with self._ending:
             if not self._is_over:
@@ -124,7 +127,7 @@ class Crew:
                 self._end()
 
     def pulse(self) -> dict[str, Any]:
-        """What happened since the last one."""
+        """What happened since the last pulse."""
         self.recorder.flush()
         states = Counter(member.state for member, _ in self._members.values() if member.state != ENDED)
         without = {member.plan.group_id for member, _ in self._members.values() if member.state == LOST}
@@ -149,7 +152,7 @@ class Crew:
         self._shared.bootstrap.close()
 
     def _is_stopped_until(self, at_s: float) -> bool:
-        """Wait for a moment of the plan."""
+        """Wait for a moment of the plan. Returns whether the crew was stopped before."""
         return bool(self._stopping.wait(max(0.0, (self._run.began_us - now_us()) / 1e6 + at_s)))
 
     def _act(self, action: Action) -> None:
@@ -178,7 +181,8 @@ class Crew:
         greenlet.kill(block=False)
 
     def _sleep(self, action: Action) -> None:
-        """A group waits for a member that does not poll: until it wakes nobody may be blamed for that."""
+        """Let a member process for a while. It is written down as a fault: its group waits for it, and the
+        server is not blamed for that."""
         self._members[action.subject][0].sleep_for(action.value)
         self.recorder.fault(SLEEP, action.subject, action.value)
 
@@ -203,7 +207,7 @@ _ACTS: Final[Mapping[str, Callable[[Crew, Action], None]]] = {
 
 
 def _live_after(before: gevent.Greenlet | None, member: Member) -> None:
-    """Whoever starts a client again waits until the old one has ended."""
+    """Start a client again once its old life has ended."""
     if before is not None:
         before.join()
     member.run()

@@ -1,7 +1,7 @@
-"""Runs a plan: as many processes of fake consumers as asked, under locust, into one directory.
+"""Runs a plan with as many processes of fake consumers as asked, under locust, into one directory.
 
-Locust runs in a process of its own: it replaces the standard library's sockets and threads, which nobody who
-calls this expects.
+Locust runs in a process of its own: it replaces the standard library's sockets and threads, which callers of
+this do not expect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
 LOG_FILE: Final = "locust.log"
 POLL_S: Final = 0.2
 END_TIMEOUT_S: Final = 60.0
-"""Time from Ctrl-C until locust has ended: members leave first."""
+"""How long locust may take to end after Ctrl-C: members leave first."""
 WORDS_MAX: Final = 2_000
 
 
@@ -45,11 +45,11 @@ class Launch(NamedTuple):
 
     processes: int = 1
     web_port: int | None = None
-    """Port of locust's page; None: there is no page."""
+    """The port of locust's page; None: there is no page."""
     security: ClientProperties | None = None
     """How the members connect; None: without encryption and authentication."""
     software: str = ""
-    """What the Kafka is, as the report shall name it."""
+    """The name and version of the Kafka, for the report."""
     cleans_up: bool = False
     """The plan's groups and topics are deleted afterwards."""
 
@@ -95,7 +95,7 @@ def run_swarm(
 
 
 def _last_words(log: Path) -> str:
-    """Why locust ended without a run."""
+    """Why locust ended without a run, by the last words of its log."""
     text = log.read_text(errors="replace")
     _, marker, reason = text.rpartition(f"/ERROR/{LOGGER}: ")
     return reason.partition("\n")[0] if marker else f"locust ended without a run:\n{text[-WORDS_MAX:]}"
@@ -114,7 +114,8 @@ def _mode(processes: int, web_port: int | None) -> list[str]:
 
 @contextlib.contextmanager
 def _locust(flags: list[str], directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Locust, and where it tells its seconds; it has ended when this is left."""
+    """Run locust within. Yields its process and the pipe on which it tells each second; it has ended when
+    this is left."""
     reading, writing = os.pipe()
     command = child_process.python("locust", "-f", str(LOCUSTFILE), "--only-summary", *flags)
     environment = {

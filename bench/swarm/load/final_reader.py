@@ -1,7 +1,7 @@
-"""After a run somebody reads every offset that was committed: what nobody reads may have been thrown away.
+"""Reads every committed offset after a run: a server may have thrown away what nobody reads.
 
-The reader is nobody's member and has connections of its own; what it asks and is answered stands in a file of
-its own, for the judge. It begins when no member's record goes on, so that every commit in it came before.
+The reader is no member and has connections of its own; its requests and their answers are in a file of their
+own, for the judge. It begins when the members' record has ended, so that every commit in it came before.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from storage.history.calls import NEVER, READER, Call, Offset, Partitions, Topic
 
 FILE: Final = f"reader{SUFFIX}"
 READ_S: Final = 40.0
-"""The whole reading takes no longer."""
+"""How long the whole reading takes at most."""
 IDLE_S: Final = 10.0
-"""If nothing can be read for so long, nothing is tried any more."""
+"""How long nothing may be read until the reader gives up."""
 ANSWER_S: Final = 5.0
 AT_ONCE: Final = 2_000
-"""Partitions in one request."""
+"""How many partitions one request has."""
 GROUPS_AT_ONCE: Final = 8
 PAUSE_S: Final = 0.2
 _FAILURES: Final = (Closed, TimedOut, TierError)
@@ -57,7 +57,8 @@ def read_all(
     *,
     idle_s: float = IDLE_S,
 ) -> str:
-    """Read what a run may have committed; what the run's record should say of it, if anything."""
+    """Read all offsets that a run may have committed. Returns a sentence for the run's record if some could
+    not be read."""
     with CallWriter(directory / FILE, run_id) as writer:
         reader = FinalReader(properties, _File(writer), idle_s)
         try:
@@ -70,7 +71,7 @@ def read_all(
 
 
 class _File:
-    """The ledger of what is asked here."""
+    """The ledger of the reader's calls."""
 
     def __init__(self, writer: CallWriter) -> None:
         self._writer = writer
@@ -83,7 +84,7 @@ class _File:
 
 
 class FinalReader:
-    """Reads group by group, again and again what fails, until all is read or time is up."""
+    """Reads group by group. What fails is tried again until all is read or time is up."""
 
     def __init__(self, properties: ClientProperties, ledger: _File, idle_s: float) -> None:
         self._idle_s = idle_s
@@ -98,7 +99,7 @@ class FinalReader:
         self._read_at = time.monotonic()
 
     def read(self, committed: Committed, writer: CallWriter) -> str:
-        """What could not be read, in a sentence."""
+        """Read all offsets. Returns a sentence about those that could not be read."""
         self._read_at = time.monotonic()
         deadline = self._read_at + READ_S
         committing = [member for member in committed.plan.members if member.commit_interval_ms > 0]
@@ -109,7 +110,7 @@ class FinalReader:
             gevent.sleep(PAUSE_S)
         kept = self._kept(topics, committed.made)
         for topic in sorted(topics - kept):
-            writer.write(Topic(topic, 0, now_us()))  # its offsets are gone with it
+            writer.write(Topic(topic, 0, now_us()))  # the topic's offsets are gone with it
         wanted = self._wanted(committing, kept)
         missing = self._missing_of(wanted, deadline)
         if not missing:
@@ -120,7 +121,7 @@ class FinalReader:
         )
 
     def _missing_of(self, wanted: Mapping[str, list[Partitions]], deadline: float) -> list[str]:
-        """Groups that could not be read in time."""
+        """Read all groups. Returns those that could not be read in time."""
 
         def reads(group_id: str) -> bool:
             return self._reads(group_id, wanted[group_id], deadline)
@@ -150,7 +151,7 @@ class FinalReader:
         return True
 
     def _kept(self, topics: set[str], made: Mapping[str, bytes]) -> set[str]:
-        """Those that are still the same: a topic that was made again is another."""
+        """The topics that are still the same: a topic that was made again is another one."""
         ids = self._catalogue.ids
         return {topic for topic in topics if topic in ids and ids[topic] == made.get(topic, ids[topic])}
 
@@ -167,7 +168,8 @@ class FinalReader:
         }
 
     def _reads(self, group_id: str, requests: list[Partitions], deadline: float) -> bool:
-        """Whether all of them were answered well; those that were are taken out of `requests`."""
+        """Read a group's offsets. Returns whether all requests were answered without an error; those that
+        were are taken out of `requests`."""
         if self._is_late(deadline):
             return False
         try:
@@ -214,10 +216,12 @@ class FinalReader:
         return error_code == 0
 
     def _line(self, address: Address, who: Call) -> Connection:
-        with self._opening:  # of several that need one, one opens it
+        with self._opening:  # if several greenlets need the connection, one opens it
             line = self._lines.get(address)
             if line is None or not line.is_open:
-                self._count += 1  # answers have an order in each connection: no two have one name
+                self._count += (
+                    1  # the judge checks the order of answers by connection: each needs a name of its own
+                )
                 name = f"{READER}/{address[0]}:{address[1]}-{self._count}"
                 with connecting(self._ledger, who, name):
                     line = self._lines[address] = connect(address, name, self._properties, READER)
@@ -225,7 +229,7 @@ class FinalReader:
 
 
 def _requests(sizes: Mapping[str, int]) -> Iterator[Partitions]:
-    """All partitions of these topics, AT_ONCE in a request."""
+    """Split all partitions of these topics into requests of AT_ONCE."""
     flat = [(topic, number) for topic, count in sizes.items() for number in range(count)]
     for first in range(0, len(flat), AT_ONCE):
         some: dict[str, list[int]] = {}

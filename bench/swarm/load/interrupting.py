@@ -1,4 +1,4 @@
-"""Ctrl-C in a process full of greenlets: the main one hears of it, and no other.
+"""Lets Ctrl-C interrupt the main greenlet alone, in a process full of greenlets.
 
 Python raises KeyboardInterrupt in whatever runs at that moment. That may be a member which has just sent a
 commit and not yet written it down: the final reader would then find an offset that nobody has committed.

@@ -1,4 +1,4 @@
-"""A running swarm's figures for Prometheus: `--metrics-port`. SEARCH.md names and explains them."""
+"""Serves a running swarm's figures to Prometheus (`--metrics-port`). SEARCH.md names and explains them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _BOUNDS: Final = (*(f"{bound_ms / 1e3:g}" for bound_ms in BOUNDS_MS), "+Inf")
 
 
 class Live(Collector):
-    """Serves what it is told. Use as a context manager; call it with every second of a swarm."""
+    """Serves the metrics of a swarm. It is a context manager, and called with every second of the swarm."""
 
     def __init__(self, port: int, plan: Plan, directory: Path, bootstrap: str) -> None:
-        """Raises OSError, naming the port, if it cannot be had."""
+        """Listen on a port. Raises OSError, which names the port."""
         self._guard = threading.Lock()
         self._about = {"scenario": plan.scenario, "seed": str(plan.seed), "bootstrap": bootstrap}
         self._planned = Planned(plan.actions)
@@ -71,7 +71,7 @@ class Live(Collector):
             self._second = second
             for api, counts in tally.read(second.apis).items():
                 self._apis[api] = self._apis.get(api, NOTHING).plus(counts)
-            # One that was active a second ago is shown as over once, then no more: targets come and go.
+            # A fault that was active a second ago is shown as over once, then no more: targets come and go.
             over = dict.fromkeys((each for each, is_active in self._active.items() if is_active), False)
             self._active = over | dict.fromkeys(active, True)
             self._begun = self._planned.begun + self._written.begun

@@ -1,4 +1,4 @@
-"""Whether a Kafka is there and speaks what a plan needs: known before anything is started."""
+"""Checks before a run that a Kafka is there and has the APIs that a plan needs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NEEDED: Final = {
     "OffsetFetch": (OFFSET_FETCH, 8),
     "Metadata": (METADATA, 12),
 }
-"""The APIs that are needed, in the versions of Kafka 3.0 and later."""
+"""The APIs that a plan needs, in the versions of Kafka 3.0 and later."""
 
 
 class Unreachable(Exception):
-    """No Kafka at the bootstrap addresses on which a swarm could run; says why."""
+    """No Kafka on which a swarm could run is at the bootstrap addresses; the text says why."""
 
 
 class NoConsumerProtocol(Exception):
@@ -37,7 +37,7 @@ class NoConsumerProtocol(Exception):
 
 
 def probe(plan: Plan, properties: ClientProperties) -> None:
-    """Raises Unreachable, NoConsumerProtocol."""
+    """Check the Kafka. Raises Unreachable, NoConsumerProtocol."""
     bootstrap = Bootstrap(properties, "probe")
     try:
         offered = bootstrap.connection().offered

@@ -1,4 +1,5 @@
-"""How long a coordinator's KIP-848 sessions last: no member says or hears that, and the judge has to know."""
+"""Asks how long a coordinator's KIP-848 sessions last: members neither set nor hear it, and the judge has to
+know."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ from cluster.wire import parse_answer
 
 VERSION: Final = 4
 NAME: Final = "consumer.session.timeout.ms"
-"""A group's config; a group that has not set it has the broker's group.consumer.session.timeout.ms."""
+"""The config of a group for its session time-out; without it the broker's group.consumer.session.timeout.ms
+holds."""
 INTERVAL: Final = "consumer.heartbeat.interval.ms"
-"""The same of its heartbeats."""
+"""The config of a group for its heartbeat interval."""
 
 
 class Session(NamedTuple):
@@ -25,13 +27,14 @@ class Session(NamedTuple):
 
     timeout_ms: int = CONSUMER_SESSION_MS
     doubt: str = ""
-    """Why that is only taken to be so."""
+    """Why the time-out is only assumed."""
     interval_ms: int = CONSUMER_INTERVAL_MS
-    """Interval of heartbeats."""
+    """The interval of heartbeats."""
 
 
 def consumer_session(connection: Connection, plan: Plan) -> Session:
-    """Ask the broker for the session of one of the plan's groups; else it is Kafka's default, and why."""
+    """Ask the broker for the session of one of the plan's groups. If it does not tell, Kafka's default is
+    assumed, and `doubt` says why."""
     group_id = next((member.group_id for member in plan.members if member.protocol == CONSUMER), None)
     if group_id is None:
         return Session()
@@ -44,7 +47,7 @@ def consumer_session(connection: Connection, plan: Plan) -> Session:
 
 
 def _asked(connection: Connection, group_id: str) -> dict[str, int]:
-    """Raises Closed, TimedOut, ValueError."""
+    """Ask for a group's configs. Raises Closed, TimedOut, ValueError."""
     if connection.offered.get(DESCRIBE_CONFIGS, (0, -1))[1] < VERSION:
         raise ValueError(f"the broker does not offer DescribeConfigs v{VERSION}")
     asked = {

@@ -1,4 +1,4 @@
-"""What a swarm runs against: any Kafka at an address, the tier of a data directory, or a throw-away tier."""
+"""The target of a swarm: any Kafka at an address, the tier of a data directory, or a throw-away tier."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ COPIES_MAX: Final = 3
 
 
 class Where(NamedTuple):
-    """What the flags say of the target; at most one of these names a Kafka."""
+    """The flags that name the target; at most one of them is given."""
 
     bootstrap: str | None = None
     data_dir: Path | None = None
     tier_nodes: int | None = None
-    """Nodes of a throw-away tier."""
+    """How many nodes a throw-away tier has."""
 
 
 class Target(NamedTuple):
@@ -33,12 +33,12 @@ class Target(NamedTuple):
     pids: Callable[[], list[int]] | None = None
     """Finds the target's processes, which are looked at during the run; None: they are not known."""
     data_dir: Path | None = None
-    """Data directory of a tier on this machine."""
+    """The data directory of a tier on this machine."""
 
 
 @contextmanager
 def target(where: Where, command_config: Path | None) -> Iterator[Target]:
-    """A throw-away tier is gone afterwards. Raises TierError."""
+    """Find the target, or start it: a throw-away tier is gone afterwards. Raises TierError."""
     from cluster.groups.properties import names_bootstrap, properties
 
     if sum(given is not None for given in where) > 1:
@@ -58,7 +58,7 @@ def target(where: Where, command_config: Path | None) -> Iterator[Target]:
         return
     is_named = where.bootstrap is not None or names_bootstrap(command_config)
     kafka = properties(where.bootstrap if is_named else BOOTSTRAP_DEFAULT, command_config)
-    _ = kafka.addresses  # raises now, before anything is written
+    _ = kafka.addresses  # raises before anything is written
     yield Target(kafka)
 
 

@@ -1,4 +1,5 @@
-"""The topics of a plan: made before the swarm starts, grown while it runs (`clean_up` deletes them)."""
+"""Makes the topics of a plan before the swarm starts, and grows them while it runs (`clean_up` deletes
+them)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from storage.history.calls import NEVER, Topic
 CREATE_VERSION: Final = 7
 GROW_VERSION: Final = 3
 PARTITIONS_AT_ONCE: Final = 5_000
-"""Kafka's controller takes 10,000 records in one request."""
+"""How many partitions one request makes: Kafka's controller takes 10,000 records in one request."""
 READY_TIMEOUT_S: Final = 60.0
 POLL_S: Final = 0.2
 ALREADY_EXISTS: Final = 36
@@ -28,11 +29,12 @@ DEFAULT_COPIES: Final = -1
 
 
 class TopicsNotReady(Exception):
-    """A topic cannot be made, or is not there in time; says which."""
+    """A topic cannot be made, or is not there in time; the text names it."""
 
 
 class Topics:
-    """Writes down how many partitions each topic has, since when."""
+    """The topics of a run. They are written down with their partition counts, and since when they have
+    them."""
 
     def __init__(self, bootstrap: Bootstrap, directory: Path, run_id: str) -> None:
         self._bootstrap = bootstrap
@@ -40,7 +42,7 @@ class Topics:
         self._writer = CallWriter(directory / f"topics{SUFFIX}", run_id)
 
     def make(self, topics: Sequence[TopicPlan]) -> None:
-        """Those that are not there, and wait for all and their leaders. Raises TopicsNotReady, Closed,
+        """Make the topics that are not there, and wait until all have leaders. Raises TopicsNotReady, Closed,
         TimedOut, TierError."""
         wanted = {topic.name: topic.partitions for topic in topics}
         self._catalogue.look(wanted)
@@ -59,7 +61,7 @@ class Topics:
         self._writer.flush()
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Raises TopicsNotReady, Closed, TimedOut, TierError."""
+        """Give a topic more partitions. Raises TopicsNotReady, Closed, TimedOut, TierError."""
         self._grow(topic, partitions)
         self._writer.write(Topic(topic, partitions, now_us()))
         self._writer.flush()

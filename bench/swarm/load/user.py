@@ -1,4 +1,5 @@
-"""Locust's side: one user a process, which is a whole crew of members; a shape that ends with the plan."""
+"""Locust's side of a swarm: one user in each process, which is a whole crew of members, and a shape that ends
+with the plan."""
 
 from __future__ import annotations
 
@@ -34,16 +35,17 @@ from cluster.tier_file import TierError
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 BEGIN_TIMEOUT_S: Final = 600.0
-"""Time from locust's start until the conductor has made the topics and warmed the coordinators up: more
-than all time-outs on the way there."""
+"""How long the conductor may take from locust's start until the topics are made and the coordinators warm:
+more than all time-outs on the way."""
 LAST_WORDS_S: Final = 5.0
 EXIT_NOT_RUN: Final = 2
 SECONDS_FD: Final = "GROUPD_SWARM_SECONDS_FD"
-"""Environment variable: where each Second is written to, as a line of JSON."""
+"""The environment variable with the file descriptor to which each Second is written, as a line of JSON."""
 
 
 def arguments(parser: LocustArgumentParser) -> None:
-    """Flags of `locust -f`; each may be an environment variable, too. `--host` is the bootstrap address."""
+    """Add the flags of `locust -f`; each may be an environment variable, too. `--host` is the bootstrap
+    address."""
     group = parser.add_argument_group("swarm", "Which fake consumers do what")
     for flag, default, about in (
         ("--scenario", "steady", "a name of `groupd swarm list`, or a .toml file"),
@@ -64,7 +66,8 @@ def arguments(parser: LocustArgumentParser) -> None:
 
 
 class Station:
-    """What a worker does for a swarm, or the only process: waits for the word, then works."""
+    """What a worker, or the only process, does for a swarm: it waits for the conductor's message, then
+    works."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -82,7 +85,7 @@ class Station:
         self._is_idle.set()
 
     def work(self) -> None:
-        """Work from the word until the plan's end."""
+        """Work from the conductor's message until the plan's end."""
         if not self._has_begun.wait(BEGIN_TIMEOUT_S):
             return
         self._has_begun.clear()
@@ -108,7 +111,7 @@ class Station:
             self._is_idle.set()
 
     def stop(self) -> None:
-        """Before its time."""
+        """End the work before its time."""
         if self._crew is not None:
             self._crew.stop()
 
@@ -145,7 +148,8 @@ def _take_part(user: User) -> None:
 
 
 class SwarmUser(User):  # type: ignore[misc]  # what locust has of types is not whole
-    """A whole crew. Locust counts one user a process; our own screen and the report count members."""
+    """The user of a process, which is a whole crew. Locust counts one user per process; our own screen and
+    the report count members."""
 
     tasks: ClassVar = [_take_part]
 
@@ -163,7 +167,8 @@ class PlanShape(LoadTestShape):  # type: ignore[misc]
 
 
 class Stage:
-    """What the master does for a swarm, or the only process: a conductor for every test that is started."""
+    """What the master, or the only process, does for a swarm: it makes a conductor for every test that is
+    started."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -204,9 +209,9 @@ class Stage:
                 clean_up()
 
     def _end(self, environment: Environment, **_: Any) -> None:
-        """The conductor stays: it has to hear who is done."""
+        """End a test. The conductor stays, because it has to hear which workers are done."""
         if self._conductor is not None:
-            # Taken first: whoever comes while a run ends must not delete what its last reader still reads.
+            # It is taken first: a second call while a run ends must not delete what is still read.
             clean_up, self._clean_up = self._clean_up, None
             self._conductor.end()
             self._is_refused = True
@@ -214,7 +219,7 @@ class Stage:
                 clean_up()
 
     def _directory(self, plan: Plan, stamp: str) -> Path:
-        """A test that is started again has a directory of its own."""
+        """The directory of a test: one that is started again has its own."""
         out = self._environment.parsed_options.out
         directory = Path(out or f"groupd-swarm/{plan.scenario}-{stamp}").resolve()
         return directory if not (directory / RUN_FILE).exists() else Path(f"{directory}-{stamp}")
@@ -229,7 +234,7 @@ class Stage:
 
 
 def install(environment: Environment) -> None:
-    """Called once locust has a runner."""
+    """Install the swarm in locust. Called once locust has a runner."""
     if not isinstance(environment.runner, WorkerRunner):
         environment.swarm_stage = Stage(environment)
     if not isinstance(environment.runner, MasterRunner):
@@ -237,7 +242,8 @@ def install(environment: Environment) -> None:
 
 
 def chosen(environment: Environment, stamp: str) -> tuple[Plan, ClientProperties]:
-    """What locust's flags ask for; `stamp`: of this run. Raises TierError, ValueError, OSError."""
+    """Read what locust's flags ask for. `stamp` is that of this run. Raises TierError, ValueError,
+    OSError."""
     options = environment.parsed_options
     file = Path(options.command_config) if options.command_config else None
     given = properties(environment.host or BOOTSTRAP, file)
@@ -254,7 +260,7 @@ def workers_of(environment: Environment) -> int:
 
 
 def _tell(second: Second) -> None:
-    """Whoever started locust hears of it."""
+    """Tell a second to the process that started locust."""
     fd = os.environ.get(SECONDS_FD)
     if fd is not None:
         with contextlib.suppress(BrokenPipeError):

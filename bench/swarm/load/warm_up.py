@@ -1,5 +1,5 @@
-"""Before a plan begins every coordinator answers: a fresh Kafka makes `__consumer_offsets` at the first
-look-up and loads its partitions, which takes seconds and is no outage."""
+"""Waits before a plan begins until every coordinator answers: a fresh Kafka makes `__consumer_offsets` at the
+first look-up and loads its partitions, which takes seconds and is no outage."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from cluster.tier_file import TierError
 
 WARM_UP_S: Final = 60.0
 GROUPS_MAX: Final = 500
-"""Groups that are asked for, of a plan that has more: they are spread over all partitions of
-`__consumer_offsets`."""
+"""How many groups are asked for at most: they are spread over all partitions of `__consumer_offsets`."""
 ANSWER_S: Final = 5.0
 POLL_S: Final = 0.1
 NOT_YET: Final = frozenset({14, 15, 16})
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: it is about to be."""
+"""The error codes of a coordinator that will serve soon: COORDINATOR_LOAD_IN_PROGRESS,
+COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 NOBODY: Final = -1
 
 
 def warm_up(
     bootstrap: Bootstrap, properties: ClientProperties, plan: Plan, limit_s: float = WARM_UP_S
 ) -> str:
-    """Wait until the coordinators of the plan's groups answer; what the run's record should say of it, if
-    anything."""
+    """Wait until the coordinators of the plan's groups answer. Returns a sentence for the run's record if
+    some do not."""
     groups = list(dict.fromkeys(member.group_id for member in plan.members))
     asked = groups[:: max(1, -(-len(groups) // GROUPS_MAX))]
     warming = _WarmingUp(bootstrap, properties)
@@ -50,7 +50,7 @@ def warm_up(
 
 
 def _is_served(warming: _WarmingUp, group_id: str, deadline: float) -> bool:
-    """Every group is asked for once at least, however late it is."""
+    """Wait until a group's coordinator answers. Each group is asked for at least once, however late it is."""
     while not warming.is_served(group_id):
         if time.monotonic() > deadline:
             return False

@@ -1,4 +1,5 @@
-"""Looks, every second of a run, at what its server needs: one on this machine, whose processes are known."""
+"""Looks every second of a run at what its server needs, if the server's processes are known and on this
+machine."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from bench.swarm.counted.needs import FILE, Need
 from bench.swarm.rows.second import Second
 
 LOOK_EVERY: Final = 5
-"""Seconds: processes that were started meanwhile are found then."""
+"""The seconds between two searches for processes that were started meanwhile."""
 Pids = Callable[[], list[int]]
-"""Finds the server's processes; raises psutil.Error, OSError while there are none."""
+"""A function that finds the server's processes. Raises psutil.Error, OSError while there are none."""
 
 
 class Watch:
-    """Use as a context manager; call it with every second of a swarm."""
+    """Watches a server. It is a context manager, and called with every second of the swarm."""
 
     def __init__(self, directory: Path, pids: Pids) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -44,7 +45,7 @@ class Watch:
 
     def __call__(self, second: Second) -> None:
         took_s = second.at_s - self._since_s
-        with contextlib.suppress(psutil.Error, OSError):  # what cannot be seen ends no run
+        with contextlib.suppress(psutil.Error, OSError):  # a server that cannot be watched ends no run
             if self._known and took_s > 0:
                 self._write(second.at_s, self._clock.seconds() / took_s)
             if self._seconds % LOOK_EVERY == 0:

@@ -17,39 +17,41 @@ class Client(NamedTuple):
     name: str
     """The name that scenarios use."""
     software: tuple[str, str] | None
-    """Name and version that it tells in ApiVersions v3 and later (KIP-511); None: it asks in an older version
-    and tells nothing."""
+    """The name and version that it tells in ApiVersions v3 and later (KIP-511); None: it asks in an older
+    version and tells nothing."""
     api_versions: int
-    """Version of its first ApiVersions request."""
+    """The version of its first ApiVersions request."""
     speaks_consumer: bool = False
-    """This is KIP-848."""
+    """Whether it has the consumer protocol of KIP-848."""
     goes_on: bool = True
-    """While a heartbeat waits for its answer it commits, joins and heartbeats as ever. False: its group loop
+    """True: it commits, joins and heartbeats while a heartbeat waits for its answer. False: its group loop
     stands still until the answer."""
     beats_again: bool = False
-    """Classic: the next heartbeat goes out when it is due, though the last one has no answer."""
+    """Whether a classic member sends the next heartbeat when it is due, though the last one has no answer."""
     beats_from_answer: bool = False
-    """The interval counts from the answer, not from the sending."""
+    """Whether the heartbeat interval counts from the answer, not from the sending."""
     closes_at_once: bool = True
-    """False: whoever closes it waits for the answer of a heartbeat before it leaves."""
+    """Whether it leaves at once when it is closed; False: it first waits for the answer of a heartbeat."""
     beats_asleep: bool = True
-    """Heartbeats go on while the application processes."""
+    """Whether heartbeats go on while the application processes."""
     commits_before_join: bool = True
-    """What was processed is committed before partitions are given up."""
+    """Whether it commits what was processed before it gives partitions up."""
     heartbeat_timeout_ms: int = 30_000
-    """Then it gives the connection up."""
+    """How long it waits for a heartbeat's answer; then it gives the connection up."""
     consumer_timeout_is_interval: bool = False
-    """KIP-848: that time-out is the interval that it was last told."""
+    """Whether a KIP-848 member waits for a heartbeat's answer as long as the interval that it was told
+    last."""
     backoff_ms: tuple[int, int] = (100, 1_000)
-    """Between tries: the first and the longest."""
+    """The first and the longest pause between two tries."""
     retries_at_interval: bool = False
-    """Classic: a heartbeat without coordinator is sent again when the next one is due, not after a pause."""
+    """Whether a classic member sends a heartbeat that found no coordinator again when the next one is due,
+    not after a pause."""
     gives_up_after: int | None = None
-    """Heartbeats without coordinator after which it takes its partitions for lost."""
+    """After how many heartbeats without a coordinator it takes its partitions for lost."""
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     heartbeat_errors: tuple[tuple[int, Reaction], ...] = ()
-    """Reactions to errors of Heartbeat, where it does not react as Kafka's own clients."""
+    """How it reacts to errors of Heartbeat, where it does otherwise than Kafka's own clients."""
 
 
 JAVA: Final = "apache-kafka-java"

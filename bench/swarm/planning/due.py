@@ -1,6 +1,7 @@
-"""How many requests a plan makes due until any moment, told so low that no healthy server falls short of it.
+"""Counts how many requests a plan makes due until any moment, so low that no healthy server falls short of
+it.
 
-PURE. Members heartbeat while they are there, and commit while they are awake and own anything. A classic
+PURE. Members heartbeat while they are there, and commit while they are awake and own partitions. A classic
 member's heartbeats go out at their interval, whether the last one is answered or held. A KIP-848 member may
 count from the answer, which may be held for up to HELD of the interval that the server tells.
 """
@@ -21,7 +22,7 @@ CONSUMER_INTERVAL_MS: Final = 5_000
 
 
 class Due(NamedTuple):
-    """One entry a step, from the plan's beginning on: all that is due until then."""
+    """The requests that are due; one entry per step from the plan's beginning on counts all until then."""
 
     step_s: float
     requests: list[float]
@@ -37,7 +38,7 @@ class Due(NamedTuple):
 
 
 def due_of(plan: Plan, consumer_interval_ms: int = CONSUMER_INTERVAL_MS) -> Due:
-    """What all members have to ask."""
+    """Count the requests that all members have to send."""
     step_s = plan.duration_s / STEPS
     requests, member_s = _Sum(step_s), _Sum(step_s)
     owners = _owners(plan)
@@ -51,7 +52,7 @@ def due_of(plan: Plan, consumer_interval_ms: int = CONSUMER_INTERVAL_MS) -> Due:
         requests.over(began_s, ended_s, _a_second(interval_ms))
         member_s.over(began_s, ended_s, 1.0)
         commits_s = owners[member.group_id] * _a_second(member.commit_interval_ms)
-        if member.records is not None:  # it commits only when it has processed something
+        if member.records is not None:  # a member commits only when it has processed something
             commits_s = 0.0
         requests.over(began_s, ended_s, commits_s)
         for sleeps_s, wakes_s in asleep:
@@ -67,7 +68,7 @@ def _a_second(interval_ms: int) -> float:
 
 
 def planned(run: Mapping[str, Any], ended_us: int) -> Planned | None:
-    """What was due of a run until its record ended; None: run.json does not say."""
+    """How many requests of a run were due until its record ended; None: run.json does not say."""
     due, began_us = run.get("due"), run.get("began_us")
     if not isinstance(due, dict) or began_us is None:
         return None
@@ -83,7 +84,7 @@ def _between(values: list[float], place: float) -> float:
 
 
 def _owners(plan: Plan) -> Mapping[str, float]:
-    """The share of each group's members that own anything when all are there."""
+    """The share of each group's members that own partitions when all are there."""
     partitions = {topic.name: topic.partitions for topic in plan.topics}
     sizes = Counter(member.group_id for member in plan.members)
     topics: dict[str, set[str]] = {}
@@ -96,7 +97,7 @@ def _owners(plan: Plan) -> Mapping[str, float]:
 
 
 def _lives(plan: Plan) -> Iterator[tuple[str, float, float, list[tuple[float, float]]]]:
-    """Member, from when until when, and when it sleeps meanwhile."""
+    """The lives of all members: the member, its beginning and end, and when it sleeps meanwhile."""
     began: dict[str, float] = {}
     asleep: dict[str, list[tuple[float, float]]] = {}
     for action in plan.actions:
@@ -117,9 +118,9 @@ class _Sum:
     def __init__(self, step_s: float) -> None:
         self._step_s = step_s
         self._at = [0.0] * (STEPS + 1)
-        """Within each step."""
+        """What is due within each step beside the rates of whole steps."""
         self._turns = [0.0] * (STEPS + 2)
-        """Changes of the whole steps' rate."""
+        """The changes of the rate of whole steps."""
 
     def at(self, at_s: float, amount: float) -> None:
         self._at[self._place(at_s)] += amount

@@ -1,7 +1,8 @@
-"""Which faults a running swarm suffers now: those of its plan, and those that others write down beside it.
+"""Tells which faults a running swarm suffers now: those of its plan, and those that others write into its
+directory.
 
-A fault that takes no time (a cut connection, a killed process) counts as active for MOMENT_S, so that whoever
-scrapes now and then sees it, too.
+A fault that takes no time (a cut connection, a killed process) counts as active for MOMENT_S, so that a
+scrape now and then sees it, too.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ FAULTS_FILE: Final = f"faults{SUFFIX}"
 """The file in a run's directory that `groupd chaos` writes while the swarm runs."""
 MOMENT_S: Final = 15.0
 PLANNED: Final = frozenset({CRASH, CUT, SLEEP})
-"""Actions that are faults; who leaves or starts does what clients do."""
+"""The actions that are faults; members that leave or start do what clients do."""
 
 
 class Active(NamedTuple):
-    """One that is felt now."""
+    """A fault that is active now."""
 
     kind: str
     target: str
 
 
 class Planned:
-    """The faults that a plan has for its members. Asked with rising times."""
+    """The faults that a plan has for its members. It is asked with rising times."""
 
     def __init__(self, actions: Iterable[Action]) -> None:
         self._coming: Iterator[Action] = (action for action in actions if action.kind in PLANNED)
         self._next = next(self._coming, None)
         self._active: list[tuple[float, Active]] = []
         self.begun: Counter[str] = Counter()
-        """How many have begun, by kind."""
+        """How many faults have begun, by kind."""
 
     def at(self, at_s: float) -> set[Active]:
-        """Those that are active so long after the swarm's start."""
+        """The faults that are active so long after the swarm's start."""
         while self._next is not None and self._next.at_s <= at_s:
             action, self._next = self._next, next(self._coming, None)
             self.begun[action.kind] += 1
@@ -66,8 +67,8 @@ class Written:
         return Counter(kind for kind, _, _ in self._faults)
 
     def at(self, now_us: int) -> set[Active]:
-        """`now_us`: of the clock of all rows."""
-        with contextlib.suppress(OSError, UnreadableFile):  # there may be none yet, or half of one
+        """The faults that are active at `now_us`, by the clock of all rows."""
+        with contextlib.suppress(OSError, UnreadableFile):  # there may be no file yet, or half a row
             size = self._path.stat().st_size
             if size != self._size:
                 rows = read_file(self._path).rows

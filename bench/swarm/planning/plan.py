@@ -1,6 +1,6 @@
-"""What a swarm does, decided before it starts: who is in it, and what happens to whom and when.
+"""The plan of a swarm, made before it starts: its members, and what happens to which of them and when.
 
-PURE: a scenario and a seed give a plan, always the same; whatever carries it out only reads it.
+PURE: a scenario and a seed give a plan, always the same; the swarm only reads it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ PROTOCOLS: Final = (CLASSIC_RANGE, CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, CONSUMER
 
 START: Final = "start"
 LEAVE: Final = "leave"
-"""Ends as a client that is closed: a dynamic member leaves its group, a static one is just gone (KIP-345;
-KIP-848: epoch -2)."""
+"""The member ends as a client that is closed: a dynamic member leaves its group, a static one is just gone
+(KIP-345; KIP-848: epoch -2)."""
 CRASH: Final = "crash"
-"""Is gone without a word."""
+"""The member ends without a LeaveGroup."""
 SLEEP: Final = "sleep"
-"""Processes for `value` seconds: beyond max.poll.interval.ms it leaves, and joins again when it wakes."""
+"""The member processes for `value` seconds: beyond max.poll.interval.ms it leaves, and joins again when it is
+done."""
 CUT: Final = "cut"
-"""A member's connections end; it connects again."""
+"""The member's connections end, and it connects again."""
 GROW: Final = "grow"
 """The topic has `value` partitions from now on."""
 
 
 CONSUMER_SESSION_MS: Final = 45_000
-"""Kafka's default of group.consumer.session.timeout.ms, and the least that Kafka allows by default."""
+"""The default of Kafka's group.consumer.session.timeout.ms, which is also the least that Kafka allows by
+default."""
 
 
 class TopicPlan(NamedTuple):
@@ -38,13 +40,13 @@ class TopicPlan(NamedTuple):
 
 
 class ProducerPlan(NamedTuple):
-    """Who writes records, if any are written."""
+    """A producer of records."""
 
     name: str
     topics: tuple[str, ...]
-    """It writes to all of their partitions in turn."""
+    """The topics to whose partitions it writes in turn."""
     records_s: float
-    """Records a second."""
+    """How many records it writes per second."""
     record_bytes: int
 
 
@@ -52,42 +54,42 @@ class RecordsPlan(NamedTuple):
     """How a member that really fetches processes its records."""
 
     process_ms: tuple[float, float]
-    """One record takes between these."""
+    """The least and the longest time that a record takes."""
     max_poll_records: int
 
 
 class MemberPlan(NamedTuple):
-    """One fake consumer. A restarted one is the same member with another START."""
+    """A fake consumer. A restarted one is the same member with another START."""
 
     name: str
-    """Unique in the swarm, as "orders-3/12"; also its client id."""
+    """The name, unique in the swarm, such as "orders-3/12"; it is the client id, too."""
     group_id: str
     protocol: str
     topics: tuple[str, ...]
     instance_id: str | None = None
     session_timeout_ms: int = 45_000
-    """Classic; a KIP-848 group's is the server's."""
+    """The session time-out of a classic member; that of a KIP-848 group is the server's."""
     heartbeat_interval_ms: int = 3_000
-    """Classic; a KIP-848 member is told its interval."""
+    """The heartbeat interval of a classic member; a KIP-848 member is told its interval."""
     rebalance_timeout_ms: int = 60_000
     """The default of Kafka's clients: also how long a member may process without a poll
     (max.poll.interval.ms)."""
     commit_interval_ms: int = 5_000
-    """0: never."""
+    """The time between two commits; 0: it never commits."""
     commit_partitions_max: int = 1_000
-    """Partitions of one OffsetCommit."""
+    """How many partitions one OffsetCommit has at most."""
     client: str = JAVA
-    """Which software it is: a name of `clients.CLIENTS`."""
+    """The client software, by its name in `clients.CLIENTS`."""
     records: RecordsPlan | None = None
-    """None: it fetches nothing, and commits offsets that rise by chance."""
+    """How it processes records; None: it fetches nothing, and commits offsets that rise by chance."""
 
 
 class Action(NamedTuple):
     at_s: float
-    """After the swarm's start."""
+    """The time since the swarm's start."""
     kind: str
     subject: str
-    """A member's name, or a topic's."""
+    """The name of a member or a topic."""
     value: float = 0.0
 
 
@@ -98,12 +100,12 @@ class Plan(NamedTuple):
     topics: tuple[TopicPlan, ...]
     members: tuple[MemberPlan, ...]
     actions: tuple[Action, ...]
-    """Actions in the order of time. After `duration_s` whoever is left leaves."""
+    """The actions in the order of time. After `duration_s` all members that are left leave."""
     members_per_connection: int = 1
-    """How many members of one process share a connection to a coordinator. Not against Kafka if requests are
-    held (it answers a connection's requests in order)."""
+    """How many members of one process share a connection to a coordinator. Against Kafka this must be 1 if
+    requests are held, because it answers a connection's requests in order."""
     producers: tuple[ProducerPlan, ...] = ()
     thresholds: tuple[str, ...] = ()
-    """What its figures have to keep to (see `thresholds`): carried along for the report."""
+    """The limits of the run's figures (see `thresholds`), which are carried along for the report."""
     least_answered: float = LEAST_ANSWERED
-    """Share of the requests that it makes due that have to be answered, or its run shows nothing."""
+    """The share of due requests that have to be answered, or the run shows nothing."""

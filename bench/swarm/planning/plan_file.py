@@ -1,4 +1,4 @@
-"""A plan as plain values and as a file: how it comes to locust's processes."""
+"""A plan as plain values and as a file, as locust's processes get it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plain(plan: Plan) -> dict[str, Any]:
 
 
 def from_plain(values: dict[str, Any]) -> Plan:
-    """The reverse."""
+    """The plan of plain values."""
     return Plan(
         **{
             **values,
@@ -40,12 +40,12 @@ def save(plan: Plan, path: Path) -> None:
 
 
 def load(path: Path) -> Plan:
-    """Raises OSError, ValueError."""
+    """Load a plan. Raises OSError, ValueError."""
     return from_plain(json.loads(path.read_text()))
 
 
 def counts(plan: Plan) -> dict[str, Any]:
-    """What a plan comes to, for a run's record."""
+    """The sizes of a plan, for a run's record: members, groups, topics, actions and so on."""
     return {
         "duration_s": plan.duration_s,
         "members": len(plan.members),

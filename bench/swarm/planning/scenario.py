@@ -33,7 +33,7 @@ from storage.history.judge.findings import LEAST_ANSWERED
 READY: Final = Path(__file__).parents[1] / "scenarios"
 """The files that come with groupd."""
 MEMBERS_MAX: Final = 200_000
-"""Members of a plan: it is held in memory, and sent to every worker."""
+"""How many members a plan may have: it is held in memory, and sent to every worker."""
 
 
 class Changes(NamedTuple):
@@ -52,16 +52,16 @@ class Changes(NamedTuple):
 
 
 class Scenario(Table):
-    """What a file says. Without a `name` it has the file's."""
+    """What a scenario's file says. Without a `name` it has the file's."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")]
     about: str = ""
     duration_s: Annotated[float, Field(ge=1, le=7 * 86_400)]
     members_per_connection: Count = 1
     thresholds: ThresholdsTable = {}  # noqa: RUF012 (pydantic copies it)
-    """What the run's figures have to keep to, by figure."""
+    """The limits of the run's figures, by figure."""
     least_answered: Annotated[float, Field(ge=0, le=1)] = LEAST_ANSWERED
-    """Share of the requests that the plan makes due that have to be answered, or the run shows nothing."""
+    """The share of due requests that have to be answered, or the run shows nothing."""
     groups: Annotated[tuple[GroupsTable, ...], Field(min_length=1)]
 
     @field_validator("groups")
@@ -77,8 +77,8 @@ class Scenario(Table):
         return sum(table.count * table.members for table in self.groups)
 
     def plan(self, seed: int, prefix: str = "") -> Plan:
-        """The same for the same seed. `prefix` begins all names of groups, members and topics, for a Kafka
-        that remembers an earlier run's. Raises BadScenario."""
+        """Make the plan, which is the same for the same seed. `prefix` begins all names of groups, members
+        and topics, for a Kafka that remembers an earlier run's. Raises BadScenario."""
         self._check_whole()
         stages = [schedule.stage_of(table, prefix, self.duration_s) for table in self.groups]
         actions = (
@@ -144,7 +144,7 @@ class Scenario(Table):
         return self.model_copy(update=fields)
 
     def _check_whole(self) -> None:
-        """What only shows when all is put together."""
+        """Check what depends on several keys. Raises BadScenario."""
         if self.members > MEMBERS_MAX:
             raise BadScenario(f"{self.name}: {self.members:,} members; {MEMBERS_MAX:,} at most are allowed")
         for table in self.groups:
@@ -179,7 +179,7 @@ def names() -> list[str]:
 
 
 def load(path_or_name: str) -> Scenario:
-    """A file, or a scenario that comes with groupd. Raises BadScenario."""
+    """Load a file, or a scenario that comes with groupd. Raises BadScenario."""
     return parse(read(path_or_name), path_or_name)
 
 
@@ -198,7 +198,7 @@ def read(path_or_name: str) -> str:
 
 
 def parse(text: str, path_or_name: str) -> Scenario:
-    """What a file's text says. Raises BadScenario."""
+    """Read a file's text. Raises BadScenario."""
     try:
         said = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -218,7 +218,7 @@ def _more(table: GroupsTable, factor: float) -> GroupsTable:
 
 
 def _larger(table: GroupsTable, factor: float) -> GroupsTable:
-    """The table's groups with more members or fewer; when more, with partitions for them."""
+    """A table whose groups have more members or fewer; with more members, they get partitions for them."""
     partitions = min(PARTITIONS_MAX, _times(table.topics.partitions, max(1.0, factor)))
     topics = table.topics.model_copy(update={"partitions": partitions})
     return table.model_copy(update={"members": _times(table.members, factor), "topics": topics})

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario file, in words: file and line, key, and what is allowed."""
+"""Tells what is wrong with a scenario file: file and line, key, and what is allowed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from bench.swarm.planning.shapes import SHAPES
 from bench.swarm.planning.toml_lines import Path
 
 Tables = Mapping[tuple[str, ...], type[BaseModel]]
-"""What a table of the file may say, by its name."""
+"""The model of each table of the file, by the table's path."""
 
 
 class BadScenario(Exception):
-    """A scenario that cannot be run, in words for the user."""
+    """A scenario cannot be run; the text says why."""
 
 
 def hint(name: str, allowed: Iterable[str]) -> str:
-    """Which name was meant, and which there are."""
+    """A hint at the name that was probably meant, and at those that there are."""
     allowed = list(allowed)
     nearest = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
     meant = f"did you mean {nearest[0]}? " if nearest else ""
@@ -31,26 +31,26 @@ def hint(name: str, allowed: Iterable[str]) -> str:
 
 
 def no_toml(file: str, error: str) -> str:
-    """tomllib's words, with the line where all others have it."""
+    """The words of tomllib, with the line in the place where other errors have it."""
     found = re.search(r" \(at line (\d+), column \d+\)", error)
     line = f":{found[1]}" if found else ""
     return f"{file}{line}: is no TOML: {error.replace(found[0], '') if found else error}"
 
 
 def words(file: str, text: str, said: dict[str, Any], error: ValidationError, tables: Tables) -> str:
-    """A line for each fault."""
+    """The faults of a file, one line for each."""
     found = toml_lines.lines(text)
     faults = []
     for fault in error.errors(include_url=False):
         if fault["type"] == "too_short" and fault["input"]:
-            continue  # its items are wrong, which is told of each
+            continue  # the faults of its items are told one by one
         path = _in_file(fault["loc"], said)
         faults.append((toml_lines.line_of(found, path), _name(path), _says(fault, path, said, tables)))
     return "\n".join(f"{file}:{line}: {name}: {says}" for line, name, says in sorted(faults))
 
 
 def _in_file(loc: Sequence[str | int], said: Any) -> Path:
-    """Where pydantic's fault is in the file: a shape's name is a step of its own only there."""
+    """The path of a fault in the file: a shape's name is a step of its own only in pydantic's."""
     path: Path = ()
     for place, step in enumerate(loc):
         is_there = step in said if isinstance(said, dict) else isinstance(said, list)
@@ -91,7 +91,7 @@ def _says(fault: ErrorDetails, path: Path, said: dict[str, Any], tables: Tables)
 
 
 def _keys(path: Path, said: Any, tables: Tables) -> list[str]:
-    """What may stand in a table of the file."""
+    """The keys that a table of the file may have."""
     for step in path:
         said = said[step]
     names = tuple(step for step in path if isinstance(step, str))

@@ -1,4 +1,4 @@
-"""One plan of actions of what several shapes say of the same members. PURE."""
+"""Makes one plan of actions of what several shapes want of the same members. PURE."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from bench.swarm.planning.tables import GroupsTable
 
 Name = TypeVar("Name", bound=str)
 AT_DIGITS: Final = 3
-"""Milliseconds: what is finer only makes plans hard to read."""
+"""The digits of a time in seconds: more than milliseconds only make plans hard to read."""
 
 
 class Said(NamedTuple):
-    """An action and the shape that wants it, by its place."""
+    """An action, and the place of the shape that wants it."""
 
     action: Action
     shape: int
@@ -27,7 +27,7 @@ class Said(NamedTuple):
 
 
 def stage_of(table: GroupsTable, prefix: str, duration_s: float) -> Stage:
-    """The groups and topics of a table, as its shapes want them."""
+    """Make the groups and topics of a table, as its shapes want them."""
     protocols = spread(table.protocols, table.count)
     groups, topics, producers = [], [], []
     for number, protocol in enumerate(protocols):
@@ -41,7 +41,8 @@ def stage_of(table: GroupsTable, prefix: str, duration_s: float) -> Stage:
 
 
 def spread(weights: Mapping[Name, float], count: int) -> list[Name]:
-    """So many names in proportion, mixed evenly: any first ones of them are in proportion, too."""
+    """Make so many names in proportion to weights, mixed evenly: the first ones are in proportion, however
+    many are taken."""
     credit = dict.fromkeys(weights, 0.0)
     chosen = []
     for _ in range(count):
@@ -58,7 +59,7 @@ def _topics(table: GroupsTable, of: str) -> list[TopicPlan]:
 
 
 def _producers(table: GroupsTable, group_id: str, topics: Sequence[TopicPlan]) -> list[ProducerPlan]:
-    """One for the topics of a group, or for those that all groups of the table read."""
+    """The producers of a table: one for the topics of each group, or one for those that all groups read."""
     records = table.records
     if records is None:
         return []
@@ -95,7 +96,7 @@ def fitted(groups: Groups, shapes: Sequence[Shape]) -> Groups:
 
 
 def actions(stage: Stage, shapes: Sequence[Shape], seed: str) -> Iterator[Action]:
-    """What the shapes do together, by time."""
+    """The actions of all shapes together, in the order of time."""
     if not any(shape.brings_members for shape in shapes):
         shapes = (Steady(), *shapes)
     return consistent(
@@ -105,7 +106,8 @@ def actions(stage: Stage, shapes: Sequence[Shape], seed: str) -> Iterator[Action
 
 
 def _said(place: int, shapes: Sequence[Shape], stage: Stage, seed: str) -> Iterator[Said]:
-    """Each shape has chances of its own: one more shape does not move the others' actions."""
+    """The actions of one shape. Each has a random source of its own, so that one more shape does not move the
+    others' actions."""
     shape = shapes[place]
     alike = sum(type(each) is type(shape) for each in shapes[:place])
     chance = Random(f"{seed}/{type(shape).__name__}/{alike}")
@@ -115,7 +117,7 @@ def _said(place: int, shapes: Sequence[Shape], stage: Stage, seed: str) -> Itera
 
 
 def consistent(said: Iterable[Said], duration_s: float) -> Iterator[Action]:
-    """Actions in the order of time, without what cannot be."""
+    """The actions in the order of time, without those that make no sense."""
     so_far = _SoFar()
     for each in sorted((s for s in said if s.action.at_s < duration_s), key=lambda s: s.action.at_s):
         if so_far.allows(each):
@@ -123,13 +125,15 @@ def consistent(said: Iterable[Said], duration_s: float) -> Iterator[Action]:
 
 
 class _SoFar:
-    """Who is there: only who is gone starts, only who is there leaves, crashes, sleeps or is cut off."""
+    """Which members are there: only one that is gone can start, only one that is there can leave, crash,
+    sleep or be cut off."""
 
     def __init__(self) -> None:
         self._asleep_until_s: dict[str, float] = {}
         """Until when each member that is there sleeps."""
         self._taken_by: dict[str, int] = {}
-        """Whose turn it is to bring a member back: a deploy restarts nobody whom the autoscaler took away."""
+        """The shape that has to bring a member back: a deploy restarts no member that the autoscaler took
+        away."""
         self._partitions: dict[str, float] = {}
 
     def allows(self, said: Said) -> bool:

@@ -16,18 +16,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from bench.swarm.planning.plan import Action, MemberPlan, ProducerPlan, TopicPlan
 
 CALM_S: Final = 20.0
-"""Calm at a run's end, a quarter of it at most: what the judge needs to see that all is well again."""
+"""The calm at a run's end, at most a quarter of the run: the judge needs it to see that all groups are stable
+again."""
 
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 Pause = Annotated[float, Field(ge=0.1, le=86_400)]
-"""Between two of the same kind: a plan is bounded."""
+"""The seconds between two actions of the same kind; the least one bounds a plan."""
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Groups = tuple[tuple[MemberPlan, ...], ...]
 
 
 class Stage(NamedTuple):
-    """What a shape works on."""
+    """The groups and topics that a shape works on."""
 
     groups: Groups
     topics: tuple[TopicPlan, ...]
@@ -40,20 +41,21 @@ class Stage(NamedTuple):
 
 
 class Shape(BaseModel):
-    """What all shapes have in common."""
+    """A load shape."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     brings_members: ClassVar[bool] = False
-    """False: it needs members that are there. Where no shape brings them, `Steady` does."""
+    """Whether it starts members; False: it needs members that are there. Where no shape starts them, `Steady`
+    does."""
 
     def fitted(self, member: MemberPlan) -> MemberPlan:
         """The member as this shape wants it."""
         return member
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
-        """Say what happens, in any order; what makes no sense together with other shapes' actions is
-        dropped by `schedule`."""
+        """The actions of the shape, in any order. `schedule` drops those that make no sense together with
+        other shapes' actions."""
         yield from ()
 
 
@@ -63,7 +65,8 @@ class Disturbance(Shape):
     begin_s: Seconds = 10.0
 
     def times(self, stage: Stage, every_s: float, chance: Random) -> Iterator[float]:
-        """Times from `begin_s` until the calm end; nobody's first is in step with another's."""
+        """Times from `begin_s` until the calm end; the first is drawn by chance, so that no two series are in
+        step."""
         at_s = self.begin_s + chance.uniform(0, every_s)
         while at_s < stage.calm_from_s:
             yield at_s

@@ -25,7 +25,7 @@ from bench.swarm.planning.shape import Count, Disturbance, Pause, Seconds, Shape
 
 
 class Steady(Shape):
-    """All come at the beginning, and stay."""
+    """All members start at the beginning, and stay."""
 
     shape: Literal["steady"] = "steady"
     within_s: Seconds = 3.0
@@ -37,13 +37,13 @@ class Steady(Shape):
 
 
 class Ramp(Shape):
-    """They come one after the other, and may go so, too."""
+    """Members start one after the other, and may leave so, too."""
 
     shape: Literal["ramp"] = "ramp"
     up_s: Seconds | None = None
-    """None: over the first 60 % of the run."""
+    """How long the members take to start; None: the first 60 % of the run."""
     down_s: Seconds = 0.0
-    """0: they stay. Otherwise they leave over so long, before the calm end."""
+    """How long they take to leave, before the calm end; 0: they stay."""
     brings_members: ClassVar[bool] = True
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
@@ -59,14 +59,14 @@ class Ramp(Shape):
 
 
 class JoinStorm(Shape):
-    """All come at the same moment; later all leave, and storm in again."""
+    """All members start at the same moment; later all leave, and start again."""
 
     shape: Literal["join-storm"] = "join-storm"
     begin_s: Seconds = 2.0
     within_s: Seconds = 0.2
     every_s: Pause = 30.0
     away_s: Seconds = 5.0
-    """Between the leaving of all and the next storm."""
+    """The time between the leaving of all and the next storm."""
     brings_members: ClassVar[bool] = True
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
@@ -89,9 +89,9 @@ class RollingDeploy(Disturbance):
     at_a_time: Count = 1
     away_s: Seconds = 2.0
     pause_s: Pause = 3.0
-    """Until the next ones go."""
+    """The time until the next members are restarted."""
     rest_s: Pause = 30.0
-    """Pause from one deploy of a group to the next."""
+    """The pause from one deploy of a group to the next."""
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
         for members in stage.groups:
@@ -112,7 +112,7 @@ class CrashLoop(Disturbance):
 
     shape: Literal["crash-loop"] = "crash-loop"
     members: Count = 1
-    """Members of each group."""
+    """How many members of each group crash."""
     up_s: Pause = 8.0
     away_s: Seconds = 2.0
 
@@ -134,15 +134,15 @@ class CrashLoop(Disturbance):
 
 
 class Autoscaler(Shape):
-    """Each group goes up to all of its members and down to a few, as one that follows its lag does."""
+    """Each group goes up to all of its members and down to a few, as one that is scaled by its lag."""
 
     shape: Literal["autoscaler"] = "autoscaler"
     low: Share = 0.4
-    """Share of a group's members that are always there, one at least."""
+    """The share of a group's members that are always there, at least one."""
     period_s: Pause = 40.0
-    """Time from one peak to the next."""
+    """The time from one peak to the next."""
     within_s: Seconds = 3.0
-    """All that come or go at a peak or low."""
+    """How long the members take that start or leave at a peak or low."""
     brings_members: ClassVar[bool] = True
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
@@ -162,9 +162,9 @@ class SlowMember(Disturbance):
 
     shape: Literal["slow-member"] = "slow-member"
     members: Count = 1
-    """Members of each group."""
+    """How many members of each group are slow."""
     beyond_s: Annotated[float, Field(ge=0.1, le=3_600)] = 5.0
-    """Longer than the rebalance time-out, which is Kafka's max.poll.interval.ms."""
+    """How much longer than the rebalance time-out, which is Kafka's max.poll.interval.ms, they take."""
     every_s: Pause = 40.0
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
@@ -177,11 +177,11 @@ class SlowMember(Disturbance):
 
 
 class FlappingNetwork(Disturbance):
-    """Connections end again and again, those of some members at a time."""
+    """The connections of some members end, again and again."""
 
     shape: Literal["flapping-network"] = "flapping-network"
     share: Share = 0.3
-    """Share of all members, chosen anew each time."""
+    """The share of all members whose connections end; they are chosen anew each time."""
     every_s: Pause = 5.0
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
@@ -198,7 +198,7 @@ class CommitHeavy(Shape):
     shape: Literal["commit-heavy"] = "commit-heavy"
     interval_ms: Annotated[int, Field(ge=10, le=3_600_000)] = 200
     partitions_max: Count = 1_000
-    """Partitions of one OffsetCommit."""
+    """How many partitions one OffsetCommit has at most."""
 
     def fitted(self, member: MemberPlan) -> MemberPlan:
         return member._replace(commit_interval_ms=self.interval_ms, commit_partitions_max=self.partitions_max)
@@ -211,7 +211,7 @@ class TopicsGrowing(Disturbance):
     by: Count = 4
     every_s: Pause = 15.0
     partitions_max: Count = 1_000
-    """Where a topic stops growing."""
+    """How many partitions a topic grows to at most."""
 
     def actions(self, stage: Stage, chance: Random) -> Iterator[Action]:
         for topic in stage.topics:

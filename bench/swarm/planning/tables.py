@@ -26,12 +26,12 @@ Weight = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
 def _with_figures(said: Any) -> Any:
-    """A limit alone does not know what it limits."""
+    """Put the figure before each limit, which alone does not say what it limits."""
     return {figure: (figure, limit) for figure, limit in said.items()} if isinstance(said, dict) else said
 
 
 def _threshold(said: tuple[str, Any]) -> str:
-    """Raises BadThreshold, which pydantic tells with its key."""
+    """Parse a threshold. Raises BadThreshold, which pydantic tells with its key."""
     figure, limit = said
     if not isinstance(limit, str):
         raise BadThreshold(f'{limit!r:.80} is not allowed: text is needed, as "< 50ms"')
@@ -44,63 +44,64 @@ ThresholdsTable = Annotated[
 
 
 class Table(BaseModel):
-    """A table of a scenario file: nothing in it is unknown, and nothing changes."""
+    """A table of a scenario file: it has no unknown keys, and does not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TopicsTable(Table):
-    """What a group reads."""
+    """The topics that a group reads."""
 
     count: Annotated[int, Field(ge=1, le=1_000)] = 1
     partitions: Annotated[int, Field(ge=1, le=PARTITIONS_MAX)] = 12
-    """Partitions of each topic."""
+    """The number of partitions of each topic."""
     shared: bool = False
-    """All groups of the table read the same topics; otherwise each has its own."""
+    """Whether all groups of the table read the same topics; otherwise each has its own."""
 
 
 class RecordsTable(Table):
-    """Records are really written and read (CLIENTS.md)."""
+    """The records that are really written and read (CLIENTS.md)."""
 
     produce_s: Annotated[float, Field(gt=0, le=1_000_000)]
-    """Records a second, to the topics of each group, or to those that all groups of the table read."""
+    """How many records per second are written to the topics of each group, or to those that all groups of the
+    table read."""
     bytes: Annotated[int, Field(ge=16, le=100_000)] = 100
-    """Bytes of one record."""
+    """The bytes of one record."""
     fetch: bool = True
-    """False: they are written, and members commit as ever."""
+    """Whether members fetch the records; False: these are only written, and members commit without
+    reading."""
     process_ms: Millis | ProcessRange = 1.0
-    """One record takes so long, or any time between two."""
+    """How long a record takes to process: a time, or any time between two."""
     max_poll_records: Count = 500
 
     @property
     def plan(self) -> RecordsPlan | None:
-        """What a member does with records."""
+        """How a member processes records."""
         ms = self.process_ms
         between = ms if isinstance(ms, tuple) else (ms, ms)
         return RecordsPlan(between, self.max_poll_records) if self.fetch else None
 
 
 class GroupsTable(Table):
-    """Groups that are alike."""
+    """Groups with the same settings."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")]
     count: Count
     members: Count
-    """Members of each group, when all are there."""
+    """How many members each group has when all are there."""
     scales: Literal["groups", "members"] = "groups"
-    """What becomes more with `--members`: groups of the same size, or the members of each group, and
-    with them the partitions."""
+    """What `--members` adds: groups of the same size, or members of each group, with partitions for them."""
     protocols: Annotated[dict[Protocol, Weight], Field(min_length=1)] = {CONSUMER: 1, CLASSIC_COOPERATIVE: 1}
-    """How many groups speak which, as weights."""
+    """The weights of the protocols among the groups."""
     static: bool = False
-    """Members have a group.instance.id."""
+    """Whether members have a group.instance.id."""
     topics: TopicsTable = TopicsTable()
     records: RecordsTable | None = None
     client: str = JAVA
-    """Which software its members are (CLIENTS.md)."""
+    """The client software of the members (CLIENTS.md)."""
     session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] | None = None
     heartbeat_interval_ms: Annotated[int, Field(ge=100, le=600_000)] | None = None
-    """Heartbeat interval of its members; None: the default of their software."""
+    """The heartbeat interval of the members; None: the default of their software."""
     rebalance_timeout_ms: Annotated[int, Field(ge=1_000, le=3_600_000)] = 60_000
     commit_interval_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 5_000
     commit_partitions_max: Count = 1_000

@@ -1,8 +1,9 @@
-"""Thresholds: what a run's figures have to keep to, as `p99(OffsetCommit) < 50ms`, and whether they did.
+"""Thresholds are limits of a run's figures, such as `p99(OffsetCommit) < 50ms`; this checks whether the run
+kept them.
 
-PURE. `FIGURE OPERATOR LIMIT`, the same in a scenario's [thresholds] table and after `--threshold`; CI.md has
-the grammar. Everything is looked up in what report.json says, so that any report can be checked again. A
-figure that was not observed keeps no threshold and breaks none: it is not shown.
+PURE. They are written `FIGURE OPERATOR LIMIT`, the same in a scenario's [thresholds] table and after
+`--threshold`; CI.md has the grammar. All figures are looked up in report.json, so that any report can be
+checked again. A figure that was not observed neither keeps nor breaks a threshold: it is not shown.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SHARES: Final[Mapping[str, float]] = MappingProxyType(
 SPREADS: Final[Mapping[str, str]] = MappingProxyType(
     {"stable": "stable", "rebalance": "rebalance", "gap": "without_coordinator"}
 )
-"""What else has percentiles, besides the APIs, and its name in report.json."""
+"""The figures with percentiles besides the APIs, with their names in report.json."""
 APIS: Final = (
     *("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat", "OffsetCommit"),
     *("OffsetFetch", "FindCoordinator", "Metadata", "ApiVersions", "Connect", "Produce", "Fetch"),
@@ -38,7 +39,7 @@ UNITS_MS: Final[Mapping[str, float]] = MappingProxyType({"ms": 1.0, "s": 1_000.0
 A_SECOND: Final = "/s"
 PERCENT: Final = "%"
 NEVER_MS: Final = math.inf
-"""Time to stable of a group that never was."""
+"""The time to stable of a group that never was stable."""
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
     {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -51,31 +52,31 @@ EXAMPLES: Final = "p99(OffsetCommit) < 50ms, max(gap) < 5s, errors < 1%, served 
 
 
 class BadThreshold(ValueError):
-    """Text that is no threshold; says what is wrong with it, and what is allowed."""
+    """A text is no threshold; the error says what is wrong with it, and what is allowed."""
 
 
 class Threshold(NamedTuple):
-    """One limit of one figure."""
+    """The limit of one figure."""
 
     text: str
-    """The threshold as it was given, in one form."""
+    """The text of the threshold, in its normal form."""
     figure: str
     of: str
-    """The API, or one of SPREADS; empty: the figure is a count."""
+    """The API, or one of SPREADS, whose figure is meant; empty: the figure is a count."""
     operator: str
     limit: float
     """The limit in `unit`."""
     unit: str
-    """"ms", "/s", "%", or none: a number."""
+    """The unit of the limit: "ms", "/s", "%", or empty for a number."""
 
     @property
     def is_ceiling(self) -> bool:
-        """The figure has to stay below."""
+        """Whether the figure has to stay below the limit."""
         return self.operator.startswith("<")
 
     @property
     def subject(self) -> tuple[str, str, str, bool]:
-        """What it limits: of two with the same one, the later holds."""
+        """What the threshold limits: of two with the same subject the later holds."""
         return self.figure, self.of, self.unit, self.is_ceiling
 
     def holds(self, found: float) -> bool:
@@ -83,27 +84,28 @@ class Threshold(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What became of one threshold."""
+    """The result of checking one threshold."""
 
     text: str
     limit: float
     found: float | None
-    """What was found, in the limit's unit; None: it was not observed, or it never came to an end."""
+    """The figure that was found, in the limit's unit; None: it was not observed, or it never came to an
+    end."""
     unit: str
     status: str
-    """KEPT, BROKEN or NOT_SHOWN."""
+    """The status: KEPT, BROKEN or NOT_SHOWN."""
     because: str
-    """One line: what was found, or why nothing was."""
+    """What was found, or why nothing was, in a line."""
 
 
 class _Found(NamedTuple):
     value: float | None
     because: str = ""
-    """Why there is none."""
+    """Why no figure was found."""
 
 
 def parse(text: str) -> Threshold:
-    """Raises BadThreshold."""
+    """Parse a threshold. Raises BadThreshold."""
     said = _GRAMMAR.fullmatch(text)
     if said is None:
         raise BadThreshold(f"{text!r:.80} is no threshold: FIGURE OPERATOR LIMIT is needed, as {EXAMPLES}")
@@ -154,23 +156,23 @@ def _check_unit(text: str, figure: str, unit: str) -> None:
 
 
 def check(thresholds: Iterable[Threshold], report: Mapping[str, Any]) -> list[Checked]:
-    """What `report` (of a report.json) says of each."""
+    """Check thresholds against `report`, which is a report.json."""
     return [_checked(threshold, report) for threshold in thresholds]
 
 
 def status_of(checked: Iterable[Checked]) -> str:
-    """Broken if one is; else not shown if one is; else kept."""
+    """The status of all thresholds: broken if one is; else not shown if one is; else kept."""
     return worst(each.status for each in checked)
 
 
 def worst(statuses: Iterable[str]) -> str:
-    """Kept if there is none."""
+    """The worst of some statuses; kept if there is none."""
     found = set(statuses)
     return next((status for status in (BROKEN, NOT_SHOWN) if status in found), KEPT)
 
 
 def missed(checked: Iterable[Checked]) -> list[str]:
-    """Those that were not kept, in words."""
+    """The thresholds that were not kept, in words."""
     return [f"threshold {each.text}: {each.because}" for each in checked if each.status != KEPT]
 
 
@@ -196,7 +198,7 @@ def _checked(threshold: Threshold, report: Mapping[str, Any]) -> Checked:
 
 
 def _never(threshold: Threshold, report: Mapping[str, Any]) -> Checked:
-    """Groups did not become stable: it would have taken longer than they were looked at."""
+    """Check the time to stable of groups that never became stable: it is longer than the run."""
     lasted_ms = 1e3 * float(_totals(report).get("duration_s") or 0.0)
     is_past = lasted_ms > threshold.limit
     status = NOT_SHOWN
@@ -239,7 +241,8 @@ def _count(threshold: Threshold, report: Mapping[str, Any], requests: int) -> _F
 
 
 def served(api: Mapping[str, Any]) -> int:
-    """Requests of one API that were answered and not refused. A connection that could be made is none."""
+    """How many requests of one API were answered and not refused. A connection that could be made is no
+    request."""
     return 0 if api.get("api") == "Connect" else int((api.get("latency") or {}).get("values") or 0)
 
 

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 Path = tuple[str | int, ...]
-"""Keys, and places in arrays."""
+"""The path of a key: keys, and places in arrays."""
 
 _HEADER: Final = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]\]?")
 _TOKEN: Final = re.compile(
@@ -49,7 +49,7 @@ def _keys(dotted: str) -> Path:
 
 
 def _table(name: str, *, is_array: bool, tables: dict[Path, int]) -> Path:
-    """A header's path: `[[groups.shapes]]` belongs to the last of the `groups` before it."""
+    """The path of a table's header: `[[groups.shapes]]` belongs to the last of the `groups` before it."""
     path: Path = ()
     keys = _keys(name)
     for depth, key in enumerate(keys, start=1):
@@ -62,7 +62,7 @@ def _table(name: str, *, is_array: bool, tables: dict[Path, int]) -> Path:
 
 
 def _statement(text: str, place: int, line: int, table: Path, found: dict[Path, int]) -> int:
-    """`key = value`, which may go over lines. Returns where the next line begins."""
+    """Note the lines of a `key = value`, which may go over several. Returns where the next line begins."""
     stack: list[Path] = [table]  # of what is open
     items: list[int] = []  # in the open arrays; -1 in an inline table
     key: Path = ()
@@ -94,5 +94,5 @@ def _statement(text: str, place: int, line: int, table: Path, found: dict[Path, 
 
 
 def _is_value(text: str, end: int) -> bool:
-    """Not a key: no `=` follows."""
+    """Whether a text is a value and no key: no `=` follows it."""
     return not text[end:].lstrip(" \t").startswith("=")
