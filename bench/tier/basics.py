@@ -26,7 +26,7 @@ from bench.peers.members import Member, first_served_heartbeat
 from bench.peers.settling import settle_group
 
 JOIN_DELAY_MS = 300
-"""Long enough for a group's members to come into one generation."""
+"""The initial rebalance delay, long enough for a group's members to come into one generation."""
 GROUPS = 40
 GROUPS_AT_ONCE = 10
 MEMBERS_PER_GROUP = 5
@@ -37,7 +37,7 @@ LAG_MAX = 100
 
 
 class Figure(NamedTuple):
-    """One line of the table."""
+    """One figure, a line of the table."""
 
     name: str
     value: float
@@ -46,7 +46,7 @@ class Figure(NamedTuple):
 
 
 def measure(say: Callable[[str], None], seconds: float, kills: int) -> list[Figure]:
-    """All figures, in the order of the table in bench/README.md."""
+    """Measure all figures, in the order of the table in bench/README.md."""
     figures = []
     say("one node, one copy: start")
     with Tier("--nodes", "1", "--replicas", "1") as tier:

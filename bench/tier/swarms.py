@@ -1,9 +1,9 @@
-"""The same swarms on our tier and on Apache Kafka, of three nodes and three copies each, one server after the
-other.
+"""Runs the same swarms on our tier and on Apache Kafka, each with three nodes and three replicas, one server
+after the other.
 
 Both have Kafka's defaults, but as many offsets partitions as nodes: a node of either leads one. A swarm that
-is not counted comes first, for a JVM that has just been started is slow. In the last swarm the process that
-coordinates most groups gets SIGKILL: a broker of Kafka's, a replica of ours.
+is not counted comes first, because a JVM that has just been started is slow. In the last swarm the process
+that coordinates most groups gets SIGKILL: a broker of Kafka's, a replica of ours.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ KILL: Final = "kill-leader"
 KILL_AT: Final = 0.5
 """When the leader is killed, as a share of the run."""
 COMMIT_MS: Final = 500
-"""Between commits of a member in that run: who is silent for seconds does not see that nobody is there for
-one."""
+"""The time between two commits of a member in that run: a member that is silent for seconds does not notice
+an outage of one."""
 QUICK_S: Final = 25.0
-"""The first deploys of `rolling-deploy` come after 13 s."""
+"""The length of a quick run: the first deploys of `rolling-deploy` come after 13 s."""
 
 
 class Ours(GroupdThree):
@@ -66,7 +66,7 @@ NAMES: Final = tuple(server_class.name for server_class in SERVERS)
 
 
 class Step(NamedTuple):
-    """One swarm."""
+    """A swarm that is run on each server."""
 
     name: str
     scenario: str
@@ -84,7 +84,7 @@ STEPS: Final = (
 
 
 class Wanted(NamedTuple):
-    """What is to be run, and where to."""
+    """What is run, and where the reports go."""
 
     seed: int
     out: Path
@@ -94,12 +94,12 @@ class Wanted(NamedTuple):
 
 
 class _Measured(NamedTuple):
-    """What has come out so far."""
+    """The results so far."""
 
     software: dict[str, str]
-    """Software by name of the server."""
+    """The software of each server, by its name."""
     skipped: dict[str, str]
-    """Servers that cannot run here, with the reason."""
+    """The servers that cannot run here, with the reason."""
     reports: dict[str, dict[str, dict[str, Any]]]
     """The report.json of each server, by step and server."""
 
@@ -108,8 +108,8 @@ class _Measured(NamedTuple):
 
 
 def run(wanted: Wanted, say: Say) -> Comparison:
-    """What there is so far is written after every swarm. Raises RuntimeError if a server does not start,
-    KeyboardInterrupt; what was started is stopped."""
+    """Run all swarms. The results so far are written after every swarm. Raises RuntimeError if a server does
+    not start, and KeyboardInterrupt; servers that were started are stopped."""
     measured = _Measured({}, {}, {step.name: {} for step in STEPS})
     for server_class in SERVERS:
         server = server_class(Options(quick=wanted.quick, kafka_home=wanted.kafka_home))
@@ -171,13 +171,13 @@ def _swarm(server: Peer, step: Step, wanted: Wanted) -> dict[str, Any]:
         launch = Launch(software=server.software())
         run_swarm(plan, bootstrap, directory, launch, on_second=on_second)
     if reporting.was_stopped(reporting.read_run(directory)):
-        raise KeyboardInterrupt  # the swarm ends tidily at Ctrl-C, and here everything does
+        raise KeyboardInterrupt  # Ctrl-C ended the swarm, and ends everything here
     reporting.report(directory, more=None if killer is None else killer.harm)
     return compare.read(directory / reporting.RESULTS)
 
 
 class _Killer:
-    """Once, in the middle of a run."""
+    """Kills a leader once, in the middle of a run."""
 
     def __init__(self, server: Peer, plan: Plan, directory: Path) -> None:
         self._server = server
@@ -197,7 +197,7 @@ class _Killer:
             writer.end(time.monotonic_ns() // 1_000)
 
     def harm(self, history: History, figures: Figures) -> Addition:
-        """What the groups felt of it."""
+        """What the kill did to the groups."""
         harms = availability(history, figures).harms
         without = spread([harm.without_us for harm in harms if harm.without_us])
         told = {

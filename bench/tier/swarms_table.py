@@ -1,7 +1,4 @@
-"""What `groupd bench swarms` found as one table.
-
-PURE: reports in, values out.
-"""
+"""Makes one table of the reports of `groupd bench swarms`. PURE."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ ALIKE: Final = (
     ("server's cores, mean", False, ("server", "cores_mean")),
     ("server's memory in MiB, max", False, ("server", "memory_mib_max")),
 )
-"""Label, whether it is milliseconds, where it stands in report.json."""
+"""The rows of the table: label, whether it is milliseconds, and the path in report.json."""
 KILLED: Final = (
     ("groups whose coordinator was killed", False, ("kill", "groups")),
     ("groups that noticed", False, ("kill", "noticed")),
@@ -57,7 +54,7 @@ def comparison(
 
 
 def as_json(found: Comparison) -> dict[str, Any]:
-    """All that the table says."""
+    """All that the table says, as plain values."""
     parts = [{"swarm": part.heading, "rows": [row.plain() for row in part.rows]} for part in found.parts]
     return {"names": found.names, "swarms": parts, "remarks": found.remarks}
 
@@ -71,7 +68,7 @@ def _rows(pair: tuple[Report, Report]) -> Iterator[Row]:
 
 
 def _remarks(pairs: Mapping[str, tuple[Report, Report]]) -> Iterator[str]:
-    """Each once, with the first swarm of which it is true."""
+    """The remarks, each once with the first swarm of which it is true."""
     told = set()
     for step, (a, b) in pairs.items():
         if not a or not b:

@@ -1,7 +1,5 @@
-"""Then and now side by side: as values for JSON, as a table for terminals, as a section of a page.
-
-PURE.
-"""
+"""Sets then and now side by side: as values for JSON, as a table for terminals, as a section of a page.
+PURE."""
 
 from __future__ import annotations
 
@@ -13,12 +11,12 @@ from bench.swarm.told.page import Section, duration, note, number, table
 
 ALL: Final = "all groups"
 GROUPS_SHOWN: Final = 3
-"""Groups that a terminal shows; a page has all."""
+"""How many groups a terminal shows; a page has all."""
 HEADINGS: Final = ("", "then", "now", "now / then")
 
 
 class Row(NamedTuple):
-    """One figure of both."""
+    """One figure of then and now."""
 
     label: str
     then: float | None
@@ -33,14 +31,14 @@ class Row(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One group, or all together."""
+    """The figures of one group, or of all together."""
 
     name: str
     rows: tuple[Row, ...]
 
 
 class Beside(NamedTuple):
-    """Everything."""
+    """The figures of all groups."""
 
     parts: tuple[Part, ...]
     """All groups together first, then the groups with most joins and leaves."""
@@ -53,8 +51,8 @@ def beside(
     groups: Mapping[str, str],
     remarks: Iterable[str] = (),
 ) -> Beside:
-    """`then` by recorded group, `now` by the run's, `groups`: the recorded group of each of the run's. Groups
-    that were not replayed are left out."""
+    """Compare. `then` has the counts of recorded groups, `now` those of the run's; `groups` is the recorded
+    group of each of the run's. Groups that were not replayed are left out."""
     played = sorted(set(groups.values()))
     of_group = {
         name: together(now[each] for each, of in groups.items() if of == name and each in now)
@@ -98,7 +96,7 @@ def _caused(counts: Counts, cause: str) -> int | None:
 
 
 def _whole(value: float | None) -> float | None:
-    """Sums of parts are whole again but for the last digits."""
+    """A sum rounded: sums of parts are whole but for the last digits."""
     return round(value) if value is not None and abs(value - round(value)) < 1e-6 else value
 
 
@@ -111,7 +109,7 @@ def plain(found: Beside) -> dict[str, Any]:
 
 
 def lines(found: Beside) -> list[tuple[str, str, str, str]]:
-    """Rows of a terminal's table: all groups together, then the busiest ones, each under its name."""
+    """The rows of a terminal's table: all groups together, then the busiest ones, each under its name."""
     rows: list[tuple[str, str, str, str]] = []
     shown = found.parts[:1] if len(found.parts) == 2 else found.parts[: 1 + GROUPS_SHOWN]
     for part in shown:

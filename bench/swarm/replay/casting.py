@@ -1,6 +1,7 @@
-"""Who plays the members of a recorded group, and what they do when. PURE.
+"""Decides which fake consumers play the members of a recorded group, and what they do when.
 
-A fake consumer plays one life after the other of the same client, so that a restarted one is a restarted one.
+PURE. A fake consumer plays one life after the other of the same client, so that a restarted client is
+restarted in the replay, too.
 """
 
 from __future__ import annotations
@@ -15,37 +16,37 @@ from bench.swarm.replay.software import client_of
 from bench.swarm.replay.timeline import ALIVE_S, AT_DIGITS, Timeline, session_ms, was_there
 
 SPREAD_S: Final = 3.0
-"""Over which members come that were there already."""
+"""Over how long the members start that were there already."""
 LATE_S: Final = 1.0
-"""Less than that nobody needs to be told."""
+"""The lateness below which nothing is told."""
 AWAY_S: Final = 1.0
-"""A static member that came back is taken to have been away for so long."""
+"""How long a static member that came back is taken to have been away."""
 REBALANCE_MS: Final = 300_000
-"""max.poll.interval.ms of Kafka's consumers unless configured otherwise."""
+"""The default of max.poll.interval.ms of Kafka's consumers."""
 EAGER: Final = ("range", "roundrobin", "sticky")
-"""Protocols whose members give everything up; all are played as range."""
+"""The protocols whose members give all partitions up; all are played as range."""
 COOPERATIVE: Final = "cooperative-sticky"
 
 
 class Played(NamedTuple):
-    """One group of the replay."""
+    """A group of the replay."""
 
     members: tuple[MemberPlan, ...]
     actions: tuple[Action, ...]
     """The actions of each member in its order."""
     late: int
-    """Crashes after which the session ends later than it was recorded to."""
+    """How many crashes are noticed later than the recorded ones, because the session ends later."""
 
 
 class _Part(NamedTuple):
-    """What one fake consumer plays."""
+    """The part of one fake consumer."""
 
     key: str
     lives: list[Life]
 
 
 def played(name: str, past: GroupPast, topics: tuple[str, ...], timeline: Timeline) -> Played:
-    """The group under a name of the replay."""
+    """Make the group that plays a recorded one, under a name of the replay."""
     parts = _parts(past)
     model = MemberPlan(
         name=name,
@@ -94,7 +95,7 @@ def protocol(past: GroupPast) -> str:
 def _parts(past: GroupPast) -> list[_Part]:
     parts: list[_Part] = []
     idle: dict[str, list[tuple[int, _Part]]] = {}
-    """Parts by client that have nothing to play, and since when."""
+    """The parts that have nothing to play, by client, with the time since when."""
     for life in past.lives:
         free = [each for each in idle.get(life.key, ()) if each[0] <= (life.began_ms or 0)]
         if free:
@@ -110,7 +111,7 @@ def _parts(past: GroupPast) -> list[_Part]:
 
 
 def _acts(member: MemberPlan, life: Life, come_s: float, timeline: Timeline) -> tuple[list[Action], bool]:
-    """What happens in one life, and whether it is noticed later than it was."""
+    """The actions of one life, and whether its end is noticed later than the recorded one was."""
     began_s = come_s if was_there(life, timeline.span) else timeline.at_s(life.began_ms)
     start = Action(began_s, START, member.name)
     if life.ended_ms is None:

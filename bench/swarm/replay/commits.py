@@ -1,6 +1,6 @@
-"""How often members of a replay commit, so that a group commits as often as it did. PURE.
+"""Finds how often the members of a replay have to commit, so that a group commits as often as it did.
 
-History sums commits up by group: the plan has their mean over the recorded time.
+PURE. History sums commits up by group: the plan has their mean over the recorded time.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from bench.swarm.replay.timeline import Timeline, session_ms
 
 INTERVAL_MS_MAX: Final = 3_600_000
 PARTITIONS_MAX: Final = 1_000
-"""Partitions of one OffsetCommit of a member that commits all it owns."""
+"""How many partitions one OffsetCommit has of a member that commits all it owns."""
 NEARLY_ALL: Final = 0.8
-"""Members that commit this share of what they own in the mean commit all of it."""
+"""The share of its partitions above which a member that commits them on average is taken to commit all."""
 STEPS: Final = 20
 
 
 class _Owners(NamedTuple):
-    """Members that own something and are alive, in recorded time."""
+    """The members that own partitions and are alive, over recorded time."""
 
     members_ms: float
-    """How many, times how long."""
+    """The number of members, times how long they owned partitions."""
     any_ms: float
-    """How long there was any."""
+    """How long there was any such member."""
 
 
 def partitions_each(past: GroupPast, timeline: Timeline) -> int:
-    """Partitions of one OffsetCommit, at most."""
+    """How many partitions one OffsetCommit has at most."""
     committed, owners = past.committed, _owners(past, timeline)
     if not committed.commits or not owners.members_ms:
         return 1
@@ -39,8 +39,8 @@ def partitions_each(past: GroupPast, timeline: Timeline) -> int:
 
 
 def interval_ms(past: GroupPast, timeline: Timeline) -> int:
-    """Between two commits of a member; 0: it never commits. What members commit because they give partitions
-    up comes on top in a swarm, and is in the recorded sum."""
+    """The time between two commits of a member; 0: it never commits. Commits of members that give partitions
+    up come on top in a swarm, and are in the recorded sum."""
     if not past.committed.commits:
         return 0
     in_turn = past.committed.commits - past.handovers.commits
@@ -55,7 +55,8 @@ def interval_ms(past: GroupPast, timeline: Timeline) -> int:
 
 
 def _lost_ms(wait_ms: float, interval: float) -> float:
-    """A commit that is due while a member waits is made right afterwards, the next an interval later."""
+    """The time that commits lose by a wait: one that is due meanwhile is made right afterwards, the next an
+    interval later."""
     return wait_ms**2 / (2 * interval) if wait_ms < interval else wait_ms - interval / 2
 
 

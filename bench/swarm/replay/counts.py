@@ -1,4 +1,4 @@
-"""What happened to groups within a period, counted: from recorded events, or from a swarm's own record.
+"""Counts what happened to groups within a period, from recorded events or from a swarm's own record.
 
 PURE. Both count the same things as far as they know them; what one of them does not know is None.
 """
@@ -16,29 +16,29 @@ from storage.history.period import Period
 
 
 class Counts(NamedTuple):
-    """What was counted in one group, or in several together."""
+    """The counts of one group, or of several together."""
 
     groups: int = 0
     members: int = 0
-    """Most at a time; of several groups the sum of that."""
+    """The most members at a time; of several groups the sum of these."""
     joins: int = 0
     leaves: int = 0
     expired: int = 0
-    """A timeout removed them."""
+    """How many members a timeout removed."""
     fenced: int | None = 0
-    """Replaced by their next life, or removed by an administrator; None: not known."""
+    """How many members were replaced by their next life, or removed by an administrator; None: not known."""
     by_cause: Mapping[str, int] | None = {}
-    """Rebalances that began within; None: not known."""
+    """How many rebalances began within the period, by cause; None: not known."""
     rebalances: int = 0
     durations_ms: tuple[int, ...] = ()
-    """Durations of the rebalances that ended."""
+    """The durations of the rebalances that ended."""
     unstable_ms: int = 0
-    """Time in a rebalance; of several groups the sum."""
+    """The time in a rebalance; of several groups the sum."""
     commits: float = 0.0
     offsets: float = 0.0
-    """Partitions in them."""
+    """How many partitions were in the commits."""
     moved: int | None = 0
-    """Partitions that changed owner; None: not known, or not counted alike."""
+    """How many partitions changed their owner; None: not known, or not counted alike."""
     span_ms: int = 0
 
     @property
@@ -52,7 +52,7 @@ class Counts(NamedTuple):
 
 
 def of_recording(recording: Recording) -> dict[str, Counts]:
-    """Counts of each group of which anything is known within the period."""
+    """The counts of each group of which anything is known within the period."""
     names = recording.groups.keys() | recording.commits.keys()
     found = {
         name: _of_group(recording.span, recording.groups.get(name, ()), recording.commits.get(name))
@@ -149,8 +149,8 @@ def _stays(span: Period, events: Sequence[Told]) -> Iterable[tuple[float, float]
 
 
 def _rebalances(span: Period, events: Sequence[Told]) -> list[tuple[int, int | None, str]]:
-    """That the period has a part of: when each began and ended, and why it began. What begins anew before it
-    has ended is one rebalance."""
+    """The rebalances of which the period has a part: when each began and ended, and why it began. One that
+    begins anew before it has ended is one rebalance."""
     found: list[tuple[int, int | None, str]] = []
     began: tuple[int, str] | None = None
     for event in events:

@@ -1,7 +1,7 @@
-"""What a replay's directory says of it: plan.json, replay.md for people, replay.json for its report.
+"""Keeps a replay in its directory: plan.json, replay.md for people, replay.json for its report.
 
 The report is made of replay.json and the run's record, so that it can be made again, of an interrupted run,
-too. What a tier's own history told is kept with it: the tier may be gone.
+too. What a tier's own history told is kept with it, because the tier may be gone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cluster.cli.common import columns
 from storage.history.calls import History
 
 VERSION: Final = 1
-"""Version of replay.json."""
+"""The version of replay.json."""
 FILE: Final = "replay.json"
 PLAN: Final = "plan.json"
 SUMMARY: Final = "replay.md"
@@ -40,7 +40,7 @@ def save(
     summary: Sequence[str],
     about: Mapping[str, Any],
 ) -> None:
-    """Before the run. Raises OSError."""
+    """Write the files before the run. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     plan_file.save(replayed.plan, directory / PLAN)
     (directory / SUMMARY).write_text("\n".join(summary) + "\n", encoding="utf-8")
@@ -64,18 +64,18 @@ def save(
 
 
 def add_history(directory: Path, now: Mapping[str, Counts]) -> None:
-    """What the target's own history tells of the run. Raises OSError."""
+    """Add what the target's own history tells of the run. Raises OSError."""
     _write(directory, read(directory) | {"now": {name: each._asdict() for name, each in now.items()}})
 
 
 def add_word(directory: Path, word: str) -> None:
-    """What else to know of the comparison. Raises OSError."""
+    """Add a sentence about the comparison. Raises OSError."""
     said = read(directory)
     _write(directory, said | {"words": [*said["words"], word]})
 
 
 def read(directory: Path) -> dict[str, Any]:
-    """replay.json; empty if the run is no replay. Raises OSError."""
+    """Read replay.json; empty if the run is no replay. Raises OSError."""
     path = directory / FILE
     try:
         found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -85,7 +85,7 @@ def read(directory: Path) -> dict[str, Any]:
 
 
 def addition(directory: Path) -> More | None:
-    """What the report of a run says more if the run is a replay. Raises OSError."""
+    """What is added to the report of a run that is a replay. Raises OSError."""
     said = read(directory)
     if not said:
         return None

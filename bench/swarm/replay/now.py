@@ -1,4 +1,4 @@
-"""What the target of a replay recorded of it, if the target is a tier whose history can be read."""
+"""Reads what the target of a replay recorded of it, if the target is a tier whose history can be read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from storage.history.period import Period
 from storage.history.segments.folder import Folder
 
 WAIT_S: Final = 75.0
-"""A tier writes what happened within history.segment.ms (30 s unless it is configured otherwise), commits in
-sum every 10 s."""
+"""How long to wait for a tier's history: it writes events within history.segment.ms (30 s by default), and
+sums of commits every 10 s."""
 POLL_S: Final = 2.0
 
 
 def of_tier(folder: Folder, span: Period, groups: Iterable[str], wait_s: float = WAIT_S) -> dict[str, Counts]:
-    """Counts by the run's groups. Waits until events are there of the time after `span`, when the members
-    of each group left. Raises TimeoutError: they do not come. Also OSError."""
+    """Count what happened in the run's groups. Waits until there are events of the time after `span`, when
+    the members of each group left. Raises TimeoutError if they do not come, and OSError."""
     wanted = set(groups)
     deadline = time.monotonic() + wait_s
     while not wanted <= _written(folder, span):
@@ -33,7 +33,7 @@ def of_tier(folder: Folder, span: Period, groups: Iterable[str], wait_s: float =
 
 
 def _written(folder: Folder, span: Period) -> set[str]:
-    """Groups of which there are events after the period."""
+    """The groups of which there are events after the period."""
     later = Period(span.until_ms, span.until_ms + 24 * 3_600_000)
     try:
         seen = recording(folder, later)

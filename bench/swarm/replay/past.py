@@ -1,7 +1,8 @@
-"""What became of each recorded group: who was in it from when to when, what it read, how often it committed.
+"""Finds the life of each recorded group: who was in it from when to when, what it read, how often it
+committed.
 
-PURE. History tells of members that come and go, not of those that are simply there: who came before the first
-event that is kept shows only when it goes, or in how many members an event counts.
+PURE. History tells of members that come and go, not of those that are simply there: a member that came before
+the first event that is kept shows only when it goes, or in the number of members that an event tells.
 """
 
 from __future__ import annotations
@@ -14,34 +15,36 @@ from bench.swarm.replay.told import Committed, Recording, Told
 from storage.history.schema import GONE
 
 HEARTBEAT_MS: Final = 3_000
-"""heartbeat.interval.ms of Kafka's consumers unless configured otherwise."""
+"""The default of heartbeat.interval.ms of Kafka's consumers."""
 LEFT: Final = "left"
 EXPIRED: Final = "expired"
 RETURNED: Final = "returned"
-"""A static member's next life took its place (KIP-345); when this one had ended nobody knows."""
+"""The end of a static member whose next life took its place (KIP-345); when this life had ended is not
+known."""
 REPLACED: Final = "replaced"
-"""The coordinator removed it for another reason than a timeout."""
+"""The end of a member that the coordinator removed for another reason than a timeout."""
 UNRECORDED: Final = "unrecorded"
-"""The group was empty or gone, and no event says how this member went."""
+"""The end of a member of which no event tells, though the group was empty or gone afterwards."""
 
 
 class Life(NamedTuple):
     """One member from its coming to its going."""
 
     key: str
-    """Whose life: that of a static instance, or of a client on a host, which may have several at a time."""
+    """Says whose life it is: that of a static instance, or of a client on a host, which may have several at a
+    time."""
     instance_id: str | None
     software: str | None
-    """Name and version of the client's library."""
+    """The name and version of the client's library."""
     began_ms: int | None
-    """None: before the first event that is kept."""
+    """When it began; None: before the first event that is kept."""
     ended_ms: int | None = None
-    """None: it was there at the span's end."""
+    """When it ended; None: it was there at the span's end."""
     ending: str = ""
 
     @property
     def is_named(self) -> bool:
-        """Whether any event names it."""
+        """Whether any event names the member."""
         return bool(self.key)
 
 
@@ -52,31 +55,32 @@ class Width(NamedTuple):
     topic: str
     partitions: int
     is_growth: bool
-    """The group was given more partitions than before: it had not been so many all along."""
+    """Whether the group was assigned more partitions than before: the topic had not been so wide all
+    along."""
 
 
 class Handovers(NamedTuple):
-    """What rebalances within the span do to the commits of a swarm's members."""
+    """What rebalances within the span mean for the commits of a swarm's members."""
 
     commits: int
-    """Made because partitions are given up."""
+    """How many commits are made because partitions are given up."""
     waits: tuple[tuple[int, int], ...]
-    """How many members cannot commit for how many milliseconds."""
+    """How many members cannot commit, and for how many milliseconds."""
 
 
 class GroupPast(NamedTuple):
-    """One group."""
+    """The life of one group."""
 
     group_id: str
     is_consumer: bool
     assignor: str | None
     """The protocol that the members of a classic group chose; None: it was never told."""
     lives: tuple[Life, ...]
-    """Those that the span has a part of, by their coming."""
+    """The lives of which the span has a part, by their beginning."""
     widths: tuple[Width, ...]
     """The group's widths in the order of time."""
     partitions: int
-    """The most that were assigned at a time."""
+    """The most partitions that were assigned at a time."""
     committed: Committed
     handovers: Handovers
 
@@ -88,7 +92,7 @@ def pasts(recording: Recording) -> list[GroupPast]:
 
 
 def without_members(recording: Recording) -> list[str]:
-    """Groups that committed, and of whose members nothing is known."""
+    """The groups that committed, and of whose members nothing is known."""
     known = {past.group_id for past in pasts(recording)}
     return sorted(recording.commits.keys() - known)
 
@@ -128,11 +132,11 @@ class _Members:
 
     def __init__(self) -> None:
         self._there: dict[str, Life] = {}
-        """Lives of those that are there, by member id."""
+        """The lives of members that are there, by member id."""
         self._over: list[Life] = []
         self._is_counted = False
         self._unnamed: list[str] = []
-        """Those that are there and that no event has named yet."""
+        """The members that are there and that no event has named yet."""
 
     def lives(self) -> list[Life]:
         return [*self._over, *self._there.values()]
@@ -142,7 +146,7 @@ class _Members:
             self._joins(event)
         elif event.kind in GONE:
             self._goes(event)
-        # Of a fenced static member, its next life is counted already.
+        # The next life of a fenced static member is counted already.
         if event.members is not None and not self._is_counted and event.kind != "member_fenced":
             self._count(event)
         is_empty = event.kind == "rebalance_ended" and event.members == 0
@@ -173,7 +177,8 @@ class _Members:
         self._over.append(self._there.pop(member_id)._replace(ended_ms=at_ms, ending=ending))
 
     def _count(self, event: Told) -> None:
-        """The group's first count tells how many were there before anything was kept of it."""
+        """Take the number of members in an event: the group's first one tells how many were there before
+        anything was kept of it."""
         self._is_counted = True
         for place in range((event.members or 0) - len(self._there)):
             self._unnamed.append(f"unnamed {place}")
@@ -203,8 +208,8 @@ def _widths(events: Sequence[Told], sampled: Iterable[tuple[str, int]]) -> Itera
 
 
 def _handovers(recording: Recording, events: Sequence[Told], *, is_consumer: bool) -> Handovers:
-    """A classic member commits when it hears of a rebalance, joins, and waits for its end. One of a KIP-848
-    group goes on, and commits before it gives partitions up."""
+    """Find what rebalances mean for commits. A classic member commits when it hears of a rebalance, joins,
+    and waits for its end. One of a KIP-848 group goes on, and commits before it gives partitions up."""
     commits, waits = 0, Counter[int]()
     joined_ms: dict[str, int] = {}
     newcomers: dict[str, int] = {}

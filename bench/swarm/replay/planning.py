@@ -1,7 +1,7 @@
-"""Makes a swarm's plan of what became of recorded groups. PURE.
+"""Makes a swarm's plan of the lives of recorded groups.
 
-A plan has three parts: members that were there already come and settle; then the recorded time passes, faster
-if wished; at its end it stays calm, for the judge has to see that all is well again.
+PURE. A plan has three parts: first the members start that were there already, and settle; then the recorded
+time passes, faster if wished; its end is calm, because the judge has to see that all groups are stable again.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ DURATION_MAX_S: Final = 7 * 86_400.0
 
 
 class Wish(NamedTuple):
-    """How to replay."""
+    """How history is replayed."""
 
     faster: float = 1.0
-    """2: joins, leaves and commits follow each other in half the time. Timeouts stay as they were."""
+    """How many times as fast joins, leaves and commits follow each other. Timeouts stay as they were."""
     times: int = 1
-    """Copies of each group, which read the same topics."""
+    """How many copies of each group there are, which read the same topics."""
     prefix: str = ""
-    """How names of groups and topics begin: a Kafka remembers those of earlier runs."""
+    """The beginning of the names of groups and topics: a Kafka remembers those of earlier runs."""
     members_per_connection: int = 1
     thresholds: tuple[str, ...] = ()
-    """What the figures have to keep to."""
+    """The limits of the figures."""
     least_answered: float = LEAST_ANSWERED
 
 
 class Replay(NamedTuple):
-    """What is to run, and how it relates to what was."""
+    """The plan of a replay, and how it relates to the recorded history."""
 
     plan: Plan
     timeline: Timeline
     groups: dict[str, str]
     """The recorded group of each of the plan's."""
     words: tuple[str, ...]
-    """What is not known, or not as it was."""
+    """Sentences about what is not known, or not as it was."""
 
 
 def replay(recording: Recording, wish: Wish, seed: int) -> Replay:
-    """Raises BadScenario: there is nothing to replay, or too much of it."""
+    """Make the plan of a replay. Raises BadScenario if there is nothing to replay, or too much of it."""
     found = pasts(recording)
     lives = sum(len(past.lives) for past in found) * wish.times
     if not found:
@@ -89,7 +89,7 @@ def replay(recording: Recording, wish: Wish, seed: int) -> Replay:
 
 
 def _mark(copy: int) -> str:
-    """What is added to the name of a copy; nothing to the first one's, which is called as the group was."""
+    """The addition to the name of a copy; empty for the first one, which is named as the group was."""
     return f"~{copy + 1}" if copy else ""
 
 

@@ -22,18 +22,19 @@ from storage.history.segments.reader import read, survey
 
 MINUTES_DEFAULT: Final = 10
 EVENTS_MAX: Final = 1_000_000
-"""Held one by one: 271,000 took a gigabyte of memory."""
+"""How many events are held one by one at most: 271,000 took a gigabyte of memory."""
 _PLAIN: Final = tuple(name for name in Told._fields if name not in ("widths", "givers"))
 _COMMITS: Final = ("group_id", "first_ms", "last_ms", "commits", "offsets")
 _NAME: Final = ("offsets_partition", "term", "sequence")
 _SAMPLES: Final = ("topic", "partition")
 _EPOCH: Final = "1970-01-01"
 _TOLD_LATE_MS: Final = 60_000
-"""Commits are told in sum, some seconds after the first of them."""
+"""How late an event may tell of the first of its commits, which are summed up for some seconds."""
 
 
 def folder_of(place: str) -> Folder:
-    """The history of a tier's data directory, a folder of segments, or a URL. Raises BadScenario, OSError."""
+    """Open the history of a tier's data directory, a folder of segments, or a URL. Raises BadScenario,
+    OSError."""
     if "://" in place:
         return Folder(place)
     directory = Path(place).resolve()
@@ -49,8 +50,8 @@ def folder_of(place: str) -> Folder:
 
 
 def period(folder: Folder, since: str | None, until: str | None, now_ms: int) -> Period:
-    """What is to be replayed: to the last event, unless told otherwise, and the last ten minutes of that.
-    Raises BadScenario, OSError."""
+    """The period to replay: by default the last ten minutes until the last event. Raises BadScenario,
+    OSError."""
     first_ms, last_ms = _ends_ms(folder)
     try:
         end_ms = last_ms + 1 if until is None else parsed(_EPOCH, until, now_ms).until_ms
@@ -70,7 +71,7 @@ def period(folder: Folder, since: str | None, until: str | None, now_ms: int) ->
 
 
 def recording(folder: Folder, span: Period, group: str | None = None) -> Recording:
-    """All that is known of the groups, or of one, at that time. Raises BadScenario, OSError."""
+    """Read all that is known of the groups, or of one, at that time. Raises BadScenario, OSError."""
     seen = survey(folder, until_ms=span.until_ms)
     skipped = list(seen.skipped)
     gathered = _Gathered(span)
@@ -91,8 +92,8 @@ def recording(folder: Folder, span: Period, group: str | None = None) -> Recordi
 
 
 def _ends_ms(folder: Folder) -> tuple[int, int]:
-    """When the first event was and the last, whose day is that of the last segment. Raises BadScenario,
-    OSError."""
+    """The times of the first and the last event; the day of the last one is that of the last segment. Raises
+    BadScenario, OSError."""
     found = survey(folder).found
     if not found:
         raise BadScenario(f"nothing is recorded in {folder.url}")
@@ -108,7 +109,7 @@ def _of_group(table: pa.Table, group: str | None) -> pa.Table:
 
 
 class _Gathered:
-    """What all segments say, piece by piece."""
+    """Gathers what the segments say, piece by piece."""
 
     def __init__(self, span: Period) -> None:
         self._span = span
@@ -116,11 +117,11 @@ class _Gathered:
         self.events: dict[str, list[Told]] = defaultdict(list)
         self.sampled: dict[str, dict[str, int]] = defaultdict(dict)
         self._rows: dict[tuple[int, int, int], tuple[Any, ...]] = {}
-        """Commits by the event's name: a segment may say what another says, too."""
+        """The commits by the event's name: two segments may have the same event."""
         self._count = 0
 
     def take(self, table: pa.Table) -> None:
-        """Rows in any order, all of groups. Raises BadScenario: they are too many."""
+        """Take rows of groups, in any order. Raises BadScenario if they are too many."""
         table = table.filter(pc.less(table["at_ms"], self._span.until_ms + _TOLD_LATE_MS))
         if not table.num_rows:
             return
@@ -132,7 +133,7 @@ class _Gathered:
         self._take_events(table.filter(pc.is_in(table["kind"], pa.array(KINDS))))
 
     def commits(self) -> dict[str, Committed]:
-        """A row that the period cuts counts in part: as much of it as lies within."""
+        """The commits by group. Of a row that the period cuts, as much counts as lies within."""
         found: dict[str, Committed] = defaultdict(Committed)
         for group_id, first_ms, last_ms, commits, offsets in self._rows.values():
             share = overlap_ms(self._span, first_ms, last_ms + 1) / (last_ms + 1 - first_ms)
@@ -177,12 +178,12 @@ def _tuples(table: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]
 
 
 def _moves(column: pa.ChunkedArray) -> tuple[dict[int, list[tuple[str, int]]], dict[int, list[str]]]:
-    """What moved, by the row's place: topics with their highest partition that moved plus one; members
+    """The moves by the row's place: topics with their highest partition that moved, plus one, and the members
     that gave partitions to others."""
     widths: dict[int, list[tuple[str, int]]] = defaultdict(list)
     givers: dict[int, list[str]] = defaultdict(list)
     moves = column.combine_chunks()
-    if isinstance(moves, pa.ChunkedArray):  # of no rows at all
+    if isinstance(moves, pa.ChunkedArray):  # there are no rows at all
         return widths, givers
     fields = ("topic", "partition", "from_member", "to_member")
     flat = dict(zip(fields, pc.list_flatten(moves).flatten(), strict=True))

@@ -1,7 +1,7 @@
-"""Counts what happened in a swarm's own record, as `counts` counts recorded events. PURE.
+"""Counts what happened in a swarm's own record, as `counts` counts recorded events.
 
-Why a rebalance began, and which partitions went from and to nobody, clients do not know. What stands here of
-rebalances is as clients saw them: an epoch that nobody settled at has no end.
+PURE. Clients do not know why a rebalance began, nor which partitions went from and to nobody. Rebalances are
+counted as clients saw them: an epoch at which no member settled has no end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from storage.history.judge.recovery import COMES_BACK
 
 MEMBERSHIP: Final = ("JoinGroup", "ConsumerGroupHeartbeat", "LeaveGroup")
 LEAVES: Final = -1
-"""Epoch of a KIP-848 member that leaves for good."""
+"""The epoch of a KIP-848 member that leaves for good."""
 
 
 class Window(NamedTuple):
@@ -31,7 +31,7 @@ class Window(NamedTuple):
         return self.began_us <= at_us < self.ended_us
 
     def within(self, began_us: int, ended_us: int) -> tuple[int, int]:
-        """A stretch, as far as it lies within."""
+        """The part of a stretch of time that lies within the window."""
         return max(began_us, self.began_us), min(ended_us, self.ended_us)
 
 
@@ -51,21 +51,21 @@ class _Member:
 
     def __init__(self, call: Call) -> None:
         self.joined_us: list[int] = []
-        """Each time it was taken in."""
+        """The times at which it became a member."""
         self.ids: set[str] = set()
-        """Ids with which a classic member joined."""
+        """The ids with which a classic member joined."""
         self.waiting_us = NEVER
-        """When it last asked to be taken in and got no answer."""
+        """When it last tried to join and got no answer."""
         self.ended_us = NEVER
-        """When it left, or when the session of one that crashed ended."""
+        """When it left, or when its session ended after a crash."""
         self.away_us = NEVER
-        """When a static KIP-848 member went, to come back."""
+        """When it left for a while, as a static KIP-848 member does."""
         self.is_crashed = False
         self.is_static = call.group_instance_id is not None
         self.session_us = call.session_timeout_ms * 1_000
 
     def asks(self, call: Call) -> None:
-        """A request that was answered well, or not at all."""
+        """Note a request that was answered without an error, or not at all."""
         is_beat = call.api == "ConsumerGroupHeartbeat"
         if not call.is_answered:
             waits = call.api == "JoinGroup" and (call.member_id or self.is_static)
@@ -85,7 +85,7 @@ class _Member:
 
 
 def of_record(history: History, window: Window) -> dict[str, Counts]:
-    """Counts by the run's groups."""
+    """Count what happened in the run's groups."""
     members: dict[str, dict[str, _Member]] = defaultdict(dict)
     commits: dict[str, list[int]] = defaultdict(list)
     for call in history.calls:
@@ -110,12 +110,12 @@ def of_record(history: History, window: Window) -> dict[str, Counts]:
 
 
 def _crash(of_group: Mapping[str, _Member], gone_us: Mapping[str, int]) -> None:
-    """That somebody is gone is noticed when the session has ended, and not at all if a static member is back
+    """Count a crash: it is noticed when the session has ended, and not at all if a static member is back
     before."""
     for client, at_us in gone_us.items():
         member = of_group[client]
         if not member.joined_us and member.waiting_us != NEVER:
-            member.joined_us.append(member.waiting_us)  # the coordinator has taken it in all the same
+            member.joined_us.append(member.waiting_us)  # it became a member all the same
         name, _, life = client.rpartition("#")
         back = of_group.get(f"{name}#{int(life) + 1}") if life.isdigit() else None
         noticed_us = at_us + member.session_us

@@ -1,4 +1,4 @@
-"""Which of a swarm's clients plays a member, by what its client told of itself (KIP-511). PURE."""
+"""Chooses the swarm's client that plays a member, by the software that its client named (KIP-511). PURE."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _BY_SOFTWARE: Final = {client.software[0]: client for client in CLIENTS.values()
 
 
 def client_of(software: str | None, *, is_consumer: bool) -> Client:
-    """`software`: name and version, as recorded. Who told nothing, or is not known here, is played as Java's
-    client, and so is one of a KIP-848 group that is not known to speak that."""
+    """The client for a software's name and version. One that named none, or is not known here, is played as
+    Java's client, and so is a KIP-848 member whose software is not known to have that protocol."""
     found = _BY_SOFTWARE.get(name_of(software))
     return CLIENTS[JAVA] if found is None or (is_consumer and not found.speaks_consumer) else found
 

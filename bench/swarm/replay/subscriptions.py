@@ -1,7 +1,7 @@
-"""Which topics a replay needs, with how many partitions, and who reads them. PURE.
+"""Finds the topics that a replay needs, how many partitions they have, and which groups read them.
 
-History has no subscriptions: it has the partitions that members were given. What a group was given of is what
-its members read, all of them.
+PURE. History has no subscriptions, only the partitions that members were assigned. Each member of a group is
+taken to read all topics that the group was assigned.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bench.swarm.replay.past import GroupPast, Width
 from storage.history.period import Period
 
 NAME_MAX: Final = 249
-"""Kafka's, of a topic."""
+"""The longest name of a topic in Kafka."""
 
 
 class Growth(NamedTuple):
@@ -28,7 +28,7 @@ class Growth(NamedTuple):
 
 
 class Subscriptions(NamedTuple):
-    """Who subscribes to what, by the names of the replay."""
+    """The subscriptions of all groups, by the names of the replay."""
 
     topics: tuple[TopicPlan, ...]
     of_group: dict[str, tuple[str, ...]]
@@ -37,7 +37,7 @@ class Subscriptions(NamedTuple):
 
 
 def subscriptions(span: Period, found: Sequence[GroupPast], prefix: str) -> Subscriptions:
-    """Raises BadScenario: a topic has too many partitions."""
+    """Find the subscriptions of all groups. Raises BadScenario if a topic has too many partitions."""
     widths = {past.group_id: _whole(past) for past in found}
     by_topic: dict[str, list[Width]] = {}
     for seen_by_group in widths.values():
@@ -59,12 +59,12 @@ def subscriptions(span: Period, found: Sequence[GroupPast], prefix: str) -> Subs
 
 
 def owned_at_most(past: GroupPast) -> int:
-    """Partitions that the group's members can own."""
+    """How many partitions the group's members can own."""
     return sum({width.topic: width.partitions for width in _whole(past)}.values())
 
 
 def _whole(past: GroupPast) -> list[Width]:
-    """The group's widths with what nobody saw of them: moves are told of some partitions only where there
+    """The group's widths, with those that no event tells: moves are told only of some partitions where there
     are very many, and not at all of groups whose assignments only their members can read."""
     if not past.widths:
         partitions = past.partitions or len(past.lives)
@@ -78,8 +78,8 @@ def _whole(past: GroupPast) -> list[Width]:
 
 
 def _grown(span: Period, seen: Sequence[Width]) -> tuple[int, list[Width]]:
-    """How many partitions a topic has at the beginning, and when it has more: what only shows later, and was
-    no growth, was there all along."""
+    """How many partitions a topic has at the beginning, and when it gets more. Partitions that show only
+    later, and are no growth, were there all along."""
     grows = [each for each in seen if each.is_growth and each.at_ms >= span.since_ms]
     first_ms = min((each.at_ms for each in grows), default=span.until_ms)
     at_first = max(each.partitions for each in seen if each.at_ms < first_ms or not each.is_growth)
@@ -91,7 +91,7 @@ def _grown(span: Period, seen: Sequence[Width]) -> tuple[int, list[Width]]:
 
 
 def _names(topics: Iterable[str], prefix: str) -> Iterable[tuple[str, str]]:
-    """A replay's topics are its own."""
+    """The names of a replay's own topics."""
     for place, topic in enumerate(topics):
         name = f"{prefix}{topic}"
         is_allowed = len(name) <= NAME_MAX and all(map(_is_allowed, name))

@@ -1,4 +1,4 @@
-"""What a replay is going to do, in lines for people. PURE."""
+"""Describes what a replay is going to do, in lines for people. PURE."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.swarm.replay.told import Recording
 
 
 def summary(recording: Recording, replayed: Replay, then: Sequence[Counts]) -> list[str]:
-    """Markdown that reads well as it is."""
+    """The description, in Markdown that reads well as plain text."""
     plan, timeline = replayed.plan, replayed.timeline
     counts = Counter(action.kind for action in plan.actions)
     seen = together(then)

@@ -1,4 +1,4 @@
-"""When what was recorded happens in a replay, and how long sessions last. PURE."""
+"""Says when recorded events happen in a replay, and how long sessions last. PURE."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from bench.swarm.replay.software import client_of
 from storage.history.period import Period
 
 SETTLE_S: Final = 10.0
-"""Members that were there already have so long to come."""
+"""How long the members take to start that were there already."""
 CALM_S: Final = 20.0
-"""Calm at the end, half of the recorded time at most: what the judge needs to see that all is well again."""
+"""The calm at the end, at most half of the recorded time: the judge needs it to see that all groups are
+stable again."""
 ALIVE_S: Final = 1.0
-"""A member has so long to join before it may crash."""
+"""How long a member has to join before it may crash."""
 SESSION_MS: Final = 45_000
-"""session.timeout.ms of Kafka's consumers unless they are configured otherwise."""
+"""The default of session.timeout.ms of Kafka's consumers."""
 SESSION_MS_MIN: Final = 6_000
-"""Kafka's group.min.session.timeout.ms."""
+"""The default of Kafka's group.min.session.timeout.ms."""
 AT_DIGITS: Final = 3
-"""Milliseconds."""
+"""The digits of a time in seconds: times are in milliseconds."""
 
 
 class Timeline(NamedTuple):
@@ -42,14 +43,15 @@ class Timeline(NamedTuple):
         return self.lead_s + self.length_s + self.calm_s
 
     def at_s(self, at_ms: int | None) -> float:
-        """A recorded moment in the plan; what was before the recorded time is at its beginning."""
+        """The place of a recorded moment in the plan; earlier ones are at its beginning."""
         since_ms = self.span.since_ms
         at_ms = since_ms if at_ms is None else max(at_ms, since_ms)
         return round(self.lead_s + (at_ms - since_ms) / 1_000 / self.faster, AT_DIGITS)
 
 
 def timeline_of(span: Period, found: Sequence[GroupPast], faster: float) -> Timeline:
-    """The lead is as long as members need that were there already; longer if one of them was dying."""
+    """The parts of a replay. The lead is as long as the members need that were there already, longer if one
+    of them was about to expire."""
     length_s = (span.until_ms - span.since_ms) / 1_000 / faster
     there = [(past, life) for past in found for life in past.lives if was_there(life, span)]
     leads_s = [SETTLE_S] if there else [0.0]
@@ -61,12 +63,13 @@ def timeline_of(span: Period, found: Sequence[GroupPast], faster: float) -> Time
 
 
 def was_there(life: Life, span: Period) -> bool:
-    """Before the recorded time began."""
+    """Whether a life began before the recorded time."""
     return life.began_ms is None or life.began_ms < span.since_ms
 
 
 def session_ms(past: GroupPast) -> int:
-    """History does not record it. It was shorter than any life that it ended; else that of its clients."""
+    """The session time-out of a group, which history does not record: it was shorter than any life that it
+    ended; else it is the default of the clients."""
     if past.is_consumer:
         return CONSUMER_SESSION_MS
     of_clients = {client_of(life.software, is_consumer=False).session_timeout_ms for life in past.lives}

@@ -1,4 +1,4 @@
-"""What a replay needs of recorded history: events of groups, and their commits in sum.
+"""The parts of recorded history that a replay needs: events of groups, and the sums of their commits.
 
 PURE: `reading` fills these from segments, tests by hand.
 """
@@ -13,7 +13,7 @@ from storage.history.schema import LIVES
 
 REBALANCES: Final = ("rebalance_began", "rebalance_ended")
 KINDS: Final = (*LIVES, *REBALANCES, "assigned", "group_deleted")
-"""Kinds of events that are read one by one."""
+"""The kinds of events that are read one by one."""
 
 
 def overlap_ms(span: Period, began_ms: int, ended_ms: int) -> int:
@@ -46,36 +46,36 @@ class Told(NamedTuple):
     widths: tuple[tuple[str, int], ...] = ()
     """Each topic of `moves` with its highest partition that moved, plus one."""
     givers: tuple[str, ...] = ()
-    """Members that gave partitions to others in `moves`."""
+    """The members that gave partitions to others in `moves`."""
 
 
 class Committed(NamedTuple):
     """What a group committed within the span."""
 
     commits: float = 0.0
-    """OffsetCommit requests. A row that the span cuts counts in part."""
+    """How many OffsetCommit requests there were. A row that the span cuts counts in part."""
     offsets: float = 0.0
-    """Partitions in them."""
+    """How many partitions were in them."""
 
 
 class Recording(NamedTuple):
     """Everything that a replay needs of a history."""
 
     span: Period
-    """What is to be replayed of it."""
+    """The period that is replayed."""
     first_ms: int
-    """Moment of the first event that is kept: nothing is known of what was before."""
+    """The time of the first event that is kept: nothing is known of what was before."""
     groups: Mapping[str, Sequence[Told]]
     """The events of each group until the span's end, also from before it, in the order they were told."""
     commits: Mapping[str, Committed]
     sampled: Mapping[str, Mapping[str, int]]
-    """Partitions that each topic of a group has at least, as lag samples tell."""
+    """How many partitions each topic of a group has at least, as lag samples tell."""
     skipped: tuple[str, ...] = ()
-    """Files that were left out, and why."""
+    """The files that were left out, and why."""
 
 
 def in_order(events: Sequence[Told]) -> list[Told]:
-    """Events in the order in which leaders told them, each once: a segment and what it was compacted from
+    """The events in the order in which leaders told them, each once: a segment and what it was compacted from
     may both be there."""
     by_name = {(each.offsets_partition, each.term, each.sequence): each for each in events}
     return [by_name[name] for name in sorted(by_name, key=lambda name: name[1:])]

@@ -1,4 +1,4 @@
-"""What a replay does not know, or cannot do as it was, in sentences. PURE."""
+"""Says in sentences what a replay does not know, or cannot do as it was. PURE."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMED_MAX = 5
 
 
 def words(recording: Recording, found: Sequence[GroupPast], late: int) -> Iterator[str]:
-    """The general first, then what is special to this recording."""
+    """The general sentences first, then those about this recording."""
     yield "Records and their processing are in no history: members fetch nothing and are never slow."
     yield (
         "Timeouts are not recorded, and taken to be the defaults of each client: of Kafka's own 45 s for a"

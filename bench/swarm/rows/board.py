@@ -1,8 +1,8 @@
-"""Which groups are at rest, by what all their members' turns say. PURE.
+"""Tells which groups are at rest, by the turns of all their members.
 
-A group is at rest when all of its members are, at one generation or epoch. Its start is over when a rest has
-lasted for QUIET_US, or when a member goes: before that it only had a breath between two that joined. The
-report says the same of the whole history (`start`).
+PURE. A group is at rest when all of its members are, at one generation or epoch. Its start is over when a
+rest has lasted for QUIET_US, or when a member goes: before that it was only a pause between two joins. The
+report finds the same in the whole history (`start`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from bench.swarm.counted.start import QUIET_US
 
 UNSETTLED: Final = -1
 KEEPS: Final = -2
-"""Stands for a member without coordinator: it has the epoch that it had, but nobody knows whether the
-group has."""
+"""The epoch of a member without coordinator: the member has the epoch that it had, but it is not known
+whether the group has."""
 Turn = tuple[str, str, int, int | None, int]
-"""Group, member, when (us), the epoch at which it rests (UNSETTLED: it does not; KEEPS: as before; None: it
-is gone), how many partitions it gained."""
+"""Group, member, time (us), the epoch at which the member rests (UNSETTLED: it does not; KEEPS: as before;
+None: it is gone), and how many partitions it gained."""
 
 
 class Rest(NamedTuple):
     """A group has come to rest."""
 
     name: str
-    """"time to stable", the first time; else "rebalance"."""
+    """The name of the length: "time to stable" for the first rest, else "rebalance"."""
     took_ms: float
 
 
@@ -35,15 +35,15 @@ class _Group:
         self.epochs: dict[str, int] = {}
         self.counts: Counter[int] = Counter()
         self.lost: set[str] = set()
-        """Members without coordinator."""
+        """The members without coordinator."""
         self.disturbed_us = now_us
         self.rested_us: int | None = None
-        """Since when it is at rest; None: it is not."""
+        """Since when the group is at rest; None: it is not."""
         self.latest_us = now_us
         self.has_started = False
 
     def turn(self, member: str, at_us: int, epoch: int | None) -> bool:
-        """Whether it has come to rest with that."""
+        """Note a member's turn. Returns whether the group has come to rest by it."""
         if epoch == KEEPS:
             self.lost.add(member)
             return False
@@ -76,7 +76,7 @@ class _Group:
         return (self.rested_us - self.disturbed_us) / 1000
 
     def starts_now(self, now_us: int, *, is_left: bool = False) -> bool:
-        """Whether its start is over with that; once."""
+        """Whether the group's start is over by now; it is True only once."""
         if self.has_started or self.rested_us is None:
             return False
         self.has_started = is_left or now_us - self.rested_us >= QUIET_US
@@ -89,14 +89,14 @@ class Board:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self.moved_partitions = 0
-        """Given to a member of a group whose start was over."""
+        """How many partitions members gained in groups whose start was over."""
 
     @property
     def groups_stable(self) -> int:
         return sum(group.rested_us is not None and not group.lost for group in self._groups.values())
 
     def take(self, turns: Iterable[Turn], now_us: int) -> list[Rest]:
-        """Those of one process in their order; returns what came to rest."""
+        """Take the turns of one process in their order. Returns the groups that came to rest."""
         rests = []
         for group_id, member, at_us, epoch, gained in turns:
             group = self._groups.get(group_id)

@@ -1,4 +1,5 @@
-"""What one process of a swarm did: rows for the judge, locust's statistics, figures of the last second."""
+"""Records what one process of a swarm does: rows for the judge, statistics for locust, and the figures of the
+last second."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from storage.history.call_files import SUFFIX, CallWriter
 from storage.history.calls import ANSWERED, CLOSED, CONNECT, PRODUCE, TIMED_OUT, Call, Fault, Gone
 
 Fire = Callable[[str, str, float, int, Exception | None], None]
-"""Tells locust of a request: type, name, milliseconds, bytes, what went wrong."""
+"""A function that tells locust of a request: type, name, milliseconds, bytes, error."""
 
 LOGGER: Final = "groupd.swarm"
 KAFKA: Final = "kafka"
 GROUP: Final = "group"
-"""Request types of locust's."""
+"""The request types of locust's statistics."""
 POSITIONS: Final = (PRODUCE, "OffsetCommit")
 TURNS_MAX: Final = 200_000
-"""Kept for one second's pulse."""
+"""How many turns are kept for one pulse."""
 
 
 def file_name(worker: int) -> str:
@@ -33,16 +34,17 @@ def file_name(worker: int) -> str:
 
 
 class KafkaError(Exception):
-    """An answer with an error code; its text is what locust groups failures by."""
+    """An answer had an error code; locust groups failures by the text."""
 
 
 class Recorder:
-    """Writes what one process did. Rows are written until `close_record`; locust hears of everything."""
+    """The record of one process. Rows are written until `close_record`; locust is told of everything."""
 
     def __init__(
         self, directory: Path, worker: int, run_id: str, fire: Fire, *, has_records: bool = False
     ) -> None:
-        """`has_records`: they are written, so that pulses tell what is produced and committed."""
+        """`has_records` says that the swarm writes records, so that pulses tell what is produced and
+        committed."""
         self.fire = fire
         self._has_records = has_records
         self._writer: CallWriter | None = CallWriter(directory / file_name(worker), run_id)
@@ -53,17 +55,17 @@ class Recorder:
 
     @property
     def is_open(self) -> bool:
-        """Rows are still written."""
+        """Whether rows are still written."""
         return self._writer is not None
 
     def sent(self, call: Call) -> int:
-        """The token of a call that has just been sent; it is on its way until `ended`."""
+        """Note a call that has just been sent and is under way until `ended`. Returns its token."""
         self._next += 1
         self._on_their_way[self._next] = call
         return self._next
 
     def ended(self, token: int, call: Call, size: int) -> None:
-        """`call` with its outcome."""
+        """Write down a call with its outcome."""
         self._on_their_way.pop(token, None)
         if self._writer is not None:
             self._writer.write(call)
@@ -72,34 +74,34 @@ class Recorder:
         self.fire(KAFKA, call.api, took_ms, size, self._error(call))
 
     def gone(self, client: str) -> None:
-        """It ended without leaving its group."""
+        """Note a client that ended without leaving its group."""
         if self._writer is not None:
             self._writer.write(Gone(client, now_us()))
 
     def fault(self, kind: str, target: str, lasts_s: float) -> None:
-        """The plan did something to a member or its connections."""
+        """Write down what the plan did to a member or its connections."""
         if self._writer is not None:
             began_us = now_us()
             self._writer.write(Fault(kind, target, began_us, began_us + int(lasts_s * 1e6)))
 
     def turn(self, group_id: str, member: str, epoch: int | None, gained: int = 0) -> None:
-        """A member is at rest at `epoch` now, with so many partitions more; UNSETTLED: in between; KEEPS:
-        it is without coordinator; None: gone."""
+        """Note that a member is at rest at `epoch` and gained so many partitions. UNSETTLED: it is in a
+        rebalance; KEEPS: it has no coordinator; None: it is gone."""
         if len(self._pulse.turns) < TURNS_MAX:
             self._pulse.turns.append((group_id, member, now_us(), epoch, gained))
 
     def flush(self) -> None:
-        """So that a history that is cut short lacks little."""
+        """Write what is buffered, so that a history that is cut short lacks little."""
         if self._writer is not None:
             self._writer.flush()
 
     def pulse(self) -> dict[str, Any]:
-        """What happened since the last one."""
+        """What happened since the last pulse."""
         pulse, self._pulse = self._pulse, Pulse(self._has_records)
         return pulse.plain()
 
     def close_record(self) -> None:
-        """The history ends: what is on its way is written as open."""
+        """End the history: calls that are under way are written as open."""
         writer, self._writer = self._writer, None
         if writer is not None:
             for call in self._on_their_way.values():
@@ -123,7 +125,7 @@ _LOST: Final = {
 
 
 class Pulse:
-    """Sums of about a second, small enough to be sent to locust's master."""
+    """The sums of about a second, small enough to be sent to locust's master."""
 
     def __init__(self, has_records: bool = False) -> None:
         self._has_records = has_records
@@ -134,7 +136,7 @@ class Pulse:
         self.turns: list[Turn] = []
         self.apis = Counted()
         self.positions: dict[tuple[str, str, int], int] = {}
-        """Ends and committed offsets, as `behind` takes them."""
+        """Ends of partitions and committed offsets, as `behind` takes them."""
 
     def add(self, call: Call, took_ms: float) -> None:
         self.requests += 1
@@ -162,14 +164,14 @@ class Pulse:
 
 
 def _bucket(took_ms: float) -> int:
-    """Tenths of a millisecond; above 10 ms in steps of ten percent at most."""
+    """The bucket of a latency: tenths of a millisecond; above 10 ms in steps of ten percent at most."""
     tenths = round(took_ms * 10)
     step = max(1, 10 ** (len(str(tenths)) - 2))
     return int(tenths // step * step)
 
 
 def percentiles(latencies: Counter[int], *shares: float) -> Iterator[float]:
-    """Milliseconds below which that share of the requests ended; 0 without any."""
+    """The milliseconds within which each share of the requests ended; 0 without any."""
     total = latencies.total()
     for share in shares:
         seen = 0

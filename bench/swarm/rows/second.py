@@ -1,4 +1,4 @@
-"""What is shown live of a swarm."""
+"""The figures of a swarm that are shown while it runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 
 class Second(NamedTuple):
-    """What a swarm did within one second, of all processes."""
+    """What all processes of a swarm did within one second."""
 
     at_s: float
-    """After the swarm's start."""
+    """The time since the swarm's start."""
     requests_s: float
     errors_s: float
     commits_s: float
@@ -19,17 +19,18 @@ class Second(NamedTuple):
     groups_stable: int
     groups: int
     moved_partitions: int
-    """Since the start."""
+    """How many partitions were moved since the start."""
     p50_ms: float
     p99_ms: float
     requests: int = 0
-    """These three since the start: what happened between two lines of a screen is not lost."""
+    """How many requests there were since the start, as for errors and commits: nothing between two lines of a
+    screen is lost."""
     errors: int = 0
     commits: int = 0
     groups_without_coordinator: int = 0
     apis: Mapping[str, Any] = MappingProxyType({})
-    """What `tally` counted in this second, as plain values."""
+    """The counts of `tally` in this second, as plain values."""
     busy: Mapping[str, float] = MappingProxyType({})
-    """Share of a core that each process of the swarm needs."""
+    """The share of a core that each process of the swarm needs."""
     lag: int | None = None
-    """Records that groups are behind, all together; None: none are written."""
+    """How many records all groups together are behind; None: no records are written."""

@@ -1,4 +1,4 @@
-"""What the members of one process share."""
+"""The things that the members of one process share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.swarm.wire.coordinators import Bootstrap, Catalogue, Coordinators
 
 
 class Shared(NamedTuple):
-    """What all members of one run share."""
+    """The things that all members of one process share."""
 
     run_id: str
     seed: int
@@ -18,6 +18,6 @@ class Shared(NamedTuple):
     catalogue: Catalogue
     recorder: Recorder
     consumer_session_ms: int
-    """Session of KIP-848 members, which neither say nor hear it."""
+    """The session time-out of KIP-848 members, which neither set nor hear it."""
     words: list[str]
-    """Words for the run's record: who gave up, and why."""
+    """Sentences for the run's record: which members gave up, and why."""

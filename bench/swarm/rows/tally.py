@@ -1,4 +1,5 @@
-"""Requests of each API, counted while a swarm runs: how many, how many failed, how long the others took.
+"""Counts the requests of each API while a swarm runs: how many there were, how many failed, how long the
+others took.
 
 PURE. Counts of several processes and seconds are added up; a histogram's buckets are those of the scrape.
 """
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 BOUNDS_MS: Final = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)
-"""Upper bounds of the buckets; one more holds the rest."""
+"""The upper bounds of the buckets; one more bucket holds the rest."""
 
 
 class Tally(NamedTuple):
@@ -18,11 +19,11 @@ class Tally(NamedTuple):
 
     requests: int
     errors: int
-    """Refused, or not answered."""
+    """How many requests were refused, or not answered."""
     took_ms: float
-    """The sum, of those that were served."""
+    """The sum of the latencies of requests that were served."""
     buckets: tuple[int, ...]
-    """How many of these took no longer than each bound, and longer than the one before."""
+    """How many of these took no longer than each bound, and longer than the one before it."""
 
     def plus(self, other: Tally) -> Tally:
         return Tally(
@@ -35,7 +36,7 @@ class Tally(NamedTuple):
 
 NOTHING: Final = Tally(0, 0, 0.0, (0,) * (len(BOUNDS_MS) + 1))
 Tallies = Mapping[str, Tally]
-"""Counts by API."""
+"""The counts by API."""
 
 
 class Counted:
@@ -43,7 +44,7 @@ class Counted:
 
     def __init__(self) -> None:
         self._requests: dict[str, list[float]] = {}
-        """Requests, errors, milliseconds, then the buckets, by API."""
+        """The requests, errors, milliseconds, then the buckets, by API."""
 
     def add(self, api: str, took_ms: float, *, is_served: bool) -> None:
         counts = self._requests.get(api)
@@ -64,7 +65,7 @@ class Counted:
 
 
 def added(parts: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """The sum of what several `plain` say."""
+    """The sum of several results of `plain`."""
     total: dict[str, list[float]] = {}
     for part in parts:
         for api, counts in part.items():
@@ -76,7 +77,7 @@ def added(parts: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
 
 
 def read(plain: Mapping[str, Any]) -> Tallies:
-    """What `plain` said."""
+    """Read a result of `plain`."""
     return {
         api: Tally(int(counts[0]), int(counts[1]), float(counts[2]), tuple(map(int, counts[3:])))
         for api, counts in plain.items()

@@ -1,7 +1,8 @@
-"""Which load is tried next, and which is the largest that was kept: doubling, then halving what is left.
+"""Decides which load is tried next, and which is the largest that was kept: loads double, then what is left
+is halved.
 
-PURE: what was tried in, the next load out. A load that failed is tried once more before it is believed, for a
-busy machine fails any load now and then; one at which the judge found a broken promise is believed at once.
+PURE. A load that failed is tried once more before it is believed, because a busy machine fails any load now
+and then. A load at which the judge found a broken promise is believed at once.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ TRIES: Final = 2
 
 
 class Tried(NamedTuple):
-    """What became of one probe."""
+    """The result of one probe."""
 
     load: int
     is_kept: bool
     because: str = ""
-    """Why it was not kept."""
+    """Why the load was not kept."""
     is_certain: bool = False
-    """A failure that needs no second try: a promise was broken."""
+    """Whether a failure needs no second try, because a promise was broken."""
 
 
 class Range(NamedTuple):
-    """What is searched."""
+    """The loads among which the answer is searched."""
 
     least: int
     most: int
     tolerance: float = 0.1
-    """The answer may be so much too small, as a share of it."""
+    """The share by which the answer may be too small."""
 
 
 class Found(NamedTuple):
-    """The answer, so far as it is known."""
+    """The answer, as far as it is known."""
 
     kept: Tried | None
-    """The largest load that was kept; None: not even the least."""
+    """The largest load that was kept; None: not even the least was."""
     failed: Tried | None
     """The smallest load that failed for certain or in every try; None: none did."""
 
@@ -47,7 +48,8 @@ class Found(NamedTuple):
 def next_load(
     wanted: Range, tried: Sequence[Tried], nearest: Callable[[int], int] = lambda load: load
 ) -> int | None:
-    """None: the answer is known. `nearest`: the load that there can be, next to one that is wished for."""
+    """The load to try next; None: the answer is known. `nearest` gives the possible load next to a wanted
+    one."""
     if tried and not tried[-1].is_kept and not _has_failed(tried[-1].load, tried):
         return tried[-1].load
     kept, failed = found(tried)
@@ -64,7 +66,7 @@ def next_load(
 
 
 def found(tried: Sequence[Tried]) -> Found:
-    """What is known after these."""
+    """What is known after these probes."""
     kept = [each for each in tried if each.is_kept]
     failed = [each for each in tried if not each.is_kept and _has_failed(each.load, tried)]
     return Found(

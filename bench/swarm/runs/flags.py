@@ -1,5 +1,5 @@
-"""The flags of `groupd swarm run`, said once: `replay` names its own of them, `repeat` and
-`search` take them over with `has_flags_of`."""
+"""The flags of `groupd swarm run`, defined once. `replay` names those that it has; `repeat` and `search` take
+them over with `has_flags_of`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.swarm.planning.clients import CLIENTS
 from bench.swarm.planning.plan import PROTOCOLS
 
 OF_EACH_RUN: Final = ("out", "seed", "judged", "as_json", "junit", "summary", "mark")
-"""Flags of `run` that a series sets for each of its runs."""
+"""The flags of `run` that a series sets for each of its runs."""
 DAYS_MAX: Final = 7
 SECONDS_LEAST: Final = 5
 
@@ -128,7 +128,7 @@ def has_flags_of(
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters with their types, not the text of these."""
+    """The parameters of a command, with their types instead of the types' text."""
     hints = get_type_hints(function, include_extras=True)
     found = inspect.signature(function).parameters.values()
     return [parameter.replace(annotation=hints[parameter.name]) for parameter in found]

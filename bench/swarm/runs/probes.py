@@ -1,7 +1,5 @@
-"""What one probe of a search showed: whether it kept its load, and if not, who could not carry it.
-
-PURE: reports in, values out.
-"""
+"""Judges one probe of a search: whether the coordinator carried the load, and if not, whether the swarm
+itself failed to send it. PURE."""
 
 from __future__ import annotations
 
@@ -23,41 +21,43 @@ COMMITS: Final = "commits"
 UNITS: Final[Mapping[str, str]] = {MEMBERS: "members", COMMITS: "commits/s"}
 FAILED: Final = "failed"
 SENT_SHARE: Final = 0.9
-"""Share of the planned commits a second that have to be acknowledged, else that load was not there."""
+"""The share of the planned commits per second that has to be acknowledged, else the load was not there."""
 THERE_SHARE: Final = 0.95
-"""Share of the members that have to be settled before commits are counted."""
+"""The share of the members that have to be settled before commits are counted."""
 TOGETHER_S: Final = 3
-"""Seconds for which they have to be there together."""
+"""The seconds for which they have to be settled together."""
 DEFAULTS: Final = ("errors <= 0",)
 COMMITS_DEFAULT: Final = "p99(OffsetCommit) < 100ms"
-"""Where members commit. No default is about heartbeats: a server may hold their answers on purpose."""
+"""The default threshold where members commit. There is none for heartbeats: a server may hold their answers
+on purpose."""
 
 
 class Load(NamedTuple):
-    """What a probe is asked for: `run`'s flags."""
+    """The load of a probe, as flags of `run`."""
 
     value: int
-    """Members, or commits a second."""
+    """The number of members, or of commits per second."""
     flags: Mapping[str, int]
 
 
 class Probe(NamedTuple):
-    """What became of it."""
+    """The result of a probe."""
 
     name: str
-    """The name of its directory."""
+    """The name of the probe's directory."""
     load: int
     status: str
-    """KEPT, FAILED or NOT_SHOWN."""
+    """The status: KEPT, FAILED or NOT_SHOWN."""
     because: str
     checked: tuple[Checked, ...] = ()
     is_certain: bool = False
-    """A promise was broken: that is no noise."""
+    """Whether a promise was broken, which is no noise."""
     requests_s: float | None = None
     commits_s: float | None = None
-    """Acknowledged, once the members were there; None: that was not long enough to say."""
+    """The acknowledged commits per second, once the members were there; None: the run was too short to
+    say."""
     busy: float | None = None
-    """The busiest process of the swarm's own, as a share of a core, over the whole run."""
+    """The share of a core that the swarm's busiest process needed over the whole run."""
 
     @property
     def tried(self) -> Tried:
@@ -69,15 +69,13 @@ class Probe(NamedTuple):
 
 
 def default_thresholds(scenario: Scenario) -> list[str]:
-    """If none are given."""
+    """The thresholds of a scenario if none are given."""
     return [*DEFAULTS, *([COMMITS_DEFAULT] if _committing(scenario) else [])]
 
 
 def load_of(scenario: Scenario, by: str, wanted: int, groups: int | None) -> Load:
-    """The load next to the one that is wanted. Raises BadScenario if nobody commits and commits are counted.
-
-    By commits the members stay, and all that commit do so more often.
-    """
+    """The possible load next to the one that is wanted. In a search by commits the members stay, and all that
+    commit do so more often. Raises BadScenario if no member commits and commits are counted."""
     if by == MEMBERS:
         members = scenario.scaled(groups=groups, members=wanted).members
         return Load(members, {MEMBERS: wanted})
@@ -89,7 +87,7 @@ def load_of(scenario: Scenario, by: str, wanted: int, groups: int | None) -> Loa
 
 
 def _committing(scenario: Scenario) -> int:
-    """Members that commit when all are there: who has no partition has nothing to commit."""
+    """The members that commit when all are there: one without a partition has nothing to commit."""
     return sum(table.count * _owners(table) for table in scenario.groups if table.commit_interval_ms)
 
 
@@ -119,7 +117,7 @@ def probed(name: str, load: int, by: str, report: Report, limits: Sequence[Thres
 def _status(
     load: int, by: str, report: Report, checked: Sequence[Checked], commits_s: float | None
 ) -> tuple[str, str, bool]:
-    """Status, why, and whether it is certain."""
+    """The status of a probe, why it is so, and whether it is certain."""
     verdict = at(report, "verdict", "status")
     summary = str(at(report, "verdict", "summary") or "it was not judged")
     if verdict == BROKEN:
@@ -143,7 +141,7 @@ def _status(
 
 
 def _too_slow(report: Report, figure: str) -> str:
-    """Why it is the swarm that was the bottleneck; empty if it was not."""
+    """Why the swarm itself was the bottleneck; empty if it was not."""
     busy: Sequence[Mapping[str, float]] = at(report, "run", "busy") or ()
     share = max((each[figure] for each in busy), default=0.0)
     if share < FULL:
@@ -156,8 +154,9 @@ def _too_slow(report: Report, figure: str) -> str:
 
 
 def _commits_s(report: Report) -> float | None:
-    """The mean from when the members were there for the first time until the last whole second of the plan:
-    after it come the final reads, and no commits. If they never were there it is that of the second half."""
+    """The mean of commits per second from when the members were there for the first time until the last whole
+    second of the plan: after it come the final reads, and no commits. If they never were there it is that of
+    the second half."""
     step_s = at(report, "figures", "seconds", "step_s") or 1
     by_second = at(report, "figures", "seconds", "commits_s") or ()
     settled = at(report, "figures", "seconds", "settled") or ()

@@ -1,4 +1,4 @@
-"""Carries a repeat out: run after run into one directory, with what they come to beside them."""
+"""Carries a repeat out: run after run into one directory, with their common figures beside them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ PAGE: Final = "repeat.html"
 def repeated(
     run: Run, given: dict[str, Any], directory: Path, seeds: Sequence[int], *, quiet: bool
 ) -> Repeat:
-    """A run for each seed. What there is so far is written after every one. Raises TierError, OSError, and
-    typer.Exit if not even the first one could run."""
+    """Carry out a run for each seed. The figures so far are written after every run. Raises TierError,
+    OSError, and typer.Exit if not even the first run could begin."""
     series.require_new(directory, JSON)
     found = Repeat(Path(given["scenario"]).stem, len(seeds), ())
     for number, seed in enumerate(seeds, 1):
@@ -94,7 +94,7 @@ def show(found: Repeat, directory: Path) -> None:
 
 
 def html(found: Repeat) -> str:
-    """One page that needs nothing else."""
+    """The figures as one page that needs nothing else."""
     headline = Headline(f"Repeated: {found.scenario}", repeats.summary(found), words=found.words)
     drawn = plots(compare.drawings(found.side_by_side()))
     figures = table(repeats.HEADINGS, repeats.rows(found))

@@ -1,4 +1,4 @@
-"""`groupd swarm repeat`: the same swarm several times, and how far its figures differ."""
+"""`groupd swarm repeat` runs the same swarm several times, and shows how far its figures differ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OutOption = Annotated[Path | None, typer.Option(help="A new directory, with one 
 
 
 def register(app: typer.Typer, run: Callable[..., None]) -> None:
-    """`run`: what is repeated."""
+    """Add the command. `run` is the command that is repeated."""
 
     @flags.has_flags_of(run, *flags.OF_EACH_RUN)
     def repeat(

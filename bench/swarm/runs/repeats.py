@@ -1,7 +1,5 @@
-"""What several runs of one scenario come to: every figure's median, least and most, and each verdict.
-
-PURE: reports in, values and a page out.
-"""
+"""The common figures of several runs of one scenario: every figure's median, least and most, and each
+verdict. PURE."""
 
 from __future__ import annotations
 
@@ -15,15 +13,15 @@ from bench.swarm.told.page import duration, number
 from storage.history.judge.findings import KEPT
 
 VERSION: Final = 1
-"""Version of repeat.json."""
+"""The version of repeat.json."""
 HEADINGS: Final = ("", "median", "least", "most", "spread")
 
 
 class Run(NamedTuple):
-    """One that was finished."""
+    """A run that was finished."""
 
     name: str
-    """The name of its directory."""
+    """The name of the run's directory."""
     seed: int
     exit_code: int
     report: Report
@@ -52,13 +50,13 @@ class Run(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """All of them, so far."""
+    """All runs so far."""
 
     scenario: str
     planned: int
     runs: tuple[Run, ...]
     words: tuple[str, ...] = ()
-    """Why there are fewer than planned."""
+    """Why there are fewer runs than planned."""
 
     @property
     def exit_codes(self) -> list[int]:
@@ -74,7 +72,7 @@ class Repeat(NamedTuple):
 
 
 def rows(repeat: Repeat) -> Iterator[tuple[str, ...]]:
-    """HEADINGS for each figure; a heading is a row of one."""
+    """A row for each figure, with the columns of HEADINGS; a heading is a row of one cell."""
     for part in repeat.figures().parts:
         yield (part.heading,)
         for row in part.rows:
@@ -82,12 +80,12 @@ def rows(repeat: Repeat) -> Iterator[tuple[str, ...]]:
 
 
 def verdicts(repeat: Repeat) -> list[tuple[str, ...]]:
-    """Name, seed, status and why for each run."""
+    """The name, seed, status and reason of each run."""
     return [(run.name, str(run.seed), run.status, run.because) for run in repeat.runs]
 
 
 def summary(repeat: Repeat) -> str:
-    """One line."""
+    """The verdicts in one line."""
     counts = [run.status for run in repeat.runs]
     told = ", ".join(f"{counts.count(status)} {status}" for status in dict.fromkeys(counts)) or "none"
     return f"{len(counts)} of {repeat.planned} runs: {told}"

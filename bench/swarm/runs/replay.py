@@ -127,7 +127,7 @@ def replay_history(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """All that is known before anything runs."""
+    """A replay that is prepared, before anything runs."""
 
     url: str
     recording: Recording
@@ -136,7 +136,7 @@ class Prepared:
     summary: list[str]
 
     def save(self, directory: Path) -> None:
-        """Raises OSError."""
+        """Write the plan into the run's directory. Raises OSError."""
         from bench.swarm.replay import kept
 
         kept.save(directory, self.replayed, self.then, self.summary, {"history": self.url})
@@ -145,7 +145,8 @@ class Prepared:
 def _prepare(
     history: str, period: tuple[str | None, str | None, str | None], wish: Wish, seed: int
 ) -> Prepared:
-    """`period`: since, until and group as the flags say them. Raises BadScenario, OSError."""
+    """Prepare a replay. `period` is since, until and group as the flags say them. Raises BadScenario,
+    OSError."""
     from bench.swarm.replay import counts, reading
     from bench.swarm.replay.summary import summary
 
@@ -178,8 +179,8 @@ def _show_plan(prepared: Prepared, directory: Path, *, as_json: bool) -> None:
 
 
 def _add_history(prepared: Prepared, aim: Target, directory: Path, *, quiet: bool) -> None:
-    """What the target recorded of the run itself, if it is a tier that we can read: like is then compared
-    with like. If that fails, the run is reported all the same. Raises OSError."""
+    """Add what the target recorded of the run itself, if it is a tier whose history we can read: like is then
+    compared with like. If that fails, the run is reported all the same. Raises OSError."""
     from bench.swarm.counted.wall import wall_of
     from bench.swarm.replay import kept, now, reading
     from bench.swarm.told.report import read_run

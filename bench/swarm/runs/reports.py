@@ -24,7 +24,7 @@ from storage.history.judge.verdict import Verdict
 EXIT_BROKEN: Final = 1
 EXIT_NOT_RUN: Final = 2
 EXITS: Final = {KEPT: 0, BROKEN: EXIT_BROKEN, NOT_SHOWN: EXIT_NOT_RUN}
-"""Exit codes by the verdict's status."""
+"""The exit codes by the verdict's status."""
 STYLES: Final = {KEPT: "bold green", BROKEN: "bold red", NOT_SHOWN: "bold yellow"}
 
 
@@ -127,7 +127,7 @@ def compare(
 
 
 def tell(directory: Path, *, as_json: bool, asked: Asked | None = None) -> None:
-    """Judge and report. Ends the command unless every promise and threshold was shown to be kept."""
+    """Judge and report a run. Ends the command unless every promise and threshold was shown to be kept."""
     from bench.swarm.replay import kept
     from bench.swarm.told import report as reporting
 
@@ -152,7 +152,7 @@ def tell(directory: Path, *, as_json: bool, asked: Asked | None = None) -> None:
 
 
 def show(verdict: Verdict, checked: Sequence[Checked] = ()) -> None:
-    """Each promise and each threshold in a line, then all of them in one."""
+    """Print each promise and each threshold in a line, then all of them in one."""
     told = [(each.name, each.status, each.because) for each in verdict.promises]
     told += [(each.text, each.status, each.because) for each in checked]
     width = max((len(name) for name, _, _ in told), default=0)
@@ -165,14 +165,14 @@ def show(verdict: Verdict, checked: Sequence[Checked] = ()) -> None:
 
 
 def leave_with(status: str) -> None:
-    """Ends the command with the exit code of a verdict that is not kept."""
+    """End the command with the verdict's exit code, unless it is kept."""
     if status != KEPT:
         raise typer.Exit(EXITS[status])
 
 
 @contextmanager
 def mendable(*more: type[Exception]) -> Iterator[None]:
-    """What the user can mend is told in a line each, with exit code 2."""
+    """Tell errors that the user can mend in a line each, with exit code 2."""
     mended: tuple[type[Exception], ...] = (BadScenario, TierError, OSError, *more)
     try:
         yield

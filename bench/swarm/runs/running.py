@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from bench.swarm.rows.second import Second
 
 DIRECTORY: Final = Path("groupd-swarm")
-"""Where runs are kept unless told otherwise."""
+"""Where runs are kept by default."""
 SEEDS: Final = 1_000_000
 
 
 class How(NamedTuple):
-    """A plan is carried out and shown."""
+    """How a plan is carried out and shown."""
 
     processes: int
     web_port: int | None
@@ -32,7 +32,7 @@ class How(NamedTuple):
 
 
 def run_and_show(plan: Plan, aim: Target, directory: Path, how: How) -> Path:
-    """Raises typer.Exit with one line if it could not run."""
+    """Carry a plan out and show it. Raises typer.Exit, after one line, if it could not run."""
     from bench.swarm.load.driver import Launch, NoConsumerProtocol, Unreachable, run_swarm
 
     kafka = aim.kafka
@@ -54,7 +54,7 @@ def run_and_show(plan: Plan, aim: Target, directory: Path, how: How) -> Path:
 
 
 def _lookers(plan: Plan, aim: Target, directory: Path, how: How) -> Iterator[Any]:
-    """Context managers that are called with every second of the run."""
+    """The context managers that are called with every second of the run."""
     from bench.swarm.load.live import Live
     from bench.swarm.load.watch import Watch
     from bench.swarm.told.screen import Head, Screen
@@ -77,7 +77,7 @@ def _look(looking: Iterable[Callable[[Second], None]], second: Second) -> None:
 
 
 def new_directory(directory: Path) -> Path:
-    """Raises TierError: two runs in one directory would be judged as one."""
+    """Check that a directory is new: two runs in one would be judged as one. Raises TierError."""
     if (directory / "run.json").exists() or directory.is_file():
         raise TierError(f"--out {directory}: there is a run already; a new directory is needed")
     return directory

@@ -1,4 +1,5 @@
-"""Carries a search out: probe after probe into one directory, until the largest load kept is known."""
+"""Carries a search out: probe after probe into one directory, until the largest load that is kept is
+known."""
 
 from __future__ import annotations
 
@@ -26,36 +27,36 @@ from cluster.cli.common import columns, console
 from storage.history.judge.findings import BROKEN, KEPT
 
 VERSION: Final = 1
-"""Version of search.json."""
+"""The version of search.json."""
 JSON: Final = "search.json"
 PAGE: Final = "search.html"
 
 
 class Wanted(NamedTuple):
-    """What is searched, and how long."""
+    """The load that is searched, and for how long."""
 
     scenario: Scenario
     by: str
     range: Range
     limits: tuple[Threshold, ...]
     flags: Mapping[str, Any]
-    """The flags of all runs."""
+    """The flags of all probes."""
     seed: int
     minutes: float | None = None
-    """No probe begins after them."""
+    """After how many minutes no probe begins; None: all begin."""
 
     def load(self, wanted: int) -> Load:
-        """The load next to it that the scenario can have."""
+        """The load next to the wanted one that the scenario can have."""
         return load_of(self.scenario, self.by, wanted, self.flags.get("groups"))
 
 
 class Search(NamedTuple):
-    """What has come out so far."""
+    """The results so far."""
 
     wanted: Wanted
     probes: tuple[Probe, ...] = ()
     words: tuple[str, ...] = ()
-    """Why it ended before the answer was known."""
+    """Why the search ended before the answer was known."""
 
     @property
     def found(self) -> Found:
@@ -63,14 +64,15 @@ class Search(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        """A broken promise is never green, whatever the load; without an answer there is nothing to be so."""
+        """The exit code: a broken promise is never green, whatever the answer is, and neither is a search
+        without one."""
         if any(probe.is_certain for probe in self.probes):
             return EXIT_BROKEN
         return 0 if self.found.kept is not None and not self.words else EXIT_NOT_RUN
 
 
 def searched(run: Run, wanted: Wanted, directory: Path, *, quiet: bool) -> Search:
-    """What there is so far is written after every probe. Raises BadScenario, TierError, OSError, and
+    """Search. The results so far are written after every probe. Raises BadScenario, TierError, OSError, and
     typer.Exit if not even the first probe could run."""
     series.require_new(directory, JSON)
     began_s = time.monotonic()
@@ -123,7 +125,7 @@ def _told(probe: Probe, by: str) -> str:
 
 
 def answer(search: Search) -> Iterator[str]:
-    """The end of it, in lines."""
+    """The answer of a search, in lines."""
     unit = UNITS[search.wanted.by]
     kept, failed = search.found
     if kept is None:
@@ -216,7 +218,7 @@ def _write(search: Search, directory: Path) -> None:
 
 
 def html(search: Search) -> str:
-    """One page that needs nothing else."""
+    """The results as one page that needs nothing else."""
     wanted = search.wanted
     told = list(answer(search))
     about = f"{wanted.scenario.name}, {', '.join(limit.text for limit in wanted.limits)}"

@@ -1,4 +1,4 @@
-"""`groupd swarm search`: the largest load that a coordinator carries within limits."""
+"""`groupd swarm search` finds the largest load that a coordinator carries within limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECONDS: Final = 60.0
 
 
 class By(StrEnum):
-    """What is scaled."""
+    """What a search scales."""
 
     MEMBERS = "members"
     COMMITS = "commits"
@@ -63,7 +63,7 @@ OutOption = Annotated[Path | None, typer.Option(help="A new directory, with one 
 
 
 def register(app: typer.Typer, run: Callable[..., None]) -> None:
-    """`run`: what each probe is."""
+    """Add the command. `run` is the command of each probe."""
 
     @flags.has_flags_of(run, *flags.OF_EACH_RUN)
     def search(
@@ -109,7 +109,7 @@ def register(app: typer.Typer, run: Callable[..., None]) -> None:
 
 
 def _wanted(by: By, threshold: list[str] | None, given: dict[str, Any], seed: int) -> Wanted:
-    """Raises BadScenario, BadThreshold."""
+    """Read the scenario and the flags of a search. Raises BadScenario, BadThreshold."""
     from bench.swarm.runs.bisection import Range
     from bench.swarm.runs.probes import default_thresholds
     from bench.swarm.runs.searched import Wanted
@@ -127,7 +127,7 @@ def _wanted(by: By, threshold: list[str] | None, given: dict[str, Any], seed: in
 
 
 def _range(least: int, most: int, tolerance: str) -> Any:
-    """Raises BadScenario."""
+    """Read the range of a search. Raises BadScenario."""
     from bench.swarm.runs.bisection import Range
 
     if least > most:

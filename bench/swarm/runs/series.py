@@ -1,4 +1,4 @@
-"""Runs of `groupd swarm run` one after the other, as `repeat` and `search` need them."""
+"""Carries out runs of `groupd swarm run` one after the other, as `repeat` and `search` need them."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ from bench.swarm.told.report import RESULTS, was_stopped
 from cluster.tier_file import TierError
 
 Run = Callable[..., None]
-"""`groupd swarm run`, with its flags by name."""
+"""The command `groupd swarm run`, called with its flags by name."""
 
 
 class Ran(NamedTuple):
-    """What became of one run."""
+    """The result of one run."""
 
     directory: Path
     seed: int
     exit_code: int
     report: Report | None
-    """What report.json says; None: it could not run, or nobody has judged it."""
+    """What report.json says; None: the run could not begin, or was not judged."""
 
     @property
     def is_whole(self) -> bool:
-        """It ran until its planned end, and was judged."""
+        """Whether it ran until its planned end, and was judged."""
         if self.report is None or was_stopped(self.report):
             return False
-        return self.exit_code == EXITS.get(str(self.report.get("status")))  # else its judging was cut short
+        return self.exit_code == EXITS.get(
+            str(self.report.get("status"))
+        )  # otherwise its judging was cut short
 
 
 def require_new(directory: Path, holds: str) -> None:
-    """Raises TierError if another series stands there: its runs would be counted with ours."""
+    """Check that a directory holds no other series, whose runs would count with ours. Raises TierError."""
     if (directory / holds).exists():
         raise TierError(f"--out {directory}: there is a {holds} already; a new directory is needed")
 
 
 def ran(run: Run, flags: Mapping[str, Any], directory: Path, seed: int, *, quiet: bool) -> Ran:
-    """Run once, and judge. What the run prints is shown unless `quiet`; it ends no command."""
+    """Run once, and judge the run. What it prints is shown unless `quiet`; it ends no command."""
     hidden = contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext()
     exit_code = 0
     try:

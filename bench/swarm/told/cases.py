@@ -1,7 +1,7 @@
-"""A report as test cases: each promise and each threshold, what became of it and why.
+"""A report as test cases: each promise and each threshold, with its status and the reason.
 
-PURE. What JUnit's XML and the summary in Markdown have in common, made of what the report.json of a swarm or
-of a chaos run says.
+PURE. JUnit's XML and the summary in Markdown are both made of these, which are made of the report.json of a
+swarm or of a chaos run.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from typing import Any, Final, NamedTuple
 from storage.history.judge.findings import BROKEN, NOT_SHOWN
 
 STORIES_MAX: Final = 20
-"""Stories of one case, at most; the report has more."""
+"""How many stories one case has at most; the report has more."""
 STORY_CHARACTERS_MAX: Final = 2_000
 PROMISES, THRESHOLDS = "promises", "thresholds"
-"""What a case is about."""
+"""The two kinds of cases."""
 
 
 class Case(NamedTuple):
-    """One thing that CI is told of by itself."""
+    """One test case for CI."""
 
     kind: str
-    """PROMISES or THRESHOLDS."""
+    """The kind: PROMISES or THRESHOLDS."""
     name: str
     says: str
     status: str
-    """KEPT, BROKEN or NOT_SHOWN."""
+    """The status: KEPT, BROKEN or NOT_SHOWN."""
     because: str
     is_required: bool = True
-    """While it is not shown, the whole run is not kept."""
+    """Whether the whole run is not kept if this case is not shown."""
     stories: tuple[str, ...] = ()
-    """What was seen of violations."""
+    """The stories of violations."""
     untold: int = 0
-    """Violations without a story here."""
+    """How many violations have no story here."""
 
 
 class Suite(NamedTuple):
-    """One run."""
+    """The test cases of one run."""
 
     title: str
     """The suite's title, such as "swarm steady"."""
@@ -46,12 +46,12 @@ class Suite(NamedTuple):
     status: str
     cases: tuple[Case, ...]
     began_at: str
-    """ISO 8601; empty: not known."""
+    """When the run began, in ISO 8601; empty: it is not known."""
     duration_s: float
     facts: tuple[tuple[str, str], ...]
-    """Properties: name and value."""
+    """The properties of the run: name and value."""
     words: tuple[str, ...]
-    """Warnings."""
+    """The warnings of the run."""
 
 
 def suite(report: Mapping[str, Any], lines: Sequence[str] = ()) -> Suite:
@@ -131,5 +131,5 @@ def _facts(report: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tuple[
 
 
 def is_harmless(case: Case) -> bool:
-    """Not shown, but nothing that this run was about."""
+    """Whether a case is not shown, but not required either."""
     return case.status == NOT_SHOWN and not case.is_required

@@ -1,6 +1,6 @@
-"""Plots of a run as SVG that stands inside a page: its text takes the page's colour, dark or light.
+"""Draws plots of a run as SVG inside a page; their text takes the page's colour, dark or light.
 
-Small on purpose: a plot as wide as a phone is read on one, and two stand side by side on a desk.
+They are small on purpose: a plot as wide as a phone is read on one, and two stand side by side on a desk.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ SIZE_INCHES: Final = (5.0, 2.4)
 ROW_INCHES: Final = 0.17
 HISTOGRAM_INCHES: Final = 1.6
 TIMES_MAX: Final = 5
-"""Times of day on an axis, at most: one is wide."""
+"""How many times of day an axis has at most: each is wide."""
 DOTS_SPREAD: Final = 0.12
-"""Height over which `dots` are spread, in rows."""
+"""The height over which `dots` are spread, in rows."""
 POINTS_MAX: Final = 600
-"""Points of a line: more cannot be seen. Then a point is the mean of its seconds, or the most if peaks
-count."""
+"""How many points a line has at most: more cannot be seen. A point of a longer line is the mean of its
+seconds, or their most if peaks count."""
 BAND_SHARE_MIN: Final = 0.003
-"""Least share of the width that a band has: a fault that took no time is seen all the same."""
+"""The least share of the width that a band has, so that a fault that took no time is seen."""
 LEAST_MS: Final = 1.0
-"""A logarithmic axis has no zero; what took less is drawn here."""
+"""Where shorter times are drawn: a logarithmic axis has no zero."""
 HEADROOM: Final = 1.05
-"""Above the highest value of a plot over time."""
+"""The height of a plot over time, as a multiple of its highest value."""
 LEGEND_ROW_INCHES: Final = 0.18
 LEGEND_CHARACTERS: Final = 72
-"""Characters of a legend in one row."""
+"""How many characters of a legend are in one row."""
 KINDS_MAX: Final = 6
-"""Kinds of faults that have a colour of their own."""
+"""How many kinds of faults have a colour of their own."""
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#3d85c6", "#e07b39", "#4c9f70", "#d1495b", "#8d6cab", "#8a8f98"
 BAND_COLOURS: Final = (RED, ORANGE, PURPLE, BLUE, GREEN, GREY)
 _INK: Final = "#010203"
-"""Stands for the page's own colour."""
+"""The colour that stands for the page's own."""
 _STYLE: Final[dict[str, Any]] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -68,7 +68,7 @@ class Line(NamedTuple):
     values: Sequence[float | None]
     colour: str
     is_peak: bool = False
-    """Where a point stands for several seconds, it is the most of them."""
+    """Whether a point that stands for several seconds is the most of them; otherwise it is their mean."""
 
 
 class Band(NamedTuple):
@@ -82,8 +82,8 @@ class Band(NamedTuple):
 def over_time(
     title: str, lines: Sequence[Line], step_s: float, bands: Iterable[Band] = (), wall: Wall | None = None
 ) -> str:
-    """Lines over the seconds of a run, with its faults behind them; `step_s` is from value to value. With a
-    `wall` the axis tells the time of day as well."""
+    """Draw lines over the seconds of a run, with its faults in the background; `step_s` is the time between
+    two values. With a `wall` the axis tells the time of day as well."""
 
     def fill(axes: Any) -> bool:
         unit, unit_s = _unit(step_s * max((len(line.values) for line in lines), default=1))
@@ -132,13 +132,14 @@ class Dots(NamedTuple):
 
     each_ms: Sequence[float]
     median_ms: float | None
-    """The median that the table beside the chart has; None: it is among those that never ended."""
+    """The median, as in the table beside the chart; None: it is among those that never ended."""
     never: int = 0
-    """How many more there are that never ended."""
+    """How many more values there are that never ended."""
 
 
 def dots(title: str, rows: Mapping[str, Dots]) -> str:
-    """A row for each name, the first on top: a dot for each of its milliseconds, a line at their median."""
+    """Draw a row for each name, the first on top: a dot for each of its milliseconds, and a line at their
+    median."""
 
     def fill(axes: Any) -> bool:
         axes.figure.set_size_inches(SIZE_INCHES[0], 0.8 + ROW_INCHES * len(rows))
@@ -146,7 +147,7 @@ def dots(title: str, rows: Mapping[str, Dots]) -> str:
         labels = [f"{name} ({rows[name].never} never)" if rows[name].never else name for name in names]
         for place, name in enumerate(names):
             values = sorted(max(value, LEAST_MS) for value in rows[name].each_ms)
-            # One behind the other, so that equal ones are seen.
+            # Dots are drawn one behind the other, so that equal ones are seen.
             at = [place + DOTS_SPREAD * (number % 5 - 2) for number in range(len(values))]
             axes.scatter(values, at, s=5, alpha=0.5, color=RED, linewidths=0)
             median_ms = rows[name].median_ms
@@ -161,7 +162,7 @@ def dots(title: str, rows: Mapping[str, Dots]) -> str:
 
 
 def _time_of_day(axes: Any, wall: Wall, unit: str, unit_s: float) -> None:
-    """Below the run's own time, as the server's logs have it."""
+    """Write the time of day, as the server's logs have it, below the run's own time."""
     from matplotlib.ticker import MaxNLocator
 
     def tell(value: float, _: int) -> str:
@@ -173,7 +174,7 @@ def _time_of_day(axes: Any, wall: Wall, unit: str, unit_s: float) -> None:
 
 
 def histogram(title: str, buckets: Sequence[tuple[float, int]]) -> str:
-    """How many requests took how long; both axes are logarithmic, so that the tail is seen."""
+    """Draw how many requests took how long; both axes are logarithmic, so that the tail is seen."""
 
     from matplotlib.ticker import NullLocator
 
@@ -194,7 +195,7 @@ def histogram(title: str, buckets: Sequence[tuple[float, int]]) -> str:
 
 
 def against(title: str, unit: str, points: Sequence[tuple[float, float, str]], limit: float) -> str:
-    """Dots of a colour each over a load in `unit`, and the limit that they have to keep to as a line."""
+    """Draw dots of a colour each over a load in `unit`, and their limit as a line."""
 
     def fill(axes: Any) -> bool:
         at = [place for place, _, _ in points]
@@ -246,7 +247,7 @@ def _one(part: Sequence[float | None], is_peak: bool) -> float | None:
 
 
 def _bands(axes: Any, bands: Iterable[Band], unit_s: float, end: float) -> int:
-    """How many kinds there are a colour for."""
+    """Draw the faults as bands. Returns how many kinds have a colour."""
     by_kind: dict[str, list[tuple[float, float]]] = {}
     for band in bands:
         width = max((band.ended_s - band.began_s) / unit_s, BAND_SHARE_MIN * end)
@@ -265,7 +266,7 @@ def _bands(axes: Any, bands: Iterable[Band], unit_s: float, end: float) -> int:
 
 
 def _svg(title: str, fill: Callable[[Any], bool]) -> str:
-    """`fill` draws, and says whether a legend is needed."""
+    """Make a plot's SVG. `fill` draws, and says whether a legend is needed."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -280,7 +281,7 @@ def _svg(title: str, fill: Callable[[Any], bool]) -> str:
         if fill(axes):
             handles, labels = axes.get_legend_handles_labels()
             columns = max(1, LEGEND_CHARACTERS // (8 + max(map(len, labels))))
-            more = ceil(len(labels) / columns) - 1  # rows, which the plot is not to pay for
+            more = ceil(len(labels) / columns) - 1  # the legend's rows must not make the plot smaller
             figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + LEGEND_ROW_INCHES * more)
             figure.legend(handles, labels, loc="outside lower left", ncols=columns, handlelength=1.2)
         text = io.StringIO()
@@ -289,8 +290,7 @@ def _svg(title: str, fill: Callable[[Any], bool]) -> str:
 
 
 def _inline(svg: str, title: str) -> str:
-    """Make a plot fit for a page: without a size of its own, and with ids that no other plot of the page
-    has."""
+    """Make a plot fit for a page: it has no size of its own, and ids that no other plot of the page has."""
     svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)

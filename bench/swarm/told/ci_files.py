@@ -1,4 +1,4 @@
-"""What a run leaves for CI beside its report: JUnit's XML, a summary in Markdown, and which marks it has."""
+"""Writes what CI needs beside a run's report: JUnit's XML, a summary in Markdown, and a copy of the marks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cluster.tier_file import TierError
 
 
 class Asked(NamedTuple):
-    """What a user asked for beside the report."""
+    """The files that a user asked for beside the report."""
 
     thresholds: tuple[str, ...] = ()
     junit: Path | None = None
@@ -23,10 +23,8 @@ class Asked(NamedTuple):
     marks: Path | None = None
 
     def check(self) -> None:
-        """Before a run, so that nothing wrong shows only at its end.
-
-        Raises BadThreshold, BadMarks, TierError, OSError.
-        """
+        """Check the flags before a run, so that an error does not show only at its end. Raises BadThreshold,
+        BadMarks, TierError, OSError."""
         thresholds.parse_all(self.thresholds)
         for flag, path in (("--junit", self.junit), ("--summary", self.summary)):
             if path is not None and not path.parent.is_dir():
@@ -35,7 +33,8 @@ class Asked(NamedTuple):
             marks_file.check(self.marks)
 
     def write(self, results: Mapping[str, Any], lines: Sequence[str]) -> None:
-        """`results`: of a report.json; `lines`: what a terminal was told of the figures. Raises OSError."""
+        """Write the files. `results` are of a report.json, `lines` are what a terminal was told of the
+        figures. Raises OSError."""
         told = suite(results, lines)
         if self.junit is not None:
             self.junit.write_text(junit([told]), encoding="utf-8")

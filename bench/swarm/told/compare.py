@@ -1,4 +1,5 @@
-"""`groupd swarm compare`: reads reports and shows them side by side, in a terminal, Markdown and HTML."""
+"""`groupd swarm compare` reads reports and shows them side by side, in a terminal, as Markdown and as
+HTML."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from bench.swarm.told.report import RESULTS, VERSION
 from cluster.cli.common import columns
 
 REPEAT: Final = "repeat.json"
-"""What `groupd swarm repeat` writes: the runs of its directory are several samples of one subject."""
+"""The file that `groupd swarm repeat` writes: the runs of its directory are several samples of one
+subject."""
 _SHAPES: Final = {
     "stable": "Time to stable",
     "rebalance": "Length of a rebalance",
@@ -28,11 +30,11 @@ _SHAPES: Final = {
 }
 _COLOURS: Final = (charts.BLUE, charts.ORANGE, charts.GREEN, charts.RED, charts.PURPLE, charts.GREY)
 _NARROW_MAX: Final = 2
-"""Subjects whose names fit above their columns."""
+"""How many subjects' names fit above their columns."""
 
 
 class NoReport(ValueError):
-    """Not a report.json of a version known here; says which file, and what to do."""
+    """A file is no report.json of a known version; the text says which file, and what to do."""
 
 
 def compare(paths: Sequence[Path]) -> Comparison:
@@ -63,7 +65,7 @@ def _runs(repeat: Path) -> list[str]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A report.json. Raises NoReport, OSError."""
+    """Read a report.json. Raises NoReport, OSError."""
     if not path.exists():
         raise NoReport(f"{path}: there is no such report; `groupd swarm report DIR` writes it")
     try:
@@ -100,7 +102,7 @@ def _show_pair(console: Console, comparison: Comparison) -> None:
 
 
 def _show_wide(comparison: Comparison) -> None:
-    """The names first, then columns headed by their letters."""
+    """Show the names first, then columns that are headed by their letters."""
     for name in comparison.names:
         typer.echo(name)
     letters = [name.partition(":")[0] for name in comparison.names]
@@ -131,12 +133,12 @@ def markdown(comparison: Comparison) -> str:
 
 
 def _escaped(cell: str) -> str:
-    """A bar would end the cell, a star might begin emphasis."""
+    """A cell with its bars and stars escaped: they would end the cell or begin emphasis."""
     return cell.replace("|", "/") if cell.startswith("**") else cell.replace("|", "/").replace("*", "\\*")
 
 
 def html(comparison: Comparison) -> str:
-    """One page that needs nothing else."""
+    """The comparison as one page that needs nothing else."""
     count = len(comparison.names)
     title = "Two swarms compared" if count == 2 else f"{count} swarms compared"
     headline = Headline(title, " · ".join(comparison.names), words=comparison.remarks[1:])
@@ -145,7 +147,7 @@ def html(comparison: Comparison) -> str:
 
 
 def figures_table(comparison: Comparison) -> str:
-    """All rows, for a page."""
+    """The table of all rows, for a page."""
     rows: list[Sequence[str]] = []
     for part in comparison.parts:
         rows += [(part.heading,), *(row.cells for row in part.rows)]
@@ -153,7 +155,7 @@ def figures_table(comparison: Comparison) -> str:
 
 
 def drawings(comparison: Comparison) -> Iterator[str]:
-    """Plots with a line for each run; runs of one subject have one colour."""
+    """The plots, with a line for each run; runs of one subject have one colour."""
     named = [
         (name if not place else "", report, colour)
         for name, subject, colour in zip(comparison.names, comparison.subjects, cycle(_COLOURS), strict=False)

@@ -1,7 +1,6 @@
-"""Reports of swarms side by side: figure by figure, with ratios, and what cannot be compared.
+"""Compares reports of swarms figure by figure, with ratios, and tells what cannot be compared.
 
-PURE: what report.json files say in, values out. A subject may have several runs: then its figures are the
-medians of these, with the interval of `intervals`.
+PURE. A subject may have several runs: then its figures are their medians, with the interval of `intervals`.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from bench.swarm.told.page import duration, number
 
 Report = Mapping[str, Any]
 MARK: Final = "*"
-"""After a ratio whose interval does not hold 1."""
+"""The mark after a ratio whose interval does not hold 1."""
 RUNS_FEW: Final = 5
-"""Fewer runs than that give intervals that are much too narrow."""
+"""The number of runs below which intervals are much too narrow."""
 SUBJECTS_MAX: Final = len(ascii_uppercase)
 
 
 class Subject(NamedTuple):
-    """What is compared: a run, or several of the same."""
+    """One side of a comparison: a run, or several of the same."""
 
     name: str
-    """Used where the runs do not say what their server was."""
+    """The name, for runs that do not say what their server was."""
     reports: tuple[Report, ...]
 
 
@@ -55,7 +54,7 @@ class Row(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """A / B."""
+        """The ratio of `a` to `b`."""
         return self.ratios[0].value if self.ratios[0] is not None else None
 
     @property
@@ -65,7 +64,7 @@ class Row(NamedTuple):
 
     @property
     def ratios(self) -> list[Estimate | None]:
-        """The first subject's median to that of each other one."""
+        """The ratios of the first subject's median to that of each other one."""
         first, *others = self.samples
         return [intervals.ratio(first, other) for other in others]
 
@@ -101,20 +100,20 @@ class Row(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows that belong together."""
+    """Rows under one heading."""
 
     heading: str
     rows: tuple[Row, ...]
 
 
 class Comparison(NamedTuple):
-    """All subjects."""
+    """A comparison of all subjects."""
 
     names: tuple[str, ...]
-    """Each with its letter."""
+    """The names of the subjects, each with its letter."""
     parts: tuple[Part, ...]
     remarks: tuple[str, ...]
-    """What to know before believing a ratio."""
+    """Sentences to know before one believes a ratio."""
     subjects: tuple[Subject, ...]
 
     @property
@@ -185,8 +184,8 @@ def compared(subjects: Sequence[Subject]) -> Comparison:
 
 
 def _server_of(subject: Subject, subjects: int) -> str:
-    """What its runs ran against; of more than two runs the name that was given, too: many may be of one
-    server."""
+    """The server of a subject's runs; among more than two subjects also the name that was given, because
+    several may be of one server."""
     software = _common(_run(report).get("software") for report in subject.reports)
     name = subject.name
     if len(subject.reports) > 1:
@@ -197,7 +196,7 @@ def _server_of(subject: Subject, subjects: int) -> str:
 
 
 def _common(values: Iterable[Any]) -> Any:
-    """What all are, or None."""
+    """The value that all have in common; None: they differ."""
     found = list(values)
     return found[0] if found and all(value == found[0] for value in found) else None
 
@@ -208,7 +207,8 @@ def _run(report: Report) -> Mapping[str, Any]:
 
 
 def at(report: Report, *path: str) -> Any:
-    """A figure of a report. None where something on the way is missing: a run may never have come so far."""
+    """Make a reader of one figure of a report. It gives None where something on the way is missing: a run may
+    never have come so far."""
     found: Any = report
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -245,7 +245,7 @@ def _apis(report: Report) -> dict[str, Mapping[str, Any]]:
 
 
 def _api_parts(subjects: Sequence[Subject]) -> Iterator[Part]:
-    """The reports list APIs; here they are looked up by name."""
+    """The rows of each API, which the reports have as lists, by name."""
     named = [
         Subject(each.name, tuple({"apis": _apis(report)} for report in each.reports)) for each in subjects
     ]
@@ -255,7 +255,7 @@ def _api_parts(subjects: Sequence[Subject]) -> Iterator[Part]:
 
 
 def _server_parts(subjects: Sequence[Subject]) -> Iterator[Part]:
-    """If anybody looked at one."""
+    """The rows of what the servers needed, if any were watched."""
     if any(report.get("server") for subject in subjects for report in subject.reports):
         yield Part(
             "The server's processes", tuple(_row(subjects, label, "server", name) for label, name in _SERVER)
@@ -289,7 +289,7 @@ def _remarks(subjects: Sequence[Subject]) -> Iterator[str]:
 
 
 def _remarks_on_runs(subjects: Sequence[Subject]) -> Iterator[str]:
-    """How the figures of several runs are to be read."""
+    """Sentences that say how the figures of several runs are to be read."""
     runs = [len(subject.reports) for subject in subjects]
     if max(runs) == 1:
         return
@@ -303,7 +303,8 @@ def _remarks_on_runs(subjects: Sequence[Subject]) -> Iterator[str]:
 
 
 def _differences(subjects: Sequence[Subject]) -> Iterator[str]:
-    """What the subjects have not in common, though it should be so. Runs of one differ in their seeds."""
+    """Sentences about what the subjects should have in common and have not. Runs of one subject differ in
+    their seeds."""
     plans = [_run(report).get("plan") or {} for subject in subjects for report in subject.reports]
     for name in dict.fromkeys((*_SAME, *(name for plan in plans for name in plan))):
         path = ("run", name) if name in _SAME else ("run", "plan", name)

@@ -26,7 +26,7 @@ from storage.history.calls import Call, Fault, Gone, Row, Topic
 
 BATCH_ROWS: Final = 20_000
 PARQUET, CSV = "parquet", "csv"
-"""Formats, and how their files' names end."""
+"""The formats, by the ends of their files' names."""
 _TYPES: Final = {
     tables.TEXT: pa.string(),
     tables.NUMBER: pa.int64(),
@@ -39,16 +39,17 @@ _TYPES: Final = {
 
 
 class Exported(NamedTuple):
-    """What came out."""
+    """The result of an export."""
 
     rows: dict[str, int]
     """Number of rows by table."""
     cut_bytes: int
-    """Bytes at the ends of files that belong to rows which were not written whole."""
+    """How many bytes at the ends of files belong to rows that were not written whole."""
 
 
 def export(directory: Path, out: Path, kind: str) -> Exported:
-    """All tables of the run in `directory`, into `out`, which is made. Raises NothingToReport, OSError."""
+    """Write all tables of the run in `directory` into `out`, which is made. Raises NothingToReport,
+    OSError."""
     paths = sorted(directory.glob(f"*{SUFFIX}"))
     if not paths:
         raise NothingToReport(f"{directory} holds no file of calls (*{SUFFIX})")
@@ -95,12 +96,12 @@ def _take(
             sinks["gone"].write(tables.gone_row(row, at))
         case Topic():
             sinks["topics"].write(tables.topic_row(row, at))
-        case Fault():  # written again when it has ended: the later row counts
+        case Fault():  # a fault is written again when it has ended: the later row counts
             faults[row[:3]] = row
 
 
 def _seconds(path: Path) -> Iterator[tuple[Any, ...]]:
-    """Rows of seconds that the last report wrote."""
+    """The rows of seconds.csv, which the last report wrote."""
     if not path.exists():
         return
     with path.open(encoding="utf-8", newline="") as file:
@@ -117,7 +118,7 @@ def _value(type_: str, text: str) -> Any:
 
 
 class _Sink(ABC):
-    """One table's file; use as a context manager."""
+    """The file of one table; a context manager."""
 
     def __init__(self, table: Table) -> None:
         self.rows = 0

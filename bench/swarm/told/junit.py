@@ -15,11 +15,11 @@ from bench.swarm.told.cases import Case, Suite, is_harmless
 from storage.history.judge.findings import BROKEN, KEPT, NOT_SHOWN
 
 _NO_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot say, not even escaped."""
+"""The characters that XML 1.0 cannot hold, not even escaped."""
 
 
 def junit(suites: Sequence[Suite]) -> str:
-    """The whole document."""
+    """Make the whole document."""
     root = ET.Element("testsuites", name="groupd")
     for suite in suites:
         root.append(_suite(suite))

@@ -1,8 +1,5 @@
-"""The parts of a run's page that CI and logs are compared with: thresholds, marks, and when groups had no
-coordinator.
-
-PURE.
-"""
+"""Makes the parts of a run's page that are compared with CI and logs: thresholds, marks, and times without
+coordinator. PURE."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from bench.swarm.told.page import Section, duration, note, number, table
 
 GAPS_MAX: Final = 20
 MARK_CHARACTERS: Final = 32
-"""Characters of a mark in a plot's legend."""
+"""How many characters of a mark a plot's legend has."""
 
 
 def sections(checked: Sequence[Checked], found: Sequence[Marked], figures: Figures) -> Iterator[Section]:
@@ -33,7 +30,7 @@ def sections(checked: Sequence[Checked], found: Sequence[Marked], figures: Figur
 
 
 def lines(found: Sequence[Marked], wall: Wall) -> Iterator[str]:
-    """What a terminal says of the marks."""
+    """The lines about marks for a terminal."""
     for mark in found:
         yield f"mark {wall.tell(mark.began_us)} {mark.text}: {_what(mark)}"
 
@@ -52,7 +49,7 @@ def plain(found: Sequence[Marked], figures: Figures) -> list[dict[str, Any]]:
 
 
 def bands(found: Sequence[Marked], figures: Figures) -> list[Band]:
-    """The marks behind the plots; one without an end is a line."""
+    """The marks as bands behind the plots; one without an end is a line."""
     return [
         Band(
             f"mark: {mark.text[:MARK_CHARACTERS]}",

@@ -1,7 +1,5 @@
-"""A report as one HTML page that needs nothing else: readable on a phone and on a desk, dark or light.
-
-PURE.
-"""
+"""Makes one HTML page of a report, which needs nothing else: it can be read on a phone and on a desk, dark or
+light. PURE."""
 
 from __future__ import annotations
 
@@ -71,28 +69,28 @@ class Section(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """One figure to be seen first."""
+    """A figure that is seen first."""
 
     value: str
     label: str
 
 
 class Headline(NamedTuple):
-    """What a page begins with."""
+    """The beginning of a page."""
 
     title: str
     about: str
     verdict: str = ""
-    """Kept, broken or not shown; empty: this page has none."""
+    """The verdict: kept, broken or not shown; empty: this page has none."""
     because: str = ""
     promises: Sequence[Promise] = ()
-    """A row each."""
+    """The promises, each in a row."""
     words: Sequence[str] = ()
-    """Warnings."""
+    """The warnings."""
 
 
 def page(headline: Headline, sections: Iterable[Section]) -> str:
-    """The whole document."""
+    """Make the whole document."""
     parts = [f"<section><h2>{escape(each.title)}</h2>\n{each.html}\n</section>" for each in sections]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
@@ -122,7 +120,7 @@ def _told(status: str) -> str:
 
 
 def tiles(found: Iterable[Tile]) -> str:
-    """A grid of figures."""
+    """Make a grid of figures."""
     each = (
         f'<div class="tile"><b>{escape(tile.value)}</b><span>{escape(tile.label)}</span></div>'
         for tile in found
@@ -131,9 +129,9 @@ def tiles(found: Iterable[Tile]) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, text: Sequence[int] = ()) -> str:
-    """Cells are escaped; the columns in `text` hold words, not numbers, and break their lines. A row of one
-    cell is a heading. On a phone each row is a block, headed by its first cell, with a line for every other
-    one: no column is out of sight."""
+    """Make a table. Cells are escaped; the columns in `text` hold words, not numbers, and break their lines.
+    A row of one cell is a heading. On a phone each row is a block, headed by its first cell, with a line for
+    every other one, so that no column is out of sight."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         if len(row) < len(headings):
@@ -151,17 +149,17 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, text: Seque
 
 
 def plots(found: Iterable[str]) -> str:
-    """A grid of what `charts` draws."""
+    """Make a grid of plots."""
     return f'<div class="plots">{"".join(found)}</div>'
 
 
 def note(text: str) -> str:
-    """Small print."""
+    """Make a note in small print."""
     return f'<p class="dim">{escape(text)}</p>'
 
 
 def number(value: float | None) -> str:
-    """Three digits that matter; "-" without a value."""
+    """A number with three significant digits; "-" without a value."""
     if value is None:
         return "-"
     if isinstance(value, int) or abs(value) >= 100:

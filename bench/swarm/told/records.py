@@ -1,4 +1,5 @@
-"""Records in a run's report: how many were written and processed, and how far groups were behind. PURE."""
+"""The records in a run's report: how many were written and processed, and how far groups were behind.
+PURE."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from bench.swarm.told.charts import Band, Line
 from bench.swarm.told.page import Section, number, plots, table
 
 DRAWN_MAX: Final = 6
-"""Groups with a line of their own."""
+"""How many groups have a line of their own."""
 
 
 def plain(lags: Lags | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a run's directory says: judged, counted, and written into it as report.html and report.json.
+"""Judges and counts the run in a directory, and writes report.html and report.json into it.
 
 Everything comes from the rows of the clients and run.json, so that an interrupted run is reported as well.
 """
@@ -39,17 +39,17 @@ from storage.history.judge.findings import KEPT, LEAST_ANSWERED, Limits
 from storage.history.judge.verdict import Verdict, judge
 
 VERSION: Final = 1
-"""Version of report.json."""
+"""The version of report.json."""
 PAGE: Final = "report.html"
 RESULTS: Final = "report.json"
 RUN_FILE: Final = "run.json"
 SECONDS: Final = "seconds.csv"
 PROGRESS_FROM_BYTES: Final = 5_000_000
-"""Less is read and judged before a bar would be seen."""
+"""The bytes from which on a progress bar is shown: less is read and judged before one would see it."""
 
 
 class NothingToReport(ValueError):
-    """The directory is none of a run; says why."""
+    """The directory is not that of a run; the text says why."""
 
 
 class Addition(NamedTuple):
@@ -60,7 +60,7 @@ class Addition(NamedTuple):
     lines: tuple[str, ...] = ()
     """Lines for the terminal."""
     plain: Mapping[str, Any] = {}
-    """Keys of report.json."""
+    """Further keys of report.json."""
 
 
 class _Judged(NamedTuple):
@@ -79,14 +79,14 @@ More = Callable[[History, Figures], Addition]
 
 
 class Outcome(NamedTuple):
-    """What came out, and where it stands."""
+    """The outcome of a run, and where its report is."""
 
     verdict: Verdict
     """The verdict, which is one line as text."""
     status: str
-    """The verdict's, and that of the thresholds: broken if one is, else not shown if one is not."""
+    """The status of verdict and thresholds together: broken if one is, else not shown if one is not."""
     checked: list[Checked]
-    """Thresholds."""
+    """The thresholds, checked."""
     page: Path
     lines: tuple[str, ...]
     """Lines for the terminal that stand above the verdict."""
@@ -157,7 +157,7 @@ def report(
 
 
 def _by_wall_clock(verdict: Verdict, wall: Wall) -> Verdict:
-    """The judge knows the record's clock alone."""
+    """Write the verdict's moments by the wall clock, which the judge does not know."""
     return verdict._replace(
         violations=tuple(each._replace(text=wall.in_words(each.text)) for each in verdict.violations),
         promises=tuple(each._replace(because=wall.in_words(each.because)) for each in verdict.promises),
@@ -195,7 +195,7 @@ def _verdict(run: Mapping[str, Any], history: History, limits: Limits | None, pr
 
 
 def read_run(directory: Path) -> dict[str, Any]:
-    """What run.json says; empty if there is none, or not a whole one. Raises OSError."""
+    """Read run.json; empty if there is none, or not a whole one. Raises OSError."""
     path = directory / RUN_FILE
     try:
         run = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -210,7 +210,8 @@ def was_stopped(told: Mapping[str, Any]) -> bool:
 
 
 def _require_all(directory: Path, run: Mapping[str, Any]) -> None:
-    """Raises NothingToReport if a process of a run that ended well kept its record on another machine."""
+    """Check that the record is complete. Raises NothingToReport if a process of a run that ended as planned
+    kept its record on another machine."""
     if not run.get("is_finished"):
         return
     names = (file_name(worker) for worker in range(int(run.get("processes") or 0)))
@@ -220,7 +221,7 @@ def _require_all(directory: Path, run: Mapping[str, Any]) -> None:
 
 
 def machine() -> str:
-    """Where the report is made, and with what."""
+    """The machine and the version with which the report is made."""
     return f"{described()}, groupd {version('groupd')}"
 
 
@@ -284,7 +285,8 @@ def _page(judged: _Judged, checked: Sequence[Checked], added: Addition, behind: 
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Millions of rows are read and none of them is garbage: looking for it would take most of the time."""
+    """Turn the garbage collector off within: millions of rows are read and none of them is garbage, so that
+    looking for it would take most of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -295,7 +297,7 @@ def _without_collector() -> Iterator[None]:
 
 
 class _Shown:
-    """Progress; without a console nothing."""
+    """The progress of a report; without a console nothing is shown."""
 
     def __init__(self, bar: Progress | None, total_bytes: int) -> None:
         self._bar = bar

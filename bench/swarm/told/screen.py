@@ -1,4 +1,4 @@
-"""What a swarm shows while it runs: a board on a terminal, a line every ten seconds elsewhere."""
+"""Shows a swarm while it runs: a board on a terminal, a line every ten seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bench.swarm.rows.second import Second
 
 LINE_EVERY_S: Final = 10.0
 PAST_SECONDS: Final = 40
-"""Shown as bars beside the figures."""
+"""How many past seconds are shown as bars beside the figures."""
 BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
 class Head(NamedTuple):
-    """What is known before."""
+    """What is known of a swarm before it begins."""
 
     scenario: str
     bootstrap: str
@@ -32,21 +32,21 @@ class Head(NamedTuple):
 
 
 class Screen:
-    """Use as a context manager; call it with every second of a swarm."""
+    """The screen of a swarm. It is a context manager, and called with every second of the swarm."""
 
     def __init__(self, console: Console, head: Head) -> None:
         self._console = console
         self._head = head
         self._past: deque[Second] = deque(maxlen=PAST_SECONDS)
         self._untold: list[Second] = []
-        """Since the last line."""
+        """The seconds since the last line."""
         self._told: Second | None = None
         self._next_line_s = LINE_EVERY_S
         self._live: Live | None = None
 
     def __enter__(self) -> Screen:
         if self._console.is_terminal:
-            # No thread: whoever runs the swarm says when there is something new.
+            # No thread refreshes it: it is called when there is something new.
             self._live = Live(waiting(self._head), console=self._console, auto_refresh=False)
             self._live.start(refresh=True)
         else:
@@ -80,13 +80,14 @@ class Screen:
 
 
 def title(head: Head) -> str:
-    """What runs where; the seed makes the same plan again."""
+    """The title: what runs where, and the seed that makes the same plan again."""
     return f"{head.scenario} on {head.bootstrap}, seed {head.seed}"
 
 
 def line(seconds: Sequence[Second], told: Second | None = None) -> str:
-    """The seconds since the line before, which ended with `told`, as one: counts are those since the start,
-    and rates and the worst latency those since that line, so that nothing happens between two lines."""
+    """A line about the seconds since the line before, which ended with `told`. Counts are those since the
+    start; rates and the worst latency are those since that line, so that nothing between two lines is
+    lost."""
     now = seconds[-1]
     before = told or now._replace(at_s=0.0, requests=0, errors=0, commits=0)
     took_s = max(now.at_s - before.at_s, 1e-3)
@@ -108,12 +109,12 @@ def line(seconds: Sequence[Second], told: Second | None = None) -> str:
 
 
 def waiting(head: Head) -> RenderableType:
-    """Before the first second is over."""
+    """The screen before the first second is over."""
     return Group(Text(title(head), style="bold"), Text("connects"))
 
 
 def board(head: Head, past: Iterable[Second]) -> RenderableType:
-    """The figures of the last second, and how they came to be."""
+    """The board: the figures of the last second, and those of the seconds before as bars."""
     past = list(past)
     now = past[-1]
     errors = Text(f"{now.errors_s:,.0f} ({now.errors:,} in all)", style="red" if now.errors else "")
@@ -151,7 +152,7 @@ def board(head: Head, past: Iterable[Second]) -> RenderableType:
 
 
 def bars(values: Iterable[float]) -> str:
-    """A block each, the highest one full."""
+    """A bar for each value, the highest one full."""
     values = list(values)
     most = max(values, default=0.0)
     if most <= 0:

@@ -1,7 +1,4 @@
-"""The parts of a run's page, and the lines that a terminal gets of it.
-
-PURE, but for the plots' library.
-"""
+"""Makes the parts of a run's page, and the lines for a terminal. PURE, but for the plots' library."""
 
 from __future__ import annotations
 
@@ -17,15 +14,15 @@ from bench.swarm.told.page import Section, Tile, duration, note, number, plots, 
 from storage.history.judge.verdict import Verdict
 
 GROUPS_MAX: Final = 50
-"""Groups on the page; report.json has all."""
+"""How many groups the page has; report.json has all."""
 FAULTS_MAX: Final = 30
 HISTOGRAMS_MAX: Final = 8
 ERRORS_MAX: Final = 4
-"""Errors that are shown of one API."""
+"""How many errors of one API are shown."""
 
 
 def lines(figures: Figures) -> Iterator[str]:
-    """What a terminal says above the verdict."""
+    """The lines for a terminal above the verdict."""
     totals, gaps = figures.totals, figures.without_coordinator
     yield (
         f"{totals.requests:,} requests in {number(totals.duration_s)} s ({number(totals.requests_s)}/s): "
@@ -51,7 +48,8 @@ def lines(figures: Figures) -> Iterator[str]:
 def sections(
     figures: Figures, verdict: Verdict, about: Mapping[str, str], behind: Sequence[Band]
 ) -> Iterator[Section]:
-    """Sections in the order of the page; `about`: the run, name by value; `behind`: bands of the plots."""
+    """The sections in the order of the page. `about` describes the run, name by value; `behind` are the bands
+    of the plots."""
     yield Section("In figures", tiles(_tiles(figures)))
     yield Section("Over time", plots(_plots(figures, behind)))
     if figures.faults:
@@ -88,18 +86,19 @@ def _tiles(figures: Figures) -> Iterator[Tile]:
 
 
 def _counted(totals: Totals) -> str:
-    """What a rebalance is here; the server's history counts those that it began and ended."""
+    """A note on what counts as a rebalance here; the server's history counts those that it began and
+    ended."""
     overtaken = f"; {totals.unsettled:,} overtaken by the next" if totals.unsettled else ""
     return f"generations and epochs that members learned of{overtaken}"
 
 
 def _lives(totals: Totals) -> str:
-    """A swarm of 60 members that were all restarted once has 120 lives."""
+    """A note on lives: a swarm of 60 members that were all restarted once has 120."""
     return f" ({totals.clients:,} lives: restarts)" if totals.clients != totals.members else ""
 
 
 def bands(figures: Figures) -> list[Band]:
-    """The faults, in seconds from the beginning."""
+    """The faults as bands, in seconds from the beginning."""
     return [
         Band(fault.kind, *((at_us - figures.began_us) / 1e6 for at_us in (fault.began_us, fault.ended_us)))
         for fault in figures.faults
@@ -171,7 +170,7 @@ def _apis(figures: Figures) -> str:
 
 
 def _histograms(figures: Figures) -> Iterator[str]:
-    """Plots of the most frequent APIs; report.json has all."""
+    """The plots of the most frequent APIs; report.json has all."""
     told = [api for api in figures.apis if api.histogram]
     for api in told[:HISTOGRAMS_MAX]:
         yield charts.histogram(f"{api.api}: how many took how long", api.histogram)
@@ -245,7 +244,7 @@ def _told(value: Any) -> str:
 
 
 def about(run: Mapping[str, Any], machine: str) -> dict[str, str]:
-    """What a reader wants to know of run.json; `machine`: where the report was made."""
+    """The description of a run by run.json. `machine` is where the report was made."""
     plan = run.get("plan") or {}
     counts = ", ".join(f"{name} {_told(value)}" for name, value in plan.items())
     told = {

@@ -1,6 +1,6 @@
-"""What the server of a run needed: CPU and memory of its processes, drawn and told.
+"""Shows what the server of a run needed: CPU and memory of its processes.
 
-The rows of a history are the clients' word alone: what is read here says nothing to the judge.
+The judge does not look at this: the rows of a history are the clients' alone.
 """
 
 from __future__ import annotations

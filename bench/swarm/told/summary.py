@@ -1,6 +1,6 @@
-"""A report as a summary in Markdown, as GitHub shows it beside a job.
+"""Makes a summary of a report in Markdown, as GitHub shows it beside a job.
 
-PURE. GitHub takes a mebibyte for each step: stories are few, and cut.
+PURE. GitHub takes a mebibyte for each step, so stories are few, and cut.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BLANK: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
 def summary(suite: Suite) -> str:
-    """The summary, to be appended to $GITHUB_STEP_SUMMARY; ends with an empty line."""
+    """The summary, which is appended to $GITHUB_STEP_SUMMARY; it ends with an empty line."""
     return "\n".join((*_head(suite), *_table(suite), *_stories(suite), ""))
 
 
