@@ -27,7 +27,8 @@ from actors.leader.warm_kernels import WarmKernels
 from actors.network.channel import Answer
 from actors.network.connection import LATER, Connection
 from actors.network.link import Link, LinkHandlers
-from actors.network.table import ConnectionLimits, ConnectionTable
+from actors.network.quota import ConnectionLimits
+from actors.network.table import ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
 from actors.replica.host import ReplicaHost

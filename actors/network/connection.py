@@ -18,7 +18,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from actors.ground.identity import ClientIdentity
 from actors.ground.limits import (
@@ -36,9 +36,8 @@ from actors.network.frames import (
     length_of,
     with_length,
 )
-
-if TYPE_CHECKING:
-    from actors.network.table import ConnectionTable
+from actors.network.pace import Pace
+from actors.network.quota import ConnectionLimits
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +53,23 @@ _CHUNK_BYTES_MIN = LENGTH_BYTES + FRAME_BYTES_MIN
 # The states. READY is 0 so that the hot path asks one question: nothing is buffered, nothing is outstanding
 # and the client has proved itself.
 _READY, _PARTIAL, _RUNNING, _WAITING, _CLOSING, _LEAVING, _CLOSED = range(7)
+
+
+class Table(Protocol):
+    """What a connection needs of the `ConnectionTable` that it stands in."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+    @property
+    def limits(self) -> ConnectionLimits: ...
+    @property
+    def pace(self) -> Pace: ...
+
+    def forget(self, connection: Connection) -> None:
+        """Learn that the connection is no longer here."""
+
+    def gone(self, identity: ClientIdentity) -> None:
+        """Learn that the connection has ended."""
 
 
 class Service(Protocol):
@@ -101,7 +117,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        table: ConnectionTable,
+        table: Table,
         service: Service,
         identity: ClientIdentity,
         buffered: bytes,

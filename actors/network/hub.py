@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from actors.ground.identity import ClientIdentity
 from actors.network import greeting
 from actors.network.channel import Answer, Channel, Kind, guarded
-from actors.network.table import ConnectionQuota
+from actors.network.quota import ConnectionQuota
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from typing import Final
 
 from actors.ground.identity import ClientIdentity, identity_of
 from actors.network.early import Decide, EarlyConnection
-from actors.network.table import ConnectionQuota, ConnectionTable
+from actors.network.quota import ConnectionQuota
+from actors.network.table import ConnectionTable
 
 logger = logging.getLogger(__name__)
 

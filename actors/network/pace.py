@@ -12,17 +12,21 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from actors.ground.limits import ROUND_MS_MAX
-
-if TYPE_CHECKING:
-    from actors.network.connection import Connection
 
 FRAMES_PER_LOOK: Final = 32
 """How many frames are served between two looks at the clock: a few hundred microseconds of heartbeats, some
 milliseconds of the heaviest requests."""
 _ROUND_S: Final = ROUND_MS_MAX / 1000
+
+
+class Waiting(Protocol):
+    """A connection that has frames to serve in a later round."""
+
+    def take_turn(self) -> None:
+        """Serve frames for as long as the pace allows."""
 
 
 class Pace:
@@ -37,7 +41,7 @@ class Pace:
         self._clock = clock
         self._round_began_at: float | None = None
         """When the next round was asked for, if it has not come yet."""
-        self._waiting: deque[Connection] = deque()
+        self._waiting: deque[Waiting] = deque()
 
     def may_go_on(self) -> bool:
         """Return whether more frames may be served in this round; if not, `wait` is for a later one."""
@@ -51,7 +55,7 @@ class Pace:
         self.frames_left = FRAMES_PER_LOOK
         return True
 
-    def wait(self, connection: Connection) -> None:
+    def wait(self, connection: Waiting) -> None:
         """Have `connection.take_turn` called in a later round."""
         self._waiting.append(connection)
         if self._round_began_at is None:

@@ -41,7 +41,8 @@ from actors.network.early import Decision, EarlyConnection, HandOver, Keep
 from actors.network.hub import Hub, Leading
 from actors.network.listener import Listener, raise_file_limit
 from actors.network.peers import Peers, is_signed
-from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
+from actors.network.quota import ConnectionLimits, ConnectionQuota
+from actors.network.table import ConnectionTable
 from actors.node.controller_client import RayControllerClient
 from actors.node.fallen_leaders import FallenLeaders
 from actors.node.log_ends import LogEnds

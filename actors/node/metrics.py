@@ -12,7 +12,7 @@ from actors.metrics.counts import RequestCounts
 from actors.metrics.endpoint import MetricsEndpoint
 from actors.metrics.loop_lag import LoopLag
 from actors.metrics.numbers import Row, merged, process_rows, request_rows
-from actors.network.table import ConnectionQuota
+from actors.network.quota import ConnectionQuota
 
 log = logging.getLogger("groupd.metrics")
 

@@ -19,12 +19,6 @@ from tests.architecture.tracked import nodes, tracked
 ROOT = Path(__file__).resolve().parents[2]
 Graph = dict[str, set[str]]
 
-STILL_IN_A_CIRCLE = {
-    "files": {"actors/network", "tests/simulation"},
-    "folders": set[str](),
-}
-"""Packages whose files or folders are not yet free of circles. To become empty."""
-
 
 @cache
 def modules() -> Mapping[str, Path]:
@@ -76,27 +70,13 @@ def circle(graph: Graph) -> list[str]:
     return []
 
 
-def without(graph: Graph, packages: set[str], place: Mapping[str, str]) -> Graph:
-    """The graph less the arrows within packages that are still to be mended."""
-
-    def kept(name: str, other: str) -> bool:
-        return not any(
-            all(f"{place[end]}/".startswith(f"{package}/") for end in (name, other)) for package in packages
-        )
-
-    return {name: {other for other in others if kept(name, other)} for name, others in graph.items()}
-
-
 def test_no_circle_of_files() -> None:
-    place = {name: folder(name) for name in modules()}
-    assert circle(without(file_graph(), STILL_IN_A_CIRCLE["files"], place)) == []
+    assert circle(file_graph()) == []
 
 
 def test_no_circle_of_folders() -> None:
-    graph = folder_graph(
-        {name: others for name, others in file_graph().items() if not name.startswith("tests")}
-    )
-    assert circle(without(graph, STILL_IN_A_CIRCLE["folders"], {name: name for name in graph})) == []
+    product = {name: others for name, others in file_graph().items() if not name.startswith("tests")}
+    assert circle(folder_graph(product)) == []
 
 
 def test_raft_and_history_know_nothing_of_each_other() -> None:

@@ -30,7 +30,8 @@ from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.records import RECORD_TYPES
 from actors.leader.group_server import ElsewhereError, GroupServer, Share
 from actors.network.connection import LATER, Connection
-from actors.network.table import ConnectionLimits, ConnectionTable
+from actors.network.quota import ConnectionLimits
+from actors.network.table import ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.replica.host import ReplicaHost
 from actors.replica.replica import RecordType

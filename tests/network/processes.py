@@ -20,7 +20,8 @@ from actors.network.frames import with_length
 from actors.network.hub import Hub, Leading
 from actors.network.link import Link
 from actors.network.listener import Listener, raise_file_limit
-from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
+from actors.network.quota import ConnectionLimits, ConnectionQuota
+from actors.network.table import ConnectionTable
 
 SECRET = b"between two processes"
 API_VERSIONS, COUNT, PROCESS, HEARTBEAT = 18, 50, 51, 12

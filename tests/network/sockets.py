@@ -9,7 +9,8 @@ import struct
 from actors.ground.identity import ClientIdentity, identity_of
 from actors.network.connection import LATER, Connection
 from actors.network.frames import with_length
-from actors.network.table import ConnectionLimits, ConnectionTable
+from actors.network.quota import ConnectionLimits
+from actors.network.table import ConnectionTable
 
 ECHO, PARK, RAISE, SILENT, LAST = 12, 11, 99, 0, 98
 """The API keys, named after what the services below do with them."""

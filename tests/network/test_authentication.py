@@ -14,7 +14,8 @@ from actors.network.authentication import Sasl
 from actors.network.connection import Connection
 from actors.network.early import DISMISSAL_DELAY_S, Decision, EarlyConnection, Keep
 from actors.network.listener import Listener
-from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
+from actors.network.quota import ConnectionLimits, ConnectionQuota
+from actors.network.table import ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.security.scram import SCRAM_SHA_256
 from cluster.wire import Closed, Wire

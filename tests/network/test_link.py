@@ -20,7 +20,8 @@ from actors.network.channel import Answer, Channel, Kind
 from actors.network.connection import Connection
 from actors.network.hub import Hub, Leading
 from actors.network.link import Link
-from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
+from actors.network.quota import ConnectionLimits, ConnectionQuota
+from actors.network.table import ConnectionTable
 from tests.network.conftest import Run
 from tests.network.sockets import PARK, Echo, new_table, pair, request, served, wire
 from tests.polling import reached

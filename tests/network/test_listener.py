@@ -14,7 +14,8 @@ import pytest
 from actors.ground.identity import ClientIdentity, identity_of
 from actors.network.early import Decision, EarlyConnection, HandOver, Keep
 from actors.network.listener import ACCEPT_PAUSE_S, Listener, raise_file_limit
-from actors.network.table import ConnectionLimits, ConnectionQuota, ConnectionTable
+from actors.network.quota import ConnectionLimits, ConnectionQuota
+from actors.network.table import ConnectionTable
 from tests.network.conftest import Run
 from tests.network.sockets import Client, Echo, connect, request, wire
 from tests.polling import reached

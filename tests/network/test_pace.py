@@ -9,7 +9,8 @@ import itertools
 from actors.ground.limits import MIB, QUEUED_BYTES_MAX, ROUND_MS_MAX
 from actors.network.connection import Connection
 from actors.network.pace import FRAMES_PER_LOOK
-from actors.network.table import ConnectionLimits, ConnectionTable
+from actors.network.quota import ConnectionLimits
+from actors.network.table import ConnectionTable
 from tests.network.conftest import Run
 from tests.network.sockets import PARK, Client, Echo, request, served, wire
 from tests.polling import reached

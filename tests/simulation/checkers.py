@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgpack
 from crc32c import crc32c
@@ -22,12 +22,9 @@ from crc32c import crc32c
 from storage.raft.members import Members, founders, unpack
 from storage.raft.messages import APPEND, PRE_VOTE_ANSWER, VOTE, VOTE_ANSWER
 from storage.raft.skeleton import MEMBERS, REGULAR
+from tests.simulation.links import Way
 from tests.simulation.machines import Pair, decode, decode_snapshot
-
-if TYPE_CHECKING:
-    from tests.simulation.hosts import Process
-    from tests.simulation.links import Way
-    from tests.simulation.world import World
+from tests.simulation.parts import Process, World
 
 STATE_CHECK_INTERVAL = 8
 """Every so many entries a replica's whole state is compared."""

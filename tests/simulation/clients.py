@@ -8,7 +8,7 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -21,12 +21,9 @@ from actors.protocol.messages import (
     OffsetFetchRequest,
 )
 from storage.raft.members import replica_of
-from tests.simulation.answers import Ask, Asked
+from tests.simulation.asked import Ask, Asked
 from tests.simulation.machines import FLEETING_TOPIC, PARTITIONS, TOPIC
-
-if TYPE_CHECKING:
-    from tests.simulation.hosts import Process
-    from tests.simulation.world import World
+from tests.simulation.parts import Process, World
 
 Script = Generator[Ask | float, Any, None]
 Step = Generator[Ask | float, Any, Any]

@@ -7,14 +7,12 @@ until it waits no longer for an answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.leader.held_heartbeats import Cause, HeldHeartbeats, Holding
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
-
-if TYPE_CHECKING:
-    from tests.simulation.answers import Asked
-    from tests.simulation.hosts import Process
+from tests.simulation.asked import Asked
+from tests.simulation.parts import Process
 
 HELD_CLIENTS = ("classic-*", "consumer-*")
 SPACING_MS_MIN = 50

@@ -7,15 +7,13 @@ leases    a majority of voters got a message of this term that the leader sent n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from storage.raft.leader import LEASE_FRACTION
 from storage.raft.members import Members
 from storage.raft.messages import APPEND_ANSWER, CHUNK_ANSWER, TIMEOUT_NOW
 from tests.simulation.checkers import Violation
-
-if TYPE_CHECKING:
-    from tests.simulation.hosts import Process
+from tests.simulation.parts import Process
 
 ROUNDING_S = 1e-6
 

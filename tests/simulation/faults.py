@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tests.simulation.disk import SLOW_SYNC_S, STUCK_SYNC_S, SYNC_S
 from tests.simulation.hosts import Host, Process
-
-if TYPE_CHECKING:
-    from tests.simulation.world import World
+from tests.simulation.parts import World
 
 ENABLED = 0.6
 """How likely a kind of fault is to occur in a seed at all."""

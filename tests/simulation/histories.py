@@ -12,7 +12,7 @@ The committed state is `checkers.State`. A commit of unknown outcome may or may 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.coordinator.ground import partitions
 from actors.ground.records import (
@@ -38,12 +38,10 @@ from actors.protocol.messages import (
     SyncGroupResponse,
 )
 from tests.coordinator.unpacked import to_lists
+from tests.simulation.asked import Ask, Asked
 from tests.simulation.checkers import Violation
 from tests.simulation.machines import GROUP_SETTINGS
-
-if TYPE_CHECKING:
-    from tests.simulation.answers import Ask, Asked
-    from tests.simulation.world import World
+from tests.simulation.parts import World
 
 NO_ERROR = 0
 SESSION_S = GROUP_SETTINGS.group_consumer_session_timeout_ms / 1_000 / 1.06

@@ -8,7 +8,7 @@ came meanwhile (messages, timers) is there all at once when it goes on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.ground.image import MetadataImage
 from actors.replica.turn import Turns
@@ -16,17 +16,15 @@ from storage.raft.errors import RaftFatal, StorageError
 from storage.raft.journal import Genesis, Identity
 from storage.raft.members import FOUNDING_INCARNATION, Members, founders, member_id
 from storage.raft.skeleton import Node
+from tests.simulation.asked import Asked
 from tests.simulation.checkers import Violation
 from tests.simulation.connections import Connections
 from tests.simulation.disk import SYNC_S, PowerLost, SaveExecutor, SimDisk, SyncExecutor
 from tests.simulation.links import SimTransport
 from tests.simulation.loop import SimLoop
 from tests.simulation.machines import Watch
+from tests.simulation.parts import World
 from tests.simulation.plug_ins import PlugIns
-
-if TYPE_CHECKING:
-    from tests.simulation.answers import Asked
-    from tests.simulation.world import World
 
 START_MS = 1_700_000_000_000
 RATES = (0.95, 1.05)

@@ -7,14 +7,11 @@ membership dials; a listener that turns out to be somebody else (its directory i
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from storage.raft.members import Members, replica_of
 from storage.raft.skeleton import Node, RaftTransport
-
-if TYPE_CHECKING:
-    from tests.simulation.hosts import Process
-    from tests.simulation.world import World
+from tests.simulation.parts import Process, World
 
 CLOSED = ("closed by host",)
 

@@ -8,7 +8,7 @@ that one set of checkers and clients serves all three.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgpack
 from kio.schema.errors import ErrorCode
@@ -34,10 +34,8 @@ from actors.replica.replica import RecordType
 from storage.raft.errors import Busy, NotLeader
 from tests.coordinator.arrays_check import check_arrays
 from tests.coordinator.batches import Pair, one_by_one
+from tests.simulation.parts import Process
 from tests.simulation.plug_ins import ENTRY, TIMEOUT_MS
-
-if TYPE_CHECKING:
-    from tests.simulation.hosts import Process
 
 BUILD_RECORDS_A_STEP = 6
 BUILD_STEP_S = 0.003

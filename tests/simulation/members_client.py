@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from actors.coordinator.ground import partitions
 from actors.protocol.messages import (
@@ -21,12 +20,10 @@ from bench.member.classic import Owned
 from bench.member.member import NEWEST, Asked
 from bench.member.member import Member as FakeMember
 from bench.member.reactions import Reaction
-from tests.simulation.answers import Ask
+from tests.simulation.asked import Ask
 from tests.simulation.clients import Client, Script, Step, commit_ask, fetch_ask
 from tests.simulation.machines import PARTITIONS, REBALANCE_MS, SESSION_MS, TOPIC
-
-if TYPE_CHECKING:
-    from tests.simulation.world import World
+from tests.simulation.parts import World
 
 JOIN_TIMEOUT_S = 1.4
 """The rebalance timeout and some more, as the Java client waits for a join."""

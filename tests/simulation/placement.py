@@ -6,12 +6,8 @@ back as another member; groups grow and shrink. Nobody is stopped before it has 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from storage.raft.members import Member, Members
-
-if TYPE_CHECKING:
-    from tests.simulation.world import World
+from tests.simulation.parts import World
 
 LAG_ENTRIES_MAX = 30
 

@@ -7,15 +7,13 @@ what no group could live with. In a healed world it is fair and in time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from actors.assignors.registry import AssignorError
 from actors.assignors.spec import AssignmentSpec
 from actors.coordinator.consumer.assignment_jobs import ASSIGNED, AssignedRequest, AssignmentAsked
 from actors.ground.contract import Request
-
-if TYPE_CHECKING:
-    from tests.simulation.hosts import Process
+from tests.simulation.parts import Process
 
 TIMEOUT_MS: Final = 150
 IN_TIME_S: Final = (0.001, 0.1)

@@ -10,14 +10,12 @@ gives two leases takes much more than the mistake itself, and would seldom be se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from storage.raft.messages import APPEND, APPEND_ANSWER, CHUNK, CHUNK_ANSWER, VOTE, VOTE_ANSWER, Vote
 from storage.raft.recovery import Recovery
 from tests.simulation.checkers import Violation
-
-if TYPE_CHECKING:
-    from tests.simulation.hosts import Process
+from tests.simulation.parts import Process
 
 NEVER = float("-inf")
 ROUNDING_S = 1e-6

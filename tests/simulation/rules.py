@@ -8,16 +8,13 @@ members     one voter is changed at a time, after the change before is committed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from storage.raft.journal import Journal
 from storage.raft.members import Members, unpack
 from storage.raft.skeleton import MEMBERS
 from tests.simulation.checkers import Violation
-
-if TYPE_CHECKING:
-    from tests.simulation.hosts import Process
-    from tests.simulation.world import World
+from tests.simulation.parts import Process, World
 
 
 class _Look(NamedTuple):

@@ -4,7 +4,7 @@ knows neither the log nor the replicas."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.coordinator.ground import partitions
 from actors.ground.records import TopicPartitions
@@ -30,11 +30,9 @@ from storage.history.calls import (
 )
 from storage.history.judge.findings import BROKEN
 from storage.history.judge.verdict import judge
+from tests.simulation.asked import Asked
 from tests.simulation.checkers import Violation
 from tests.simulation.machines import FLEETING_TOPIC, GROUP_SETTINGS, REBALANCE_MS, SESSION_MS
-
-if TYPE_CHECKING:
-    from tests.simulation.answers import Asked
 
 US = 1_000_000
 CONSUMER_SESSION_MS = int(GROUP_SETTINGS.group_consumer_session_timeout_ms / 1.06)

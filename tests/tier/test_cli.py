@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from actors.ground.spec import NodeSpec, copies
-from actors.network.table import ConnectionLimits
+from actors.network.quota import ConnectionLimits
 from cluster import tier_file
 from cluster.cli import app
 from cluster.settings import Settings, SettingsError, load

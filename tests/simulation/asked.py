@@ -1,0 +1,58 @@
+"""A request of a simulated client: what it wants, and what became of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from actors.ground.contract import Request
+from tests.simulation.parts import Process
+
+
+class Ask(NamedTuple):
+    """What a client wants answered."""
+
+    api_key: int
+    version: int
+    body: Any
+    timeout_s: float = 0.4
+
+
+class Asker(Protocol):
+    name: str
+    is_near: bool
+    """On the replicas' side of whatever cuts clients off."""
+
+    def answered(self, asked: Asked, body: Any | None) -> None:
+        """`body` None: the connection is gone, nobody knows what became of the request."""
+
+
+class Asked:
+    """One request as sent to one process; sent again it is another."""
+
+    __slots__ = (
+        "arrived_at",
+        "client",
+        "floors",
+        "heard",
+        "heard_at",
+        "is_abandoned",
+        "is_answered",
+        "process",
+        "request",
+        "sent_at",
+    )
+
+    def __init__(self, client: Asker, process: Process, request: Request, floors: dict[Any, int]) -> None:
+        self.client = client
+        self.process = process
+        self.request = request
+        self.floors = floors
+        """What answers must not fall behind, as of the sending; see Histories."""
+        self.sent_at = process.world.now
+        self.arrived_at = 0.0
+        self.heard: Any = None
+        """The answer that its client took, and when; None: it never came, or not in time."""
+        self.heard_at = 0.0
+        self.is_answered = False
+        self.is_abandoned = False
+        """The client waits no longer and has closed the connection: it will not see the answer."""
