@@ -39,10 +39,11 @@ START_MS = 1_000_000
 PROTOCOLS = (("range", b"\0\1range"), ("sticky", b"\0\1sticky"))
 BATCHING = GroupSettings(group_initial_rebalance_delay_ms=0)
 NO_DELAY = GroupSettings(group_initial_rebalance_delay_ms=0, group_rebalance_batch_max_ms=0)
-"""Nobody waits for others who may come."""
+"""Settings by which a rebalance does not wait for further members."""
 NEVER_MS = 10**9
 RETENTION = 1
-"""The one timer that is no group's: the next look for what has expired, which comes after every story."""
+"""The key of the one timer that belongs to no group: the next check for expired offsets, which is due after
+every test."""
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 
@@ -124,11 +125,11 @@ class Driver(Host):
     # Longer moves.
 
     def new_member(self, **fields: Any) -> Token:
-        """A version 3 join, which needs no second round."""
+        """Let a client join in version 3, which needs no second request. Returns the member id."""
         return self.join(version=3, **fields)
 
     def stable_group(self, *client_ids: str, **fields: Any) -> list[str]:
-        """A Stable group with a member for each client id; the first leads."""
+        """Make a Stable group with a member for each client id; the first leads."""
         tokens = [self.new_member(client_id=client_id, **fields) for client_id in client_ids]
         while any(self.waits(token) for token in tokens):
             self.rejoin_all(**fields)
@@ -138,7 +139,7 @@ class Driver(Host):
         return members
 
     def rejoin_all(self, **fields: Any) -> dict[str, Token]:
-        """Every member that is not waiting already joins again."""
+        """Let every member join again that is not waiting for an answer."""
         waiting = [member for member in self.group.members.values() if member.join_token is None]
         return {
             member.member_id: self.join(member.member_id, instance=member.group_instance_id, **fields)
@@ -146,7 +147,7 @@ class Driver(Host):
         }
 
     def sync_all(self) -> dict[str, Token]:
-        """Every member syncs, the leader last; it gives each the assignment b"for <member id>"."""
+        """Let every member sync, the leader last, which assigns b"for <member id>" to each."""
         group = self.group
         members = sorted(group.members, key=lambda member_id: member_id == group.leader)
         assignments = {member_id: b"for " + member_id.encode() for member_id in members}
@@ -164,7 +165,7 @@ class Driver(Host):
     # What the coordinator tells.
 
     def fail_over(self, settings: GroupSettings | None = None) -> None:
-        """Another replica leads: it has the records and nothing else."""
+        """Let another replica lead, which has the records and nothing else."""
         self.commit()
         super().fail_over(settings and replace(settings, offsets_retention_check_interval_ms=NEVER_MS))
 
@@ -181,13 +182,13 @@ class Driver(Host):
 
 
 def timer_keys(group: ClassicGroup) -> list[tuple[str, ...]]:
-    """Every timer that may belong to the group; no other may run."""
+    """The keys of all timers that the group may have; no other may run."""
     sessions = [member.session_key for member in group.members.values()]
     return [group.join_key, group.sync_key, *sessions, *group.pending_joins.values()]
 
 
 def check_invariants(state: ShardState, group: ClassicGroup) -> None:
-    """What holds for a live group after every step."""
+    """Check what holds for a live group after every step."""
     members = group.members.values()
     assert group.parked_joins == sum(member.join_token is not None for member in members)
     newcomers = [member for member in members if member.is_new]

@@ -1,4 +1,5 @@
-"""Joins and leaves in quick succession are taken together; a calm group is as Kafka's (C10, C12, C23)."""
+"""Joins and leaves in quick succession are taken into one rebalance; a calm group is as Kafka's (C10, C12,
+C23)."""
 
 from __future__ import annotations
 
@@ -16,18 +17,18 @@ from tests.coordinator.classic.driver import BATCHING, GROUP, PROTOCOLS, REBALAN
 HOST = "/127.0.0.1"
 LONGEST_MS = BATCHING.group_rebalance_batch_max_ms
 FLEET = LONGEST_MS // MEMBER_MS
-"""The smallest group that may wait for so long."""
+"""The size of the smallest group that may wait for the longest delay."""
 
 
 def settle(driver: Driver) -> None:
-    """Everybody rejoins and synchronises, whether told to already or not."""
+    """Let all members rejoin and sync, whether they were told to or not."""
     driver.rejoin_all()
     driver.sync_all()
     assert driver.group.state is STABLE
 
 
 def advance_alive(driver: Driver, by_ms: int, but: str = "") -> None:
-    """Let time pass, a little more than `by_ms`; all but one heartbeat."""
+    """Let a little more than `by_ms` pass, while all members but one heartbeat."""
     end_ms = driver.now_ms + by_ms + SLOT_MS
     while driver.now_ms < end_ms:
         driver.advance(min(SESSION_MS // 4, end_ms - driver.now_ms))
@@ -37,7 +38,7 @@ def advance_alive(driver: Driver, by_ms: int, but: str = "") -> None:
 
 
 def storm(driver: Driver, restarts: int, size: int = FLEET) -> list[str]:
-    """A Stable group that so many members have come to and left again, one after the other."""
+    """Make a Stable group that so many members have joined and left, one after the other."""
     members = driver.stable_group(*(f"m{number}" for number in range(size)))
     for _ in range(restarts):
         driver.advance(100)
@@ -51,7 +52,7 @@ def storm(driver: Driver, restarts: int, size: int = FLEET) -> list[str]:
 
 
 def in_a_storm(size: int = FLEET) -> tuple[Driver, list[str]]:
-    """The next change waits."""
+    """Make a group in which the next change waits for others."""
     driver = Driver(BATCHING)
     members = storm(driver, restarts=1, size=size)
     driver.advance(100)
@@ -69,7 +70,8 @@ def test_the_first_changes_are_carried_out_at_once() -> None:
 
 
 def test_a_newcomer_in_a_storm_waits_while_the_group_works_on() -> None:
-    """The join is parked; nobody is disturbed until the delay is over, then one generation takes it in."""
+    """The join is parked. The other members go on until the delay is over; then one generation takes the
+    newcomer in."""
     driver, members = in_a_storm()
     generation = driver.group.generation
     token = driver.new_member(client_id="d")
@@ -100,7 +102,7 @@ def test_the_delay_explains_itself() -> None:
 
 
 def test_one_change_that_waited_in_vain_is_told_as_what_it_is() -> None:
-    """The member that left is gone; whose client it was is still told."""
+    """The member that left is gone, but its client is still named."""
     driver, _ = in_a_storm()
     gone = list(driver.group.members)[-1]
     driver.leave(gone)
@@ -136,7 +138,8 @@ def test_the_delay_doubles_up_to_the_bound() -> None:
 
 @pytest.mark.parametrize(("size", "delay_ms"), [(2, 2 * MEMBER_MS), (3, 3 * MEMBER_MS), (8, FIRST_DELAY_MS)])
 def test_the_delay_is_in_proportion_to_the_group(size: int, delay_ms: int) -> None:
-    """A leaver's share of the work is idle meanwhile, and in a small group the share is large."""
+    """The partitions of a member that left are not read meanwhile, and in a small group it has a large
+    share."""
     driver, _ = in_a_storm(size)
     driver.leave(next(iter(driver.group.members)))
     assert len(driver.group.members) == size
@@ -145,7 +148,7 @@ def test_the_delay_is_in_proportion_to_the_group(size: int, delay_ms: int) -> No
 
 
 def test_a_small_group_is_calm_soon() -> None:
-    """A deployment of three, one member every few seconds, is carried out as in Kafka."""
+    """A group of three, of which one member restarts every few seconds, rebalances as in Kafka."""
     driver, members = in_a_storm(size=2)
     advance_alive(driver, 3 * MEMBER_MS)
     driver.leave(members[0])
@@ -189,7 +192,8 @@ def test_the_last_settled_member_goes_and_nobody_waits() -> None:
 
 
 def test_a_newcomers_retry_keeps_its_place() -> None:
-    """It is told of no generation that it is not in: its old join is superseded, the new one parked."""
+    """The newcomer is answered with no generation that it is not in: its old join is superseded, and the new
+    one parked."""
     driver, _ = in_a_storm()
     parked = driver.new_member(client_id="d")
     newcomer = list(driver.group.members)[-1]
@@ -199,7 +203,7 @@ def test_a_newcomers_retry_keeps_its_place() -> None:
 
 
 def test_a_static_newcomer_that_restarts_gets_an_assignment() -> None:
-    """C21 gives a restarted instance its old assignment, and this one has none."""
+    """C21 gives a restarted instance its old assignment, but this one has none."""
     driver, _ = in_a_storm()
     parked = driver.new_member(client_id="d", instance="i")
     again = driver.new_member(client_id="d", instance="i")
@@ -244,7 +248,7 @@ def test_zero_is_as_kafka() -> None:
 
 @pytest.mark.parametrize(("batch_max_ms", "generations"), [(25_000, 2), (0, 5)])
 def test_a_fleet_that_starts_at_once_is_waited_for(batch_max_ms: int, generations: int) -> None:
-    """Newcomers every 10 ms: a join phase in which for a moment nobody is missing goes on for them."""
+    """Newcomers come every 10 ms: a join phase goes on for them, though for a moment no member is missing."""
     driver = Driver(replace(BATCHING, group_rebalance_batch_max_ms=batch_max_ms))
     driver.stable_group("first")
     for number in range(40):
@@ -259,7 +263,7 @@ def test_a_fleet_that_starts_at_once_is_waited_for(batch_max_ms: int, generation
 
 
 def test_a_fleets_member_id_that_was_given_out_is_waited_for() -> None:
-    """C7: the wait for newcomers may end while one comes back with its id; as before, it is not left out."""
+    """C7: the wait for newcomers may end while one comes back with its id; it is not left out."""
     driver = Driver(BATCHING)
     driver.stable_group("first")
     for number in range(10):

@@ -1,4 +1,4 @@
-"""An id that was a consumer group's (C28, M27)."""
+"""A classic group may get the id of a consumer group, and the reverse (C28, M27)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def join(driver: Driver, member_id: str, protocol_type: str = "consumer") -> Joi
 
 
 def test_consumer_group_refuses_bytes_that_are_no_subscription() -> None:
-    """G3: -1 with member id "", whoever asks; the group goes on."""
+    """G3: the answer is UNKNOWN_SERVER_ERROR with member id ""; the group goes on."""
     driver = Driver(t=3)
     assert beat(driver, 0) == ErrorCode.none
     for member_id in ("", "m"):
@@ -59,7 +59,8 @@ def test_empty_consumer_group_is_converted_and_starts_over() -> None:
 
 
 def test_unknown_member_converts_nothing() -> None:
-    """C28, C3, C6: only who may make a group turns it over, though it may be refused for its protocols."""
+    """C28, C3, C6: only a member that may make a group converts it, though it may be refused for its
+    protocols."""
     driver = Driver(t=3)
     beat(driver, 0)
     beat(driver, -1)

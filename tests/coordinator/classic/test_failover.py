@@ -29,7 +29,8 @@ MEMBER = ClassicMemberValue(None, "c", "/h", 60_000, 10_000, PROTOCOLS, b"")
 
 
 def test_stable_group_goes_on_as_if_nothing_had_happened() -> None:
-    """C26: generation, leader, assignments, subscriptions and full sessions are there."""
+    """C26: generation, leader, assignments, subscriptions and full sessions are the same under the new
+    leader."""
     driver = Driver()
     members = driver.stable_group("a", "b", protocols=offering("t"))
     before = describe(driver.state, GROUP)
@@ -42,7 +43,7 @@ def test_stable_group_goes_on_as_if_nothing_had_happened() -> None:
 
 
 def test_sessions_are_armed_on_the_new_leader() -> None:
-    """C26: who does not come to it is removed."""
+    """C26: a member that sends the new leader no heartbeat is removed."""
     driver = Driver()
     driver.stable_group("a")
     driver.fail_over()
@@ -51,8 +52,8 @@ def test_sessions_are_armed_on_the_new_leader() -> None:
 
 
 def test_failover_in_the_middle_of_a_rebalance_falls_back() -> None:
-    """C26: in PreparingRebalance and in CompletingRebalance alike the last Stable generation stands, so who
-    was told the new one is refused by it and rejoins."""
+    """C26: in PreparingRebalance and in CompletingRebalance the last Stable generation holds: members that
+    were told the new one are refused, and rejoin."""
     driver = Driver()
     leader, follower = driver.stable_group("a", "b")
     generation = driver.group.generation
@@ -81,7 +82,7 @@ def test_failover_in_the_first_join_phase_leaves_an_empty_group() -> None:
 
 
 def test_empty_group_remembers_when_it_became_empty() -> None:
-    """C26, O14: the expiry of its offsets counts from there."""
+    """C26, O14: the expiry of its offsets counts from that time."""
     driver = Driver()
     driver.leave(*driver.stable_group("a"))
     driver.advance(5_000)
@@ -91,7 +92,7 @@ def test_empty_group_remembers_when_it_became_empty() -> None:
 
 
 def test_group_above_a_lowered_limit_rebalances() -> None:
-    """C26, C5: the last to rejoin finds no place."""
+    """C26, C5: the last member to rejoin is refused."""
     driver = Driver()
     a, b = driver.stable_group("a", "b")
     driver.events.clear()
@@ -133,7 +134,7 @@ def metadata_record(value: GroupMetadataValue | None) -> Record:
 
 
 def test_generation_cut_short_is_not_the_groups() -> None:
-    """C18: when only the members of a first generation were committed, the group is Empty; its next
+    """C18: if only the member records of a first generation were committed, the group is Empty; its next
     generation removes them."""
     driver = Driver()
     driver.begin_with((metadata_record(GroupMetadataValue("", 0, None, None, 0)), member_record("m1")))

@@ -1,4 +1,4 @@
-"""Joining a group: who is let in, what is refused, and in which words (C2 to C9, C24, W2)."""
+"""Clients join a group: which are let in, and with which errors others are refused (C2 to C9, C24, W2)."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ def test_pending_member_that_comes_back_is_let_in() -> None:
 
 
 def test_old_clients_are_let_in_at_once() -> None:
-    """C7: below version 4 nobody is asked to come back."""
+    """C7: below version 4 no client is asked to join again with its member id."""
     driver = Driver()
     assert driver.joined(driver.new_member()).generation_id == 1
 
 
 def test_static_member_is_named_after_its_instance_and_never_pending() -> None:
-    """C7, E4: {instance id}-{UUID}, in at once at any version."""
+    """C7, E4: its member id is {instance id}-{UUID}, and it is a member at once, at any version."""
     driver = Driver()
     assert driver.joined(driver.join(instance="rack7")).member_id == "rack7-uuid1"
 
 
 def test_instance_ids_are_not_checked() -> None:
-    """C24: the charset is the client's business."""
+    """C24: clients may use any characters."""
     for instance in ("", "a b", "ä", ".", "..", "x" * 250):
         driver = Driver()
         assert driver.joined(driver.join(instance=instance)).error_code == ErrorCode.none
@@ -96,7 +96,8 @@ def test_refusals_come_in_kafkas_order_and_leave_nothing(fields: dict[str, Any],
     "fields", [{"protocol_type": ""}, {"protocols": ()}, {"protocols": (("a", b""), ("a", b""))}]
 )
 def test_protocols_that_are_none_are_refused_and_leave_an_empty_group(fields: dict[str, Any]) -> None:
-    """C3, C6: as in Kafka; then whoever comes with an id hears of its protocols before its id."""
+    """C3, C6: this is as in Kafka. A client that then comes with a member id is refused for its protocols
+    first, not for its id."""
     driver = Driver()
     refused = ErrorCode.inconsistent_group_protocol
     assert driver.joined(driver.join(**fields)) == JoinGroupResponse(refused)
@@ -105,14 +106,15 @@ def test_protocols_that_are_none_are_refused_and_leave_an_empty_group(fields: di
 
 
 def test_session_timeout_bounds_are_inclusive() -> None:
-    """C2: [group.min, group.max] as GroupSettings gives them."""
+    """C2: the bounds are those of GroupSettings, and both are allowed."""
     for timeout_ms in (6_000, 1_800_000):
         driver = Driver()
         assert driver.joined(driver.new_member(session_timeout_ms=timeout_ms)).error_code == ErrorCode.none
 
 
 def test_unknown_member_id_is_refused_by_an_existing_group() -> None:
-    """C9, E6: an id nobody gave out, with or without an instance; ids are echoed."""
+    """C9, E6: this holds for an id that was never given out, with or without an instance id; the id is
+    echoed."""
     driver = Driver()
     driver.stable_group("a")
     for instance in (None, "nobody"):
@@ -121,7 +123,7 @@ def test_unknown_member_id_is_refused_by_an_existing_group() -> None:
 
 
 def test_empty_group_knows_no_member() -> None:
-    """C9: after everybody left, a returning id is unknown."""
+    """C9: after all members left, an id that comes back is unknown."""
     driver = Driver()
     [member] = driver.stable_group("a")
     driver.leave(member)
@@ -129,7 +131,8 @@ def test_empty_group_knows_no_member() -> None:
 
 
 def test_pending_member_with_an_instance_id_is_a_server_error_and_stays_usable() -> None:
-    """C8: -1 with member id "", then the same id without instance gets in."""
+    """C8: the answer is UNKNOWN_SERVER_ERROR with member id ""; then the same id without instance id may
+    join."""
     driver = Driver()
     member_id = driver.joined(driver.join()).member_id
     refused = driver.joined(driver.join(member_id, instance="i"))
@@ -138,7 +141,8 @@ def test_pending_member_with_an_instance_id_is_a_server_error_and_stays_usable()
 
 
 def test_member_whose_protocols_nobody_shares_is_refused() -> None:
-    """C6: another protocol type or no common protocol is 23, and the group does not notice."""
+    """C6: another protocol type, or no common protocol, gets INCONSISTENT_GROUP_PROTOCOL, and the group is
+    not disturbed."""
     driver = Driver()
     driver.stable_group("a")
     for fields in ({"protocol_type": "connect"}, {"protocols": (("roundrobin", b""),)}):
@@ -148,7 +152,7 @@ def test_member_whose_protocols_nobody_shares_is_refused() -> None:
 
 
 def test_sole_member_cannot_change_to_another_protocol() -> None:
-    """C6: the supported set counts the asking member itself; it stays as it was."""
+    """C6: the asking member itself counts among those that have to support a protocol; it stays as it was."""
     driver = Driver()
     [member] = driver.stable_group("a")
     for fields in ({"protocols": (("roundrobin", b""),)}, {"protocol_type": "connect"}):
@@ -166,7 +170,7 @@ def test_protocol_listed_twice_drops_out() -> None:
 
 
 def test_known_member_in_completing_with_the_same_metadata_hears_the_generation_again() -> None:
-    """C9: it missed the answer; the leader gets the member list, a follower does not."""
+    """C9: the member missed the answer. A leader gets the list of members, a follower does not."""
     driver = Driver()
     driver.stable_group("a", "b")
     leader, follower = driver.group.members
@@ -192,7 +196,7 @@ def test_known_member_in_completing_with_new_metadata_starts_over() -> None:
 
 
 def test_follower_in_stable_without_news_disturbs_nobody() -> None:
-    """C9, E1: current generation, no rebalance."""
+    """C9, E1: it is answered with the current generation, without a rebalance."""
     driver = Driver()
     driver.stable_group("a", "b")
     follower = list(driver.group.members)[1]
@@ -237,7 +241,7 @@ def test_second_join_of_one_member_answers_the_first() -> None:
 
 
 def test_full_group_refuses_newcomers_and_keeps_members() -> None:
-    """C5: in Stable a newcomer gets 81 with member id "", a member is welcome."""
+    """C5: in Stable a newcomer gets GROUP_MAX_SIZE_REACHED with member id "", and a member may rejoin."""
     driver = limited(2)
     members = driver.stable_group("a", "b")
     assert driver.joined(driver.join()) == JoinGroupResponse(ErrorCode.group_max_size_reached)
@@ -255,7 +259,7 @@ def test_pending_member_refused_for_size_is_pending_no_longer() -> None:
 
 
 def test_while_members_rejoin_only_parked_joins_count_against_the_limit() -> None:
-    """C5: with limit 2, one member and two newcomers make 3; the next is refused."""
+    """C5: the limit is 2. One member and two newcomers make 3, and the next one is refused."""
     driver = limited(2)
     [member] = driver.stable_group("a")
     newcomers = [driver.new_member(), driver.new_member()]
@@ -278,7 +282,7 @@ def test_known_member_that_finds_no_place_is_removed() -> None:
 
 
 def test_rebalance_timeout_is_the_longest_of_the_members() -> None:
-    """C11: the slow member's 90 s count, not the quick one's minute."""
+    """C11: the 90 s of one member count, not the minute of the other."""
     driver = Driver()
     quick, slow = driver.stable_group("quick", "slow")
     driver.join(slow, protocols=CHANGED, rebalance_timeout_ms=90_000)
@@ -292,7 +296,7 @@ def test_rebalance_timeout_is_the_longest_of_the_members() -> None:
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 def test_rebalance_timeout_of_nothing_is_taken_as_it_is(timeout_ms: int) -> None:
-    """C11: JoinGroup answers, then the member is removed at once."""
+    """C11: JoinGroup is answered, then the member is removed at once."""
     driver = Driver()
     member_id = driver.joined(driver.new_member(rebalance_timeout_ms=timeout_ms)).member_id
     driver.advance(50)
@@ -313,7 +317,7 @@ def test_group_of_another_protocol_type_keeps_opaque_bytes() -> None:
 
 
 def test_consumer_bytes_that_are_no_subscription_do_no_harm() -> None:
-    """C29: Kafka's join phase hangs or fails on these; here the group works."""
+    """C29: such bytes make Kafka's join phase hang or fail; here the group works."""
     for metadata in (
         b"",
         b"\0",
@@ -328,7 +332,7 @@ def test_consumer_bytes_that_are_no_subscription_do_no_harm() -> None:
 
 
 def test_reason_of_a_client_is_cut() -> None:
-    """C24: 255 characters of it explain the rebalance."""
+    """C24: the first 255 characters of the reason explain the rebalance."""
     driver = Driver()
     driver.new_member(reason="r" * 300)
     assert driver.events[0].reason == "r" * 255

@@ -1,4 +1,4 @@
-"""Leaving, by members and by operators (C23, E7, W7)."""
+"""Members leave, or operators remove them (C23, E7, W7)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_batch_makes_one_rebalance() -> None:
 
 
 def test_errors_stand_on_members() -> None:
-    """C23, E7: each pairing; the same id twice is 0 and then 25."""
+    """C23, E7: each pairing of ids is tried; the same id twice gets no error, then UNKNOWN_MEMBER_ID."""
     driver = Driver()
     driver.stable_group("a", "b")
     for instance in ("s1", "s2", "s3"):
@@ -69,13 +69,13 @@ def test_errors_stand_on_members() -> None:
 
 
 def test_missing_group_says_it_on_each_member() -> None:
-    """W7: top NONE; the encoder lifts it for old versions."""
+    """W7: the top error is NONE; the encoder lifts the member's error for old versions."""
     assert errors(Driver().leave("x", "y", group="none")) == [ErrorCode.unknown_member_id] * 2
 
 
 @pytest.mark.parametrize("group", ["none", "orders"])
 def test_empty_batch_is_no_error(group: str) -> None:
-    """C23: top 0, no members, group existing or not, and nothing happens."""
+    """C23: the answer has no error and no members, and nothing happens, whether the group exists or not."""
     driver = Driver()
     driver.stable_group("a")
     assert driver.leave(group=group) == LeaveGroupResponse(ErrorCode.none, ())
@@ -83,7 +83,7 @@ def test_empty_batch_is_no_error(group: str) -> None:
 
 
 def test_empty_group_id_is_invalid() -> None:
-    """W2: for the whole request."""
+    """W2: the error is that of the whole request."""
     driver = Driver()
     token = driver.send(13, LeaveGroupRequest("", (LeavingMember("x"),)), 5)
     assert driver.replies[token].error_code == ErrorCode.invalid_group_id
@@ -101,7 +101,7 @@ def test_pending_member_leaves() -> None:
 
 
 def test_parked_join_of_a_member_that_is_removed_is_answered() -> None:
-    """C23: 25 with member id ""."""
+    """C23: the answer is UNKNOWN_MEMBER_ID with member id ""."""
     driver = Driver()
     _, follower = driver.stable_group("a", "b")
     parked = driver.join(follower, protocols=CHANGED)
@@ -110,7 +110,7 @@ def test_parked_join_of_a_member_that_is_removed_is_answered() -> None:
 
 
 def test_parked_sync_of_a_member_that_is_removed_is_answered() -> None:
-    """C23's remedy for SyncGroup, which Kafka leaves without an answer."""
+    """This is C23 for SyncGroup, which Kafka leaves without an answer."""
     driver = Driver()
     driver.stable_group("a", "b")
     driver.rejoin_all()
@@ -121,7 +121,7 @@ def test_parked_sync_of_a_member_that_is_removed_is_answered() -> None:
 
 
 def test_last_missing_member_leaves_and_the_join_completes() -> None:
-    """C23: in PreparingRebalance nobody is waited for any more."""
+    """C23: in PreparingRebalance no other member is waited for."""
     driver = Driver()
     leader, follower = driver.stable_group("a", "b")
     token = driver.join(leader)
@@ -131,7 +131,7 @@ def test_last_missing_member_leaves_and_the_join_completes() -> None:
 
 
 def test_last_member_leaves() -> None:
-    """C13, C23: Empty at once, generation+1."""
+    """C13, C23: the group is Empty at once, and its generation is one higher."""
     driver = Driver()
     [member] = driver.stable_group("a")
     driver.leave(member)
@@ -139,7 +139,7 @@ def test_last_member_leaves() -> None:
 
 
 def test_reason_explains_the_rebalance() -> None:
-    """C24, KIP-800: the client's own words, cut."""
+    """C24, KIP-800: the reason is the client's, cut to its limit."""
     driver = Driver()
     _, follower = driver.stable_group("a", "b")
     driver.leave(LeavingMember(follower, None, "the consumer is being closed" + "!" * 300))

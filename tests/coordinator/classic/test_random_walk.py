@@ -1,4 +1,5 @@
-"""Random lives of one group: invariants hold after each step, nobody waits for ever (C1 to C27)."""
+"""One group lives a random life: its invariants hold after each step, and no request waits for ever (C1 to
+C27)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ INSTANCES = ("s1", "s2", "s3")
 
 
 class Walk:
-    """Clients that do anything at any time, right and wrong."""
+    """Clients that send any request at any time, right or wrong."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -36,7 +37,7 @@ class Walk:
         self.rebalance_timeouts_ms = self.chance.choice(((0, 5_000, 60_000), (40_000, 60_000)))
         self.ids: list[str] = [""]
         self.waiting: dict[int, int] = {}
-        """token -> when it was sent (ms)."""
+        """When each waiting request was sent, by token (ms)."""
 
     def step(self) -> None:
         self.chance.choice(
@@ -59,7 +60,7 @@ class Walk:
                 self.ids.append(answer.member_id)
 
     def member(self) -> tuple[str, str | None]:
-        """Mostly somebody who is in the group, under the right name."""
+        """Choose a member id, mostly one that is in the group."""
         group = classic_groups(self.driver.state).get("orders")
         if group is not None and group.members and self.chance.random() < 0.8:
             member = self.chance.choice(list(group.members.values()))
@@ -105,7 +106,7 @@ class Walk:
             self.driver.leave(*(LeavingMember(*self.member()) for _ in range(self.chance.randint(0, 2))))
 
     def settle(self) -> None:
-        """Everybody does at once what a well-behaved client does."""
+        """Let all clients do at once what a correct client does."""
         group = classic_groups(self.driver.state).get("orders")
         if group is not None and group.state is PREPARING_REBALANCE:
             self.driver.rejoin_all(protocols=PROTOCOLS[0])
@@ -118,8 +119,8 @@ class Walk:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_group_keeps_its_invariants_and_settles(seed: int) -> None:
-    """The driver checks the invariants at every step. When nobody asks any more, all that is parked is
-    answered, every member expires, and the group ends Empty on record and after a failover."""
+    """The driver checks the invariants at every step. When no more requests come, all parked ones are
+    answered, every member expires, and the group ends Empty, in its records and after a failover."""
     walk = Walk(seed)
     for _ in range(STEPS):
         walk.step()

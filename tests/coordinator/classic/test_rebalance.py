@@ -1,4 +1,5 @@
-"""The join phase: initial delay, who is waited for and how long, who leads (B3, B4, C1, C10 to C16, C19)."""
+"""The join phase: its initial delay, which members it waits for and how long, and which of them leads (B3,
+B4, C1, C10 to C16, C19)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ ROUNDING_MS = 16
 
 
 def test_transitions_are_kafkas() -> None:
-    """C1: legal predecessors of each state."""
+    """C1: each state has the same predecessors as in Kafka."""
     into: dict[GroupState, set[GroupState]] = {state: set() for state in GroupState}
     for (before, _), after in TRANSITIONS.items():
         into[after].add(before)
@@ -43,13 +44,14 @@ def test_transitions_are_kafkas() -> None:
 
 
 def test_illegal_step_tells_the_groups_story() -> None:
-    """C1: a hole in the table is a bug and names the group."""
+    """C1: a transition that the table does not have is a bug, and the error names the group."""
     with pytest.raises(AssertionError, match=r"'g1': no way from Empty .* by 'leader synced'"):
         ClassicGroup("g1", 0).move(Step.LEADER_SYNCED, 0)
 
 
 def test_three_members_meet_in_the_initial_delay() -> None:
-    """C10, B3: newcomers extend it; all three are in generation 1 and only the leader hears who is there."""
+    """C10, B3: newcomers extend the delay. All three members are in generation 1, and only the leader gets
+    the list of them."""
     driver = Driver(GroupSettings())
     tokens = [driver.new_member(client_id="a")]
     driver.advance(2_000)
@@ -66,7 +68,7 @@ def test_three_members_meet_in_the_initial_delay() -> None:
 
 
 def test_initial_delay_without_newcomers_runs_once() -> None:
-    """C10: all have joined from the start, and still it waits, but no longer than the delay."""
+    """C10: all members have joined from the start, and still the group waits for the delay, but no longer."""
     driver = Driver(GroupSettings())
     token = driver.new_member()
     driver.advance(2_999)
@@ -76,7 +78,7 @@ def test_initial_delay_without_newcomers_runs_once() -> None:
 
 
 def test_initial_delay_never_passes_the_rebalance_timeout() -> None:
-    """C10: with 7 s, extensions of 3 s and 3 s, and then 1 s, are all there is."""
+    """C10: a rebalance timeout of 7 s allows delays of 3 s, 3 s and 1 s."""
     driver = Driver(GroupSettings())
     first = driver.new_member(rebalance_timeout_ms=7_000)
     for _ in range(6):
@@ -88,15 +90,15 @@ def test_initial_delay_never_passes_the_rebalance_timeout() -> None:
 
 
 def test_pending_members_do_not_hold_back_the_initial_rebalance() -> None:
-    """C8: four ids handed out, the first that comes back gets generation 1 at once."""
+    """C8: four ids were given out, and the first client that comes back gets generation 1 at once."""
     driver = Driver()
     ids = [driver.joined(driver.join()).member_id for _ in range(4)]
     assert driver.joined(driver.join(ids[0])).generation_id == 1
 
 
 def test_with_batching_the_first_rebalance_waits_a_moment_for_others() -> None:
-    """Those who come together are in generation 1, whether the first one has its member id before the others
-    or not; and one who comes alone does not wait long."""
+    """Members that come together are in generation 1, whether the first one has its member id before the
+    others or not; one that comes alone does not wait long."""
     driver = Driver(BATCHING)
     first = driver.new_member()
     others = [driver.joined(driver.join()).member_id for _ in range(3)]
@@ -123,7 +125,7 @@ def test_with_batching_the_first_rebalance_does_not_wait_long_for_a_member_id_th
 
 
 def test_pending_member_holds_back_a_later_rebalance_until_it_expires() -> None:
-    """C8: all members have rejoined, the pending one's session timeout completes the join."""
+    """C8: all members have rejoined; the end of the pending one's session timeout completes the join."""
     driver = Driver()
     [member] = driver.stable_group("a")
     pending = driver.joined(driver.join()).member_id
@@ -139,7 +141,7 @@ def test_pending_member_holds_back_a_later_rebalance_until_it_expires() -> None:
 
 
 def test_pending_member_that_comes_back_completes_the_join() -> None:
-    """C8: accepted in PreparingRebalance, and then nobody is missing."""
+    """C8: it is accepted in PreparingRebalance, and then no member is missing."""
     driver = Driver()
     [member] = driver.stable_group("a")
     pending = driver.joined(driver.join()).member_id
@@ -148,7 +150,7 @@ def test_pending_member_that_comes_back_completes_the_join() -> None:
 
 
 def test_only_member_leaves_during_the_initial_delay() -> None:
-    """C10: PreparingRebalance without members until the delay is over, then Empty."""
+    """C10: the group is PreparingRebalance without members until the delay is over, then Empty."""
     driver = Driver(GroupSettings())
     token = driver.new_member()
     driver.leave(next(iter(driver.group.members)))
@@ -159,7 +161,7 @@ def test_only_member_leaves_during_the_initial_delay() -> None:
 
 
 def test_new_member_waits_five_minutes_not_its_session() -> None:
-    """C12: its join is parked, it cannot heartbeat; but a ghost is thrown out in the end."""
+    """C12: its join is parked, so it cannot heartbeat; but a client that is gone is removed in the end."""
     driver = Driver()
     [old] = driver.stable_group("a", rebalance_timeout_ms=1_000_000)
     token = driver.new_member(rebalance_timeout_ms=1_000_000)
@@ -173,7 +175,7 @@ def test_new_member_waits_five_minutes_not_its_session() -> None:
 
 
 def test_old_member_with_a_parked_join_does_not_expire() -> None:
-    """C12: waiting counts as living; its session starts anew when it is answered."""
+    """C12: a waiting member is alive, and its session starts anew when it is answered."""
     driver = Driver()
     a, b = driver.stable_group("a", "b")
     token = driver.join(a)
@@ -187,7 +189,7 @@ def test_old_member_with_a_parked_join_does_not_expire() -> None:
 
 
 def test_dynamic_member_that_does_not_rejoin_is_left_behind() -> None:
-    """C13, B11: after the rebalance timeout the rest goes on; the old leader's place is taken."""
+    """C13, B11: after the rebalance timeout the others go on, and another member leads."""
     driver = Driver()
     a, b = driver.stable_group("a", "b", session_timeout_ms=100_000)
     token = driver.join(b, protocols=(("range", b"new"),))
@@ -198,7 +200,7 @@ def test_dynamic_member_that_does_not_rejoin_is_left_behind() -> None:
 
 
 def test_static_member_that_does_not_rejoin_stays() -> None:
-    """C13: it is in the next generation and in the leader's list, but somebody who rejoined leads."""
+    """C13: it is in the next generation and in the leader's list, but a member that rejoined leads."""
     driver = Driver()
     driver.join(instance="s")
     driver.sync_all()
@@ -213,7 +215,8 @@ def test_static_member_that_does_not_rejoin_stays() -> None:
 
 
 def test_absent_static_members_alone_put_off_the_join() -> None:
-    """C13: nobody rejoined; the join is tried again until the session timer removes them, then Empty."""
+    """C13: no member rejoined. The join is tried again until the session timers remove them, then the group
+    is Empty."""
     driver = Driver()
     driver.join(instance="s", session_timeout_ms=100_000)
     driver.sync_all()
@@ -227,7 +230,8 @@ def test_absent_static_members_alone_put_off_the_join() -> None:
 
 
 def test_nobody_left_makes_an_empty_generation_on_record() -> None:
-    """C13: generation+1, no protocol, no leader; the member's record is gone."""
+    """C13: the generation is one higher, there is no protocol and no leader, and the member's record is
+    gone."""
     driver = Driver()
     [member] = driver.stable_group("a")
     driver.advance(500)
@@ -238,7 +242,7 @@ def test_nobody_left_makes_an_empty_generation_on_record() -> None:
 
 
 def test_leader_that_leaves_is_followed_by_another() -> None:
-    """C14: any other member leads."""
+    """C14: any other member may lead."""
     driver = Driver()
     leader, other = driver.stable_group("a", "b")
     driver.leave(leader)
@@ -246,7 +250,7 @@ def test_leader_that_leaves_is_followed_by_another() -> None:
 
 
 def test_votes_choose_among_what_all_support() -> None:
-    """C15, B4: two prefer roundrobin, one range; sticky is not common to all."""
+    """C15, B4: two members prefer roundrobin, one range; not all of them support sticky."""
     driver = Driver()
     range_first = (("sticky", b""), ("range", b""), ("roundrobin", b""))
     roundrobin_first = (("roundrobin", b""), ("range", b""))
@@ -259,7 +263,7 @@ def test_votes_choose_among_what_all_support() -> None:
 
 
 def test_tied_votes_fall_as_in_java() -> None:
-    """C15: HashMap order of the names, whatever the members' order."""
+    """C15: the winner is the first in the order of Java's HashMap, whatever the members' order."""
     for first, second in (
         ("a", "b"),
         ("range", "roundrobin"),
@@ -272,7 +276,8 @@ def test_tied_votes_fall_as_in_java() -> None:
 
 
 def test_members_that_never_sync_are_removed_static_ones_too() -> None:
-    """C16: the group is Stable since the leader synced; after the rebalance timeout the silent are out."""
+    """C16: the group is Stable since the leader synced. After the rebalance timeout members that did not sync
+    are removed."""
     driver = Driver()
     driver.stable_group("a", "b", session_timeout_ms=100_000)
     driver.join(instance="s", session_timeout_ms=100_000)
@@ -288,7 +293,7 @@ def test_members_that_never_sync_are_removed_static_ones_too() -> None:
 
 
 def test_leader_that_never_syncs_lets_the_others_rejoin() -> None:
-    """C16, B11: stuck in CompletingRebalance no longer than the rebalance timeout."""
+    """C16, B11: the group is in CompletingRebalance no longer than the rebalance timeout."""
     driver = Driver()
     driver.stable_group("a", "b", session_timeout_ms=100_000)
     driver.rejoin_all(session_timeout_ms=100_000)
@@ -302,7 +307,7 @@ def test_leader_that_never_syncs_lets_the_others_rejoin() -> None:
 
 
 def test_joining_during_completing_starts_over_without_assignments() -> None:
-    """C19: what the leader was about to assign is void for everybody."""
+    """C19: the assignment that the leader was about to make is void for all members."""
     driver = Driver()
     driver.stable_group("a", "b")
     driver.rejoin_all()
@@ -314,7 +319,8 @@ def test_joining_during_completing_starts_over_without_assignments() -> None:
 
 
 def test_cooperative_rebalance_takes_two_rounds() -> None:
-    """B7: in round 1 the owner gives partition 1 up and rejoins, in round 2 the newcomer gets it."""
+    """B7: in the first round the owner gives partition 1 up and rejoins, in the second the newcomer gets
+    it."""
     driver = Driver()
     [owner] = driver.stable_group("a", protocols=(("cooperative-sticky", b"owns 0 1"),))
     newcomer_token = driver.new_member(protocols=(("cooperative-sticky", b"owns none"),))
@@ -338,7 +344,7 @@ def test_cooperative_rebalance_takes_two_rounds() -> None:
 
 
 def test_rebalance_explains_itself() -> None:
-    """Who caused it, why, and how long it took."""
+    """The event names the member that caused the rebalance, the cause, and how long it took."""
     driver = Driver()
     [member] = driver.stable_group("a")
     driver.events.clear()

@@ -29,13 +29,14 @@ def commit(driver: Driver, member_id: str, generation: int, instance: str | None
 
 
 def completing(driver: Driver) -> tuple[list[str], int]:
-    """Takes a Stable group into CompletingRebalance."""
+    """Take a Stable group into CompletingRebalance."""
     driver.rejoin_all()
     return list(driver.group.members), driver.group.generation
 
 
 def test_leaders_sync_ends_the_barrier() -> None:
-    """C18, B5: all wait, then each gets its own; whoever the leader forgot gets empty bytes."""
+    """C18, B5: all members wait, then each gets its own assignment; one that the leader left out gets empty
+    bytes."""
     driver = Driver()
     driver.stable_group("a", "b", "c")
     (leader, second, third), generation = completing(driver)
@@ -51,7 +52,7 @@ def test_leaders_sync_ends_the_barrier() -> None:
 
 
 def test_new_generation_is_stored_and_only_what_changed() -> None:
-    """C18: the answers come in the Result with the records; an unchanged member is not written again."""
+    """C18: the answers are in the Result with the records, and an unchanged member is not written again."""
     driver = Driver()
     members = driver.stable_group("a", "b")
     driver.join(members[0])
@@ -66,7 +67,7 @@ def test_new_generation_is_stored_and_only_what_changed() -> None:
 
 
 def test_session_that_ran_out_while_a_sync_was_parked_starts_anew() -> None:
-    """C12, C18, C19: waiting counts as living, and both answers, good or bad, restart the session."""
+    """C12, C18, C19: a waiting member is alive, and any answer starts its session anew."""
     driver = Driver()
     driver.stable_group("a", "b", "c")
     (leader, follower, other), generation = completing(driver)
@@ -92,7 +93,7 @@ def test_session_that_ran_out_while_a_sync_was_parked_starts_anew() -> None:
 
 
 def test_late_follower_gets_its_assignment_in_stable() -> None:
-    """C17: Stable answers at once, whoever asks."""
+    """C17: a Stable group answers every member at once."""
     driver = Driver()
     driver.stable_group("a", "b")
     (leader, follower), generation = completing(driver)
@@ -102,7 +103,7 @@ def test_late_follower_gets_its_assignment_in_stable() -> None:
 
 
 def test_second_sync_of_one_member_answers_the_first() -> None:
-    """C9's remedy for SyncGroup: nobody waits for ever."""
+    """This is C9 for SyncGroup: no request waits for ever."""
     driver = Driver()
     driver.stable_group("a", "b")
     (leader, follower), generation = completing(driver)
@@ -113,7 +114,7 @@ def test_second_sync_of_one_member_answers_the_first() -> None:
 
 
 def test_sync_during_preparing_is_sent_back() -> None:
-    """C17: the generation is right, but it is over."""
+    """C17: the generation is the right one, but it is over."""
     driver = Driver()
     leader, follower = driver.stable_group("a", "b")
     driver.join(leader)
@@ -136,7 +137,8 @@ def test_sync_during_preparing_is_sent_back() -> None:
     ],
 )
 def test_sync_checks_in_kafkas_order(member_id: str, fields: dict[str, object], error: ErrorCode) -> None:
-    """C17, W2: names are mandatory from version 5 and checked first; "" stands for the real member here."""
+    """C17, W2: protocol type and name are mandatory from version 5 on and checked first. The parameter ""
+    stands for the real member."""
     driver = Driver()
     [member] = driver.stable_group("a")
     assert driver.synced(driver.sync(member_id or member, 1, **fields)).error_code == error
@@ -153,14 +155,14 @@ def test_sync_checks_in_kafkas_order(member_id: str, fields: dict[str, object], 
     ],
 )
 def test_heartbeat_checks(group: str, member_id: str, generation: int, error: ErrorCode) -> None:
-    """C20, W2: "" stands for the real member."""
+    """These are rules C20 and W2. The parameter "" stands for the real member."""
     driver = Driver()
     [member] = driver.stable_group("a")
     assert driver.beat(member_id or member, generation, group=group) == error
 
 
 def test_heartbeat_of_an_empty_group_is_unknown() -> None:
-    """C20: nobody is in it."""
+    """C20: an Empty group has no members."""
     driver = Driver()
     [member] = driver.stable_group("a")
     driver.leave(member)
@@ -168,7 +170,8 @@ def test_heartbeat_of_an_empty_group_is_unknown() -> None:
 
 
 def test_heartbeats_keep_a_member_alive_in_every_state() -> None:
-    """C20: Stable and Completing answer NONE, Preparing sends back to join, all reset the session."""
+    """C20: Stable and CompletingRebalance answer NONE, PreparingRebalance sends back to join, and all start
+    the session anew."""
     driver = Driver()
     leader, follower = driver.stable_group("a", "b")
     expected = []
@@ -205,7 +208,7 @@ def test_silent_member_is_removed_and_the_others_rebalance() -> None:
 
 
 def test_steady_heartbeat_writes_nothing_and_tells_nothing() -> None:
-    """C20: one reply, no records, no events."""
+    """C20: there is one answer, and there are no records and no events."""
     driver = Driver()
     [member] = driver.stable_group("a")
     request = Request(7, api_keys.HEARTBEAT, 4, "c", "/h", HeartbeatRequest(GROUP, 1, member))
@@ -215,7 +218,7 @@ def test_steady_heartbeat_writes_nothing_and_tells_nothing() -> None:
 
 
 def test_commit_of_a_member_in_stable_and_preparing_resets_its_session() -> None:
-    """O3: accepted, and as good as a heartbeat."""
+    """O3: the commit is accepted, and counts as a heartbeat."""
     driver = Driver()
     leader, follower = driver.stable_group("a", "b")
     for _ in range(2):
@@ -235,7 +238,7 @@ def test_commit_during_completing_is_sent_back() -> None:
 
 
 def test_commit_to_an_empty_group() -> None:
-    """O1: any member id with a negative generation; generation 0 is a member's, and unknown."""
+    """O1: any member id with a negative generation is accepted; generation 0 is a member's, and unknown."""
     driver = Driver()
     driver.join()
     assert commit(driver, "", -1) == ErrorCode.none
@@ -244,7 +247,7 @@ def test_commit_to_an_empty_group() -> None:
 
 
 def test_commit_to_a_group_with_members() -> None:
-    """O1: who is no member may not, and a member must know the generation."""
+    """O1: only members may commit, and with the right generation."""
     driver = Driver()
     [member] = driver.stable_group("a")
     driver.join(instance="s")

@@ -1,4 +1,5 @@
-"""Static members (KIP-345): restarts without a rebalance, who is fenced (C21, C22, E1 to E8, E10, E12)."""
+"""Static members (KIP-345) restart without a rebalance, and their old lives are fenced (C21, C22, E1 to E8,
+E10, E12)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ ROUNDING_MS = 16
 
 
 def static_group(*instances: str) -> tuple[Driver, list[str]]:
-    """A Stable group with these instances; the first leads."""
+    """Make a Stable group with these instances; the first leads."""
     driver = Driver()
     for instance in instances:
         driver.join(instance=instance)
@@ -27,14 +28,14 @@ def static_group(*instances: str) -> tuple[Driver, list[str]]:
 
 
 def test_unknown_instance_is_added_and_rebalances() -> None:
-    """E1, E4: no MEMBER_ID_REQUIRED, but the others have to rejoin."""
+    """E1, E4: there is no MEMBER_ID_REQUIRED, but the others have to rejoin."""
     driver, [leader] = static_group("s1")
     assert driver.waits(driver.join(instance="s2"))
     assert driver.beat(leader, 1, "s1") == ErrorCode.rebalance_in_progress
 
 
 def test_restarted_follower_causes_no_rebalance() -> None:
-    """C21, E3: new member id, same generation, and what it had assigned awaits it in SyncGroup."""
+    """C21, E3: it has a new member id in the same generation, and SyncGroup gives it its old assignment."""
     driver, [leader, old] = static_group("s1", "s2")
     generation = driver.group.generation
     answer = driver.joined(driver.join(instance="s2"))
@@ -61,7 +62,7 @@ def test_restart_is_stored() -> None:
 
 
 def test_restarted_follower_may_change_its_subscription_unnoticed() -> None:
-    """C21: the protocol stays the same, so nobody rebalances; the new bytes are stored."""
+    """C21: the protocol stays the same, so that no member has to rejoin; the new bytes are stored."""
     driver, _ = static_group("s1", "s2")
     protocols = (("range", b"other topics"),)
     answer = driver.joined(driver.join(instance="s2", protocols=protocols))
@@ -71,7 +72,7 @@ def test_restarted_follower_may_change_its_subscription_unnoticed() -> None:
 
 
 def test_restart_that_changes_the_vote_rebalances() -> None:
-    """C21, C6: inside what all support, the other protocol would win, so all have to rejoin."""
+    """C21, C6: among the protocols that all support the other one would win, so all have to rejoin."""
     driver, [leader, _] = static_group("s1", "s2")
     driver.join(leader, instance="s1", protocols=(("sticky", b""), ("range", b"")))
     driver.rejoin_all()
@@ -84,7 +85,8 @@ def test_restart_that_changes_the_vote_rebalances() -> None:
 
 
 def test_restarted_sole_member_cannot_change_the_protocol() -> None:
-    """C6/C21: the set of protocols counts the old incarnation; 23, and it stays as it was."""
+    """C6, C21: the member's old life counts among those that support a protocol. The answer is
+    INCONSISTENT_GROUP_PROTOCOL, and the member stays as it was."""
     driver, [member] = static_group("s1")
     answer = driver.joined(driver.join(instance="s1", protocols=(("roundrobin", b""),)))
     assert answer == JoinGroupResponse(ErrorCode.inconsistent_group_protocol)
@@ -92,7 +94,8 @@ def test_restarted_sole_member_cannot_change_the_protocol() -> None:
 
 
 def test_restarted_leader_is_told_to_skip_the_assignment() -> None:
-    """C22, E10, KIP-814: from version 9 on it leads, knows the members and does not assign."""
+    """C22, E10, KIP-814: from version 9 on the answer says that it leads, lists the members, and tells it not
+    to assign."""
     driver, _ = static_group("s1", "s2")
     answer = driver.joined(driver.join(instance="s1"))
     assert answer.leader == answer.member_id == driver.group.leader
@@ -104,7 +107,7 @@ def test_restarted_leader_is_told_to_skip_the_assignment() -> None:
 
 
 def test_restarted_leader_of_an_old_client_takes_itself_for_a_follower() -> None:
-    """C22: below version 9 the answer names the old leader id, and has no members."""
+    """C22: below version 9 the answer names the old leader's id, and lists no members."""
     driver, [old, _] = static_group("s1", "s2")
     answer = driver.joined(driver.join(instance="s1", version=8))
     assert (answer.leader, answer.skip_assignment, answer.members) == (old, False, ())
@@ -127,7 +130,7 @@ def test_restart_during_completing_rebalances() -> None:
 
 
 def test_restart_during_preparing_may_complete_the_join() -> None:
-    """C21: the instance was the last one missing."""
+    """C21: the instance was the last member missing."""
     driver, [leader, _] = static_group("s1", "s2")
     token = driver.join(leader, instance="s1")
     answer = driver.joined(driver.join(instance="s2"))
@@ -135,7 +138,7 @@ def test_restart_during_preparing_may_complete_the_join() -> None:
 
 
 def test_parked_join_of_the_old_incarnation_is_fenced() -> None:
-    """C21: its member id is in the answer, and the new one takes its place."""
+    """C21: the old member id is in the answer, and the new one takes its place."""
     driver, [_, follower] = static_group("s1", "s2")
     parked = driver.join(follower, instance="s2", protocols=(("range", b"changed"),))
     token = driver.join(instance="s2")
@@ -144,7 +147,7 @@ def test_parked_join_of_the_old_incarnation_is_fenced() -> None:
 
 
 def test_parked_sync_of_the_old_incarnation_is_fenced() -> None:
-    """C21: FENCED_INSTANCE_ID, not the REBALANCE_IN_PROGRESS of everybody else."""
+    """C21: it gets FENCED_INSTANCE_ID, not the REBALANCE_IN_PROGRESS of the others."""
     driver, _ = static_group("s1", "s2", "s3")
     driver.rejoin_all()
     _, second, third = driver.group.members
@@ -156,7 +159,7 @@ def test_parked_sync_of_the_old_incarnation_is_fenced() -> None:
 
 
 def test_restarted_member_that_owed_a_sync_still_owes_it() -> None:
-    """C16, C21: its new incarnation syncs, and nobody is thrown out when the sync phase ends."""
+    """C16, C21: the new life syncs, and no member is removed when the sync phase ends."""
     driver, _ = static_group("s1", "s2")
     driver.rejoin_all(session_timeout_ms=100_000)
     leader, _ = driver.group.members
@@ -169,7 +172,7 @@ def test_restarted_member_that_owed_a_sync_still_owes_it() -> None:
 
 
 def test_wrong_member_id_for_an_instance_is_fenced_everywhere() -> None:
-    """E5: JoinGroup, SyncGroup, Heartbeat; LeaveGroup says it for the member (E7)."""
+    """E5: JoinGroup, SyncGroup and Heartbeat say so, and LeaveGroup says it of the member (E7)."""
     driver, [first, _] = static_group("s1", "s2")
     generation = driver.group.generation
     fenced = ErrorCode.fenced_instance_id
@@ -180,7 +183,7 @@ def test_wrong_member_id_for_an_instance_is_fenced_everywhere() -> None:
 
 
 def test_unknown_instance_with_a_member_id_is_unknown() -> None:
-    """E6: even if the member id exists."""
+    """E6: this holds even if the member id exists."""
     driver, [first, _] = static_group("s1", "s2")
     generation = driver.group.generation
     unknown = ErrorCode.unknown_member_id
@@ -196,7 +199,7 @@ def test_static_member_may_leave_out_its_instance() -> None:
 
 
 def test_only_the_session_timeout_evicts_a_silent_static_member() -> None:
-    """E8, E1: no rebalance before it, one after it."""
+    """E8, E1: there is no rebalance before the timeout, and one after it."""
     driver, [leader, _] = static_group("s1", "s2")
     generation = driver.group.generation
     driver.advance(SESSION_MS - 100)
@@ -207,7 +210,7 @@ def test_only_the_session_timeout_evicts_a_silent_static_member() -> None:
 
 
 def test_restarted_member_has_a_full_session() -> None:
-    """C21: the old incarnation's timer is gone, the new one's runs from the join."""
+    """C21: the old life's timer is gone, and that of the new one runs from the join."""
     driver, [leader, _] = static_group("s1", "s2")
     driver.advance(SESSION_MS - 100)
     driver.beat(leader, driver.group.generation)
@@ -218,14 +221,14 @@ def test_restarted_member_has_a_full_session() -> None:
 
 
 def test_restart_shows_the_new_host() -> None:
-    """E3, C25: describe names the client that is there now."""
+    """E3, C25: DescribeGroups names the client that is there now."""
     driver, _ = static_group("s1")
     driver.join(instance="s1", client_id="after")
     assert [member.client_id for member in describe(driver.state, GROUP).members] == ["after"]
 
 
 def test_static_and_dynamic_members_mix() -> None:
-    """E12, E2: the leader's list names instances where there are any."""
+    """E12, E2: the leader's list names the instances of static members."""
     driver, _ = static_group("s1")
     token = driver.new_member()
     rejoined = driver.rejoin_all()

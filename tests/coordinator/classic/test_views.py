@@ -1,4 +1,4 @@
-"""What other areas see of a classic group: describe, list, subscriptions, deletion (C25, O12 to O14)."""
+"""The views of a classic group for other parts: describe, list, subscriptions, deletion (C25, O12 to O14)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_USER_DATA = b"\xff\xff\xff\xff"
 
 
 def subscription(*topics: str, version: int = 0, rest: bytes = b"") -> bytes:
-    """A ConsumerProtocolSubscription as clients send it."""
+    """Make a ConsumerProtocolSubscription as clients send it."""
     names = b"".join(len(topic.encode()).to_bytes(2, "big") + topic.encode() for topic in topics)
     return version.to_bytes(2, "big") + len(topics).to_bytes(4, "big") + names + NO_USER_DATA + rest
 
@@ -34,7 +34,7 @@ def offering(*topics: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def test_stable_group_is_described_in_full() -> None:
-    """C25: protocol, metadata of that protocol, assignment."""
+    """C25: protocol, the metadata of that protocol, and assignments are described."""
     driver = Driver()
     [member] = driver.stable_group("app")
     assert describe(driver.state, GROUP) == DescribedClassicGroup(
@@ -48,7 +48,7 @@ def test_stable_group_is_described_in_full() -> None:
 
 
 def test_rebalancing_group_hides_metadata_but_not_the_last_assignment() -> None:
-    """C25: PreparingRebalance and CompletingRebalance alike."""
+    """C25: this holds in PreparingRebalance and in CompletingRebalance."""
     driver = Driver()
     leader, follower = driver.stable_group("a", "b")
     for state, rejoins in (("PreparingRebalance", leader), ("CompletingRebalance", follower)):
@@ -103,19 +103,19 @@ def test_unreadable_subscription_makes_the_topics_unknown() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 9])
 def test_subscriptions_of_all_versions_are_read(version: int) -> None:
-    """O12: version 0 is the prefix of all."""
+    """O12: all versions begin as version 0."""
     rest = b"\0\0\0\0" + b"\0\0\0\7" + b"\xff\xff" if version else b""
     assert read_topics(subscription("t", "ü", version=version, rest=rest)) == frozenset({"t", "ü"})
 
 
 def test_prefixes_of_a_subscription_are_unknown() -> None:
-    """C29: no cut of the bytes raises."""
+    """C29: the bytes, cut anywhere, raise nothing."""
     whole = subscription("topic", "other")
     assert [read_topics(whole[:length]) for length in range(len(whole))] == [None] * len(whole)
 
 
 def test_group_with_members_is_not_deleted() -> None:
-    """O13: NON_EMPTY_GROUP in all three states that have members."""
+    """O13: the error is NON_EMPTY_GROUP in all three states that have members."""
     driver = Driver()
     leader, follower = driver.stable_group("a", "b")
     for rejoins in (None, leader, follower):
@@ -127,7 +127,7 @@ def test_group_with_members_is_not_deleted() -> None:
 
 
 def test_deleted_group_leaves_nothing() -> None:
-    """O13: tombstones for all it had, no timers; its pending member starts over."""
+    """O13: there are tombstones for all its records and no timers; its pending member starts over."""
     driver = Driver()
     driver.leave(*driver.stable_group("a"))
     pending = driver.joined(driver.join()).member_id
@@ -139,7 +139,8 @@ def test_deleted_group_leaves_nothing() -> None:
 
 
 def test_unknown_group_is_not_found() -> None:
-    """C25: what the admin area turns into Dead or GROUP_ID_NOT_FOUND; forgetting it is no error."""
+    """C25: the APIs for administrators turn this into Dead or GROUP_ID_NOT_FOUND; forgetting the group is no
+    error."""
     driver = Driver()
     for view in (describe, is_empty, delete_records, subscribed_topics):
         with pytest.raises(GroupError) as refused:

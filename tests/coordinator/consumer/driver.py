@@ -1,6 +1,6 @@
-"""Drives a coordinator's consumer groups: sends heartbeats, advances time, fails over.
+"""Drives a coordinator's consumer groups: it sends heartbeats, advances time, and fails over.
 
-`Client` is one consumer that behaves as the Java client does: it reports what it owns when that changed.
+`Client` is one consumer that does as Java's client: it reports what it owns when that has changed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def topic_id(name: str) -> bytes:
 
 
 def make_image(version: int, /, **topics: int) -> MetadataImage:
-    """Topics by name with their number of partitions."""
+    """Make an image with topics by name and their number of partitions."""
     images = tuple(TopicImage(topic_id(name), name, (0,) * number) for name, number in topics.items())
     return MetadataImage(version=version, topics=images)
 
@@ -61,7 +61,7 @@ def as_pairs(assignment: TopicPartitions | None) -> set[tuple[bytes, int]]:
 
 
 def outcome(asked: AssignmentAsked, settings: GroupSettings) -> AssignedRequest:
-    """What the plug-in makes of it."""
+    """Run the plug-in that is asked. Returns its outcome."""
     plug_in = named(settings.group_consumer_assignors)[asked.assignor]
     assert isinstance(plug_in, PlugIn)
     try:
@@ -72,11 +72,11 @@ def outcome(asked: AssignmentAsked, settings: GroupSettings) -> AssignedRequest:
 
 
 AS_KAFKA = GroupSettings(group_rebalance_batch_max_ms=0)
-"""Nobody waits for others who may come."""
+"""Settings by which a target does not wait for further members."""
 
 
 class Driver(Host):
-    """A coordinator's consumer groups; `failover` makes them the next leader's."""
+    """A coordinator's consumer groups; after `failover` they are the next leader's."""
 
     def __init__(self, *, settings: GroupSettings | None = None, image: MetadataImage | None = None) -> None:
         settings = settings or GroupSettings(group_consumer_assignment_interval_ms=0)
@@ -85,14 +85,14 @@ class Driver(Host):
 
     @property
     def last_records(self) -> list[Record]:
-        """What the last decision wrote."""
+        """The records that the last decision wrote."""
         return list(self.last.records)
 
     def group(self, group_id: str = GROUP) -> ConsumerGroup:
         return consumer_groups(self.state)[group_id]
 
     def resolve(self) -> None:
-        """Let the regexes be resolved that are due."""
+        """Resolve the regular expressions that are due."""
         self.advance(2 * SLOT_MS)
 
     def heartbeat(
@@ -103,7 +103,7 @@ class Driver(Host):
         client_id: str = "client",
         client_host: str = "/127.0.0.1",
     ) -> ConsumerGroupHeartbeatResponse:
-        """The answer to a heartbeat. Raises GroupError if that is an error."""
+        """Send a heartbeat. Returns the answer. Raises GroupError if it has an error."""
         request = Request(
             self.new_token(), CONSUMER_GROUP_HEARTBEAT, api_version, client_id, client_host, body
         )
@@ -114,19 +114,19 @@ class Driver(Host):
         return answer
 
     def asked(self) -> list[AssignmentAsked]:
-        """What plug-ins are to assign, since this was last called."""
+        """The assignments that plug-ins are asked for since the last call."""
         found = [event for event in self.events if isinstance(event, AssignmentAsked)]
         self.events = [event for event in self.events if not isinstance(event, AssignmentAsked)]
         return found
 
     def assigned(self, body: AssignedRequest) -> bool:
-        """Tell what a plug-in gave. Returns whether it was taken."""
+        """Submit a plug-in's assignment. Returns whether it was taken."""
         is_taken: bool = self.ask(ASSIGNED, body, 0).taken
         return is_taken
 
     def run_plug_ins(self) -> list[bool]:
-        """Run the plug-ins at once, in the host's place. Returns for each that was asked whether what it gave
-        was taken."""
+        """Run the plug-ins at once, in the host's place. Returns for each that was asked whether its
+        assignment was taken."""
         return [self.assigned(outcome(asked, self.settings)) for asked in self.asked()]
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatResponse:
@@ -145,7 +145,7 @@ class Driver(Host):
         return self.beat(member_id, 0, **{**defaults, **fields})
 
     def refused(self, code: ErrorCode, member_id: str, epoch: int, **fields: Any) -> str | None:
-        """The heartbeat is refused with `code` and changes nothing."""
+        """Check that a heartbeat is refused with `code` and changes nothing."""
         before = snapshot(self.state)
         with pytest.raises(GroupError) as refusal:
             self.beat(member_id, epoch, **fields)
@@ -159,7 +159,7 @@ class Driver(Host):
         assert refusal.value.error_code is code
 
     def failover(self, rng: random.Random | None = None, records: Iterable[Record] | None = None) -> None:
-        """A new leader, built from these records, or from all there are, in any order."""
+        """Let a new leader take over, built from these records, or from all there are, in any order."""
         left = list(self.shard.records() if records is None else records)
         if rng is not None:
             rng.shuffle(left)
@@ -183,7 +183,7 @@ class Driver(Host):
 
 
 def snapshot(state: ShardState) -> dict[str, Any]:
-    """Everything replicated and derived, comparable."""
+    """All that is replicated or derived, in a form that can be compared."""
     return {
         group_id: {
             "metadata": group.metadata,
@@ -209,7 +209,8 @@ def snapshot(state: ShardState) -> dict[str, Any]:
 
 
 class Client:
-    """A consumer: takes assignments, lets go of what it must, reports what it owns when that changed."""
+    """A consumer: it takes assignments, gives up what it must, and reports what it owns when that has
+    changed."""
 
     def __init__(self, driver: Driver, member_id: str, *topics: str, **fields: Any) -> None:
         self.driver = driver
@@ -220,7 +221,7 @@ class Client:
         self.owned: TopicPartitions = ()
         self.interval_ms = 0
         self._reported: TopicPartitions | None = ()
-        """What the server is known to have heard; None after a lost answer: everything is sent again."""
+        """What the server is known to have heard; None after a lost answer, when everything is sent again."""
         self._told: TopicPartitions = ()
 
     @property
@@ -237,8 +238,8 @@ class Client:
         return self
 
     def beat(self, *, lost: bool = False, **fields: Any) -> Client:
-        """One heartbeat; what the last answer took away is let go of before it, and reported. If the
-        answer is `lost`, the next heartbeat is a full request."""
+        """Send a heartbeat. Partitions that the last answer took away are given up before it, and reported.
+        If the answer is `lost`, the next heartbeat is a full request."""
         self.let_go()
         sent: dict[str, Any] = {"instance_id": self.fields.get("instance_id")}
         if self.owned != self._reported:
@@ -266,12 +267,12 @@ class Client:
         self.epoch, self.interval_ms = answer.member_epoch, answer.heartbeat_interval_ms
         if answer.assignment is not None:
             self._told = answer.assignment
-            # What is new is taken at once; what is gone is let go of before the next heartbeat.
+            # New partitions are taken at once; others are given up before the next heartbeat.
             self.owned = partitions.union(self.owned, answer.assignment)
 
 
 def settle(*clients: Client, rounds: int = 12) -> None:
-    """Heartbeats of all in turn until the group is Stable and each has what it was told."""
+    """Send heartbeats of all clients in turn until the group is Stable and each has its assignment."""
     group = clients[0].driver.group()
     for _ in range(rounds):
         for client in clients:

@@ -1,4 +1,5 @@
-"""Since which epoch a member has its partitions, and what it may commit for that: KIP-1251, rows O4, O6."""
+"""Each partition has the epoch since which its member owns it, and with which it may be committed: KIP-1251,
+rules O4 and O6."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def epochs(driver: Driver, member_id: str) -> dict[int, int]:
 
 
 def test_what_a_member_kept_may_be_committed_with_an_older_epoch() -> None:
-    """O6: a commit that was under way when the epoch rose is taken; what came with the new epoch is not."""
+    """O6: a commit that was under way when the epoch rose is taken for partitions that the member kept, not
+    for those that came with the new epoch."""
     driver = Driver()
     a, b = Client(driver, "a").join(), Client(driver, "b").join()
     settle(a, b)
@@ -48,7 +50,7 @@ def test_what_a_member_kept_may_be_committed_with_an_older_epoch() -> None:
 
 
 def test_what_is_still_to_be_revoked_may_be_committed() -> None:
-    """O6: that is what the last commit before the revocation does. Afterwards the former owner has no say."""
+    """O6: the last commit before the revocation is such a one. Afterwards the former owner may not commit."""
     driver = Driver()
     a = Client(driver, "a").join()
     driver.join("b")
@@ -66,7 +68,7 @@ def test_what_is_still_to_be_revoked_may_be_committed() -> None:
 
 
 def test_a_static_member_that_was_away_has_what_it_had_since_epoch_zero() -> None:
-    """M20: any epoch of its former life may commit, once it is back."""
+    """M20: once it is back, it may commit with any epoch of its former life."""
     driver = Driver()
     a = Client(driver, "a", instance_id="i").join()
     settle(a)
@@ -89,7 +91,8 @@ def test_epochs_of_yesterdays_records_are_the_members_epoch() -> None:
 
 
 def test_epochs_are_kept_for_what_is_kept_whatever_the_steps() -> None:
-    """Against a plain dict: each partition's epoch is the one at which the member last got it."""
+    """The epochs are compared with a plain dict: each partition's is the one at which the member last got
+    it."""
     rng = random.Random(1)
     current = CurrentAssignmentValue(1, 0, STABLE, (), ())
     known: dict[tuple[bytes, int], int] = {}

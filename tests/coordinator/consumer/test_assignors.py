@@ -1,4 +1,5 @@
-"""Assignors of a group: the votes, and plug-ins that `group.consumer.assignors` names (M7, M9, A3, A22)."""
+"""The assignors of a group: votes choose among them, and `group.consumer.assignors` names plug-ins (M7, M9,
+A3, A22)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _HERE = f"{__name__}:"
 
 
 class AllToTheFirst:
-    """Everything to the member whose id comes first, except on racks named "broken"."""
+    """A plug-in that assigns everything to the member whose id comes first, except on racks named
+    "broken"."""
 
     name = "first"
 
@@ -69,8 +71,8 @@ def test_a_big_group_does_not_wait_for_kernels_that_are_being_compiled(
 
 
 def test_a_plug_in_assigns_when_members_ask_for_it() -> None:
-    """A22, M7: it is named by its own name, and describe shows that. Until it has assigned, members have what
-    they had, at an epoch that is never 0."""
+    """A22, M7: members and ConsumerGroupDescribe use the plug-in's own name. Until it has assigned, members
+    keep their partitions, at an epoch that is never 0."""
     driver = with_assignors(_HERE + "AllToTheFirst")
     assert driver.join("b", server_assignor="first").member_epoch == 1
     assert driver.run_plug_ins() == [True]
@@ -85,7 +87,7 @@ def test_a_plug_in_assigns_when_members_ask_for_it() -> None:
 
 
 def test_a_plug_in_is_asked_once_at_a_time() -> None:
-    """Heartbeats go on; who is asked and never answers is asked again when its time is over."""
+    """Heartbeats go on, and a plug-in that never answers is asked again when its time is over."""
     driver = with_assignors(_HERE + "AllToTheFirst")
     driver.join("a", server_assignor="first")
     driver.beat("a", 1)
@@ -98,7 +100,7 @@ def test_a_plug_in_is_asked_once_at_a_time() -> None:
 
 
 def test_what_comes_back_when_the_group_has_moved_on_is_dropped() -> None:
-    """Another member has joined, or taken a static one's place, or another leader has been elected."""
+    """Meanwhile another member has joined, or taken a static one's place, or another leader was elected."""
     driver = with_assignors(_HERE + "AllToTheFirst")
     driver.join("a", server_assignor="first", instance_id="i")
     (asked,) = driver.asked()
@@ -123,7 +125,8 @@ def failures(driver: Driver) -> list[str]:
 
 
 def test_an_assignor_that_fails_leaves_the_group_as_it_is() -> None:
-    """M9: nothing is written, everybody keeps what it has, and after a pause the plug-in is asked again."""
+    """M9: nothing is written, all members keep their partitions, and after a pause the plug-in is asked
+    again."""
     driver = with_assignors(_HERE + "AllToTheFirst")
     driver.join("a", server_assignor="first")
     driver.run_plug_ins()
@@ -178,7 +181,7 @@ def test_a_plug_in_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_an_assignor_that_nobody_has_is_112_and_the_error_lists_those_there_are() -> None:
-    """M1: names are compared as they are."""
+    """M1: names are compared exactly."""
     driver = with_assignors(_HERE + "AllToTheFirst")
     for name in ("", "Uniform", _HERE + "AllToTheFirst", "second"):
         driver.refused_join(ErrorCode.unsupported_assignor, "a", server_assignor=name)
@@ -186,7 +189,7 @@ def test_an_assignor_that_nobody_has_is_112_and_the_error_lists_those_there_are(
 
 @pytest.mark.parametrize("entry", ["no_such_module_here:Class", _HERE + "NoSuchClass", "json:loads"])
 def test_a_plug_in_that_cannot_be_had_says_which(entry: str) -> None:
-    """A22: in words for the operator, before the tier starts."""
+    """A22: the operator is told before the tier starts."""
     with pytest.raises(AssignorError, match=entry):
         named(("uniform", entry))
     driver = with_assignors(entry)
@@ -194,7 +197,7 @@ def test_a_plug_in_that_cannot_be_had_says_which(entry: str) -> None:
 
 
 def test_the_default_assigns_when_nobody_asks() -> None:
-    """M7, A3: the first of the list; a topic's id says nothing about order."""
+    """M7, A3: the default is the first of the list. Topics are not ordered by their ids."""
     driver = with_assignors(_HERE + "AllToTheFirst")
     driver.join("a")
     driver.join("b")

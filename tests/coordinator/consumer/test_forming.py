@@ -1,4 +1,5 @@
-"""A consumer group that forms: those who join together get their part of one target in their first answer."""
+"""While a consumer group forms, members that join together get their part of one target in their first
+answer."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def forming_driver() -> Driver:
 
 
 def join(driver: Driver, member_id: str, instance_id: str | None = None) -> int:
-    """The token of its first heartbeat."""
+    """Send a member's first heartbeat. Returns its token."""
     body = ConsumerGroupHeartbeatRequest(
         GROUP,
         member_id,
@@ -43,7 +44,7 @@ def beat(driver: Driver, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRe
 
 
 def shares(driver: Driver, tokens: list[int]) -> list[int]:
-    """How many partitions each was given."""
+    """How many partitions each member was assigned."""
     given = [driver.replies[token].assignment for token in tokens]
     return [sum(len(packed) // 4 for _, packed in assignment) for assignment in given]
 
@@ -74,7 +75,7 @@ def test_a_member_that_comes_alone_waits_a_moment() -> None:
 
 
 def test_a_flow_of_joins_is_not_waited_for_without_end() -> None:
-    """A member every 20 ms: the first one has its answer within three assignment intervals."""
+    """A member joins every 20 ms, and the first one has its answer within three assignment intervals."""
     driver = forming_driver()
     longest_ms = INTERVALS_MAX * GroupSettings().group_consumer_assignment_interval_ms
     first = join(driver, "m0")

@@ -1,4 +1,4 @@
-"""A group's own configs where its members feel them: A15, A19, M8, M17."""
+"""A group's own configs hold for its members: A15, A19, M8, M17."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def image(version: int, **own: str) -> MetadataImage:
 
 
 def test_a_change_is_in_force_from_the_next_heartbeat_on() -> None:
-    """A15, A19: the interval is told, the session is as long, and both go back with the config."""
+    """A15, A19: members are told the interval, their session is as long as set, and both go back with the
+    config."""
     driver = Driver(image=image(1))
     a = Client(driver, "a").join()
     assert a.beat().interval_ms == 5_000
@@ -42,7 +43,7 @@ def test_a_config_that_is_out_of_bounds_by_now_counts_as_the_bound() -> None:
 
 
 def test_a_group_may_have_its_own_assignment_interval() -> None:
-    """M8, KIP-1263: who joins within it waits for the next target."""
+    """M8, KIP-1263: a member that joins within it waits for the next target."""
     driver = Driver(settings=AS_KAFKA, image=image(1, interval="10000"))
     a = Client(driver, "a").join()
     b = Client(driver, "b").join()

@@ -32,7 +32,7 @@ JOIN = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ("orders",), "topic
     ],
 )
 def test_a_malformed_heartbeat_is_an_invalid_request(fields: dict[str, object]) -> None:
-    """M1, M22: code 42, before group or assignor are looked at."""
+    """M1, M22: the error is INVALID_REQUEST, before group or assignor are looked at."""
     merged = {"member_id": "a", "epoch": 0, "server_assignor": "nobody", **JOIN, **fields}
     Driver().refused(ErrorCode.invalid_request, **merged)
 
@@ -45,12 +45,12 @@ def test_odd_rebalance_timeouts_are_accepted(timeout_ms: int) -> None:
 
 @pytest.mark.parametrize("name", ["", "Uniform", "sticky"])
 def test_an_unknown_assignor_is_refused_before_group_and_member(name: str) -> None:
-    """M1: 112 comes before 69 and 25."""
+    """M1: UNSUPPORTED_ASSIGNOR comes before GROUP_ID_NOT_FOUND and UNKNOWN_MEMBER_ID."""
     Driver().refused(ErrorCode.unsupported_assignor, "a", 7, server_assignor=name)
 
 
 def test_unknown_group_and_member_come_before_the_regex() -> None:
-    """M1 order, M2: 69, 25, then 128."""
+    """M1, M2: the order is GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, INVALID_REGULAR_EXPRESSION."""
     driver = Driver()
     driver.refused(ErrorCode.group_id_not_found, "a", 7, subscribed_topic_regex="(")
     driver.join("a")
@@ -59,7 +59,7 @@ def test_unknown_group_and_member_come_before_the_regex() -> None:
 
 
 def test_the_first_member_with_topics_makes_epoch_two() -> None:
-    """M2 and A5, also when the topic does not exist."""
+    """M2, A5: this holds also when the topic does not exist."""
     driver = Driver()
     answer = driver.join("a")
     assert answer == ConsumerGroupHeartbeatResponse(
@@ -69,7 +69,7 @@ def test_the_first_member_with_topics_makes_epoch_two() -> None:
 
 
 def test_members_without_subscription_leave_the_epoch_at_one() -> None:
-    """M5: [] and regex "" are legal and bump nothing."""
+    """M5: [] and the regex "" are legal, and the epoch does not rise."""
     driver = Driver()
     assert driver.join("a", subscribed_topic_names=()).member_epoch == 1
     assert driver.join("b", subscribed_topic_names=()).member_epoch == 1
@@ -79,14 +79,14 @@ def test_members_without_subscription_leave_the_epoch_at_one() -> None:
 
 
 def test_version_zero_gets_a_member_id_from_the_server() -> None:
-    """A2, M1: an empty member id is legal only there, and only to join."""
+    """A2, M1: an empty member id is legal only in version 0, and only to join."""
     driver = Driver()
     assert driver.join("", api_version=0).member_id == "made-1"
     driver.refused(ErrorCode.invalid_request, "", 2, api_version=0)
 
 
 def test_a_full_group_takes_only_members_it_knows() -> None:
-    """M3: size comes before the member's look-up; a static instance is no exception."""
+    """M3: the size is checked before the member is looked up, static instances included."""
     driver = Driver(settings=GroupSettings(group_consumer_max_size=1, group_rebalance_batch_max_ms=0))
     driver.join("a", instance_id="i")
     driver.refused_join(ErrorCode.group_max_size_reached, "b")
@@ -97,7 +97,8 @@ def test_a_full_group_takes_only_members_it_knows() -> None:
 
 
 def test_epochs_fence() -> None:
-    """M4, A6: too new 110; the previous epoch passes once the owned partitions prove a lost answer."""
+    """M4, A6: too new an epoch gets FENCED_MEMBER_EPOCH. The previous epoch is accepted if the owned
+    partitions prove that the answer was lost."""
     driver = Driver()
     driver.join("a")
     driver.refused(ErrorCode.fenced_member_epoch, "a", 3)
@@ -111,7 +112,8 @@ def test_epochs_fence() -> None:
 
 
 def test_a_lost_answer_is_repeated_to_a_full_request() -> None:
-    """M4 and M18: the previous epoch with owned within assigned gets epoch and assignment again."""
+    """M4, M18: a heartbeat of the previous epoch whose owned partitions are all assigned gets epoch and
+    assignment again."""
     driver = Driver()
     driver.join("a")
     driver.set_image(make_image(2, orders=6))
@@ -126,7 +128,7 @@ def test_a_lost_answer_is_repeated_to_a_full_request() -> None:
 
 
 def test_a_known_dynamic_member_may_start_over_but_not_a_static_one() -> None:
-    """M4: epoch 0 by a known dynamic member is accepted, a static one gets 111."""
+    """M4: a known dynamic member may send epoch 0; a static one gets UNRELEASED_INSTANCE_ID."""
     driver = Driver()
     driver.join("a")
     assert driver.join("a").assignment == owned(orders=range(4))
@@ -137,7 +139,8 @@ def test_a_known_dynamic_member_may_start_over_but_not_a_static_one() -> None:
 
 
 def test_static_members_are_told_apart() -> None:
-    """M22: unknown instance 25, another's instance 82, none at all is accepted."""
+    """M22: an unknown instance gets UNKNOWN_MEMBER_ID, that of another member FENCED_INSTANCE_ID, and none at
+    all is accepted."""
     driver = Driver()
     driver.join("s", instance_id="i")
     driver.refused(ErrorCode.unknown_member_id, "s", 2, instance_id="j")
@@ -146,7 +149,8 @@ def test_static_members_are_told_apart() -> None:
 
 
 def test_only_changes_are_written_and_only_subscriptions_bump() -> None:
-    """M5: order and repetition of names is no change; host, rack, timeouts and assignor bump nothing."""
+    """M5: another order or repetition of names is no change; host, rack, timeouts and assignor do not raise
+    the epoch."""
     driver = Driver(image=make_image(1, orders=4, returns=2))
     driver.join("a", "orders", "returns")
     driver.beat("a", 2, subscribed_topic_names=("returns", "orders", "orders"))
@@ -162,7 +166,8 @@ def test_only_changes_are_written_and_only_subscriptions_bump() -> None:
 
 
 def test_the_assignment_is_told_when_it_matters() -> None:
-    """M18: at epoch 0, in answer to a full request, or when it changed; null otherwise."""
+    """M18: the assignment is told at epoch 0, in answer to a full request, and when it changed; else it is
+    null."""
     driver = Driver()
     assert driver.join("a").assignment is not None
     assert driver.beat("a", 2).assignment is None
@@ -172,7 +177,7 @@ def test_the_assignment_is_told_when_it_matters() -> None:
 
 
 def test_a_steady_heartbeat_writes_nothing_and_keeps_the_session() -> None:
-    """M17, A15: no record, the configured interval, a moved deadline."""
+    """M17, A15: there is no record, the interval is the configured one, and the deadline moves."""
     driver = Driver()
     driver.join("a")
     for _ in range(20):

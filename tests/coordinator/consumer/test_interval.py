@@ -24,12 +24,13 @@ def driver_of(budget: int, image_configs: dict[str, str] | None = None) -> Drive
 
 
 def join(driver: Driver, number: int) -> None:
-    """A member that has what it is given: it subscribes to nothing."""
+    """Let a member join that has all it is assigned: it subscribes to nothing."""
     driver.join(f"m{number}", subscribed_topic_names=("none",))
 
 
 def told(driver: Driver, member_id: str = "m0") -> int:
-    """The first heartbeat, which may have news, and the steady one after it are told the same."""
+    """The interval that a member is told, the same by its first heartbeat, which may bring news, and by the
+    steady one after it."""
     epoch = driver.group().group_epoch
     current = driver.group().members[member_id].current
     assert current is not None
@@ -40,7 +41,7 @@ def told(driver: Driver, member_id: str = "m0") -> int:
 
 
 def test_the_interval_is_the_configured_one_within_the_budget_and_grows_beyond_it() -> None:
-    """Two heartbeats a second are 10 members at 5,000 ms."""
+    """A budget of two heartbeats per second is enough for 10 members at 5,000 ms."""
     driver = driver_of(2)
     for number in range(9):
         join(driver, number)

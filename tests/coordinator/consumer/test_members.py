@@ -31,7 +31,8 @@ def state_of(driver: Driver) -> str:
 
 
 def test_partitions_move_only_after_they_are_given_up() -> None:
-    """M11 to M13, M23, A13: revoke, acknowledge, then the newcomer gets them; the giver's epoch waits."""
+    """M11 to M13, M23, A13: the owner revokes and acknowledges, then the newcomer gets the partitions; the
+    owner's epoch waits."""
     driver = Driver()
     a = Client(driver, "a").join()
     assert state_of(driver) == "Stable"
@@ -73,7 +74,7 @@ def test_what_a_member_itself_has_to_revoke_is_not_held_by_another() -> None:
 
 
 def test_leaving_frees_at_once() -> None:
-    """M19, M12: tombstones 8, 7, 5, then the epoch; the answer echoes -1."""
+    """M19, M12: the tombstones of kinds 8, 7 and 5 come first, then the epoch; the answer echoes -1."""
     driver = Driver()
     a, b = Client(driver, "a").join(), Client(driver, "b").join()
     settle(a, b)
@@ -92,7 +93,7 @@ def test_leaving_frees_at_once() -> None:
 
 
 def test_the_last_leave_keeps_the_assignment_epoch() -> None:
-    """M19: Empty with group epoch 3 and assignment epoch 2."""
+    """M19: the group is Empty with group epoch 3 and assignment epoch 2."""
     driver = Driver()
     driver.join("a")
     driver.beat("a", -1)
@@ -102,7 +103,7 @@ def test_the_last_leave_keeps_the_assignment_epoch() -> None:
 
 
 def test_a_target_waits_for_the_assignment_interval() -> None:
-    """M8: who joins within the interval after the group became empty waits for a target."""
+    """M8: a member that joins within the interval after the group became empty waits for a target."""
     driver = Driver(settings=AS_KAFKA)
     driver.join("a")
     driver.beat("a", -1)
@@ -117,7 +118,7 @@ def test_a_target_waits_for_the_assignment_interval() -> None:
 
 
 def test_joins_within_the_interval_share_one_assignment() -> None:
-    """M8, M9: batching, and only changed members' targets are written."""
+    """M8, M9: the joins are taken together, and only targets that changed are written."""
     driver = Driver(settings=AS_KAFKA, image=make_image(1, orders=6))
     a = Client(driver, "a").join()
     b, c = Client(driver, "b").join(), Client(driver, "c").join()
@@ -187,7 +188,8 @@ def test_revoking_in_time_stops_the_clock() -> None:
 
 
 def test_a_static_member_comes_back_to_its_partitions() -> None:
-    """M20, M21, A16: gone with -2, back under a new member id, no new epoch, no partition moved."""
+    """M20, M21, A16: it leaves with epoch -2 and comes back under a new member id; the epoch does not rise,
+    and no partition moves."""
     driver = Driver()
     s, b = Client(driver, "s", instance_id="i").join(), Client(driver, "b").join()
     settle(s, b)
@@ -215,7 +217,7 @@ def test_a_static_member_that_stays_away_is_removed() -> None:
 
 
 def test_a_static_leave_in_the_middle_of_a_revocation_is_stable() -> None:
-    """M20: Kafka leaves the member UNREVOKED (KAFKA-20641); ours has nothing left to revoke."""
+    """M20: Kafka leaves the member UNREVOKED (KAFKA-20641); here it has nothing left to revoke."""
     driver = Driver()
     s = Client(driver, "s", instance_id="i").join()
     b = Client(driver, "b").join()
@@ -232,7 +234,7 @@ def test_a_static_leave_in_the_middle_of_a_revocation_is_stable() -> None:
 
 
 def test_a_static_member_leaves_for_good_by_instance() -> None:
-    """M19, M22: -1 with the instance removes it; another's instance does not."""
+    """M19, M22: epoch -1 with the member's instance removes it; with that of another it does not."""
     driver = Driver()
     driver.join("s", instance_id="i")
     driver.refused(ErrorCode.fenced_instance_id, "t", -1, instance_id="i")
@@ -254,7 +256,7 @@ def test_a_member_in_a_state_of_the_future_is_fenced_until_it_owns_nothing() -> 
 
 
 def test_failover_is_invisible_to_members() -> None:
-    """M26, A21, R-rows: timers run again, a revocation in progress goes on, epochs stay."""
+    """M26, A21: timers run again, a revocation goes on, and epochs stay."""
     driver = Driver()
     a = Client(driver, "a", rebalance_timeout_ms=30_000).join()
     b = Client(driver, "b", rebalance_timeout_ms=30_000).join()
@@ -277,7 +279,8 @@ def test_failover_is_invisible_to_members() -> None:
 
 
 def test_the_preferred_assignor_is_the_most_wanted() -> None:
-    """M7, A3: votes; none: the first configured; a tie: the one configured first."""
+    """M7, A3: most votes win. Without votes it is the first configured assignor, in a tie the one that is
+    configured first."""
     driver = Driver(image=make_image(1, one=3, two=3))
     driver.join("a", "one", "two", server_assignor="range")
     assert views.describe(driver.state, GROUP).assignor_name == "range"

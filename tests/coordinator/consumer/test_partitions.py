@@ -1,4 +1,5 @@
-"""Set algebra on packed assignments against Python's sets; held counts: the ground of rows M11 to M13."""
+"""Set algebra on packed assignments is compared with Python's sets, and so are held counts: the ground of
+rules M11 to M13."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def test_the_algebra_is_that_of_sets(seed: int) -> None:
 
 
 def test_the_metadata_hash_is_the_same_everywhere() -> None:
-    """M6: fixed, as replicas of any version compare it; order and absent names do not matter."""
+    """M6: the hash is fixed, because replicas of any version compare it; order and absent names do not
+    matter."""
     image = make_image(1, orders=4, returns=1)
     assert metadata_hash(["returns", "orders", "nowhere"], image) == metadata_hash(
         ["orders", "returns"], image

@@ -1,6 +1,8 @@
-"""Seeded random lives of groups: no partition has two owners, epochs never go back, all is owned in the end.
+"""Groups live seeded random lives: no partition has two owners, epochs never go back, and all is owned in the
+end.
 
-Rows M11 to M13, M16, M17, M20, M21, M24 to M26, A13; and that undoing any batch restores the state exactly.
+These are rules M11 to M13, M16, M17, M20, M21, M24 to M26 and A13; also, undoing any batch restores the state
+exactly.
 """
 
 from __future__ import annotations
@@ -81,7 +83,8 @@ class UndoingDriver(Driver):
         return shard
 
     def fail_over_in(self, records: Iterable[Record], before: dict[Key, Value], cut: int) -> None:
-        """The next leader has what there was, and the first `cut` of the records of the last decision."""
+        """Let a leader take over that has the records before the last decision, and the first `cut` of those
+        that it wrote."""
         left = dict(before)
         for key, value in list(records)[:cut]:
             left.pop(key, None)
@@ -95,7 +98,7 @@ def expect(error: GroupError, *codes: ErrorCode) -> None:
 
 
 class Life:
-    """One group's random life."""
+    """The random life of one group."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -166,7 +169,7 @@ class Life:
             expect(error, *FENCED)
             client.owned = ()
             if error.error_code is not ErrorCode.unknown_member_id and "instance_id" in client.fields:
-                # Kafka's own: a fenced static member waits for its session to end, or was replaced.
+                # This is as in Kafka: a fenced static member waits for its session to end, or was replaced.
                 del self.clients[client.member_id]
             else:
                 self.rejoin(client)
@@ -213,7 +216,8 @@ class Life:
         self.driver.failover(self.rng)
 
     def fail_over_in_a_batch(self) -> None:
-        """Only a prefix of a heartbeat's records was committed, its answer never sent."""
+        """Let the leader fail when only the first of a heartbeat's records are committed and its answer was
+        not sent."""
         client = self.pick()
         if client is None:
             return
@@ -225,7 +229,7 @@ class Life:
         self.driver.fail_over_in(self.driver.last_records, before, cut)
 
     def lose_a_join(self) -> None:
-        """The same for a member that never comes back."""
+        """Let the leader fail in the same way for a member that never comes back."""
         instance = f"i{self.rng.randrange(3)}" if self.rng.random() < 0.5 else None
         before, cut = self.driver.records(), self.rng.randrange(6)
         try:
@@ -260,7 +264,7 @@ class Life:
         self.group_epoch = group.group_epoch
 
     def converge(self) -> None:
-        """When nothing more happens, every partition of a subscribed topic gets its owner."""
+        """Check that every partition of a subscribed topic gets its owner when nothing more happens."""
         self.driver.advance(61_000)
         for _ in range(40):
             for client in list(self.clients.values()):
@@ -287,7 +291,7 @@ class Life:
 def test_a_random_life_keeps_ownership_single_and_converges(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the arrays that a leader keeps for the assignors are at every moment as made anew."""
+    """The arrays that a leader keeps for the assignors are at every moment as made anew, too."""
     monkeypatch.setattr(target_arrays, "ARRAYS_FROM", 0)
     life = Life(seed)
     for _ in range(250):
@@ -330,7 +334,7 @@ def random_record(rng: random.Random) -> Record:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_apply_is_total_and_undo_exact_for_any_records(seed: int) -> None:
-    """Records in any order; put back newest first, the state of every earlier moment returns; and a
+    """Records come in any order. Undone newest first they give the state of every earlier moment, and a
     snapshot in any order gives the same state."""
     rng, driver = random.Random(seed), Driver()
     moments, undo = [snapshot(driver.state)], []
@@ -348,7 +352,7 @@ def test_apply_is_total_and_undo_exact_for_any_records(seed: int) -> None:
 
 
 def test_plain_tuples_from_the_log_are_taken() -> None:
-    """What msgpack gives back is a tuple without names."""
+    """Records from the log are tuples without names, as msgpack reads them."""
     driver = Driver()
     driver.join("a", subscribed_topic_regex="o.*")
     other = Driver()

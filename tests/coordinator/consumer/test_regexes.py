@@ -46,7 +46,8 @@ def test_a_regex_is_resolved_after_the_heartbeat_that_brought_it() -> None:
 
 
 def test_a_regex_and_names_add_up() -> None:
-    """M25: the union; what is named does not wait for the regex. The group is subscribed to both."""
+    """M25: the member gets the topics of both. Named topics do not wait for the regex, and the group is
+    subscribed to both."""
     driver = Driver(image=make_image(1, orders=1, extra=1))
     a = Client(driver, "a", "extra", subscribed_topic_regex="orders.?").join()
     assert (a.epoch, a.owned) == (2, owned(extra=[0]))
@@ -89,7 +90,7 @@ def test_a_new_topic_that_matches_is_found_but_not_more_often_than_every_ten_sec
 
 
 def test_a_change_that_brings_no_topic_asks_for_nothing() -> None:
-    """M24: images change for many reasons; only new topics make what was resolved out of date."""
+    """M24: images change for many reasons; only new topics make a resolved regex out of date."""
     driver = Driver(image=make_image(1, orders=1))
     a = Client(driver, "a", **ORDERS).join()
     driver.resolve()
@@ -102,7 +103,8 @@ def test_a_change_that_brings_no_topic_asks_for_nothing() -> None:
 
 
 def test_what_was_resolved_is_looked_at_again_when_it_is_old() -> None:
-    """M24: after group.consumer.regex.refresh.interval.ms, without any heartbeat that asks for it."""
+    """M24: this happens after group.consumer.regex.refresh.interval.ms, without a heartbeat that asks for
+    it."""
     driver = Driver(image=make_image(1, orders=1))
     a = Client(driver, "a", **ORDERS).join()
     driver.resolve()
@@ -164,7 +166,7 @@ def test_a_new_leader_finishes_what_the_old_one_began() -> None:
 
 
 def test_a_regex_goes_with_its_last_subscriber() -> None:
-    """M24: a tombstone when nobody has it any more, by change, by leave."""
+    """M24: there is a tombstone when no member has the regex any more, after a change and after a leave."""
     driver = Driver(image=make_image(1, orders=2))
     fields: dict[str, Any] = {"subscribed_topic_names": None, "subscribed_topic_regex": "ord.*"}
     a, b = Client(driver, "a", **fields).join(), Client(driver, "b", **fields).join()
@@ -196,7 +198,8 @@ def test_who_changes_its_regex_gives_up_at_once_what_it_had() -> None:
 
 
 def test_a_regex_in_place_of_another_raises_the_epoch_once() -> None:
-    """M5, M24: when it is resolved, not when it comes, though what the old one matched is gone by then."""
+    """M5, M24: the epoch rises when the new regex is resolved, not when it comes, though the topics of the
+    old one are gone by then."""
     driver = Driver(image=make_image(1, orders=1, returns=1))
     a = Client(driver, "a", **ORDERS).join()
     driver.resolve()
@@ -231,7 +234,7 @@ def test_only_what_the_asking_member_may_see_is_matched() -> None:
     "regex", ["(", "[", "*", "a{2,1}", "(?=x)", r"(a)\1", "a++", r"\p{Nope}", "(?<!x)y", r"\Z", "\ud800"]
 )
 def test_what_re2_does_not_know_is_refused(regex: str) -> None:
-    """M24: 128 at the join and later; the member goes on as it was."""
+    """M24: the error is INVALID_REGULAR_EXPRESSION at the join and later; the member goes on as it was."""
     driver = Driver()
     driver.refused_join(ErrorCode.invalid_regular_expression, "a", subscribed_topic_regex=regex)
     assert not consumer_groups(driver.state)
@@ -244,7 +247,7 @@ def test_what_re2_does_not_know_is_refused(regex: str) -> None:
     "regex", ["(?P<n>o).*", "(?<n>o).*", r"orders\+?", "[*+]*|orders", "o[(?=]*.*", "(?i)ORDERS"]
 )
 def test_what_re2_knows_is_accepted(regex: str) -> None:
-    """M24, and that the whole name must match."""
+    """M24: such a regex is accepted, and has to match the whole name."""
     driver = Driver(image=make_image(1, orders=4, reorders=1))
     a = Client(driver, "a", subscribed_topic_names=None, subscribed_topic_regex=regex).join()
     driver.resolve()

@@ -1,4 +1,4 @@
-"""Topics that come, go and grow: rows M6, A18, A21."""
+"""Topics are created, deleted and grown while groups are subscribed to them: rules M6, A18 and A21."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.coordinator.consumer.driver import Client, Driver, make_image, owned,
 
 
 def test_more_partitions_bump_the_epoch_once() -> None:
-    """M6, A18: noticed at the first heartbeat after the change, by any member, once."""
+    """M6, A18: the change is noticed once, at the first heartbeat of any member after it."""
     driver = Driver()
     a, b = Client(driver, "a").join(), Client(driver, "b").join()
     settle(a, b)
@@ -28,7 +28,8 @@ def test_an_unrelated_change_of_metadata_bumps_nothing() -> None:
 
 
 def test_a_topic_may_be_created_after_its_subscribers_and_deleted_before() -> None:
-    """M6: created, it is assigned; deleted, it is taken away; recreated under another id, it is new."""
+    """M6: a created topic is assigned, a deleted one taken away, and one that is created again under another
+    id is new."""
     driver = Driver(image=make_image(1))
     a = Client(driver, "a").join()
     assert (a.epoch, a.partitions) == (2, set())

@@ -1,4 +1,5 @@
-"""Commit and fetch checks, describe, list, delete, conversion: rows O1, O6, O11, A12, M23, M27, C28."""
+"""The views of a consumer group: checks of commits and fetches, describe, list, delete, conversion (O1, O6,
+O11, A12, M23, M27, C28)."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def test_commits_need_the_members_epoch(member_id: str, epoch: int, version: int
 
 
 def test_an_empty_group_takes_commits_without_a_member() -> None:
-    """O1: a generation below 0 with any member id; generation 0 is not."""
+    """O1: a generation below 0 is taken with any member id; generation 0 is refused."""
     driver = Driver()
     driver.join("a")
     driver.beat("a", -1)
@@ -72,7 +73,7 @@ def test_an_empty_group_takes_commits_without_a_member() -> None:
     ],
 )
 def test_fetches_check_member_and_epoch(member_id: str | None, epoch: int, code: ErrorCode) -> None:
-    """O11; other groups are not checked."""
+    """O11: groups of other types are not checked."""
     driver = Driver()
     driver.join("a")
     assert code_of(views.validate_fetch, driver.state, GROUP, member_id, epoch) is code
@@ -80,7 +81,7 @@ def test_fetches_check_member_and_epoch(member_id: str | None, epoch: int, code:
 
 
 def test_describe_shows_members_with_both_assignments() -> None:
-    """A12, M23: names of topics; a topic that is gone is left out."""
+    """A12, M23: topics have names, and one that is gone is left out."""
     driver = Driver(image=make_image(1, orders=2, returns=1))
     fields = {"rack_id": "r1", "subscribed_topic_regex": ""}
     a = Client(driver, "a", "orders", "returns", **fields).join()
@@ -137,7 +138,7 @@ def test_an_empty_classic_group_gives_way_and_another_does_not() -> None:
 
 
 def test_a_classic_group_with_members_is_not_taken_over() -> None:
-    """M27: 69, and the classic group stays."""
+    """M27: the error is GROUP_ID_NOT_FOUND, and the classic group stays."""
     driver = Driver()
     member = ClassicMemberValue(None, "c", "/h", 1, 10_000, (("range", b""),), b"")
     metadata = GroupMetadataValue("consumer", 7, "range", "x", driver.now_ms)

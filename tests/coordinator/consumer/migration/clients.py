@@ -1,6 +1,6 @@
-"""Consumers of either protocol in front of a shard: fake members that do one thing at a time.
+"""Consumers of either protocol for a shard: fake members that do one thing at a time.
 
-What they own is what the group's partitions are read by.
+The partitions that they own are those that are read in the group.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTITIONS = range(6)
 
 
 class Client:
-    """One consumer. It heartbeats whenever it has nothing else to do."""
+    """A consumer. It heartbeats whenever it has nothing else to do."""
 
     def __init__(self, both: Both, member: ClassicMember | ConsumerMember) -> None:
         self.both = both
@@ -35,15 +35,15 @@ class Client:
 
     @property
     def owned(self) -> tuple[int, ...]:
-        """The partitions that the consumer reads: what it is given at once, what is taken away until it
-        has said so."""
+        """The partitions that the consumer reads: assigned ones at once, and revoked ones until it has
+        acknowledged that."""
         member = self._member
         if isinstance(member, ClassicMember):
             return member.owned.get(TOPIC, ())
         return numbers_of(sets.union(member.owned, member.target or ()))
 
     def step(self) -> None:
-        """Ask the next thing, unless an answer is still to come, and look for the answer."""
+        """Send the next request, unless an answer is still to come, and look for the answer."""
         if self._waits_for is None:
             asked = self._member.next_request(NEVER)
             assert asked is not None, "it waits for no answer"
@@ -55,7 +55,8 @@ class Client:
                 self._member.lose()
 
     def stop(self) -> None:
-        """A static member of the classic protocol says nothing: it will be back."""
+        """Stop the consumer. A static member of the classic protocol sends nothing, because it will be
+        back."""
         asked = self._member.leave()
         self._member.lose()
         if asked is not None:
@@ -67,7 +68,7 @@ class Client:
 
 
 def classic(both: Both, *, cooperative: bool, instance_id: str | None = None) -> Client:
-    """A consumer of the classic protocol, eager or cooperative."""
+    """Make a consumer of the classic protocol, eager or cooperative."""
     protocol = CLASSIC_COOPERATIVE if cooperative else CLASSIC_RANGE
     sharing = Sharing(protocol, (TOPIC,), lambda topics: dict.fromkeys(topics, len(PARTITIONS)))
     terms = ClassicTerms(GROUP, sharing, SESSION_MS, REBALANCE_MS)
@@ -75,6 +76,6 @@ def classic(both: Both, *, cooperative: bool, instance_id: str | None = None) ->
 
 
 def modern(both: Both, member_id: str, instance_id: str | None = None) -> Client:
-    """A consumer of the consumer protocol."""
+    """Make a consumer of the consumer protocol."""
     terms = ConsumerTerms(GROUP, (TOPIC,), REBALANCE_MS)
     return Client(both, ConsumerMember(terms, member_id, instance_id))

@@ -46,7 +46,8 @@ AT_ONCE = GroupSettings(
 def subscribed(
     *topics: str, owned: tuple[int, ...] = (), version: int = 1, rack_id: str | None = None
 ) -> bytes:
-    """A subscription to `topics` (to the one topic if none is named) that owns partitions of the topic."""
+    """Make a subscription to `topics` (to the one topic if none is named) that owns partitions of the
+    topic."""
     topic_numbers = ((TOPIC, owned),) if owned else ()
     return write_subscription(Subscription(topics or (TOPIC,), None, topic_numbers, -1, rack_id), version)
 
@@ -57,7 +58,7 @@ def assigned(*numbers: int, version: int = 1, topic: str = TOPIC, user_data: byt
 
 
 def numbers_of(assignment: TopicPartitions | None) -> tuple[int, ...]:
-    """Partition numbers of the one topic."""
+    """The partition numbers of the one topic."""
     return to_lists(assignment or ()).get(topic_id(1), ())
 
 
@@ -79,7 +80,7 @@ class Both(Driver):
         protocol_type: str = "consumer",
         version: int = 9,
     ) -> int:
-        """Send JoinGroup; gives its token."""
+        """Send JoinGroup. Returns its token."""
         bytes_of = subscribed() if metadata is None else metadata
         offered = tuple((name, bytes_of) for name in names)
         body = JoinGroupRequest(
@@ -96,7 +97,7 @@ class Both(Driver):
         instance_id: str | None = None,
         version: int = 9,
     ) -> JoinGroupResponse:
-        """Join in one step, asking again with the id if one is handed out."""
+        """Join in one step: if a member id is given out, the request is sent again with it."""
         more = {"names": names, "version": version}
         token = self.start_join(member_id, metadata, instance_id=instance_id, **more)  # type: ignore[arg-type]
         answer: JoinGroupResponse = self.replies[token]
@@ -134,7 +135,7 @@ class Both(Driver):
         return self.send(api_keys.SYNC_GROUP, body, 5)
 
     def rejoin(self, member_id: str, *owned: int) -> tuple[JoinGroupResponse, tuple[int, ...]]:
-        """What a member does when it is told to: JoinGroup, SyncGroup. Gives what it owns then."""
+        """Let a member rejoin by JoinGroup and SyncGroup. Returns what it owns then."""
         joined = self.join(member_id, subscribed(owned=owned))
         assert joined.error_code == ErrorCode.none
         synced = self.sync(joined)
@@ -142,7 +143,7 @@ class Both(Driver):
         return joined, owned_in(synced)
 
     def alive(self, generation: int, member_id: str, instance_id: str | None = None) -> ErrorCode:
-        """The classic heartbeat's error."""
+        """Send a classic heartbeat. Returns its error."""
         body = HeartbeatRequest(GROUP, generation, member_id, instance_id)
         return ErrorCode(self.ask(api_keys.HEARTBEAT, body, 4).error_code)
 
@@ -155,7 +156,8 @@ class Both(Driver):
     def classic_group(
         self, *instance_ids: str | None, metadata: bytes | None = None
     ) -> list[JoinGroupResponse]:
-        """A Stable classic group; the partitions are dealt out evenly in order. The leader comes first."""
+        """Make a Stable classic group whose partitions are assigned evenly in order. The leader comes
+        first."""
         tokens: list[int] = []
         first = self.join(instance_id=instance_ids[0], metadata=metadata)
         self.sync(first, {first.member_id: assigned(*range(6))}, instance_id=instance_ids[0])
@@ -225,10 +227,10 @@ class Both(Driver):
         return group
 
     def kinds(self) -> set[int]:
-        """Kinds of the records that there are."""
+        """The kinds of the records that there are."""
         return {key[0] for key in self.records()}
 
 
 def owned_in(synced: SyncGroupResponse) -> tuple[int, ...]:
-    """Partition numbers of the one topic in a SyncGroup answer."""
+    """The partition numbers of the one topic in an answer to SyncGroup."""
     return dict(read_assignment(synced.assignment).partitions).get(TOPIC, ())

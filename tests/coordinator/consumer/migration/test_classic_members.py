@@ -1,4 +1,5 @@
-"""Members of the classic protocol in a consumer group: what they may, and what they are told (G3 to G6)."""
+"""Members of the classic protocol in a consumer group: which requests they may send, and their answers (G3 to
+G6)."""
 
 from __future__ import annotations
 
@@ -27,14 +28,14 @@ UPGRADE_ONLY = replace(AT_ONCE, group_consumer_migration_policy="upgrade")
 
 @pytest.fixture
 def both() -> Both:
-    """A consumer group with one member of the consumer protocol, "new"."""
+    """Make a consumer group with one member of the consumer protocol, "new"."""
     tier = Both()
     tier.beat_in()
     return tier
 
 
 def test_a_dynamic_member_is_told_its_id_first(both: Both) -> None:
-    """G3, KIP-394: from version 4; nothing is written before it comes back."""
+    """G3, KIP-394: this holds from version 4 on, and nothing is written before the member comes back."""
     before = both.records()
     told = both.replies[both.start_join()]
     assert told == JoinGroupResponse(ErrorCode.member_id_required, member_id=told.member_id)
@@ -44,7 +45,7 @@ def test_a_dynamic_member_is_told_its_id_first(both: Both) -> None:
 
 
 def test_a_made_up_member_id_is_taken(both: Both) -> None:
-    """G3: as a new member's; with an instance id nobody knows it is 25."""
+    """G3: the member is a new one. With an instance id that is not known it gets UNKNOWN_MEMBER_ID."""
     assert both.join("made-up").member_id == "made-up"
     refused = both.join("made-up", instance_id="i")
     assert refused == JoinGroupResponse(ErrorCode.unknown_member_id)
@@ -52,13 +53,14 @@ def test_a_made_up_member_id_is_taken(both: Both) -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\1", b"\0\0\x7f\xff\xff\xff"])
 def test_an_unreadable_subscription_is_refused(both: Both, metadata: bytes) -> None:
-    """G3: -1, with member id ""."""
+    """G3: the error is UNKNOWN_SERVER_ERROR, with member id ""."""
     assert both.join("m", metadata) == JoinGroupResponse(ErrorCode.unknown_server_error)
     assert len(both.described().members) == 1
 
 
 def test_protocols_must_fit_those_of_the_other_classic_members(both: Both) -> None:
-    """G3, C6: the type is "consumer", and one name is everybody's; a consumer member has no say."""
+    """G3, C6: the type has to be "consumer", and one name common to all classic members; members of the
+    consumer protocol do not count."""
     refused = JoinGroupResponse(ErrorCode.inconsistent_group_protocol)
     assert both.replies[both.start_join("m", protocol_type="connect")] == refused
     assert both.join("m", names=()) == refused
@@ -69,7 +71,7 @@ def test_protocols_must_fit_those_of_the_other_classic_members(both: Both) -> No
 
 
 def test_a_full_group_takes_nobody() -> None:
-    """M3, G3: 81 before all but the policy; a member that is in may join again."""
+    """M3, G3: GROUP_MAX_SIZE_REACHED comes before all checks but the policy; a member may join again."""
     both = Both(replace(AT_ONCE, group_consumer_max_size=2))
     both.beat_in()
     assert both.join("m").error_code == ErrorCode.none
@@ -85,7 +87,8 @@ def test_migration_policy_disabled_keeps_classic_members_out() -> None:
 
 
 def test_sync_is_refused_for_its_reasons_in_order(both: Both) -> None:
-    """G4: 25, 22, 23, then 27 once the group has gone on; a consumer member syncs not at all."""
+    """G4: the order is UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, then
+    REBALANCE_IN_PROGRESS once the group has gone on; a member of the consumer protocol cannot sync."""
     joined = both.join("m")
     assert both.sync(joined._replace(member_id="x")).error_code == ErrorCode.unknown_member_id
     assert both.sync(joined._replace(member_id="new")).error_code == ErrorCode.unknown_member_id
@@ -98,7 +101,8 @@ def test_sync_is_refused_for_its_reasons_in_order(both: Both) -> None:
 
 
 def test_heartbeat_is_refused_for_its_reasons(both: Both) -> None:
-    """G5, C20: 25 for a stranger and for a consumer member, 22 for another epoch."""
+    """G5, C20: an unknown member and one of the consumer protocol get UNKNOWN_MEMBER_ID, another epoch gets
+    ILLEGAL_GENERATION."""
     epoch = both.join("m").generation_id
     assert both.alive(epoch, "x") == ErrorCode.unknown_member_id
     assert both.alive(epoch, "new") == ErrorCode.unknown_member_id
@@ -114,7 +118,7 @@ def test_assignment_comes_in_the_members_own_version(both: Both, version: int) -
 
 
 def test_a_member_that_does_not_sync_is_removed(both: Both) -> None:
-    """G3: the sync timer runs for its rebalance timeout, however alive it is."""
+    """G3: the sync timer runs for the member's rebalance timeout, even if it heartbeats."""
     generation = both.join("m").generation_id
     epoch = 2
     for _ in range(REBALANCE_MS // SESSION_MS * 2):
@@ -126,7 +130,7 @@ def test_a_member_that_does_not_sync_is_removed(both: Both) -> None:
 
 
 def test_a_member_that_does_not_rejoin_is_removed(both: Both) -> None:
-    """G5: the join timer begins when it is first told, and heartbeats do not put it off."""
+    """G5: the join timer begins when the member is first told to rejoin, and heartbeats do not put it off."""
     joined, _ = both.rejoin("m")
     both.beat_in("another")
     for _ in range(REBALANCE_MS // SESSION_MS * 2):
@@ -138,7 +142,8 @@ def test_a_member_that_does_not_rejoin_is_removed(both: Both) -> None:
 
 
 def test_a_batch_removes_members_of_both_protocols_at_once(both: Both) -> None:
-    """G6: by member id or instance id, each with its own error, one epoch for all."""
+    """G6: members are named by member id or instance id, each has its own error, and there is one epoch for
+    all."""
     both.beat_in("static", instance_id="i")
     both.rejoin("m")
     both.rejoin("kept")
@@ -166,7 +171,7 @@ def test_empty_batches_and_strangers_change_nothing(both: Both) -> None:
 
 
 def test_static_members_restart_in_either_protocol(both: Both) -> None:
-    """G3, M21: from consumer to classic and back, at once, to the same partitions."""
+    """G3, M21: the member changes from consumer to classic and back, at once, and keeps its partitions."""
     both.beat_in("a1", instance_id="a")
     both.beat(both.described().group_epoch, owned=(0, 1, 2))
     had = numbers_of(both.beat(both.described().group_epoch, "a1", instance_id="a").assignment)
@@ -179,7 +184,7 @@ def test_static_members_restart_in_either_protocol(both: Both) -> None:
 
 
 def test_commits_of_classic_members_name_their_generation(both: Both) -> None:
-    """O6: below version 9 too; a wrong one is ILLEGAL_GENERATION, not STALE_MEMBER_EPOCH."""
+    """O6: this holds below version 9, too; a wrong one gets ILLEGAL_GENERATION, not STALE_MEMBER_EPOCH."""
     joined, _ = both.rejoin("m")
     generation = joined.generation_id
     commit = both.commit_offsets
@@ -188,8 +193,8 @@ def test_commits_of_classic_members_name_their_generation(both: Both) -> None:
 
 
 def test_group_of_classic_members_alone_reassigns_what_a_leaver_had() -> None:
-    """G5, G7: where no downgrade is allowed nobody heartbeats with the consumer protocol; in Kafka the
-    partitions of who left stay unread."""
+    """G5, G7: where no downgrade is allowed, no member has the consumer protocol's heartbeat. In Kafka the
+    partitions of the member that left stay unread."""
     both = Both(UPGRADE_ONLY)
     first, second = both.classic_group(None, None)
     both.beat_in()
@@ -204,7 +209,7 @@ def test_group_of_classic_members_alone_reassigns_what_a_leaver_had() -> None:
 
 
 def test_group_of_classic_members_alone_notices_new_partitions() -> None:
-    """G5, A21: the same where a topic grows."""
+    """G5, A21: in Kafka new partitions stay unread in such a group, too."""
     both = Both(UPGRADE_ONLY)
     [first] = both.classic_group(None)
     both.beat_in()
@@ -218,7 +223,7 @@ def test_group_of_classic_members_alone_notices_new_partitions() -> None:
 
 
 def test_topics_that_do_not_exist_are_subscribed_to_all_the_same(both: Both) -> None:
-    """G3, A18: their partitions come when the topics do."""
+    """G3, A18: their partitions are assigned when the topics exist."""
     joined = both.join("m", subscribed("nowhere", TOPIC))
     assert joined.error_code == ErrorCode.none
     names = {member.member_id: member.subscribed_topic_names for member in both.described().members}

@@ -16,7 +16,8 @@ CLASSIC_KINDS = {GROUP_METADATA, CLASSIC_MEMBER}
 
 
 def mixed(both: Both, *instance_ids: str | None, instance_id: str | None = None) -> list[JoinGroupResponse]:
-    """Classic members and "new" of the consumer protocol, each with its share. Gives the classic ones'."""
+    """Make a group of classic members and "new" of the consumer protocol, each with its share. Returns the
+    classic members."""
     members = both.classic_group(*instance_ids)
     epoch = both.beat_in(instance_id=instance_id).member_epoch
     joined = []
@@ -29,7 +30,7 @@ def mixed(both: Both, *instance_ids: str | None, instance_id: str | None = None)
 
 
 def rebalanced(both: Both, *members: JoinGroupResponse) -> list[JoinGroupResponse]:
-    """All rejoin the classic group; the leader assigns."""
+    """Let all members rejoin the classic group, whose leader assigns."""
     tokens = [both.start_join(member.member_id) for member in members]
     answers: list[JoinGroupResponse] = [both.replies[token] for token in tokens]
     leader = next(answer for answer in answers if answer.member_id == answer.leader)
@@ -42,7 +43,7 @@ def rebalanced(both: Both, *members: JoinGroupResponse) -> list[JoinGroupRespons
 
 
 def test_the_last_consumer_member_leaves_and_the_classic_ones_rebalance() -> None:
-    """G7: PreparingRebalance; the generation goes on from the group epoch."""
+    """G7: the group is PreparingRebalance, and its generation goes on from the group epoch."""
     both = Both()
     first, second = mixed(both, None, None)
     epoch = both.described().group_epoch
@@ -59,7 +60,7 @@ def test_the_last_consumer_member_leaves_and_the_classic_ones_rebalance() -> Non
 
 
 def test_the_last_consumer_member_is_fenced() -> None:
-    """G7, M17: by its session timeout; by an administrator's LeaveGroup in the same way."""
+    """G7, M17: its session timeout fences it; an administrator's LeaveGroup does the same."""
     both = Both()
     [first] = mixed(both, None)
     for _ in range(10):
@@ -73,7 +74,7 @@ def test_the_last_consumer_member_is_fenced() -> None:
 
 
 def test_members_that_leave_together_with_the_last_consumer_member_are_gone() -> None:
-    """G6, G7: one batch; if nobody stays the group is an empty consumer group."""
+    """G6, G7: they leave in one request; if no member stays, the group is an empty consumer group."""
     both = Both()
     first, second = mixed(both, None, None)
     both.let_leave(LeavingMember("new"), LeavingMember(second.member_id))
@@ -86,7 +87,7 @@ def test_members_that_leave_together_with_the_last_consumer_member_are_gone() ->
 
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
 def test_policy_may_forbid_it(policy: str) -> None:
-    """G1, G7: then it stays a consumer group of classic members."""
+    """G1, G7: the group then stays a consumer group of classic members."""
     both = Both(replace(AT_ONCE, group_consumer_migration_policy="bidirectional"))
     mixed(both, None)
     both.shard.state.settings = replace(AT_ONCE, group_consumer_migration_policy=policy)
@@ -95,7 +96,7 @@ def test_policy_may_forbid_it(policy: str) -> None:
 
 
 def test_group_larger_than_classic_groups_may_be_stays_what_it_is() -> None:
-    """G7: `group.max.size`."""
+    """G7: the limit is `group.max.size`."""
     both = Both()
     mixed(both, None, None)
     both.shard.state.settings = replace(AT_ONCE, group_max_size=1)
@@ -104,8 +105,8 @@ def test_group_larger_than_classic_groups_may_be_stays_what_it_is() -> None:
 
 
 def test_a_static_member_comes_back_with_the_classic_protocol_and_nobody_notices() -> None:
-    """G7, KAFKA-19546: same subscription, all settled: it takes over what the instance had, in the group's
-    generation, without a rebalance."""
+    """G7, KAFKA-19546: with the same subscription in a settled group it takes over the instance's partitions,
+    in the group's generation, without a rebalance."""
     both = Both()
     [first] = mixed(both, "a", instance_id="b")
     joined = both.join(instance_id="b")
@@ -134,7 +135,8 @@ def test_a_static_member_comes_back_with_another_subscription_and_all_rebalance(
 
 
 def test_a_sole_static_member_comes_back_with_the_classic_protocol() -> None:
-    """G7: the group is its own; with another subscription its JoinGroup is answered at once all the same."""
+    """G7: the group has no other members; even with another subscription its JoinGroup is answered at
+    once."""
     both = Both()
     both.beat_in(instance_id="a")
     joined = both.join(instance_id="a")

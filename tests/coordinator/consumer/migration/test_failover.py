@@ -39,7 +39,7 @@ CONVERSIONS = pytest.mark.parametrize("convert", [upgraded, downgraded])
 
 @CONVERSIONS
 def test_a_conversion_that_is_not_committed_never_was(convert: Callable[[Both], None]) -> None:
-    """R4: the records are undone to what the group was, newest first."""
+    """R4: the records are undone, newest first, until the group is as before."""
     both = Both()
     convert(both)
     both.fail_over()
@@ -48,7 +48,7 @@ def test_a_conversion_that_is_not_committed_never_was(convert: Callable[[Both], 
 
 
 def test_members_of_both_protocols_live_on_under_the_next_leader() -> None:
-    """M26: full sessions, each its own; nobody has to join again."""
+    """M26: each member has its own full session, and no member has to join again."""
     both = Both()
     [first] = both.classic_group(None)
     new = both.beat_in()
@@ -62,7 +62,7 @@ def test_members_of_both_protocols_live_on_under_the_next_leader() -> None:
 
 
 def test_an_unrevoked_classic_member_is_told_to_join_by_the_next_leader() -> None:
-    """M26, G5: its timer is the join timer, which its next heartbeat starts; no rebalance timer runs."""
+    """M26, G5: the member has a join timer, which its next heartbeat starts, and no rebalance timer."""
     both = Both()
     [first] = both.classic_group(None)
     both.beat_in()
@@ -73,7 +73,7 @@ def test_an_unrevoked_classic_member_is_told_to_join_by_the_next_leader() -> Non
 
 
 def test_the_rebalance_of_a_downgrade_is_begun_again_by_the_next_leader() -> None:
-    """G7, C26: what the member that left had would be read by nobody otherwise."""
+    """G7, C26: otherwise the partitions of the member that left would stay unread."""
     both = Both()
     downgraded(both)
     both.commit()
@@ -86,7 +86,7 @@ def test_the_rebalance_of_a_downgrade_is_begun_again_by_the_next_leader() -> Non
 
 
 def test_a_stable_downgrade_stays_stable_under_the_next_leader() -> None:
-    """G7, C26: the one without a rebalance."""
+    """G7, C26: this is the downgrade without a rebalance."""
     both = Both()
     both.beat_in(instance_id="a")
     joined = both.join(instance_id="a")

@@ -1,6 +1,7 @@
-"""Groups of both protocols in random order of joins, leaves, restarts and new leaders (G1 to G7, M12, M26).
+"""Groups of both protocols live through joins, leaves, restarts and new leaders in random order (G1 to G7,
+M12, M26).
 
-Whatever happens, no partition is ever owned by two clients; and when it is quiet again, each has one owner.
+No partition is ever owned by two clients, and when it is quiet again, each has one owner.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class World:
             self.clients.append(self.client(f"instance-{self.started}"))
 
     def client(self, instance_id: str | None) -> Client:
-        """A new process, of either protocol."""
+        """Start a new client, of either protocol."""
         self.started += 1
         if self.chance.random() < 0.6:
             return classic(self.both, cooperative=self.cooperative, instance_id=instance_id)
@@ -53,7 +54,7 @@ class World:
             client.stop()
 
     def restart(self) -> None:
-        """A static member comes back as such, perhaps with the other protocol."""
+        """Restart a static member, perhaps with the other protocol."""
         if self.clients:
             place = self.chance.randrange(len(self.clients))
             self.clients[place].stop()

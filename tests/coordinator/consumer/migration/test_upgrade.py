@@ -23,7 +23,7 @@ from tests.coordinator.consumer.migration.driver import (
 
 
 def test_members_keep_their_partitions_until_the_newcomer_gets_its_share() -> None:
-    """G2, G3, G4, G5: nobody is sent away, and at no time do two members own one partition."""
+    """G2, G3, G4, G5: no member is removed, and at no time do two members own one partition."""
     both = Both()
     first, second = both.classic_group(None, None)
     new = both.beat_in()
@@ -44,7 +44,8 @@ def test_members_keep_their_partitions_until_the_newcomer_gets_its_share() -> No
 
 
 def test_a_cooperative_member_revokes_before_another_gets_its_partitions() -> None:
-    """G3, M11, M12: what it still owns (ownedPartitions, version 1 on) is nobody else's."""
+    """G3, M11, M12: partitions that it still owns (ownedPartitions, version 1 on) are not assigned to
+    others."""
     both = Both()
     [first] = both.classic_group(None)
     new = both.beat_in()
@@ -52,7 +53,7 @@ def test_a_cooperative_member_revokes_before_another_gets_its_partitions() -> No
     joined, kept = both.rejoin(first.member_id, 0, 1, 2, 3, 4, 5)
     assert (joined.generation_id, len(kept)) == (first.generation_id, 3)
     assert numbers_of(both.beat(new.member_epoch).assignment) == ()
-    # It is asked to join until it has let go.
+    # The member is asked to join until it has given the partitions up.
     assert both.alive(joined.generation_id, first.member_id) == ErrorCode.rebalance_in_progress
     joined, kept = both.rejoin(first.member_id, *kept)
     assert (joined.generation_id, len(kept)) == (new.member_epoch, 3)
@@ -61,7 +62,7 @@ def test_a_cooperative_member_revokes_before_another_gets_its_partitions() -> No
 
 
 def test_classic_member_that_waits_for_partitions_is_told_when_they_are_free() -> None:
-    """G5: UNRELEASED is no reason to rejoin until what it waits for is let go of."""
+    """G5: an UNRELEASED member does not have to rejoin until the partitions that it waits for are free."""
     both = Both()
     [first] = both.classic_group(None)
     new = both.beat_in()
@@ -94,7 +95,7 @@ def test_whoever_is_parked_is_told_to_join_again() -> None:
 
 
 def test_parked_sync_is_told_to_join_again() -> None:
-    """G2, C19: in CompletingRebalance, too."""
+    """G2, C19: this holds in CompletingRebalance, too."""
     both = Both()
     first = both.join()
     both.sync(first)
@@ -107,7 +108,7 @@ def test_parked_sync_is_told_to_join_again() -> None:
 
 
 def test_group_in_its_first_rebalance_is_upgraded() -> None:
-    """G2, C10: no generation, no protocol yet; Kafka knows no answer to that (-1)."""
+    """G2, C10: the group has no generation and no protocol yet; Kafka answers UNKNOWN_SERVER_ERROR."""
     both = Both(replace(AT_ONCE, group_initial_rebalance_delay_ms=3_000))
     handed_out = both.replies[both.start_join()].member_id
     parked = both.start_join(handed_out)
@@ -129,7 +130,8 @@ def test_policy_may_forbid_it(policy: str) -> None:
 
 
 def test_group_larger_than_consumer_groups_may_be_is_refused() -> None:
-    """G2. A group of the very size takes nobody more: 81, and stays what it was."""
+    """G2: a group of exactly this size takes no further member: the error is GROUP_MAX_SIZE_REACHED, and the
+    group stays as it was."""
     both = Both(replace(AT_ONCE, group_consumer_max_size=1))
     both.classic_group(None, None)
     assert both.beat_in().error_code == ErrorCode.group_id_not_found
@@ -152,7 +154,7 @@ def test_unreadable_subscription_refuses_the_upgrade(metadata: bytes) -> None:
 
 @pytest.mark.parametrize("given", [b"junk", b"\0", assigned(0, user_data=b"sticky")])
 def test_unreadable_assignment_or_one_with_user_data_refuses_the_upgrade(given: bytes) -> None:
-    """G2: user data of an assignment would be lost; that of a subscription is none of ours."""
+    """G2: user data of an assignment would be lost; that of a subscription may be dropped."""
     both = Both()
     first = both.join()
     both.sync(first, {first.member_id: given})
@@ -161,7 +163,7 @@ def test_unreadable_assignment_or_one_with_user_data_refuses_the_upgrade(given: 
 
 
 def test_assigned_topic_that_is_gone_is_dropped() -> None:
-    """G2: silently; what exists is kept."""
+    """G2: nothing is told of it, and existing topics are kept."""
     both = Both()
     first = both.join()
     both.sync(first, {first.member_id: assigned(0, 1, topic="gone")})
@@ -187,7 +189,7 @@ def test_refused_heartbeat_leaves_the_group_as_it_was() -> None:
 
 
 def test_group_of_another_type_is_not_upgraded() -> None:
-    """M27, C29: its members' bytes mean something else; empty it is converted."""
+    """M27, C29: its members' bytes have another meaning; when it is empty it is converted."""
     both = Both()
     told = both.replies[both.start_join(protocol_type="connect")].member_id
     both.start_join(told, protocol_type="connect")
