@@ -179,7 +179,7 @@ async def _filled(row: Row, bootstrap: str, topics: list[str], plan: Plan, *, na
     at = (await coordinators((host, int(port)), [group_id]))[group_id]
     group: ConsumerGroup | Group = Group(terms(group_id, SESSION_TIMEOUT_MS), size)
     if protocol == "consumer":
-        group = ConsumerGroup(group_id, topics, len(topics) * TOPIC_PARTITIONS)
+        group = ConsumerGroup(group_id, topics, len(topics) * TOPIC_PARTITIONS, held=True)
     crew = Crew(group, at, names_itself=names_itself)
     chance, interval_s = random.Random(SEED), INTERVAL_S[protocol]
     shares: list[float] = []

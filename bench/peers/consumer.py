@@ -28,18 +28,21 @@ def terms(group_id: str, topics: Sequence[str]) -> ConsumerTerms:
 
 class ConsumerGroup:
     """A group is at rest when its members are in one epoch and own every partition, in shares as even as can
-    be, and nobody still owes an acknowledgement."""
+    be, and, unless acknowledgements are `held`, nobody still waits for the answer to one."""
 
-    def __init__(self, group_id: str, topics: Sequence[str], partition_count: int) -> None:
+    def __init__(
+        self, group_id: str, topics: Sequence[str], partition_count: int, *, held: bool = False
+    ) -> None:
         self.group_id = group_id
         self.settled = asyncio.Event()
         self._terms = terms(group_id, topics)
         self._partitions = partition_count
+        self._is_held = held
         self._shares: dict[ConsumerMember, int] = {}
         """How many partitions each member owns."""
         self._owned = 0
         self._owing: set[ConsumerMember] = set()
-        """Members that have yet to say that they own what they were given."""
+        """Members whose acknowledgement of what they were given has yet to be answered."""
 
     def new_member(self, number: int) -> ConsumerMember:
         member_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.group_id}/{number}"))
@@ -60,7 +63,8 @@ class ConsumerGroup:
             self._owing.discard(member)
         else:
             member.reconcile()
-            self._owing.add(member)
+            if not self._is_held:
+                self._owing.add(member)
             share = partitions.count(member.owned)
             self._owned += share - self._shares[member]
             self._shares[member] = share

@@ -81,6 +81,8 @@ class ConsumerMember(Member):
             return
         if self.beat_interval_s() != interval_s:
             self.beat_at = time.monotonic() + self.beat_interval_s()
+        if self._member.target == self._member.owned:
+            self._member.reconcile()  # its next heartbeat says so, when that is due
         if self._member.target is not None:
             self.become(JOINING)
         elif self.epoch != epoch or self.state == JOINING:
