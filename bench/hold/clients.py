@@ -1,7 +1,7 @@
-"""`groupd bench hold --clients`: how soon real clients know of a change, with their heartbeats held, without,
-and with Kafka; and whether they stay connected when nothing happens for long.
+"""`groupd bench hold --clients` measures how soon real clients know of a change, with held heartbeats,
+without, and with Kafka, and whether they stay connected when nothing happens for long.
 
-Each client and protocol has a group of its own (`bench.hold.group`); all groups of a server live at the same
+Each client and protocol has a group of its own (`bench.hold.group`). All groups of a server live at the same
 time, the servers one after the other.
 """
 
@@ -37,7 +37,7 @@ SERVERS: Final[dict[str, tuple[str, ...]]] = {
     "not held": ("--set", "group.heartbeat.hold.enable=false"),
     "Kafka": (),
 }
-"""What the rows are called -> flags of the tier, in addition to TIER_FLAGS."""
+"""The further flags of each server's tier, by the name of its rows."""
 TIER_FLAGS: Final = (
     *("--nodes", "1", "--replicas", "1"),
     *("--set", "group.rebalance.batch.max.ms=0", "--set", "group.initial.rebalance.delay.ms=0"),
@@ -45,25 +45,26 @@ TIER_FLAGS: Final = (
 HOLD_ENDS: Final = f"{PREFIX}heartbeat_hold_ends"
 LOOK_S: Final = 1.0
 REST_S: Final = 30.0
-"""After the last change, before idleness counts: what joining members opened is closed by then."""
+"""How long after the last change idleness begins to count: connections of joining members are closed by
+then."""
 
 
 class Plan(NamedTuple):
     """What is measured."""
 
     clients: tuple[str, ...]
-    """Names from `bench.clients.programs.CLIENTS`."""
+    """The names of clients, from `bench.clients.programs.CLIENTS`."""
     rounds: int
-    """Rounds of every scene; 0: none."""
+    """How many rounds every scene has; 0: none."""
     idle_minutes: float
-    """Minutes of idleness on the tier that holds; 0: none."""
+    """How many minutes members idle on the tier that holds heartbeats; 0: none."""
     kafka_home: Path | None
     servers: tuple[str, ...]
-    """Names from SERVERS."""
+    """The names of servers, from SERVERS."""
 
 
 class Row(NamedTuple):
-    """One scene of one client in one protocol on one server."""
+    """The figures of one scene with one client in one protocol on one server."""
 
     client: str
     protocol: str
@@ -73,29 +74,30 @@ class Row(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """The members of one client in one protocol, with nothing to do."""
+    """The figures of one client's idle members in one protocol."""
 
     client: str
     protocol: str
     members: int
     minutes: float
     new_connections: int
-    """New connections to anybody."""
+    """How many new connections they made to any server."""
     rebalances: int
-    """Times that partitions were given or taken."""
+    """How often partitions were assigned or revoked."""
     complaints: list[str]
-    """Errors told to the user, and warnings in the client's log."""
+    """The errors that the application got, and the warnings in the client's log."""
 
 
 class Measured(NamedTuple):
     rows: list[Row]
     idle: list[Idle]
     holds: dict[str, float]
-    """Heartbeats that were held over the idle time, by what ended it."""
+    """How many heartbeats were held over the idle time, by what ended the hold."""
 
 
 def measure(plan: Plan, say: Say) -> Measured:
-    """Start what is needed, one server at a time, and stop it. CannotRunError, Broken, RuntimeError."""
+    """Measure on one server after the other, which are started and stopped. Raises CannotRunError, Broken,
+    RuntimeError."""
     measured = Measured([], [], {})
     with tempfile.TemporaryDirectory(prefix="groupd-bench-classes-") as classes:
         commands = {client: command_of(client, plan.kafka_home, Path(classes)) for client in plan.clients}
@@ -121,7 +123,7 @@ def measure(plan: Plan, say: Say) -> Measured:
 
 @contextmanager
 def _server(name: str, kafka_home: Path | None) -> Iterator[tuple[str, Tier | None]]:
-    """Bootstrap address, and the tier if it is one."""
+    """Start a server. Yields its bootstrap address, and the tier if it is ours."""
     if name != "Kafka":
         with Tier(*TIER_FLAGS, *SERVERS[name], nodes=1) as tier:
             yield tier.bootstrap, tier
@@ -158,11 +160,11 @@ def _rows(groups: list[Group], server: str) -> list[Row]:
     ]
 
 
-# Idleness.
+# Idle members.
 
 
 class _Watched:
-    """What one group has had so far, and the connections of its members."""
+    """What has happened to one group so far, and the connections of its members."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -185,7 +187,7 @@ class _Watched:
         return [word for member, before in self._words.items() for word in _words(member)[before:]]
 
     def _connections(self) -> set[tuple[int, Any, Any]]:
-        """(process, own address, server's) of each."""
+        """The connections: process, own address and server's address of each."""
         found = set()
         for member in self.group.members:
             member.check()
@@ -224,7 +226,7 @@ def _stay_idle(groups: list[Group], tier: Tier, minutes: float, measured: Measur
 
 
 def _holds(tier: Tier) -> dict[str, float]:
-    """Ended so far, by cause."""
+    """How many holds have ended so far, by cause."""
     rows = json.loads(tier.run("metrics", "--json"))
     return {row["labels"]["cause"]: row["value"] for row in rows if row["name"] == HOLD_ENDS}
 
@@ -233,7 +235,7 @@ def _words(member: Member) -> list[str]:
     return [*(event["error"] for event in member.told("complained")), *member.log]
 
 
-# What is shown.
+# The figures as tables and JSON.
 
 
 def as_json(measured: Measured) -> dict[str, Any]:

@@ -25,10 +25,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.clients.member import Broken, Member, until
 
 INTERVAL_S: Final = {"consumer": 5.0, "classic": 3.0}
-"""Seconds between heartbeats of the clients, by default."""
+"""The default seconds between two heartbeats of the clients, by protocol."""
 SCENES: Final = ("join", "leave", "close", "commit", "subscription", "slow revocation")
 REST_INTERVALS: Final = 3
-"""After a group has formed: a classic client is held once two heartbeats have told how far they are apart."""
+"""How many intervals a group rests after it has formed: a classic client is held once two heartbeats have
+told their distance."""
 PARTITIONS: Final = 12
 SLOW_REVOCATION_S: Final = 6.0
 TOPICS_TIMEOUT_S: Final = 60.0
@@ -55,7 +56,7 @@ class Group:
             made.result(TOPICS_TIMEOUT_S)
 
     def settle(self) -> None:
-        """Two members have joined and share the first topic."""
+        """Let two members join and share the first topic."""
         self.members = [self._begun() for _ in range(2)]
         for member in self.members:
             self._subscribe(member, *self._topics[:1])
@@ -63,7 +64,7 @@ class Group:
         time.sleep(REST_INTERVALS * INTERVAL_S[self.protocol])
 
     def live(self, rounds: int) -> None:
-        """Every scene, so many times."""
+        """Play every scene, so many times."""
         for _ in range(rounds):
             newcomer = self._begun()
             self._quiet()
@@ -79,7 +80,7 @@ class Group:
             member.kill()
 
     def _begun(self) -> Member:
-        """A consumer that has not subscribed yet: the start of its process counts nowhere."""
+        """Start a consumer that does not subscribe yet: the start of its process is not measured."""
         settings = {
             "bootstrap.servers": self._bootstrap,
             "group.id": self._group_id,
@@ -106,7 +107,7 @@ class Group:
         slow.tell("revoke 0")
 
     def _leave(self) -> None:
-        """The youngest leaves."""
+        """Let the youngest member leave."""
         self._quiet()
         leaver = self.members.pop()
         leaver.close()
@@ -115,7 +116,7 @@ class Group:
         self.times["leave"].append(self._shared() - began_at)
 
     def _commit(self) -> None:
-        """The two oldest commit, each with something to commit."""
+        """Let the two oldest members commit, each with something to commit."""
         produced_at = time.time()
         self._produce()
         wanted = {f"{self._topics[0]}-{number}" for number in range(PARTITIONS)}
@@ -125,7 +126,7 @@ class Group:
             self.times["commit"].append(self._committed(member))
 
     def _committed(self, member: Member) -> float:
-        """Seconds that it took."""
+        """Let a member commit. Returns how many seconds it took."""
         before = len(member.told("committed"))
         member.tell("commit")
         self._wait(lambda: len(member.told("committed")) > before, "it has committed")
@@ -146,7 +147,7 @@ class Group:
         time.sleep(self._chance.uniform(1, 2) * INTERVAL_S[self.protocol])
 
     def _subscribe(self, member: Member, *topics: str) -> float:
-        """When it did."""
+        """Let a member subscribe. Returns when it did."""
         before = len(member.told("subscribing"))
         member.tell(f"subscribe {','.join(topics)}")
         self._wait(lambda: len(member.told("subscribing")) > before, "it subscribes")
@@ -198,5 +199,5 @@ class Group:
 
 
 def moves_of(member: Member) -> list[dict[str, Any]]:
-    """Partitions given and taken."""
+    """The events by which a member was assigned partitions or lost some."""
     return [event for event in list(member.events) if event["event"] in _MOVES and event["partitions"]]

@@ -35,7 +35,7 @@ TOPIC_PARTITIONS: Final = 100
 INTERVAL_S: Final = {"consumer": 5.0, "classic": HEARTBEAT_INTERVAL_S}
 SESSION_TIMEOUT_MS: Final = 45_000
 SOFTWARE: Final = ("apache-kafka-java", "4.3.1")
-"""A name on the tier's list of clients whose heartbeats are held."""
+"""A client software on the tier's list of those whose heartbeats are held."""
 INTRODUCTION_VERSION: Final = 3
 """The version of ApiVersions by which clients say what software they are."""
 SETTLE_TIMEOUT_S: Final = 120.0
@@ -48,18 +48,18 @@ TIER_FLAGS: Final = (
 
 
 class Plan(NamedTuple):
-    """How much is measured."""
+    """What is measured, and how often."""
 
     sizes: tuple[int, ...]
     rounds: int
-    """Joins, and leaves, of each group."""
+    """How many joins, and how many leaves, each group has."""
     idle_s: float
     kafka: str
-    """host:port of a Kafka to measure besides; "": none."""
+    """The host:port of a Kafka to measure, too; "": none."""
 
 
 class Row(NamedTuple):
-    """One group of one protocol on one server."""
+    """The figures of one group of one protocol on one server."""
 
     protocol: Protocol
     members: int
@@ -67,7 +67,7 @@ class Row(NamedTuple):
     joins_s: list[float]
     leaves_s: list[float]
     beats_a_minute: float
-    """Heartbeats of one idle member."""
+    """The heartbeats of one idle member per minute."""
     generator_share: float
     """The largest share of one processor that the clients took during a change."""
 
@@ -83,14 +83,14 @@ class Crew:
         self._tasks: list[asyncio.Task[None]] = []
         self._made = 0
         self.requests_before = 0
-        """Requests of members that have left."""
+        """How many requests members sent that have left."""
 
     @property
     def requests(self) -> int:
         return self.requests_before + sum(each.line.requests for each in self._members)
 
     async def add(self, count: int) -> float:
-        """So many join at once. Seconds until the group has settled."""
+        """Let so many members join at once. Returns the seconds until the group has settled."""
         lines = await open_all([self._at] * count)
         if self._names_itself:
             introduction = framed(api_versions(INTRODUCTION_VERSION, SOFTWARE))
@@ -105,7 +105,7 @@ class Crew:
         return await self.add(1)
 
     async def leave(self) -> float:
-        """The oldest member leaves. Seconds until the others have settled."""
+        """Let the oldest member leave. Returns the seconds until the others have settled."""
         leaver, task = self._members.pop(0), self._tasks.pop(0)
         task.cancel()
         self._expect()
@@ -151,7 +151,7 @@ class Crew:
 
 
 def measure(plan: Plan, say: Say) -> list[Row]:
-    """Start a throw-away tier, and stop it. Raises RuntimeError, TimeoutError."""
+    """Measure on a throw-away tier, which is started and stopped. Raises RuntimeError, TimeoutError."""
     with Tier(*TIER_FLAGS, nodes=1) as tier:
         rows = _on(tier.bootstrap, {"held": True, "not held": False}, plan, say)
     if plan.kafka:
@@ -160,7 +160,8 @@ def measure(plan: Plan, say: Say) -> list[Row]:
 
 
 def _on(bootstrap: str, servers: dict[str, bool], plan: Plan, say: Say) -> list[Row]:
-    """`servers`: what the rows are called -> whether clients say what software they are."""
+    """Measure on a bootstrap address. `servers` says for each name of rows whether clients say what software
+    they are."""
     rows = []
     for protocol in PROTOCOLS:
         for size in plan.sizes:
@@ -201,7 +202,7 @@ async def _filled(row: Row, bootstrap: str, topics: list[str], plan: Plan, *, na
 
 
 def _topics(bootstrap: str, members: int) -> list[str]:
-    """New topics with PARTITIONS_A_MEMBER partitions for each member, about."""
+    """Create topics with about PARTITIONS_A_MEMBER partitions for each member."""
     count = max(members * PARTITIONS_A_MEMBER // TOPIC_PARTITIONS, 1)
     run = time.time_ns()
     names = [f"hold-{run}-{number}" for number in range(count)]

@@ -32,15 +32,15 @@ from storage.history.calls import Offset
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _COMMITTED: Final = struct.Struct(">iqi")
-"""Partition, offset, leader epoch."""
+"""The fields of a committed offset: partition, offset, leader epoch."""
 _PLAIN_AT: Final = 8
 """Where the error stands behind correlation id and throttle time."""
 _FLEXIBLE_AT: Final = 9
-"""The same with tags behind the correlation id."""
+"""Where the error stands in an answer that has tags behind the correlation id."""
 _UNSUPPORTED_VERSION: Final = _INT16.pack(35)
 TOPIC_ID_BYTES: Final = 16
 _EPOCH: Final = struct.Struct(">iib")
-"""Member epoch, heartbeat interval, whether there is an assignment."""
+"""The fields after the member id: member epoch, heartbeat interval, whether there is an assignment."""
 _ERRORS: Final[Mapping[int, ErrorCode]] = {int(code): code for code in ErrorCode}
 
 
@@ -50,7 +50,8 @@ def is_unsupported(answer: bytes) -> bool:
 
 
 def offered_apis(answer: bytes, version: int = 0) -> dict[int, tuple[int, int]]:
-    """The first and last version of each API, as ApiVersions tells. ValueError: it is no such answer."""
+    """Read the answer to ApiVersions: the first and last version of each API. Raises ValueError if it is no
+    such answer."""
     try:
         if version < NAMED_FROM:
             (count,) = _INT32.unpack_from(answer, 6)
@@ -64,7 +65,7 @@ def offered_apis(answer: bytes, version: int = 0) -> dict[int, tuple[int, int]]:
 
 
 def answer_to(asked: Asked, answer: bytes) -> Told:
-    """What a member is told by the answer to one of its requests."""
+    """Read the answer to one of a member's requests."""
     return _READERS[type(asked)](answer)
 
 
@@ -97,17 +98,19 @@ def beaten(answer: bytes) -> HeartbeatResponse:
 
 
 def plain_error(answer: bytes) -> int:
-    """The error of an answer that is not flexible and begins with throttle time and error code."""
+    """Read the error of an answer that is not flexible and begins with throttle time and error code."""
     return int(_INT16.unpack_from(answer, _PLAIN_AT)[0])
 
 
 def left(answer: bytes) -> int:
-    """The error of LeaveGroup, else its last member's, which is the last field."""
+    """Read the error of an answer to LeaveGroup: its own, else that of its last member, which is the last
+    field."""
     return plain_error(answer) or int(_INT16.unpack_from(answer, len(answer) - 2)[0])
 
 
 def consumer_beaten(answer: bytes) -> ConsumerGroupHeartbeatResponse:
-    """The assignment's topics and partitions are put in order, which Kafka does not promise."""
+    """Read the answer to ConsumerGroupHeartbeat. Topics and partitions of the assignment are put in order,
+    which Kafka does not promise."""
     (error_code,) = _INT16.unpack_from(answer, _FLEXIBLE_AT)
     at = _FLEXIBLE_AT + 2
     for _ in ("error message", "member id"):
@@ -130,7 +133,7 @@ def _assignment(answer: bytes, at: int) -> TopicPartitions:
 
 
 def commit_errors(answer: bytes) -> dict[tuple[str, int], int]:
-    """The error of each partition, as OffsetCommit tells."""
+    """Read the answer to OffsetCommit: the error of each partition."""
     errors = {}
     count, at = read_compact_length(answer, _FLEXIBLE_AT)
     for _ in range(count):
@@ -145,7 +148,7 @@ def commit_errors(answer: bytes) -> dict[tuple[str, int], int]:
 
 
 def fetched(answer: bytes) -> tuple[int, tuple[Offset, ...]]:
-    """The group's error and the partitions' offsets, as OffsetFetch tells."""
+    """Read the answer to OffsetFetch: the group's error and the partitions' offsets."""
     offsets = []
     at = _FLEXIBLE_AT + 1  # the one group
     _, at = _compact(answer, at)
@@ -180,7 +183,7 @@ def _compact(answer: bytes, at: int) -> tuple[str, int]:
 
 
 def _error(code: int) -> ErrorCode:
-    """A code that no Kafka has is an unknown error."""
+    """The error of a code; one that Kafka does not have is an unknown error."""
     return _ERRORS.get(code, ErrorCode.unknown_server_error)
 
 

@@ -1,7 +1,7 @@
 """What the leader of a classic group does: shares out the partitions among all members. PURE.
 
-Range as Kafka's RangeAssignor; cooperative-sticky in its spirit: nobody is given what another still owns.
-Opaque ones are shared out by range and told in bytes that only these members understand.
+Range assigns as Kafka's RangeAssignor does. Cooperative-sticky follows the spirit of Kafka's: nobody is given
+what another still owns. The opaque protocol assigns by range too, in bytes that only its members understand.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from actors.protocol.consumer_protocol import (
 from bench.member.classic import Owned
 
 Assigned = dict[str, dict[str, list[int]]]
-"""Partition numbers by member id, by topic."""
+"""The numbers of the assigned partitions, by member id and topic."""
 CLASSIC_RANGE: Final = "range"
 CLASSIC_COOPERATIVE: Final = "cooperative-sticky"
 CLASSIC_OPAQUE: Final = "opaque"
-"""A classic protocol whose bytes nobody but its members understands, as Kafka Connect's."""
+"""A classic protocol whose bytes only its members understand, as Kafka Connect's."""
 COOPERATIVE_VERSION: Final = 2
-"""The version of the subscription that says owned partitions and their generation."""
+"""The version of the subscription that has the owned partitions and their generation."""
 
 
 class Joiner(NamedTuple):
@@ -41,13 +41,13 @@ class Joiner(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """How members of one protocol share out topics; an Assignor of `classic`."""
+    """The assignor of members of one protocol; an Assignor of `classic`."""
 
     protocol: str
     topics: tuple[str, ...]
-    """What a member subscribes to."""
+    """The topics to which a member subscribes."""
     partitions: Callable[[Iterable[str]], Mapping[str, int]]
-    """How many partitions those topics have that exist."""
+    """A function that tells how many partitions topics have; those that do not exist are left out."""
 
     @property
     def protocol_type(self) -> str:
@@ -62,7 +62,7 @@ class Sharing(NamedTuple):
         return self.protocol == CLASSIC_COOPERATIVE
 
     def metadata(self, owned: Owned, generation_id: int) -> bytes:
-        """What a member joins with."""
+        """The metadata with which a member joins."""
         if self.protocol == CLASSIC_OPAQUE:
             return bytes(msgpack.packb([list(self.topics)]))
         mine = tuple(owned.items())
@@ -70,7 +70,7 @@ class Sharing(NamedTuple):
         return write_subscription(said, version=COOPERATIVE_VERSION)
 
     def share_out(self, members: Sequence[tuple[str, str | None, bytes]]) -> dict[str, bytes]:
-        """Each member's assignment, as SyncGroup carries it."""
+        """Make each member's assignment, as SyncGroup carries it, by member id."""
         joiners = [
             Joiner(member_id, instance_id, _subscription(self.protocol, raw))
             for member_id, instance_id, raw in members
@@ -80,7 +80,7 @@ class Sharing(NamedTuple):
         return {member_id: _written(self.protocol, topics) for member_id, topics in assigned.items()}
 
     def read(self, assignment: bytes) -> dict[str, tuple[int, ...]]:
-        """What SyncGroup gave a member. Raises MalformedRequest."""
+        """Read the assignment in SyncGroup's answer. Raises MalformedRequest."""
         if not assignment:
             return {}
         if self.protocol == CLASSIC_OPAQUE:
@@ -89,7 +89,8 @@ class Sharing(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """An Assignor for members whose partitions nobody looks at: all say the same and are given the same."""
+    """An Assignor for members whose partitions do not matter: all have the same metadata and get the same
+    bytes."""
 
     subscription: bytes = b""
     assignment: bytes = b""
@@ -117,7 +118,8 @@ class Alike(NamedTuple):
 
 
 def by_range(members: Sequence[Joiner], partitions: Mapping[str, int]) -> Assigned:
-    """Topic by topic, in a row; static members by their instance id (KIP-345)."""
+    """Assign each topic's partitions in a row to the members that subscribe to it. Static members are ordered
+    by their instance id (KIP-345)."""
     assigned: Assigned = {member.member_id: {} for member in members}
     ordered = sorted(members, key=_order)
     by_topic: dict[str, list[Joiner]] = {}
@@ -136,8 +138,8 @@ def by_range(members: Sequence[Joiner], partitions: Mapping[str, int]) -> Assign
 
 
 def cooperative(members: Sequence[Joiner], partitions: Mapping[str, int]) -> Assigned:
-    """Everyone keeps what it owns up to an even share; of the rest nobody is given what another has yet to
-    give up, which it does in the rebalance that follows (KIP-429)."""
+    """Let every member keep what it owns up to an even share, and assign the rest. No member is assigned a
+    partition that another one has yet to give up: that follows in the next rebalance (KIP-429)."""
     owners = _owners(members)
     assigned: Assigned = {member.member_id: {} for member in members}
     counts = dict.fromkeys(assigned, 0)
@@ -170,7 +172,8 @@ def _give_out(
     assigned: Assigned,
     counts: dict[str, int],
 ) -> None:
-    """Whoever has least gets the next one; what is still owned by another counts, but is not told yet."""
+    """Give each partition to the member that has least. A partition that another member still owns counts for
+    its new owner, but is not in the assignment yet."""
     heaps: dict[tuple[str, ...], list[tuple[int, str]]] = {}
     for topic, number in rest:
         interested = tuple(by_topic[topic])
@@ -185,7 +188,8 @@ def _give_out(
 
 
 def _owners(members: Sequence[Joiner]) -> dict[tuple[str, int], str]:
-    """The owner of each partition: of two that claim it the one of the later generation (KIP-792)."""
+    """Find each partition's owner. If two members claim a partition, the one of the later generation is right
+    (KIP-792)."""
     owners: dict[tuple[str, int], str] = {}
     since: dict[tuple[str, int], int] = {}
     for member_id, _, subscription in members:

@@ -22,17 +22,17 @@ from bench.member.member import Asked, Member, Told
 from bench.member.reactions import CLASSIC_REACTIONS, Reaction
 
 Owned = Mapping[str, tuple[int, ...]]
-"""Partition numbers by topic."""
+"""The numbers of the owned partitions, by topic."""
 NO_GENERATION: Final = -1
-"""The generation of no member."""
+"""The generation of a client that is not a member."""
 
 
 class Assignor(Protocol):
-    """What a classic member's client library adds to the protocol: what is in the opaque bytes."""
+    """What a classic member's client library adds to the protocol: the content of the opaque bytes."""
 
     @property
     def protocol_type(self) -> str:
-        """The protocol type that JoinGroup says."""
+        """The protocol type in JoinGroup."""
 
     @property
     def name(self) -> str:
@@ -43,17 +43,17 @@ class Assignor(Protocol):
         """Whether a member keeps what it owns while it joins again."""
 
     def metadata(self, owned: Owned, generation_id: int) -> bytes:
-        """What a member joins with."""
+        """The metadata with which a member joins."""
 
     def share_out(self, members: Sequence[tuple[str, str | None, bytes]]) -> Mapping[str, bytes]:
-        """The assignment of every member, by its id; `members` are id, instance id and metadata."""
+        """Make the assignment of every member, by its id. `members` are id, instance id and metadata."""
 
     def read(self, assignment: bytes) -> Owned:
-        """What an assignment gives to its member."""
+        """Read the partitions of an assignment."""
 
 
 class ClassicTerms(NamedTuple):
-    """What the members of a group have in common."""
+    """The settings that the members of a group have in common."""
 
     group_id: str
     assignor: Assignor
@@ -63,7 +63,7 @@ class ClassicTerms(NamedTuple):
 
 
 class ClassicMember(Member):
-    """It is a member, with a generation and its assignment, while `needs_join` is False."""
+    """A classic member. While `needs_join` is False it has a generation and its assignment."""
 
     __slots__ = ("_joined", "is_leader", "needs_join", "owned", "terms")
 
@@ -83,7 +83,7 @@ class ClassicMember(Member):
         return self.terms.heartbeat_interval_s
 
     def join(self) -> JoinGroupRequest:
-        """JoinGroup; an eager member has let go of everything."""
+        """Make JoinGroup; an eager member has given all partitions up before."""
         terms = self.terms
         if not terms.assignor.is_cooperative:
             self.owned = {}
@@ -99,7 +99,7 @@ class ClassicMember(Member):
         )
 
     def sync(self) -> SyncGroupRequest:
-        """SyncGroup, after JoinGroup was answered well; the leader brings everybody's assignment."""
+        """Make SyncGroup, after JoinGroup was answered without an error; the leader's has all assignments."""
         joined, self._joined = self._joined, None
         assert joined is not None, "it has joined"
         assignor = self.terms.assignor
@@ -120,7 +120,7 @@ class ClassicMember(Member):
         return HeartbeatRequest(self.terms.group_id, self.epoch, self.member_id, self.instance_id)
 
     def leave(self) -> LeaveGroupRequest | None:
-        """A static member says nothing: it will be back."""
+        """Make LeaveGroup; None for a static member, which will be back."""
         if self.instance_id is not None or not self.member_id:
             return None
         return LeaveGroupRequest(self.terms.group_id, (LeavingMember(self.member_id),))

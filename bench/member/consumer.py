@@ -1,7 +1,7 @@
 """A member of a KIP-848 group: one heartbeat does everything, as Java's consumer uses it.
 
-What the member is told to own is its target. It owns that when its shell lets it reconcile, at the latest
-with the next request, which goes out at once and says so. PURE.
+The assignment that the member is told is its target. It owns that when its shell lets it reconcile, at the
+latest with the next request, which goes out at once and says so. PURE.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from bench.member.reactions import CONSUMER_REACTIONS, Reaction
 JOINS: Final = 0
 LEAVES: Final = -1
 LEAVES_FOR_A_WHILE: Final = -2
-"""Epochs that say so; a static member that leaves for a while keeps its place (KIP-848)."""
+"""The epochs by which a heartbeat says that its member joins or leaves. A static member that leaves for a
+while keeps its place (KIP-848)."""
 
 
 class ConsumerTerms(NamedTuple):
-    """What the members of a group have in common."""
+    """The settings that the members of a group have in common."""
 
     group_id: str
     topics: tuple[str, ...]
@@ -30,7 +31,7 @@ class ConsumerTerms(NamedTuple):
 
 
 class ConsumerMember(Member):
-    """A consumer member, whose id is its own choice (version 1 of the heartbeat)."""
+    """A consumer member, which chooses its id itself (version 1 of the heartbeat)."""
 
     __slots__ = ("_interval_s", "_says_all", "_says_owned", "owned", "target", "terms")
 
@@ -44,7 +45,8 @@ class ConsumerMember(Member):
         """The partitions that the member is to own; None: those that it owns."""
         self._interval_s = 0.0
         self._says_all = True
-        """A whole request: the first one, and after whatever went wrong."""
+        """Whether the next heartbeat carries all fields: the first one does, and one after anything that went
+        wrong."""
         self._says_owned = True
 
     @property
@@ -54,11 +56,11 @@ class ConsumerMember(Member):
 
     @property
     def revoked(self) -> TopicPartitions:
-        """What the member lets go of when it reconciles: the moment to commit for it is before."""
+        """The partitions that the member gives up when it reconciles: it has to commit them before."""
         return () if self.target is None else partitions.difference(self.owned, self.target)
 
     def reconcile(self) -> None:
-        """The member owns its target, and its next heartbeat says so."""
+        """Own the target; the next heartbeat says so."""
         if self.target is not None:
             self.owned, self.target = self.target, None
             self._says_owned = True
@@ -75,7 +77,10 @@ class ConsumerMember(Member):
             )
         elif self._says_owned:
             request = request._replace(topic_partitions=self.owned)
-        self._says_all, self._says_owned = True, False  # everything again, unless this one is answered well
+        self._says_all, self._says_owned = (
+            True,
+            False,
+        )  # everything again, unless this one is answered without an error
         return request
 
     def leave(self) -> ConsumerGroupHeartbeatRequest | None:

@@ -1,10 +1,8 @@
-"""One fake member of a group, without I/O: what a member of either protocol has in common.
+"""One fake member of a group, without I/O: the parts that members of both protocols have in common.
 
-Requests and answers are the messages of `actors.protocol.messages`; who speaks bytes uses `requests.encoded`
-and `answers.answer_to`. A shell sends what `next_request` gives, hands in the answer, and waits until
-`next_deadline`. A shell that keeps its own time asks for each request by its name.
-
-PURE.
+Requests and answers are the messages of `actors.protocol.messages`; shells that speak bytes use
+`requests.encoded` and `answers.answer_to`. A shell sends what `next_request` gives, hands in the answer, and
+waits until `next_deadline`. A shell that keeps its own time asks for each request by its name. PURE.
 """
 
 from __future__ import annotations
@@ -41,13 +39,13 @@ NEWEST: Final[Mapping[type[Asked], tuple[int, int]]] = MappingProxyType(
         ConsumerGroupHeartbeatRequest: (api_keys.CONSUMER_GROUP_HEARTBEAT, 1),
     }
 )
-"""API key and newest version of each request, for whoever hands over messages."""
+"""The API key and the newest version of each request, for shells that hand over messages."""
 AT_ONCE: Final = float("-inf")
 NEVER: Final = float("inf")
 
 
 class Member(ABC):
-    """A member has one request on its way at a time. Times are seconds of whatever clock its shell has."""
+    """A member. It has one request under way at a time; times are seconds of its shell's clock."""
 
     __slots__ = ("_due_at", "_is_waiting", "_sent_at", "epoch", "instance_id", "member_id")
 
@@ -84,7 +82,7 @@ class Member(ABC):
         return reaction
 
     def unanswered(self) -> None:
-        """There will be no answer to the last request: the member asks again."""
+        """Note that the last request will not be answered: the member asks again."""
         self._is_waiting = False
         self._due_at = AT_ONCE
 
@@ -102,11 +100,11 @@ class Member(ABC):
 
     @abstractmethod
     def leave(self) -> LeaveGroupRequest | ConsumerGroupHeartbeatRequest | None:
-        """The request by which the member leaves its group; None if a client in its place just ends."""
+        """The request by which the member leaves its group; None if a client like it just ends."""
 
     @abstractmethod
     def lose(self) -> None:
-        """The member is none any more: it owns nothing, and joins anew."""
+        """Lose the membership: the member owns nothing, and joins anew."""
 
     @abstractmethod
     def take(self, answer: Told) -> Reaction:
@@ -114,7 +112,7 @@ class Member(ABC):
 
     @abstractmethod
     def _request(self) -> Asked:
-        """Whatever the member has to ask next."""
+        """The request that the member has to send next."""
 
     @abstractmethod
     def _is_at_rest(self, reaction: Reaction) -> bool:

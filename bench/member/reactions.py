@@ -1,4 +1,4 @@
-"""What a client does about each error code: as Kafka's own clients do. PURE."""
+"""The reactions of clients to error codes, as Kafka's own clients have them. PURE."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Final
 
 
 class Reaction(Enum):
-    """What comes next."""
+    """What a client does after an answer."""
 
     FINE = auto()
     AGAIN = auto()
-    """The same once more, after a pause."""
+    """It sends the same request once more, after a pause."""
     FIND = auto()
-    """The coordinator is somewhere else: find it, then the same once more."""
+    """It looks up the coordinator, which is another broker now, and sends the same request once more."""
     REJOIN = auto()
-    """A rebalance: the member joins again with what it has."""
+    """It joins again with the partitions that it has, for there is a rebalance."""
     LOST = auto()
-    """It is no longer a member as it was: what it owns is lost, and it joins anew."""
+    """It loses its membership and its partitions, and joins anew."""
     STALE = auto()
-    """The same, but it keeps its member id."""
+    """It loses its membership and its partitions, and joins anew with its member id."""
     UNNAMED = auto()
-    """It was given a member id to join with (KIP-394)."""
+    """It joins again with the member id that it was given (KIP-394)."""
     HELD_BY_ANOTHER = auto()
-    """The predecessor still has the instance id: a client ends, and whoever runs it starts it again."""
+    """It ends and is started again by its operator: another member still has the instance id."""
     GIVE_UP = auto()
-    """A client's error that its application is told of, and ends."""
+    """It tells its application the error, and ends."""
 
 
 _MOVED: Final = {

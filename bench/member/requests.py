@@ -47,17 +47,17 @@ _COMMITTED: Final = struct.Struct(">iqi")
 """Partition, offset, leader epoch."""
 _NO_TAGS: Final = b"\0"
 _NULL: Final = b"\0"
-"""A field that is null, or as it was: of a flexible version."""
+"""A field of a flexible version that is null, or as it was before."""
 _FLEXIBLE_HEADER_BYTES: Final = 15
 _PLAIN_HEADER_BYTES: Final = 14
-"""Sizes of the header of a frame without client id."""
+"""The bytes before the body of a frame without client id."""
 
 
 class Request(NamedTuple):
     """All of a request but its header, whose correlation id is the connection's."""
 
     api: str
-    """Kafka's name."""
+    """The name of the API, as Kafka has it."""
     api_key: int
     version: int
     body: bytes
@@ -65,7 +65,7 @@ class Request(NamedTuple):
 
 
 def by_schema(api: str, version: int, fields: dict[str, Any]) -> Request:
-    """Any request; `api` is kio's name ("create_topics")."""
+    """Make any request; `api` is kio's name ("create_topics")."""
     request_class = message_class(api, version, "request")
     is_flexible = bool(request_class.__flexible__)
     header_bytes = _FLEXIBLE_HEADER_BYTES if is_flexible else _PLAIN_HEADER_BYTES
@@ -79,7 +79,8 @@ NAMED_FROM: Final = 3
 
 
 def api_versions(version: int, software: tuple[str, str] | None) -> Request:
-    """How a connection begins; `software`: name and version, for whoever is asked in version 3 or later."""
+    """Make the request by which a connection begins. `software` is the client's name and version, which
+    version 3 and later carry."""
     if version < NAMED_FROM or software is None:
         return Request("ApiVersions", API_VERSIONS, min(version, NAMED_FROM - 1), b"")
     name, its_version = software
@@ -92,7 +93,7 @@ def find_coordinator(group_id: str) -> Request:
 
 
 def encoded(asked: Asked) -> Request:
-    """Any request of a member about its membership."""
+    """Pack any request of a member about its membership."""
     return _ENCODERS[type(asked)](asked)
 
 
@@ -131,13 +132,13 @@ def leave_group(asked: LeaveGroupRequest) -> Request:
 
 
 def _who(group_id: str, generation_id: int, member_id: str, instance_id: str | None) -> bytes:
-    """How a classic member says who it is."""
+    """Pack the fields by which a classic member names itself."""
     head = legacy_string(group_id) + _INT32.pack(generation_id)
     return head + legacy_string(member_id) + legacy_string(instance_id)
 
 
 def consumer_heartbeat(asked: ConsumerGroupHeartbeatRequest) -> Request:
-    """Version 1, in which the member's id is its own choice."""
+    """Pack a heartbeat of version 1, in which the member chooses its id itself."""
     group_id, member_id, epoch, instance_id, *said = asked
     who = compact_string(group_id) + compact_string(member_id) + _INT32.pack(epoch)
     body = who + compact_string(instance_id) + (_AS_BEFORE if said == _UNSAID else _said(asked))
@@ -145,7 +146,7 @@ def consumer_heartbeat(asked: ConsumerGroupHeartbeatRequest) -> Request:
 
 
 def _said(asked: ConsumerGroupHeartbeatRequest) -> bytes:
-    """What a heartbeat says besides who the member is."""
+    """Pack what a heartbeat says besides the member's identity."""
     topics, owned = asked.subscribed_topic_names, asked.topic_partitions
     parts = (
         compact_string(asked.rack_id),
@@ -161,7 +162,7 @@ def _said(asked: ConsumerGroupHeartbeatRequest) -> bytes:
 
 _STEADY: Final = ConsumerGroupHeartbeatRequest("", "", 0)
 _UNSAID: Final = list(_STEADY[4:])
-"""What a heartbeat says that only tells who the member is: most do."""
+"""The fields of a heartbeat that only names its member, as most do."""
 _AS_BEFORE: Final = _said(_STEADY)
 
 
@@ -182,11 +183,11 @@ _ENCODERS: Final[Mapping[type[Asked], Callable[[Any], Request]]] = {
 
 
 class Identity(NamedTuple):
-    """Who commits and fetches offsets."""
+    """The member that commits and fetches offsets."""
 
     group_id: str
     generation_id: int
-    """A consumer member says its epoch."""
+    """The generation; of a consumer member its epoch."""
     member_id: str
     instance_id: str | None
 
@@ -196,7 +197,8 @@ def _packed_numbers(numbers: Sequence[int]) -> bytes:
 
 
 def offset_commit(identity: Identity, version: int, offsets: Mapping[str, Mapping[int, int]]) -> Request:
-    """Version 8 of a classic member; KIP-848's have an epoch and need 9, whose bytes are the same."""
+    """A classic member commits in version 8. A KIP-848 member has an epoch and needs version 9, whose bytes
+    are the same."""
     parts = [compact_string(identity.group_id), _INT32.pack(identity.generation_id)]
     parts += [compact_string(identity.member_id), compact_string(identity.instance_id)]
     parts.append(compact_count(len(offsets)))
@@ -210,7 +212,7 @@ def offset_commit(identity: Identity, version: int, offsets: Mapping[str, Mappin
 
 
 def offset_fetch(identity: Identity, version: int, wanted: Partitions) -> Request:
-    """Version 8; a KIP-848 member says its epoch, in 9."""
+    """A classic member asks in version 8; a KIP-848 member names its epoch, in version 9."""
     parts = [compact_count(1), compact_string(identity.group_id)]
     if version >= 9:
         parts += (compact_string(identity.member_id), _INT32.pack(identity.generation_id))

@@ -1,4 +1,5 @@
-"""Storms of fake members of classic groups: from the first join until every group has settled."""
+"""Measures storms of fake members of classic groups: the time from the first join until every group has
+settled."""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ STORM_TIMEOUT_S: Final = 120.0
 ALIKE: Final = Alike(
     write_subscription(Subscription(("bench",)), 1), write_assignment(Assignment((("bench", (0, 1)),)), 1)
 )
-"""What members say and are given: as long as real members' bytes are, and read by nobody."""
+"""The assignor of all members: their bytes are as long as real ones, and read by nobody."""
 
 
 class Storm(NamedTuple):
-    """What a storm took, from the first JoinGroup until every group is stable."""
+    """The figures of a storm, from the first JoinGroup until every group is stable."""
 
     seconds: float
     cpu_s: float
@@ -38,12 +39,12 @@ class Storm(NamedTuple):
 
 
 def terms(group_id: str, session_timeout_ms: int) -> ClassicTerms:
-    """What all members of a group of the benchmarks have in common."""
+    """The settings that all members of a group have in common."""
     return ClassicTerms(group_id, ALIKE, session_timeout_ms, REBALANCE_TIMEOUT_MS, HEARTBEAT_INTERVAL_S)
 
 
 class Group:
-    """A group has settled when all of its members synced in one generation."""
+    """A group, which has settled when all of its members have synced in one generation."""
 
     def __init__(self, terms: ClassicTerms, size: int) -> None:
         self.group_id = terms.group_id
@@ -57,7 +58,7 @@ class Group:
         return ClassicMember(self._terms)
 
     def expect(self, size: int) -> None:
-        """The group has yet to settle, with so many members."""
+        """Expect the group to settle with so many members."""
         self._size = size
         self.settled.clear()
 
@@ -73,14 +74,14 @@ class Group:
             self.settled.set()
 
     def left(self, member: ClassicMember) -> None:
-        """Whoever expects a leave says how many members are left."""
+        """Nothing has to be done: `expect` says how many members are left."""
 
 
 async def storm(
     peer: Peer, group_ids: list[str], size: int, session_timeout_ms: int, *, stay: bool = False
 ) -> Storm:
-    """`size` members of each group connect, then all of them join at once. They leave afterwards unless they
-    are to `stay`. Failed: a group did not settle."""
+    """Let `size` members of each group connect, then all join at once. They leave afterwards unless they are
+    to `stay`. Raises Failed if a group does not settle."""
     found = await coordinators(peer.bootstrap[0], group_ids)
     lines = await open_all(found[group_id] for group_id in group_ids for _ in range(size))
     groups = [Group(terms(group_id, session_timeout_ms), size) for group_id in group_ids]
@@ -100,7 +101,7 @@ async def storm(
 
 @asynccontextmanager
 async def settled(groups: Sequence[Group], members: Sequence[Living[ClassicMember]]) -> AsyncIterator[None]:
-    """Members live from now on until the end of the block, which begins when their groups have settled."""
+    """Let members live within; the block begins when their groups have settled."""
     tasks = [asyncio.create_task(member.run()) for member in members]
     all_settled = asyncio.gather(*(group.settled.wait() for group in groups))
     try:
@@ -119,7 +120,7 @@ def known(each: Living[ClassicMember]) -> Member:
 
 
 async def first_of(wanted: asyncio.Future[list[Any]], tasks: list[asyncio.Task[None]]) -> None:
-    """Wait for what is wanted; tasks never end by themselves, unless with an error, which is raised."""
+    """Wait for a future while tasks go on, which end only with an error: this is raised."""
     waiting: set[asyncio.Future[object]] = {wanted, *tasks}  # type: ignore[arg-type]
     done, _ = await asyncio.wait(waiting, timeout=STORM_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
     if not done:

@@ -1,4 +1,5 @@
-"""Crowds of fake members of KIP-848 groups, and how long their groups take to settle after a change."""
+"""Drives crowds of fake members of KIP-848 groups, and measures how long their groups take to settle after a
+change."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ ASSIGNOR: Final = "uniform"
 
 
 def terms(group_id: str, topics: Sequence[str]) -> ConsumerTerms:
-    """What all members of a group of the benchmarks have in common."""
+    """The settings that all members of a group have in common."""
     return ConsumerTerms(group_id, tuple(topics), REBALANCE_TIMEOUT_MS, ASSIGNOR)
 
 
 class ConsumerGroup:
-    """A group is at rest when its members are in one epoch and own every partition, in shares as even as can
-    be, and, unless acknowledgements are `held`, nobody still waits for the answer to one."""
+    """A group, which is at rest when its members are in one epoch and own every partition, in shares as even
+    as can be. Unless acknowledgements are `held`, none may still wait for its answer."""
 
     def __init__(
         self, group_id: str, topics: Sequence[str], partition_count: int, *, held: bool = False
@@ -42,7 +43,7 @@ class ConsumerGroup:
         """How many partitions each member owns."""
         self._owned = 0
         self._owing: set[ConsumerMember] = set()
-        """Members whose acknowledgement of what they were given has yet to be answered."""
+        """The members whose acknowledgement of their assignment is not answered yet."""
 
     def new_member(self, number: int) -> ConsumerMember:
         member_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.group_id}/{number}"))
@@ -51,12 +52,12 @@ class ConsumerGroup:
         return member
 
     def expect(self, partition_count: int | None = None) -> None:
-        """Something was done to the group: it has yet to settle."""
+        """Expect the group to settle after a change."""
         self._partitions = self._partitions if partition_count is None else partition_count
         self.settled.clear()
 
     def heard(self, member: ConsumerMember, reaction: Reaction) -> None:
-        """Failed: the member was told that it is none."""
+        """Take a member's answer. Raises Failed if it says that it is no member."""
         if reaction is Reaction.LOST:
             raise Failed(f"{self.group_id}: a member is fenced")
         if member.target is None:
@@ -84,7 +85,7 @@ class ConsumerGroup:
 
 
 class Step(NamedTuple):
-    """What it took from something done to a group until it settled."""
+    """The figures from a change of a group until it has settled."""
 
     seconds: float
     cpu_s: float
@@ -93,7 +94,7 @@ class Step(NamedTuple):
 
 
 class Crowd:
-    """Members with their lines and tasks."""
+    """A crowd of members with their connections and tasks."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -105,12 +106,12 @@ class Crowd:
         self.members.append(Living(line, group, group.new_member(len(self.members))))
 
     def join(self) -> None:
-        """Those added since the last call begin, all at once."""
+        """Let the members that were added since the last call join, all at once."""
         new = self.members[len(self.tasks) :]
         self.tasks += [asyncio.create_task(each.run()) for each in new]
 
     def leave(self, place: int) -> None:
-        """A member leaves and does not wait for the answer of a heartbeat that is on its way."""
+        """Let a member leave without waiting for the answer of a heartbeat that is under way."""
         self.tasks[place].cancel()
         self._left.add(self.tasks[place])
         self.members[place].say_goodbye()
@@ -118,8 +119,8 @@ class Crowd:
     async def step(
         self, groups: Sequence[ConsumerGroup], act: Callable[[], asyncio.Future[None] | None]
     ) -> Step:
-        """Do something and wait until these groups have settled, and for what it returns. Failed: they did
-        not settle, or an error came."""
+        """Make a change, and wait until these groups have settled and for what it returns. Raises Failed if
+        they do not settle, or an error comes."""
         clock, began, own = CpuClock(self._peer.pids()), time.monotonic(), time.thread_time()
         before = self._requests()
         done = act()
@@ -136,7 +137,7 @@ class Crowd:
         return Step(seconds, clock.seconds(), requests, share)
 
     async def stop(self) -> None:
-        """End all tasks without a word to the group."""
+        """End all tasks without a LeaveGroup."""
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)

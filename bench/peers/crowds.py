@@ -1,4 +1,4 @@
-"""Settled members that loads drive: made once on a peer, there for every run."""
+"""Makes settled members for loads: they are made once on a peer, and used in every run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Beating(NamedTuple):
 
 
 def classic_members(peer: Peer, count: int) -> list[Member]:
-    """`count`, in small groups; on a peer without groups members that nobody made."""
+    """Make `count` classic members in small groups, or take those of an earlier run. On a peer without groups
+    the members were never made."""
     peer.needs_connections(count)
     size = peer.group_size
     members: list[Member] = kept(peer, "classic members", list)
@@ -54,7 +55,7 @@ def classic_members(peer: Peer, count: int) -> list[Member]:
 
 
 def consumer_members(peer: Peer, count: int) -> list[Beating]:
-    """`count`, in small groups, each of which has a topic of a hundred partitions."""
+    """Make `count` consumer members in small groups, each of which has a topic of a hundred partitions."""
     peer.needs_groups()
     peer.version(CONSUMER_GROUP_HEARTBEAT, 1)
     bench_topic(peer)
@@ -68,7 +69,7 @@ def consumer_members(peer: Peer, count: int) -> list[Beating]:
 
 
 def _found(peer: Peer, group_ids: Iterable[str]) -> dict[str, Address]:
-    """Where their coordinators are by now."""
+    """The addresses of groups' coordinators, looked up now."""
     return uvloop.run(coordinators(peer.bootstrap[0], set(group_ids)))
 
 
@@ -103,8 +104,8 @@ def _steady_frame(each: Living[ConsumerMember]) -> bytes:
 
 
 def target(peer: Peer, member: Member, api: str, wanted: int, variants: list[dict[str, Any]]) -> Target:
-    """A connection that sends these requests in turn, in the newest version the peer has, without the fields
-    that this version lacks."""
+    """Make a connection's target, which sends these requests in turn, in the newest version that the peer
+    has, without the fields that this version lacks."""
     api_key = message_class(api, wanted, "request").__api_key__
     version = peer.version(api_key, wanted)
     fields = set(message_class(api, version, "request").__dataclass_fields__)

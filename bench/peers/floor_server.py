@@ -1,6 +1,6 @@
-"""The floor: `python -m bench.peers.floor_server` prints its port and serves until its input ends.
+"""The floor server: `python -m bench.peers.floor_server` prints its port and serves until its input ends.
 
-Every frame is decoded by kio as a coordinator would, and answered without an error, whatever it says.
+Every frame is decoded by kio as a coordinator would, and answered without an error, whatever it holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from actors.protocol.wire import compact_string, uvarint
 
 HEARTBEAT: Final = 12
 FRAME: Final = struct.Struct(">ihhih")
-"""Length, API key and version, correlation id, length of the client id."""
+"""The beginning of a frame: length, API key and version, correlation id, length of the client id."""
 _read_heartbeat = entity_reader(HeartbeatRequest)
 _read_commit = entity_reader(OffsetCommitRequest)
 _HEARTBEAT_ANSWER: Final = struct.Struct(">iiBihB")
@@ -29,7 +29,7 @@ _PARTITION_ANSWER: Final = struct.Struct(">ihB")
 
 
 class Connection(asyncio.Protocol):
-    """Heartbeat v4 and OffsetCommit v8; it hangs up on anything else."""
+    """A connection that answers Heartbeat v4 and OffsetCommit v8, and is closed at any other request."""
 
     def __init__(self) -> None:
         self._buffer = b""

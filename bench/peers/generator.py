@@ -29,15 +29,15 @@ from cluster.wire import parse_answer
 
 READ_BYTES: Final = 256 * 1024
 CONNECTING_MAX: Final = 50
-"""Connections that are opened at once: servers listen with short queues."""
+"""How many connections are opened at once: servers listen with short queues."""
 ANSWER_TIMEOUT_S: Final = 30.0
 LATENCY_EVERY: Final = 16
-"""One request of so many has its latency kept in a closed loop, where there are too many to keep."""
+"""One request of so many has its latency kept in a closed loop, which has too many to keep all."""
 LATENCIES_MAX: Final = 1_000_000
 
 
 class Connection:
-    """Frames go round and round; `expected` is its first answer, length included."""
+    """A connection that sends its frames again and again. `expected` is its first answer, length included."""
 
     __slots__ = ("_api", "_buffer", "_frames", "_next", "_version", "errors", "expected", "sent", "socket")
 
@@ -51,7 +51,7 @@ class Connection:
         self._buffer = b""
         self.expected = b""
         self.sent: deque[float] = deque()
-        """When each outstanding request went, or should have gone."""
+        """When each request that is under way was sent, or was due."""
         self.errors = 0
 
     def send(self, at: float) -> None:
@@ -72,7 +72,7 @@ class Connection:
         self.socket.setblocking(False)
 
     def take(self, data: bytes) -> int:
-        """Answers that are whole now."""
+        """Take bytes. Returns the answers that are whole now."""
         if data == self.expected:
             return 1
         if not data:
@@ -150,7 +150,7 @@ class Load:
         return connection
 
     def closed(self) -> None:
-        """Each connection has one request outstanding and sends the next at once."""
+        """Run a closed loop: each connection has one request under way, and sends the next one at once."""
         for connection in self.by_fd.values():
             connection.send(time.monotonic())
         while (now := time.monotonic()) < self.until:
@@ -160,7 +160,8 @@ class Load:
                     answered.send(time.monotonic())
 
     def open(self, rate: float) -> None:
-        """A fixed rate over all connections in turn. Latency counts from when a request should have gone."""
+        """Run an open loop with a fixed rate over all connections in turn. Latency counts from when a request
+        was due."""
         timer = _timer(rate)
         self.poll.register(timer, select.EPOLLIN)
         connections, began = list(self.by_fd.values()), time.monotonic()
@@ -192,7 +193,8 @@ class _Interval(ctypes.Structure):
 
 
 def _timer(rate: float) -> int:
-    """A timerfd that is readable `rate` times a second: epoll's own time-outs are whole milliseconds."""
+    """Make a timerfd that is readable `rate` times per second: epoll's own time-outs are whole
+    milliseconds."""
     libc = ctypes.CDLL(None, use_errno=True)
     fd: int = libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
     seconds, fraction = divmod(1 / rate, 1)
@@ -203,7 +205,7 @@ def _timer(rate: float) -> int:
 
 
 def connect(targets: list[list[Any]], connections: list[Connection]) -> None:
-    """Add all of them, a few at once, each with its first answer proven."""
+    """Open all connections, a few at once, and check the first answer of each."""
     for first in range(0, len(targets), CONNECTING_MAX):
         some = [Connection(*target) for target in targets[first : first + CONNECTING_MAX]]
         connections += some
@@ -214,7 +216,7 @@ def connect(targets: list[list[Any]], connections: list[Connection]) -> None:
 
 
 def run(connections: list[Connection], rate: float | None, start: float, until: float) -> dict[str, Any]:
-    """Drive them; returns the counts."""
+    """Drive the connections. Returns the counts."""
     load = Load(connections, start, until)
     began, cpu_before = time.monotonic(), _own_cpu_s()
     if rate is None:
@@ -237,7 +239,7 @@ def _own_cpu_s() -> float:
 
 
 def serve(spec: dict[str, Any]) -> dict[str, Any]:
-    """One load, from its first line to its counts."""
+    """Serve one load, from its first line to its counts."""
     connections: list[Connection] = []
     try:
         connect(spec["targets"], connections)
@@ -252,7 +254,7 @@ def serve(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Loads, until the input ends."""
+    """Serve loads until the input ends."""
     while line := sys.stdin.readline():
         print(json.dumps(serve(json.loads(line))), flush=True)
 

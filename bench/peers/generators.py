@@ -1,4 +1,5 @@
-"""Processes of `bench.peers.generator`: started when a load first needs them, used by every load after."""
+"""Keeps the processes of `bench.peers.generator`: they are started when a load first needs them, and used by
+every later load."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from cluster import child_process
 
 
 class Generator:
-    """One of them: it ends with its input, and so with this process."""
+    """A process of a generator, which ends with its input, and so with this process."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -23,13 +24,13 @@ class Generator:
         )
 
     def tell(self, what: dict[str, Any]) -> None:
-        """Raises OSError: it is dead."""
+        """Send the generator a line. Raises OSError if it is dead."""
         assert self._process.stdin is not None, "it is a pipe"
         self._process.stdin.write(json.dumps(what).encode() + b"\n")
         self._process.stdin.flush()
 
     def hear(self) -> dict[str, Any]:
-        """Wait for the generator's next line. Failed: what it failed with."""
+        """Wait for the generator's next line. Raises Failed with what it failed with."""
         assert self._process.stdout is not None, "it is a pipe"
         line = self._process.stdout.readline()
         told: dict[str, Any] = json.loads(line) if line else {"failed": "a load generator died"}
@@ -43,13 +44,14 @@ class Generator:
 
 
 class Generators:
-    """Holds so many generators as the largest load so far needed."""
+    """The generators, as many as the largest load so far needed."""
 
     def __init__(self) -> None:
         self._idle: list[Generator] = []
 
     def take(self, count: int) -> list[Generator]:
-        """They stay here. After anything went wrong with one, `close`: it may be in the middle of a load."""
+        """Lend so many generators. After an error `close` ends them all: one may be in the middle of a
+        load."""
         self._idle += [Generator() for _ in range(count - len(self._idle))]
         return self._idle[:count]
 

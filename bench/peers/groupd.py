@@ -23,7 +23,7 @@ LAG_MAX: Final = 100
 class _Groupd(Peer):
     nodes: ClassVar[int]
     settle_s: ClassVar[float] = 35.0
-    """A leader writes a file of history every 30 s."""
+    """How long it takes until a leader has written a file of history: it does so every 30 s."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
@@ -40,7 +40,7 @@ class _Groupd(Peer):
         flags = ("--nodes", str(self.nodes), "--replicas", str(self.copies), *settings)
         tier = Tier(*flags, nodes=self.nodes)
         self.launched_at = time.monotonic()
-        self._tier = tier.__enter__()  # if it fails it has stopped what it started
+        self._tier = tier.__enter__()  # a start that fails stops what it has started
 
     def _end(self) -> None:
         if self._tier is not None:
@@ -80,7 +80,8 @@ class _Groupd(Peer):
         return time.monotonic(), hit
 
     def mend(self) -> None:
-        """Ray starts what was killed again: wait until each partition has all its copies, hardly behind."""
+        """Wait until Ray has started the killed processes again, and each partition has all its replicas,
+        hardly behind."""
         self._leaders()
 
     def _leaders(self) -> dict[int, dict[str, Any]]:
@@ -106,14 +107,14 @@ class _Groupd(Peer):
 
 
 class GroupdOne(_Groupd):
-    """One node, one copy of everything."""
+    """Our tier with one node, and one replica of everything."""
 
     name = "groupd-1"
     nodes = 1
 
 
 class GroupdThree(_Groupd):
-    """Three nodes, three copies."""
+    """Our tier with three nodes and three replicas."""
 
     name = "groupd-3"
     nodes = 3

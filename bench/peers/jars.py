@@ -1,4 +1,5 @@
-"""Kafka's jars: of a distribution on this machine, or of Maven Central, fetched once into a cache."""
+"""Finds Kafka's jars: those of a distribution on this machine, or those of Maven Central, fetched once into a
+cache."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def cache() -> Path:
 
 
 def jars_of(home: Path | None) -> Path | None:
-    """The directory with Kafka's jars: `home` itself or its `libs`; without a home what `fetch` has left."""
+    """The directory with Kafka's jars: `home` itself or its `libs`; without a home, where `fetch` has put
+    them."""
     places = [_fetched()] if home is None else [home / "libs", home]
     return next((place for place in places if any(place.glob("kafka_2.*.jar"))), None)
 
@@ -53,7 +55,7 @@ def why_missing(home: Path | None) -> str:
 
 
 def fetch() -> None:
-    """Unless they are there. RuntimeError: Maven is not, or its last words."""
+    """Fetch the jars, unless they are there. Raises RuntimeError without Maven, or with its last words."""
     if jars_of(None) is not None:
         return
     if shutil.which("mvn") is None:

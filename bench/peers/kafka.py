@@ -49,7 +49,8 @@ class _Kafka(Peer):
         return self._nodes.software()
 
     def live_bytes(self) -> int:
-        """Live objects of the heaps: the resident size of a JVM says little. Collects garbage first."""
+        """The bytes of the heaps' live objects, after a garbage collection: the resident size of a JVM says
+        little."""
         total = 0
         for pid in self.pids():
             command = ["jcmd", str(pid), "GC.class_histogram"]
@@ -81,14 +82,14 @@ class _Kafka(Peer):
 
 
 class KafkaOne(_Kafka):
-    """One broker."""
+    """Kafka with one broker."""
 
     name = "kafka-1"
     brokers = 1
 
 
 class KafkaThree(_Kafka):
-    """Three brokers, three copies of each group's state."""
+    """Kafka with three brokers, and three replicas of each group's state."""
 
     name = "kafka-3"
     brokers = 3

@@ -44,14 +44,14 @@ POLL_S: Final = 0.05
 
 
 def missing(kafka_home: Path | None) -> str:
-    """Why Kafka cannot run here; empty when it can. Its jars are fetched, once, where no home is given."""
+    """Why Kafka cannot run here; empty if it can. Its jars are fetched, once, if no home is given."""
     if shutil.which("java") is None:
         return "java not found"
     return why_missing(kafka_home)
 
 
 class KafkaNodes:
-    """Brokers are numbered from 1 on. What is written is gone when they are stopped."""
+    """The brokers of a cluster, numbered from 1 on. Their data is deleted when they are stopped."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class KafkaNodes:
         advertised: Sequence[Address] = (),
         heap: str = HEAP,
     ) -> None:
-        """`settings` of every broker, instead of Kafka's defaults. `advertised`: where clients are told to
-        come, if that is not where the brokers listen: there is a proxy between."""
+        """`settings` hold for every broker, instead of Kafka's defaults. `advertised` are the addresses that
+        clients are told, if a proxy stands before the brokers."""
         self.brokers = brokers
         self._settings = settings
         self._home = kafka_home
@@ -78,11 +78,11 @@ class KafkaNodes:
         return range(1, self.brokers + 1)
 
     def address(self, number: int) -> Address:
-        """Where a broker listens for the others, and for whoever knows it."""
+        """The address at which a broker listens for the others, and for clients that know it."""
         return (HOST, self._port + number - 1)
 
     def clients_port(self, number: int) -> int:
-        """Where it listens for clients that come through a proxy."""
+        """The port at which it listens for clients that come through a proxy."""
         return self._port + 2 * self.brokers + number - 1
 
     def prepare(self) -> None:
@@ -95,21 +95,21 @@ class KafkaNodes:
             self._format(number)
 
     def start(self) -> None:
-        """All of them; returns when they listen. Raises RuntimeError with their words."""
+        """Start all brokers, and wait until they listen. Raises RuntimeError with their words."""
         for number in self.numbers:
             self.launch(number)
         for number in self.numbers:
             self.wait_until_it_listens(number)
 
     def launch(self, number: int) -> None:
-        """One that does not run. Returns at once."""
+        """Start a broker that does not run. Returns at once."""
         flags = (f"-Xms{self._heap}", f"-Xmx{self._heap}", *JVM_FLAGS)
         command = self._java("kafka.Kafka", str(self._properties(number)), flags=flags)
         with self._log(number).open("ab") as log:
             self._running[number] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def wait_until_it_listens(self, number: int) -> None:
-        """Raises RuntimeError with its words."""
+        """Wait until a broker listens. Raises RuntimeError with its words."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while not _listens(self.address(number)):
             if not self.runs(number) or time.monotonic() > deadline:
@@ -117,11 +117,11 @@ class KafkaNodes:
             time.sleep(POLL_S)
 
     def runs(self, number: int) -> bool:
-        """Also while it stands still."""
+        """Whether a broker's process runs; a frozen one does."""
         return self._running[number].poll() is None
 
     def process(self, number: int) -> subprocess.Popen[bytes]:
-        """The node's process, or its last one."""
+        """The broker's process, or its last one."""
         return self._running[number]
 
     def words(self, number: int) -> str:
@@ -132,7 +132,7 @@ class KafkaNodes:
         return [process.pid for process in self._running.values()]
 
     def stop(self) -> None:
-        """May be called at any time, more than once."""
+        """Stop all brokers. May be called at any time, more than once."""
         for process in self._running.values():
             process.send_signal(signal.SIGCONT)
             process.send_signal(signal.SIGTERM)
@@ -144,7 +144,7 @@ class KafkaNodes:
             self._directory = None
 
     def software(self) -> str:
-        """Name and version."""
+        """The name and version of the software."""
         libs = jars_of(self._home)
         assert libs is not None, "not missing"
         jar = next(libs.glob("kafka_2.*.jar")).stem
@@ -212,7 +212,7 @@ def _listens(address: Address) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """It was asked to."""
+    """Wait until a process ends that was asked to, and kill it if it does not."""
     try:
         process.wait(STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:

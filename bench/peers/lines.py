@@ -18,13 +18,13 @@ from cluster.wire import Closed, parse_answer, request_frame
 Address = tuple[str, int]
 
 CONNECTING_MAX: Final = 10
-"""Connections that are opened at once: servers listen with short queues."""
+"""How many connections are opened at once: servers listen with short queues."""
 ANSWER_TIMEOUT_S: Final = 60.0
 RETRY_S: Final = 0.1
 NOT_YET: Final = frozenset({14, 15, 16})
-"""The coordinator is loading, there is none, it is another one."""
+"""The error codes of a coordinator that is loading, does not exist yet, or is another one."""
 GROUPS_ASKED: Final = 40
-"""So many that every offsets partition is among them."""
+"""How many groups are looked up, so that every offsets partition is among them."""
 CORRELATION_ID: Final = 1
 _HEADER: Final = struct.Struct(">ihhi")
 _ERROR_AT: Final = 8
@@ -39,7 +39,7 @@ def framed(request: Request) -> bytes:
 
 
 class Line(asyncio.Protocol):
-    """One connection."""
+    """A connection."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -50,7 +50,7 @@ class Line(asyncio.Protocol):
 
     @classmethod
     async def open(cls, address: Address) -> Line:
-        """Raises OSError."""
+        """Open a connection. Raises OSError."""
         _, line = await asyncio.get_running_loop().create_connection(lambda: cls(address), *address)
         return line
 
@@ -77,10 +77,11 @@ class Line(asyncio.Protocol):
             answer = self._asked.popleft()
             if not answer.done():
                 answer.set_exception(Closed())
-                answer.exception()  # looked at: whoever does not wait any more need not hear of it
+                answer.exception()  # the exception is retrieved: who no longer waits need not hear of it
 
     def ask(self, frame: bytes) -> asyncio.Future[bytes]:
-        """The answer without its length, correlation id first. Raises Closed."""
+        """Send a frame. Returns the answer without its length, which begins with the correlation id. Raises
+        Closed."""
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if self._lost.is_set():
             answer.set_exception(Closed())
@@ -91,12 +92,12 @@ class Line(asyncio.Protocol):
         return answer
 
     async def call(self, api: str, version: int, /, **fields: Any) -> dict[str, Any]:
-        """Any request, as plain dicts. Raises Closed, TimeoutError."""
+        """Send any request, and return the answer, as plain dicts. Raises Closed, TimeoutError."""
         asked = self.ask(request_frame(api, version, CORRELATION_ID, "bench", fields))
         return parse_answer(api, version, await asyncio.wait_for(asked, ANSWER_TIMEOUT_S))[1]
 
     async def follow(self, group_id: str) -> None:
-        """Connect to where the group's coordinator is now, as the old one tells. Raises Closed, OSError."""
+        """Connect to the group's coordinator of now, which the old one tells. Raises Closed, OSError."""
         at = found_at(await self.ask(find_frame(group_id)))
         if isinstance(at, int) or at == self.address:
             return
@@ -114,7 +115,7 @@ def find_frame(group_id: str) -> bytes:
 
 
 def found_at(answer: bytes) -> Address | int:
-    """Read FindCoordinator v2: where the coordinator is, or the error."""
+    """Read the answer to FindCoordinator v2: the coordinator's address, or the error."""
     error, message_bytes = struct.unpack_from(">hh", answer, _ERROR_AT)
     if error:
         return int(error)
@@ -125,7 +126,7 @@ def found_at(answer: bytes) -> Address | int:
 
 
 async def coordinators(bootstrap: Address, groups: Iterable[str]) -> dict[str, Address]:
-    """Where each group's coordinator listens. RuntimeError where there is none."""
+    """The address of each group's coordinator. Raises RuntimeError if there is none."""
     line = await Line.open(bootstrap)
     found = {}
     try:
@@ -142,8 +143,8 @@ async def coordinators(bootstrap: Address, groups: Iterable[str]) -> dict[str, A
 
 
 async def unready(nodes: Sequence[Address]) -> str:
-    """What of a cluster of these nodes does not answer yet; empty if every offsets partition does. Kafka
-    makes them when the first group is looked for."""
+    """What does not answer yet in a cluster of these nodes, in words; empty if every offsets partition
+    answers. Kafka makes them when the first group is looked up."""
     lines: dict[Address, Line] = {}
     try:
         for address in nodes:
@@ -168,8 +169,8 @@ async def unready(nodes: Sequence[Address]) -> str:
 
 
 async def open_all(addresses: Iterable[Address]) -> list[Line]:
-    """A connection to each, a few at once, that has asked for ApiVersions as every client does: a server may
-    refuse too many that say nothing."""
+    """Open a connection to each address, a few at once, and ask for ApiVersions on it as every client does: a
+    server may refuse many silent ones."""
     lines: list[Line] = []
     waiting = list(addresses)
     for first in range(0, len(waiting), CONNECTING_MAX):

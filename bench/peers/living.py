@@ -1,4 +1,4 @@
-"""Fake members on connections: a task for each asks what its member has to ask, when it has to."""
+"""Lets fake members live on connections: a task for each sends its member's requests when they are due."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Group(Protocol[M_contra]):
     group_id: str
 
     def heard(self, member: M_contra, reaction: Reaction) -> None:
-        """One of the members has taken an answer, and goes on at once or with its next heartbeat."""
+        """Called when a member has taken an answer; it goes on at once or with its next heartbeat."""
 
     def left(self, member: M_contra) -> None:
-        """One of the members leaves."""
+        """Called when a member leaves."""
 
 
 class Living(Generic[M]):
@@ -40,7 +40,7 @@ class Living(Generic[M]):
         self.member = member
 
     async def run(self) -> None:
-        """Failed: an error came after which no consumer goes on. Raises Closed and OSError too."""
+        """Live. Raises Failed after an error after which no consumer goes on, and Closed and OSError."""
         member = self.member
         while True:
             asked = member.next_request(time.monotonic())
@@ -50,13 +50,13 @@ class Living(Generic[M]):
                 await self._ask(asked)
 
     async def leave(self) -> None:
-        """The member says that it leaves, at once; its task has to be cancelled before."""
+        """Send the member's leave at once; its task has to be cancelled before."""
         answer = self.say_goodbye()
         if answer is not None:
             await answer
 
     def say_goodbye(self) -> asyncio.Future[bytes] | None:
-        """The coordinator's answer; None if the member was none."""
+        """Leave. Returns the coordinator's answer; None if it was no member."""
         self.group.left(self.member)
         asked = self.member.leave()
         return None if asked is None else self.line.ask(framed(encoded(asked)))

@@ -1,4 +1,5 @@
-"""A load on a peer: generator processes in step, and the CPU of the server's processes in between."""
+"""Puts a load on a peer: generator processes run in step, and the CPU of the server's processes is measured
+meanwhile."""
 
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ from bench.peers.peer import CpuClock, Peer
 from bench.peers.plan import BEHIND, Sample, saturated
 
 RAMP_S: Final = 0.3
-"""Before anything counts, in every run."""
+"""How long every run goes on before anything counts."""
 BEHIND_BELOW: Final = 0.95
 CONNECTIONS_EACH: Final = 2_500
-"""More than this many and there is one more generator."""
+"""How many connections one generator has at most."""
 
 
 class Target(NamedTuple):
-    """A connection, and the requests it sends in turn; `api` and `version` say how its answers are read."""
+    """A connection and the requests that it sends in turn; `api` and `version` say how its answers are
+    read."""
 
     host: str
     port: int
@@ -32,7 +34,8 @@ class Target(NamedTuple):
 
 
 class Cpu(NamedTuple):
-    """Seconds within one window: of the server's processes, of those with code of its own, of the machine."""
+    """The CPU seconds within one window: of the server's processes, of those that run its own code, and of
+    the machine."""
 
     server: float
     own: float
@@ -40,14 +43,15 @@ class Cpu(NamedTuple):
 
 
 class Servers(NamedTuple):
-    """Whose CPU counts: all processes, and those of them that run code of their own."""
+    """The processes whose CPU counts: all of them, and those that run the server's own code."""
 
     pids: Sequence[int]
     own_pids: Sequence[int]
 
 
 def run(peer: Peer, targets: Sequence[Target], seconds: float, rate: float | None = None) -> Sample:
-    """Closed loop, or `rate` requests a second over all targets. Failed: an answer carried an error."""
+    """Run a closed loop, or `rate` requests per second over all targets. Raises Failed if an answer has an
+    error."""
     servers = Servers(peer.pids(), peer.own_pids())
     return drive(peer.generators, servers, targets, seconds, rate)
 
@@ -59,7 +63,7 @@ def drive(
     seconds: float,
     rate: float | None = None,
 ) -> Sample:
-    """The same for servers that are no peer."""
+    """Run a load on servers that are no peer."""
     try:
         told, cpu = _drive(generators, servers, targets, seconds, rate)
     except BaseException:

@@ -1,4 +1,4 @@
-"""The figures as one table of Markdown, as it stands in a README."""
+"""Writes the figures as one table of Markdown, for a README."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.peers.table import conditions, remarks, sections
 
 
 def text(report: Report) -> str:
-    """Machine and conditions, the table of medians, remarks."""
+    """Write machine and conditions, the table of medians, and remarks."""
     return "\n".join((*_head(report), "", *_table(report), "", *_notes(report), ""))
 
 

@@ -65,7 +65,7 @@ class Member(NamedTuple):
 
 
 async def find_coordinator(host: str, port: int, group_id: str) -> tuple[str, int]:
-    """Where the group's coordinator listens; asks again while there is none."""
+    """Find the group's coordinator, and ask again while there is none."""
     deadline = asyncio.get_running_loop().time() + FIND_TIMEOUT_S
     while True:
         wire = await Wire.connect(host, port, "bench")
@@ -81,7 +81,7 @@ async def find_coordinator(host: str, port: int, group_id: str) -> tuple[str, in
 
 
 async def first_served_heartbeat(bootstraps: list[Address], member: Member) -> float:
-    """Loop time at which the member's heartbeat is answered without an error again."""
+    """Heartbeat until an answer has no error. Returns the loop's time of that."""
     loop = asyncio.get_running_loop()
     while True:
         for address in bootstraps:
@@ -94,7 +94,7 @@ async def first_served_heartbeat(bootstraps: list[Address], member: Member) -> f
 
 
 async def _beat(address: Address, member: Member) -> int:
-    """The error of the member's heartbeat, wherever a node says that its coordinator is."""
+    """Send the member's heartbeat to its coordinator, as a node tells it. Returns the error."""
     line = await Line.open(address)
     try:
         async with asyncio.timeout(BEAT_TIMEOUT_S):

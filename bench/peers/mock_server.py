@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 
 def main() -> None:
-    """A producer with `test.mock.num.brokers` carries the cluster in threads of its process."""
+    """Run the cluster, which a producer with `test.mock.num.brokers` has in threads of its process."""
     producer = Producer({"test.mock.num.brokers": "1", "bootstrap.servers": "ignored:1"})
     (broker,) = producer.list_topics(timeout=10).brokers.values()
     print(broker.port, flush=True)

@@ -1,4 +1,4 @@
-"""What a comparison is asked to do, and how a peer says that it does not do it."""
+"""The options of a comparison, and the errors of a peer that cannot do something."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from pathlib import Path
 
 
 class Refused(Exception):
-    """A peer does not do this: there is no figure, and this is why."""
+    """A peer cannot do this, so there is no figure; the text says why."""
 
 
 class Failed(Exception):
-    """It does, and it went wrong: an error where there should be none, no answer where one is due."""
+    """A peer can do this, but it went wrong: an unexpected error, or no answer in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`seconds` of each load; `quick`: small sizes and JVMs hardly warm, to see that all works."""
+    """`seconds` is the length of each load. `quick` has small sizes and JVMs that are hardly warm, to see
+    that everything works."""
 
     runs: int = 5
     seconds: float = 1.0

@@ -1,4 +1,4 @@
-"""One of those compared: a server, or a cluster of them, that the command starts and stops by itself."""
+"""A peer is one of the servers, or clusters, that are compared; the command starts and stops it by itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ STOP_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05
 QUICK_WARM_S: Final = 0.1
 CPUCLOCK_SCHED: Final = 2
-"""Linux: a process' CPU clock, which counts in nanoseconds where /proc counts in hundredths of a second."""
+"""Linux's number of a process' CPU clock, which counts in nanoseconds; /proc counts in hundredths of a
+second."""
 SETTINGS: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
@@ -33,28 +34,29 @@ SETTINGS: Final[Mapping[str, str]] = {
     "group.consumer.session.timeout.ms": "3600000",
     "auto.create.topics.enable": "false",
 }
-"""The same on every coordinator that has settings. Sessions are long: members that a load does not drive for
-minutes stay."""
+"""The settings of every coordinator that has any. Sessions are long, so that members stay that no load drives
+for minutes."""
 
 
 class Peer(ABC):
-    """Made, started and stopped once; `kept` is for what scenarios make once and use in every run."""
+    """A peer, which is made, started and stopped once. `kept` is for what scenarios make once and use in
+    every run."""
 
     name: ClassVar[str]
     warm_up_s: ClassVar[float] = 2.0
-    """Seconds of full load before anything counts, unless all is quick."""
+    """How many seconds of full load it needs before anything counts, unless all is quick."""
     coordinates: ClassVar[bool] = True
-    """False: it has no groups, and answers members that nobody ever made."""
+    """Whether it coordinates groups; False: it has none, and answers members that were never made."""
     copies: ClassVar[int] = 1
     group_size: ClassVar[int] = 5
-    """Members of a group that a load drives."""
+    """How many members a group has that a load drives."""
     connections_max: ClassVar[int] = 100_000
-    """It takes no more in the time that there is."""
+    """How many connections it takes in reasonable time."""
     session_timeout_ms: ClassVar[int] = 7_200_000
-    """Theirs: nobody beats for those that no load drives at the moment."""
+    """The session time-out of members: those that no load drives do not heartbeat."""
     settings: ClassVar[Mapping[str, str]] = SETTINGS
     settle_s: ClassVar[float] = 0.0
-    """Until what it writes behind is written."""
+    """How long it takes until everything is written that it writes in the background."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -62,22 +64,23 @@ class Peer(ABC):
         self.generators = Generators()
         self._versions: dict[int, int] = {}
         self.launched_at = 0.0
-        """When its processes were started, without what is made only once; monotonic."""
+        """When its processes were started (monotonic), not counting what is made only once."""
 
     @property
     def warm_s(self) -> float:
         return QUICK_WARM_S if self.options.quick else self.warm_up_s
 
     def missing(self) -> str:
-        """Why it cannot run here; empty when it can."""
+        """Why it cannot run here; empty if it can."""
         return ""
 
     @abstractmethod
     def start(self) -> None:
-        """Returns when its processes listen. Raises RuntimeError with their words."""
+        """Start the peer, and wait until its processes listen. Raises RuntimeError with their words."""
 
     def stop(self) -> None:
-        """May be called at any time, more than once; it can be started again, with nothing in it."""
+        """Stop the peer. May be called at any time, more than once; the peer can be started again, with
+        nothing in it."""
         self.generators.close()
         self.kept.clear()
         self._versions.clear()
@@ -85,49 +88,51 @@ class Peer(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """End its processes, if there are any."""
+        """End the processes, if there are any."""
 
     @property
     @abstractmethod
     def bootstrap(self) -> list[Address]:
-        """The address of every node."""
+        """The addresses of all nodes."""
 
     @abstractmethod
     def pids(self) -> list[int]:
-        """All its server processes."""
+        """The process ids of all its server processes."""
 
     def own_pids(self) -> list[int]:
-        """Those of them that run its own code: ours without Ray's."""
+        """The process ids of those that run its own code: ours without Ray's."""
         return self.pids()
 
     @abstractmethod
     def software(self) -> str:
-        """Name and version, for the report."""
+        """The name and version, for the report."""
 
     def live_bytes(self) -> int:
-        """What it holds in memory."""
+        """The bytes that it holds in memory."""
         return int(pss_mib([psutil.Process(pid) for pid in self.pids()]) * 2**20)
 
     def kill_leader(self, groups: Sequence[str]) -> tuple[float, list[str]]:
-        """SIGKILL what coordinates most of these groups: (when, monotonic; which of them)."""
+        """Kill the process that coordinates most of these groups. Returns when (monotonic), and which
+        groups."""
         raise Refused("nobody takes over from a single node")
 
     def mend(self) -> None:
-        """Have what was killed back, and wait until it is."""
+        """Bring the killed process back, and wait until it is."""
         raise Refused("nothing of it can be killed")
 
     def needs_groups(self) -> None:
-        """Refused: it has none."""
+        """Check that it has groups. Raises Refused."""
         if not self.coordinates:
             raise Refused("it has no groups")
 
     def needs_connections(self, count: int) -> None:
-        """Refused: it does not take so many."""
+        """Check that it takes so many connections. Raises Refused."""
         if count > self.connections_max:
             raise Refused(f"{count:,} connections are too many for it")
 
     def version(self, api_key: int, wanted: int) -> int:
-        """The newest version of an API that the peer and we have. Refused: it does not have the API."""
+        """The newest version of an API that the peer and we have. Raises Refused if the peer does not have
+        the API."""
         if not self._versions:
             self._versions = asyncio.run(_api_versions(self.bootstrap[0]))
         if api_key not in self._versions:
@@ -135,7 +140,7 @@ class Peer(ABC):
         return min(wanted, self._versions[api_key])
 
     def wait_until_ready(self) -> None:
-        """Until every offsets partition answers: Kafka makes them when the first group is looked for."""
+        """Wait until every offsets partition answers: Kafka makes them when the first group is looked up."""
         asyncio.run(_ready(self))
 
 
@@ -157,7 +162,8 @@ async def _ready(peer: Peer) -> None:
 
 
 class CpuClock:
-    """CPU of processes since it was made, to the microsecond; one that ended meanwhile counts as nothing."""
+    """The CPU time of processes since it was made, to the microsecond; a process that ended meanwhile does
+    not count."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._machine = _machine_cpu_s()
@@ -171,7 +177,7 @@ class CpuClock:
         return {pid: now[pid] - self._before[pid] for pid in now}
 
     def machine_seconds(self) -> float:
-        """CPU seconds of everything on this machine."""
+        """The CPU seconds of everything on this machine."""
         return _machine_cpu_s() - self._machine
 
 
@@ -191,7 +197,7 @@ def _cpu_by_pid(pids: Sequence[int]) -> dict[int, float]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, then SIGKILL."""
+    """End a process by SIGTERM, then SIGKILL."""
     if process.poll() is not None:
         return
     process.terminate()

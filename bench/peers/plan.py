@@ -36,7 +36,7 @@ KAFKAS: Final[Mapping[str, str]] = MappingProxyType({"groupd-1": "kafka-1", "gro
 
 
 FAILURES_MAX: Final = 2
-"""Failures after which a peer is given up in a scenario; after the first it is started anew and asked
+"""After how many failures in a scenario a peer is given up; after the first it is started anew and asked
 again."""
 
 

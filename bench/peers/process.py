@@ -1,4 +1,4 @@
-"""Peers that are one process which prints its port and lives until its input ends: mock, kfake, the floor."""
+"""Peers of one process, which prints its port and lives until its input ends: mock, kfake, the floor."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ class _Process(Peer):
 
 
 class Floor(_Process):
-    """What any server in Python costs: uvloop, kio's decoder, a constant answer, no coordinator."""
+    """The floor server: what any server in Python costs, with uvloop, kio's decoder, a constant answer and no
+    coordinator."""
 
     name = "floor"
     coordinates = False
@@ -116,7 +117,7 @@ class Floor(_Process):
         return wanted
 
     def wait_until_ready(self) -> None:
-        """It is when it listens."""
+        """Nothing has to be waited for: it is ready when it listens."""
 
 
 class Mock(_Process):
@@ -160,7 +161,7 @@ class Kfake(_Process):
         return cache() / "kfake"
 
     def _build(self) -> None:
-        """Once: it is kept in the user's cache directory."""
+        """Build the program once: it is kept in the user's cache directory."""
         directory = self._directory()
         source = directory / "main.go"
         if (directory / "kfake").exists() and source.read_text() == KFAKE_MAIN:

@@ -1,7 +1,7 @@
-"""The order of things: every peer is started, warmed up and asked in turn, run by run, and stopped.
+"""Runs a comparison: every peer is started, warmed up, asked in turn, run by run, and stopped.
 
 All peers of a scenario are up together, so that they are measured in the same minutes; only one is under load
-at a time. Whatever breaks costs the figures of one peer in one scenario: it is started anew for the next.
+at a time. An error costs the figures of one peer in one scenario: the peer is started anew for the next.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from bench.peers.plan import Outcome, Sample, Scenario
 
 Say = Callable[[str], None]
 SETTLE_S: Final = 0.2
-"""Between two runs, for what a peer does behind its answers."""
+"""The pause between two runs, for what a peer still does after its answers."""
 TOO_LONG_S: Final = 110.0
-"""A run that lasts longer is the last: nobody waits for five of them, and the others do not either."""
+"""How long a run may last to be followed by another on that peer."""
 STARTS_MAX: Final = 2
-"""Starts of a peer in a row, for it may have met a port that another program took meanwhile."""
+"""How often a peer is started in a row: it may have met a port that another program took meanwhile."""
 
 
 class Runner:
-    """Use as a context manager: it stops what it started, whatever happens.
-
-    `outcomes`: so far. `skipped`: who could not be started, or not again, and why. `progress` is called after
-    each scenario.
-    """
+    """Runs scenarios. It is a context manager, which stops all that it started. `outcomes` are those so far,
+    `skipped` are peers that could not be started, or not again, and why; `progress` is called after each
+    scenario."""
 
     def __init__(
         self, peers: Sequence[Peer], options: Options, say: Say, progress: Callable[[], object] = lambda: None
@@ -56,7 +54,7 @@ class Runner:
                 self._stop(peer)
 
     def run(self, scenarios: Sequence[Scenario]) -> list[Outcome]:
-        """All of them, in order."""
+        """Run all scenarios in order."""
         for number, scenario in enumerate(scenarios, 1):
             self._run(scenario, f"{number}/{len(scenarios)} {scenario.name}")
             self._progress()
@@ -98,7 +96,7 @@ class Runner:
         return scenario.fresh or self._is_up(peer, where)
 
     def _is_up(self, peer: Peer, where: str) -> bool:
-        """Started, unless it cannot be."""
+        """Whether a peer is up: it is started if need be."""
         if peer.name in self._broken:
             self._stop(peer)
         if peer.name in self._up:
@@ -150,7 +148,7 @@ class Runner:
             outcome.samples.append(sample)
 
     def _sample(self, peer: Peer, outcome: Outcome, scenario: Scenario) -> Sample | None:
-        """None: refused or failed."""
+        """Run a scenario once on a peer. Returns the figures; None: it was refused, or failed."""
         time.sleep(SETTLE_S)
         try:
             return scenario.measure(peer)
@@ -167,7 +165,7 @@ class Runner:
 
 @contextlib.contextmanager
 def on_its_own(peer: Peer) -> Iterator[Peer]:
-    """Another one of the same kind, started for a while."""
+    """Start another peer of the same kind for a while."""
     own = type(peer)(peer.options)
     try:
         own.start()
@@ -178,6 +176,6 @@ def on_its_own(peer: Peer) -> Iterator[Peer]:
 
 
 def reason(error: BaseException) -> str:
-    """One line: the last of its own, its type if it says nothing."""
+    """The reason of an error in one line: the last line of its text, or its type if it has none."""
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Groups of fake members that join and settle once, for whoever needs members to try something on."""
+"""Makes groups of fake members that join and settle once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SETTLE_TIMEOUT_S: Final = 60.0
 
 
 async def settle_group(bootstrap: tuple[str, int], group_id: str, size: int) -> list[Member]:
-    """`size` members join a new classic group and get their (empty) assignments, though its coordinator may
-    move meanwhile."""
+    """Let `size` members join a new classic group and get their (empty) assignments, though its coordinator
+    may move meanwhile."""
     group = Group(ClassicTerms(group_id, Alike(), SESSION_TIMEOUT_MS), size)
     async with asyncio.timeout(SETTLE_TIMEOUT_S):
         return await _settle(bootstrap, group, size)

@@ -1,4 +1,4 @@
-"""The figures as tables of medians, one for each kind of work and unit, and the remarks under them."""
+"""Writes the figures as tables of medians, one for each kind of work and unit, with remarks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from bench.peers.plan import KAFKAS, Report, Row, part_of, unit_of
 from cluster.cli.tables import Table
 
 FOREIGN_MAX: Final = 0.1
-"""Above this the figures say as much about other programs as about these."""
+"""If other programs have more than this share of the processors, the figures say as much about them as about
+the peers."""
 LABEL_WIDTH: Final = 33
 RATIOS: Final = tuple(f"{ours[-1]}/{ours[-1]}" for ours in KAFKAS)
-"""Headings of the columns ours / Kafka's: one copy each, three copies each."""
+"""The headings of the columns with our figure divided by Kafka's: with one replica, and with three."""
 
 
 class Line(NamedTuple):
@@ -27,7 +28,7 @@ class Line(NamedTuple):
 
 
 class Section(NamedTuple):
-    """All lines of a heading that have a unit in common."""
+    """The lines of a heading that have a unit in common."""
 
     work: int
     heading: str
@@ -49,7 +50,8 @@ def sections(report: Report) -> list[Section]:
 
 
 def _says_something(report: Report, row: Row, figure: str) -> bool:
-    """Somebody has it; without Ray's processes it is another one than with."""
+    """Whether a figure is shown: some peer has it, and one without Ray's processes differs from that with
+    them."""
     outcomes = [each for each in report.outcomes if (each.row.work, each.row.name) == (row.work, row.name)]
     with_ray = figure.removeprefix("own_")
     return any(each.values(figure) for each in outcomes) and (
@@ -80,7 +82,7 @@ def _ratio(ratio: float | None) -> str:
 
 
 def _goal(report: Report, row: Row, figure: str) -> str:
-    """The limits of ours, with "!" where one is missed."""
+    """The goals of our tier, with "!" where one is missed."""
     told: dict[str, None] = {}
     for (peer, of_figure), limit in row.goals.items():
         outcome = report.outcome(row, peer)
@@ -91,14 +93,14 @@ def _goal(report: Report, row: Row, figure: str) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits that matter."""
+    """A number with three significant digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def show(console: Console, report: Report) -> None:
-    """Tables of at most 120 columns, and under them what they do not say by themselves."""
+    """Print tables of at most 120 columns, and remarks below them."""
     console.print(f"{report.machine}\n[dim]{conditions(report)}[/dim]")
     for section in sections(report):
         console.print(_table(report, section))
@@ -140,7 +142,7 @@ def conditions(report: Report) -> str:
 
 
 def remarks(report: Report) -> Iterator[str]:
-    """What it was done with, and why cells are empty or marked."""
+    """The remarks: with what the figures were measured, and why cells are empty or marked."""
     one, three = (f"{ours} / {theirs}" for ours, theirs in KAFKAS.items())
     yield f"{RATIOS[0]}, {RATIOS[1]}: {one} and {three}, below 1 ours takes less; !: a goal is missed"
     told: dict[tuple[str, str], list[str]] = {}

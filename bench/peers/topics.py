@@ -1,4 +1,4 @@
-"""Topics on a peer, made once and waited for."""
+"""Makes topics on a peer once, and waits for them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from bench.peers.peer import POLL_S, Peer
 CREATE_TOPICS: Final = 19
 TIMEOUT_S: Final = 120.0
 TOPICS_AT_ONCE: Final = 10
-"""Kafka's controller takes 10,000 records in one request."""
+"""How many topics one request makes: Kafka's controller takes 10,000 records in one request."""
 
 
 def create(peer: Peer, partitions: Mapping[str, int]) -> Mapping[str, int]:
-    """Topics by name, each with so many partitions and one copy; returns them. Raises Refused, Failed."""
+    """Create topics by name, each with so many partitions and one replica. Returns the names. Raises Refused,
+    Failed."""
     peer.version(CREATE_TOPICS, 7)
     admin = _admin(peer)
     names = list(partitions)
@@ -36,7 +37,7 @@ def create(peer: Peer, partitions: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def grow(peer: Peer, topic: str, partitions: int) -> None:
-    """Returns when the request is answered."""
+    """Give a topic more partitions. Returns when the request is answered."""
     admin = _admin(peer)
     try:
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(TIMEOUT_S)

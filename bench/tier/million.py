@@ -1,9 +1,10 @@
-"""`groupd bench million`: very many idle members over few connections, each served at its interval.
+"""`groupd bench million` serves very many idle members over few connections, each at its interval.
 
-A tier of one machine, started for it: one node, one copy. Small KIP-848 groups come one after the other until
-all members are there, and each member beats from then on at the interval that it is told, which the tier
-stretches so as to keep to its budget of heartbeats a second (`group.heartbeat.budget.per.second`, of each
-offsets partition). Members share connections, which real clients do not: what those cost is not in here.
+It starts a tier on this machine, with one node and one replica. Small KIP-848 groups come one after the other
+until all members are there. Each member then heartbeats at the interval that it is told, which the tier
+stretches to keep to its budget of heartbeats per second (`group.heartbeat.budget.per.second`, for each
+offsets partition). Members share connections, which real clients do not: the cost of connections is not in
+the figures.
 """
 
 from __future__ import annotations
@@ -37,13 +38,14 @@ from cluster.wire import Wire
 TOPIC: Final = "idle"
 GOAL_BYTES: Final = 1_024
 IN_TIME_S: Final = 1.0
-"""A heartbeat is in time if it is answered so soon after it was due."""
+"""How soon after it was due a heartbeat has to be answered to be in time."""
 JOINING_MAX: Final = 20
-"""Joins that a connection has outstanding: members that are due meanwhile wait for them."""
+"""How many joins a connection has under way at most: members that are due meanwhile wait for them."""
 BEATING_MAX: Final = 1_000
 SLOT_S: Final = 0.02
 LINES_A_PARTITION: Final = 64
-"""A connection has one request served at a time, and a join is served once it is on disk."""
+"""How many connections each offsets partition has: a connection has one request served at a time, and a join
+is served once it is on disk."""
 COORDINATORS_ASKED_MAX: Final = 1_000
 HIGHEST_INTERVAL_MS: Final = 120_000
 SESSION_TIMEOUT_MS: Final = 3 * HIGHEST_INTERVAL_MS
@@ -55,41 +57,42 @@ class Plan(NamedTuple):
     members: int
     group_size: int
     partitions: int
-    """Offsets partitions, and so processes that share the members."""
+    """The number of offsets partitions, and so of processes that share the members."""
     seconds: float
-    """How long all members are there and beat."""
+    """How long all members are there and heartbeat."""
     budget: int
-    """Heartbeats a second, of each offsets partition."""
+    """The heartbeats per second that each offsets partition allows."""
 
 
 class Figures(NamedTuple):
     plan: Plan
     join_s: float
     lost: Counter[int]
-    """Errors that members were told: who is told one is out of its group."""
+    """The errors that members got: a member that gets one is out of its group."""
     beats: int
     in_time: int
     late_ms: tuple[float, float]
-    """How long after it was due a heartbeat was answered: median and p99.9, of a sample."""
+    """How long after they were due heartbeats were answered: median and p99.9 of a sample."""
     interval_s: float
-    """The median of what members were told last."""
+    """The median of the intervals that members were told last."""
     cpu_share: float
     """The share of one processor that all server processes took while all members were there."""
     member_bytes: float
-    """What the server processes grew by for each member (PSS)."""
+    """The bytes by which the server processes grew for each member (PSS)."""
     owned: int
-    """Partitions that members have."""
+    """How many partitions all members have."""
 
 
 class Crowd:
-    """The members of one connection, by when they are due."""
+    """The members of one connection, in the order in which they are due."""
 
     def __init__(self, line: Line, group_ids: Sequence[str], group_size: int) -> None:
         self._line = line
         self._waiting = self._members(group_ids, group_size)
         self._slots: dict[int, list[Due]] = {}
         self._assignments: dict[TopicPartitions, TopicPartitions] = {}
-        """Assignments so far: groups are alike, and a million tuples would take much memory."""
+        """The assignments so far, each once: groups have equal ones, and a million tuples would take much
+        memory."""
         self.members: list[ConsumerMember] = []
         self.lost: Counter[int] = Counter()
         self.joined = asyncio.Event()
@@ -106,7 +109,7 @@ class Crowd:
                 yield ConsumerMember(alike, f"{group_id}-{number:012d}")
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises Closed."""
+        """Let the members heartbeat until the task is cancelled. Raises Closed."""
         while True:
             due = self._due()
             newcomers = list(islice(self._waiting, JOINING_MAX))
@@ -127,7 +130,7 @@ class Crowd:
         return found
 
     async def _serve(self, members: Sequence[Due]) -> None:
-        """Ask for each of them; the answers come in order."""
+        """Send the requests of some members; the answers come in order."""
         asked = [(*due, self._ask(due[1])) for due in members]
         for due_s, member, answer in asked:
             self._take(due_s, member, consumer_beaten(await answer))
@@ -162,7 +165,7 @@ class Crowd:
 
 def tier_flags(plan: Plan) -> tuple[str, ...]:
     settings = {
-        # A join that waits for others holds up whoever is behind it on the connection.
+        # A join that waits for others holds up all requests behind it on the connection.
         "group.rebalance.batch.max.ms": 0,
         "group.heartbeat.budget.per.second": plan.budget,
         "group.consumer.max.heartbeat.interval.ms": HIGHEST_INTERVAL_MS,
@@ -222,7 +225,7 @@ def _figures(plan: Plan, crowds: Sequence[Crowd], join_s: float, share: float, g
 
 
 async def _create_topic(bootstrap: Address, partitions: int) -> None:
-    """The topic has as many partitions as a group has members."""
+    """Create the topic, with as many partitions as a group has members."""
     wire = await Wire.connect(*bootstrap, "bench")
     try:
         topic = {"name": TOPIC, "num_partitions": partitions, "replication_factor": 1}
@@ -237,7 +240,7 @@ async def _crowds(bootstrap: Address, plan: Plan) -> list[Crowd]:
     found: dict[str, Address] = {}
     for first in range(0, len(group_ids), COORDINATORS_ASKED_MAX):
         found |= await coordinators(bootstrap, group_ids[first : first + COORDINATORS_ASKED_MAX])
-    # A connection for groups of one offsets partition each, as those of real clients are for one group.
+    # Each connection is for groups of one offsets partition, as that of a real client is for one group.
     places: dict[tuple[Address, int], list[str]] = {}
     for group_id, address in found.items():
         places.setdefault((address, partition_for(group_id, plan.partitions)), []).append(group_id)
@@ -266,7 +269,7 @@ def _cpu_s(tier: Tier) -> float:
 
 
 def measure(plan: Plan, say: Callable[[str], None]) -> Figures:
-    """Raises Closed if the tier hangs up."""
+    """Measure on a tier of its own. Raises Closed if the tier closes a connection."""
     with Tier(*tier_flags(plan), nodes=1) as tier:
         return uvloop.run(_measure(tier, plan, say))
 

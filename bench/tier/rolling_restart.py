@@ -1,8 +1,8 @@
-"""How many rebalances a rolling restart costs: the same raw members, restarted one by one, on each server.
+"""Counts the rebalances of a rolling restart: the same fake members are restarted one by one on each server.
 
-Members are of the classic protocol, heartbeat every three seconds, rejoin when they are told to, leave and
-come back without a member id. All servers go through it at the same time, for it is hardly any load. What is
-counted is generations, as the members themselves are told them.
+Members are of the classic protocol, heartbeat every three seconds, rejoin when they are told to, leave, and
+come back without a member id. All servers go through it at the same time, because it is hardly any load.
+Generations are counted as the members are told them.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ SESSION_MS = 45_000
 REBALANCE_MS = 300_000
 GROUP = "rolling"
 ALIKE = Alike(write_subscription(Subscription(()), 0))
-"""Members that subscribe to nothing and are given nothing."""
+"""The assignor of members that subscribe to nothing and are assigned nothing."""
 SETTLE_S = 20.0
 
 
 class Plan(NamedTuple):
     members: int = 200
     away_s: float = 2.0
-    """How long a member is gone."""
+    """How long a member is away."""
     next_s: float = 3.0
-    """Seconds from its return until the next one leaves."""
+    """The seconds from a member's return until the next one leaves."""
 
 
 class Counted(NamedTuple):
@@ -45,11 +45,11 @@ class Counted(NamedTuple):
     members: int
     rebalances: int
     lost_members: int
-    """Who was told to be unknown, though it did not leave."""
+    """How many members were told to be unknown, though they had not left."""
 
 
 class _Group:
-    """What the members of a group are told, put together."""
+    """The answers to all members of a group together."""
 
     def __init__(self, address: Address) -> None:
         self.group_id = GROUP
@@ -59,7 +59,7 @@ class _Group:
         self._chance = random.Random(1)
 
     def new_member(self) -> ClassicMember:
-        """A member whose heartbeats do not keep step with those of others."""
+        """Make a member whose heartbeats are not in step with those of others."""
         interval_s = INTERVAL_S * self._chance.uniform(0.95, 1.05)
         return ClassicMember(ClassicTerms(GROUP, ALIKE, SESSION_MS, REBALANCE_MS, interval_s))
 
@@ -68,7 +68,7 @@ class _Group:
         self.lost += reaction is Reaction.LOST
 
     def left(self, member: ClassicMember) -> None:
-        """A member that leaves is not lost."""
+        """Note that a member leaves, which does not count as lost."""
 
 
 class _Process:
@@ -105,7 +105,7 @@ class _Process:
 def measure(
     peers: list[type[Peer]], options: Options, plan: Plan, say: Callable[[str], None]
 ) -> list[Counted]:
-    """Starts the servers, restarts the members, stops the servers."""
+    """Start the servers, restart the members, and stop the servers."""
     running: list[Peer] = []
     try:
         for peer in peers:

@@ -1,4 +1,4 @@
-"""`groupd bench peers`: what the flags say, done; the table, JSON, Markdown and pictures of it."""
+"""Carries out `groupd bench peers`, and writes its table, JSON, Markdown and pictures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MARKDOWN: Final = "peers.md"
 
 
 class Wanted(NamedTuple):
-    """What is to be measured, on what, and where to."""
+    """What is measured, on which peers, and where the report goes."""
 
     peers: Sequence[type[Peer]]
     works: Sequence[int]
@@ -69,7 +69,7 @@ def run(wanted: Wanted, say: Say) -> Report:
 
 
 def _present(wanted: Wanted, say: Say) -> tuple[list[Peer], dict[str, str]]:
-    """Those that can run here; the others with the reason."""
+    """The peers that can run here; of the others the reason is told."""
     present, skipped = [], {}
     for peer_type in wanted.peers:
         peer = peer_type(wanted.options)
@@ -83,7 +83,7 @@ def _present(wanted: Wanted, say: Say) -> tuple[list[Peer], dict[str, str]]:
 
 
 def _until_interrupted(run: Callable[[], object]) -> bool:
-    """True: it came to its end."""
+    """Run until the end or Ctrl-C. Returns whether it came to its end."""
     try:
         run()
     except KeyboardInterrupt:

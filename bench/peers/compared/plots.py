@@ -1,4 +1,5 @@
-"""The figures as pictures (PNG): heartbeats at every rate, time until stable, time without a coordinator."""
+"""Draws the figures as pictures (PNG): heartbeats at every rate, time until stable, time without a
+coordinator."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ DPI: Final = 100
 
 
 def draw(report: Report, directory: Path) -> list[Path]:
-    """Write those that there are figures for into an existing directory; returns the files. ImportError:
-    matplotlib is not there."""
+    """Draw the plots that there are figures for into an existing directory. Returns the files. Raises
+    ImportError without matplotlib."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -56,7 +57,8 @@ def _source(report: Report) -> str:
 
 
 def _heartbeats(figure: Any, report: Report) -> bool:
-    """CPU a heartbeat against heartbeats a second: open loops, then the closed loop of 500 connections."""
+    """Draw the CPU per heartbeat over heartbeats per second: open loops, then the closed loop of 500
+    connections."""
     kinds = [kind for kind in KINDS if _curves(report, kind)]
     if not kinds:
         return False
@@ -96,11 +98,11 @@ def _no_ticks() -> Any:
 
 
 Point = tuple[float, float, float, float]
-"""Requests a second, and of the CPU of one: least, median, most."""
+"""Requests per second, and the least, median and most CPU of one request."""
 
 
 def _curves(report: Report, kind: str) -> dict[str, list[Point]]:
-    """Points by peer, each peer's by rising rate."""
+    """The points of each peer, by rising rate."""
     curves: dict[str, list[Point]] = {}
     for outcome in report.outcomes:
         row = outcome.row
@@ -117,7 +119,7 @@ def _curves(report: Report, kind: str) -> dict[str, list[Point]]:
 
 
 def _stable(figure: Any, report: Report) -> bool:
-    """Seconds until groups are stable: bars of medians, whiskers from least to most."""
+    """Draw the seconds until groups are stable: bars of medians, whiskers from least to most."""
     rows = [
         (row, shown)
         for row in report.rows

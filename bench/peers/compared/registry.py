@@ -1,4 +1,4 @@
-"""Which peers and which work there are."""
+"""The peers and the kinds of work that there are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORKS: Final[Mapping[int, Callable[[Options], list[Scenario]]]] = MappingProxyTy
 
 
 class UnknownName(Exception):
-    """A flag names what there is not."""
+    """A flag names a peer or a work that does not exist."""
 
 
 def peers_named(text: str) -> list[type[Peer]]:

@@ -26,7 +26,7 @@ NAME: Final = "peers.json"
 
 
 class Mismatch(Exception):
-    """Figures that do not belong into one report, or a file that is none."""
+    """Figures do not belong into one report, or a file is no report."""
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _figure(report: Report, outcome: Outcome, name: str) -> dict[str, Any]:
 
 
 def from_json(told: Mapping[str, Any]) -> Report:
-    """The reverse. Raises KeyError, TypeError, ValueError."""
+    """Read a report from its JSON. Raises KeyError, TypeError, ValueError."""
     rows: dict[tuple[int, str], Row] = {}
     outcomes = []
     for each in told["outcomes"]:
@@ -137,7 +137,7 @@ def _sample(told: Mapping[str, Any]) -> Sample:
 
 
 def read(directory: Path) -> Report | None:
-    """What an earlier call left there. Mismatch: something else."""
+    """Read what an earlier call left in a directory. Raises Mismatch if it is no report."""
     path = directory / NAME
     if not path.exists():
         return None
@@ -148,7 +148,7 @@ def read(directory: Path) -> Report | None:
 
 
 def write(report: Report, directory: Path) -> Path:
-    """Whole or not at all: a later call reads it."""
+    """Write a report whole or not at all: a later call reads it."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / NAME
     beside = path.with_suffix(".new")
@@ -158,7 +158,7 @@ def write(report: Report, directory: Path) -> Path:
 
 
 def refuse_to_mix(earlier: Report, machine: str, *, quick: bool) -> None:
-    """Mismatch: figures of these conditions do not stand in one table with those."""
+    """Check that figures of these conditions may be in one table with earlier ones. Raises Mismatch."""
     if earlier.machine != machine:
         raise Mismatch(f"they are of another machine or other packages ({earlier.machine})")
     if earlier.quick != quick:
@@ -166,12 +166,14 @@ def refuse_to_mix(earlier: Report, machine: str, *, quick: bool) -> None:
 
 
 def merged(earlier: Report | None, later: Report) -> Report:
-    """Both in one; what both have measured is the later's. They are left as they were."""
+    """Merge two reports into a new one; what both have measured is taken from the later one."""
     if earlier is None:
         earlier = replace(later, commands=[], peers={}, skipped={}, outcomes=[])
     outcomes = {outcome.key: outcome for outcome in earlier.outcomes}
     for outcome in later.outcomes:
-        if outcome.samples or outcome.refused or outcome.failures:  # else it was interrupted before its turn
+        if (
+            outcome.samples or outcome.refused or outcome.failures
+        ):  # otherwise it was interrupted before its turn
             outcomes[outcome.key] = replace(outcome, command=len(earlier.commands) + outcome.command)
     skipped = {name: why for name, why in earlier.skipped.items() if name not in later.peers}
     software = earlier.peers | later.peers

@@ -1,1 +1,1 @@
-"""What peers are made to do, one module for each kind of work: `scenarios(plan)` says which there are."""
+"""The kinds of work for peers, one module for each: `scenarios(plan)` says which scenarios it has."""

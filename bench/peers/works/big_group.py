@@ -22,14 +22,15 @@ GROUP_RESOURCE: Final = 32
 PARTITIONS_EACH: Final = 100
 GROWTH: Final = 100
 BUSY_INTERVAL_MS: Final = 1_000
-"""Up to this, members' heartbeats are a load; at longer ones peers mostly wait, and do so together."""
+"""The heartbeat interval up to which members are a load; at longer ones peers mostly wait, and do so
+together."""
 _one_joins: Final = threading.Lock()
-"""The first step is a load at any interval: one peer at a time goes through it."""
+"""Held during the first step, which is a load at any interval: one peer at a time goes through it."""
 STEPS: Final = ("all join", "one leaves", "one joins", "a topic grows")
 
 
 class Shape(NamedTuple):
-    """What the group is like."""
+    """The size of the group."""
 
     members: int
     topics: int

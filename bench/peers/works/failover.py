@@ -1,4 +1,5 @@
-"""Work 5: a leader, or a broker, is killed under groups that heartbeat: until all are served again."""
+"""Work 5: a leader, or a broker, is killed under groups that heartbeat; the time until all are served again
+is measured."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _ERROR_AT: Final = 8
 
 
 def scenarios(options: Options) -> list[Scenario]:
-    """Groups of one member; counted are those that the killed process coordinated."""
+    """The scenarios: groups have one member, and those count that the killed process coordinated."""
     goals = {300: (0.4, 1.0), 3_000: (0.6, 1.5)}
     return [
         Scenario(
@@ -66,7 +67,8 @@ def _members(peer: Peer, groups: int) -> dict[str, Member]:
 
 
 async def _kill(peer: Peer, members: dict[str, Member]) -> tuple[list[float], float]:
-    """Seconds without service of every group that was hit, and this process's share of a core meanwhile."""
+    """Kill a leader. Returns the seconds without service of every group that was hit, and this process's
+    share of a core meanwhile."""
     finder = Finder(peer.bootstrap)
     at = {group_id: await finder.find(group_id) for group_id in members}
     lines = dict(zip(at, await open_all(at.values()), strict=True))
@@ -88,7 +90,7 @@ async def _kill(peer: Peer, members: dict[str, Member]) -> tuple[list[float], fl
 
 
 async def _served(finder: Finder, group_id: str, line: Line, beat: bytes) -> float:
-    """When the group's heartbeat is answered without an error, monotonic."""
+    """Heartbeat until it is answered without an error. Returns when (monotonic)."""
     given_up = time.monotonic() + GIVEN_UP_S
     while time.monotonic() < given_up:
         try:
@@ -119,7 +121,8 @@ def _given_up() -> Failed:
 
 
 class Finder:
-    """FindCoordinator over one connection to each node, which all groups share; nodes in turn."""
+    """Asks FindCoordinator over one connection to each node, which all groups share; nodes are asked in
+    turn."""
 
     def __init__(self, bootstrap: list[Address]) -> None:
         self._bootstrap = bootstrap
@@ -127,7 +130,8 @@ class Finder:
         self._turn = 0
 
     async def find(self, group_id: str) -> Address:
-        """Raises Closed, OSError, TimeoutError: ask again."""
+        """Find a group's coordinator. Raises Closed, OSError, TimeoutError, after which it may be asked
+        again."""
         address = self._bootstrap[self._turn % len(self._bootstrap)]
         self._turn += 1
         if address not in self._lines:

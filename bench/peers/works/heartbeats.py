@@ -14,9 +14,9 @@ from bench.peers.peer import Peer
 from bench.peers.plan import Sample, Scenario
 
 CLOSED: Final = (50, 500, 5_000)
-"""Connections."""
+"""The numbers of connections of the closed loops."""
 OPEN: Final = (500, 2_000, 8_000, 30_000)
-"""Requests a second."""
+"""The rates of the open loops, in requests per second."""
 OPEN_CONNECTIONS: Final = 500
 KINDS: Final = ("Heartbeat", "ConsumerGroupHeartbeat")
 OURS: Final = ("groupd-1", "groupd-3")
@@ -25,7 +25,7 @@ Targets = Callable[[Peer, int], list[Target]]
 
 
 def scenarios(options: Options) -> list[Scenario]:
-    """Both protocols, closed and open loop."""
+    """The scenarios: both protocols, in closed and open loops."""
     found = []
     for api, targets, closed_us, open_us in zip(
         KINDS, (classic_targets, consumer_targets), (12, 12), (40, 42), strict=True

@@ -1,4 +1,4 @@
-"""Work 8: what a peer costs when nobody asks it for anything. The first of all: nothing has happened yet."""
+"""Work 8: what a peer costs when it gets no requests. It comes first, when nothing has happened yet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS: Final = 10.0
 
 
 def scenarios(options: Options) -> list[Scenario]:
-    """Share of a core, of all peers in the same seconds."""
+    """The scenario: the share of a core that each peer takes in the same seconds."""
     wait = (options.size(1, 0) * SETTLED_S, options.seconds if options.quick else SECONDS)
     return [
         Scenario(

@@ -1,4 +1,4 @@
-"""Work 3: classic members that all join at once, until every group is stable."""
+"""Work 3: classic members all join at once; the time until every group is stable is measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN: Final = ("seconds", "cpu_s")
 
 
 def scenarios(options: Options) -> list[Scenario]:
-    """One huge group, and many small ones; no initial delay."""
+    """The scenarios: one huge group, and many small ones, without initial delay."""
     shapes = ((1, options.size(1_000, 50)), (options.size(1_000, 20), 5))
     return [
         Scenario(

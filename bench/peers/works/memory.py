@@ -32,13 +32,13 @@ GROUPS: Final = 1_000
 MEMBERS_EACH: Final = 100
 OFFSETS_EACH: Final = 1_000
 CONNECTIONS: Final = 64
-"""Connections to each node."""
+"""The number of connections to each node."""
 JOINED: Final = "memory-joined"
 COMMITTED: Final = "memory-committed"
 
 
 def scenarios(options: Options) -> list[Scenario]:
-    """Bytes of live memory after, less before, by members or offsets and by copies."""
+    """The scenarios: the bytes by which live memory grows, per member or offset and per replica."""
     groups = options.size(GROUPS, 20)
     return [
         Scenario(
@@ -67,7 +67,7 @@ def _measure(groups: int, peer: Peer) -> Sample:
 
 
 def _growth(work: Callable[[range, Peer], None], groups: int, each: int, peer: Peer) -> float:
-    """Bytes of each thing of all groups but the first, in each copy."""
+    """The bytes per member or offset of all groups but the first ones, for each replica."""
     first, rest = range(groups // 5), range(groups // 5, groups)
     work(first, peer)
     before = _settled_bytes(peer)
@@ -87,7 +87,7 @@ def _join(groups: range, peer: Peer) -> None:
 
 
 def _join_frame(group_id: str, number: int) -> bytes:
-    """The first heartbeat of a member, which sends no other."""
+    """Make the first heartbeat of a member, which sends no other."""
     member = ConsumerMember(terms(group_id, [JOINED]), f"member-{number}-{group_id}")
     return framed(encoded(member.heartbeat()))
 
@@ -132,8 +132,8 @@ async def _send(
     frames: Iterator[tuple[str, bytes]],
     error_of: Callable[[bytes], int],
 ) -> None:
-    """All of them, each when the one before it on its connection has been answered: servers take one request
-    of a connection at a time, so that only many connections share a write to disk."""
+    """Send all frames, each when the one before it on its connection has been answered. Servers take one
+    request of a connection at a time, so only many connections share a write to disk."""
     found = await coordinators(peer.bootstrap[0], group_ids)
 
     async def send_some() -> None:

@@ -15,16 +15,16 @@ from bench.peers.plan import Sample, Scenario
 
 CONNECTIONS: Final = 200
 COMMITTED: Final = (1, 10, 100)
-"""Partitions."""
+"""How many partitions a request commits or fetches."""
 FETCHED: Final = 100
 VARIANTS: Final = 4
-"""Commits of a connection differ in their offsets."""
+"""How many commits with different offsets a connection sends in turn."""
 HEADING: Final = "Offsets, closed loop"
 SHOWN: Final = ("cpu_us", "per_s")
 
 
 def scenarios(options: Options) -> list[Scenario]:
-    """Closed loops over 200 members of 40 groups."""
+    """The scenarios: closed loops over 200 members of 40 groups."""
     goals = {("groupd-1", "cpu_us"): 35.0, ("groupd-3", "cpu_us"): 110.0}
     commits = [
         Scenario(
@@ -54,7 +54,7 @@ def _commit(options: Options, partitions: int, peer: Peer) -> Sample:
 
 
 def _fetch(options: Options, peer: Peer) -> Sample:
-    """Every member's group has committed each of the partitions before."""
+    """Measure fetches. Every member's group has committed each of the partitions before."""
     count = options.size(CONNECTIONS, 20)
     if "fetched" not in peer.kept:
         load.run(peer, commit_targets(peer, count, FETCHED), 0.5)

@@ -1,4 +1,5 @@
-"""Work 7: from the launch of its processes until a peer serves its first join. On peers of its own."""
+"""Work 7: the time from the launch of a peer's processes until it serves its first join, on peers of its
+own."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ SESSION_TIMEOUT_MS: Final = 60_000
 
 
 def scenarios(options: Options) -> list[Scenario]:
-    """An empty directory; what a start makes only once (Kafka's format, our identity) is in ours alone."""
+    """The scenario: a start in an empty directory. What is made only once is in our time (our identity), not
+    in Kafka's (its format)."""
     return [
         Scenario(
             work=7,
@@ -47,7 +49,7 @@ async def _first_join(peer: Peer) -> None:
             await storm(peer, ["first"], 1, SESSION_TIMEOUT_MS)
             return
         except Exception:
-            # Whatever it answers until it serves.
+            # The peer may answer with any error until it serves.
             if time.monotonic() > deadline:
                 raise
         await asyncio.sleep(POLL_S)
