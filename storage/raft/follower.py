@@ -167,8 +167,9 @@ class Follower:
 
     @property
     def answer_at(self) -> float | None:
-        """Return when the leader has to hear something even if the disk is slow; None if nothing is owed."""
-        if self._owed_since is None:
+        """Return when the leader has to hear something even if the disk is slow; None if nothing is owed, or
+        nobody is known to lead: whoever is owed an answer then never gets it."""
+        if self._owed_since is None or self._core.leader is None:
             return None
         return self._owed_since + self._core.settings.heartbeat_s / 2
 

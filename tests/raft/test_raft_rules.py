@@ -380,3 +380,11 @@ def test_a_malformed_message_is_refused_and_changes_nothing(bench: Bench, messag
     with pytest.raises(BadMessage):
         bench.tell("b", message)
     assert bench.raft.status() == before
+
+
+def test_whoever_owes_an_answer_to_a_leader_that_is_gone_waits_for_the_next_one(bench: Bench) -> None:
+    """Else its loop would turn without a pause until somebody leads, with every core it finds."""
+    bench.tell("b", append(1, (0, 0), entries(1, 1)))
+    bench.later(0.3)
+    assert bench.tell("c", Vote(VOTE, 2, 9, 9, False)) == [VoteAnswer(VOTE_ANSWER, 2, True)]
+    assert bench.raft.next_tick_at > bench.now
