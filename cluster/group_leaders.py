@@ -10,9 +10,9 @@ from typing import TypeVar
 from actors import runtime
 from actors.ground.spec import CONTROLLER_GROUP, TierSpec
 from actors.runtime import ActorCallError
-from cluster.actor_plan import ActorPlan, actors_of
 from cluster.repair import leader_of
 from cluster.tier import Status, gather_status
+from cluster.tier_actors import TierActor, actors_of
 from cluster.tier_file import TierError, hint
 
 LEADER_WAIT_S = 10.0
@@ -33,11 +33,11 @@ class GroupLeaders:
 
     def __init__(self, spec: TierSpec) -> None:
         self.spec = spec
-        self.plans: dict[str, list[ActorPlan]] = {}
+        self.actors: dict[str, list[TierActor]] = {}
         """Raft group -> its replicas, preferred leader first."""
-        for plan in actors_of(spec):
-            if plan.group is not None:
-                self.plans.setdefault(plan.group, []).append(plan)
+        for actor in actors_of(spec):
+            if actor.group is not None:
+                self.actors.setdefault(actor.group, []).append(actor)
         self._handles: dict[str, runtime.Handle] = {}
         self._status = hint("status", Path(spec.data_dir))
 
@@ -56,18 +56,18 @@ class GroupLeaders:
 
     def statuses(self, group: str) -> dict[str, Status]:
         """Return what the replicas of a group say, by actor name."""
-        return gather_status(self.spec.namespace, [plan.name for plan in self.plans[group]])
+        return gather_status(self.spec.namespace, [actor.name for actor in self.actors[group]])
 
-    def leading(self, group: str, statuses: Mapping[str, Status]) -> ActorPlan | None:
+    def leading(self, group: str, statuses: Mapping[str, Status]) -> TierActor | None:
         """Return the replica of a group that serves, by what they say (by actor name); None if none does."""
-        plans = self.plans[group]
-        leader = leader_of(statuses[plan.name] for plan in plans)
-        return next((plan for plan in plans if statuses[plan.name] is leader), None)
+        actors = self.actors[group]
+        leader = leader_of(statuses[actor.name] for actor in actors)
+        return next((actor for actor in actors if statuses[actor.name] is leader), None)
 
     def _leader(self, group: str) -> runtime.Handle:
         if group not in self._handles:
-            plan = self.leading(group, self.statuses(group))
-            handle = None if plan is None else runtime.find(plan.name, self.spec.namespace)
+            actor = self.leading(group, self.statuses(group))
+            handle = None if actor is None else runtime.find(actor.name, self.spec.namespace)
             if handle is None:
                 raise NotNow("no replica leads")
             self._handles[group] = handle

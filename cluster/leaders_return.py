@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from actors.ground.spec import TierSpec, partition_group, partition_name
-from cluster.actor_plan import actors_of
 from cluster.placement import leader_transfers
 from cluster.sight import Sight, call, look_at
+from cluster.tier_actors import actors_of
 
 LAG_MAX = 64
 """How many entries a replica may miss when it is to lead: it gets them within one round trip."""
 
 
-async def settle_leaders(spec: TierSpec) -> list[str]:
+async def return_leaders_at_start(spec: TierSpec) -> list[str]:
     """Move leadership to the preferred replicas right after a start, before any client comes."""
-    plans = [plan for plan in actors_of(spec) if plan.kind == "partition"]
-    return await return_leaders(await look_at(spec, plans), most=len(spec.placement))
+    actors = [actor for actor in actors_of(spec) if actor.kind == "partition"]
+    return await return_leaders(await look_at(spec, actors), most=len(spec.placement))
 
 
 async def return_leaders(sight: Sight, *, most: int) -> list[str]:

@@ -21,11 +21,11 @@ from actors.metadata.commands import NEW_REPLICA, ForgetReplica, PlaceGroup
 from actors.metadata.replicas import groups_of
 from actors.runtime import ActorCallError
 from cluster import repair
-from cluster.actor_plan import ActorPlan, actors_of, create_actor, make_run_dir, on_node, replica_plan
 from cluster.leaders_return import return_leaders
 from cluster.placement import Place, best_place
 from cluster.replica_directory import remove, set_aside
 from cluster.sight import NO_NODE, Sight, actor_names, call, end, look_at, strays
+from cluster.tier_actors import TierActor, actors_of, create_actor, make_run_dir, on_node, replica_actor
 
 LOOK_EVERY_STEPS = 5
 """How many steps lie between two looks while all is well: being asked costs each actor a millisecond."""
@@ -75,9 +75,9 @@ class Reconciler:
             self._spec = spec
             names = await actor_names(spec)
             done = []
-            for plan in actors_of(spec):
-                if plan.name not in names and await asyncio.to_thread(self._create, plan):
-                    done.append(f"{plan.name} was missing: made again")
+            for actor in actors_of(spec):
+                if actor.name not in names and await asyncio.to_thread(self._create, actor):
+                    done.append(f"{actor.name} was missing: made again")
             self._steps += 1
             is_time = self._steps % LOOK_EVERY_STEPS == LOOK_AT_STEP
             if is_time or is_new or done or self._is_busy:
@@ -95,8 +95,8 @@ class Reconciler:
             if replica_id not in copies:
                 has = ", ".join(map(str, copies))
                 return "refused", f"{group} has no replica {replica_id}: it has {has}"
-            plans = [replica_plan(group, *copy) for copy in copies.items()]
-            sight = await look_at(spec, plans)
+            actors = [replica_actor(group, *copy) for copy in copies.items()]
+            sight = await look_at(spec, actors)
             leader = sight.leader(group)
             if leader is None:
                 return "later", f"{group} has no leader: nobody could give a new replica what it needs"
@@ -106,54 +106,54 @@ class Reconciler:
                     f"without replica {replica_id} {group} would have no majority of its {members} members "
                     "up; `groupd replicas resize` gives it more"
                 )
-            plan = replica_plan(group, replica_id, copies[replica_id])
+            actor = replica_actor(group, replica_id, copies[replica_id])
             if leader["replica"] == replica_id:
-                await call(sight.looks[plan.name].handle, "transfer")
+                await call(sight.looks[actor.name].handle, "transfer")
                 return "later", f"replica {replica_id} of {group} hands its leadership over first"
             self._is_busy = True
-            if not await self._rebuild(plan, sight):
-                return "later", f"{plan.name} does not end"
-            return "done", f"{plan.name} begins anew"
+            if not await self._rebuild(actor, sight):
+                return "later", f"{actor.name} does not end"
+            return "done", f"{actor.name} begins anew"
 
     # Actors.
 
-    def _create(self, plan: ActorPlan) -> bool:
+    def _create(self, actor: TierActor) -> bool:
         """Make an actor. Return False if it exists: another controller was faster.
 
         A group with other replicas than it began with takes in newcomers only. In a new tier whose groups
         are as they began, a replica that has never run is one of the founders.
         """
-        group = plan.group
+        group = actor.group
         has_changed = group is not None and self._spec.copies(group) != self._first.copies(group)
         spec = replace(self._spec, formed=self._spec.formed or has_changed)
         try:
-            create_actor(spec, plan, self._kinds)
+            create_actor(spec, actor, self._kinds)
         except ValueError:
             return False
         return True
 
-    def _start_again(self, plan: ActorPlan, handle: runtime.Handle) -> None:
+    def _start_again(self, actor: TierActor, handle: runtime.Handle) -> None:
         """Construct an actor anew, on a machine whose temporary directory may have been emptied."""
         try:
-            make_run_dir(self._spec, plan.node_id)
+            make_run_dir(self._spec, actor.node_id)
         except (ActorCallError, TimeoutError):
             return  # the machine is gone, and with it the actor
         runtime.kill(handle, no_restart=False)
 
-    async def _rebuild(self, plan: ActorPlan, sight: Sight) -> bool:
+    async def _rebuild(self, actor: TierActor, sight: Sight) -> bool:
         """Set a replica's directory aside and make its actor anew, as a newcomer. Its group's majority must
         not need it. Return False if that is not possible now."""
-        assert plan.group is not None
+        assert actor.group is not None
         spec = self._spec
-        if not await end(spec, plan, sight):
+        if not await end(spec, actor, sight):
             return False
-        directory = spec.directory(plan.group, plan.replica_id, plan.node_id)
-        began = spec.began(plan.group, plan.replica_id)
+        directory = spec.directory(actor.group, actor.replica_id, actor.node_id)
+        began = spec.began(actor.group, actor.replica_id)
         try:
-            await asyncio.to_thread(on_node, spec, plan.node_id, set_aside, directory, began)
+            await asyncio.to_thread(on_node, spec, actor.node_id, set_aside, directory, began)
         except (ActorCallError, TimeoutError, OSError):
             return False  # the next step makes the actor again, which says what is wrong
-        await asyncio.to_thread(create_actor, replace(spec, formed=True), plan, self._kinds)
+        await asyncio.to_thread(create_actor, replace(spec, formed=True), actor, self._kinds)
         return True
 
     # Looking at all actors.
@@ -161,62 +161,62 @@ class Reconciler:
     async def _look(self, names: set[str]) -> list[str]:
         """Ask every actor how it is, and mend what can be mended from outside."""
         spec = self._spec
-        plans = actors_of(spec)
-        astray = strays(names.difference(plan.name for plan in plans))
-        sight = await look_at(spec, [plan for plan in (*plans, *astray) if plan.name in names])
-        self._note_absent(plans, sight)
-        tried = await self._start_failed_again(plans, sight)
-        done = await self._rebuild_damaged(plans, sight)
+        actors = actors_of(spec)
+        astray = strays(names.difference(actor.name for actor in actors))
+        sight = await look_at(spec, [actor for actor in (*actors, *astray) if actor.name in names])
+        self._note_absent(actors, sight)
+        tried = await self._start_failed_again(actors, sight)
+        done = await self._rebuild_damaged(actors, sight)
         for group in groups_of(spec):
             done += await self._lead_to_placement(group, sight)
-        for plan in (*(replica_plan(group, *copy) for group, copy in spec.leaving), *astray):
-            done += await self._dismiss(plan, sight)
+        for actor in (*(replica_actor(group, *copy) for group, copy in spec.leaving), *astray):
+            done += await self._dismiss(actor, sight)
         # One thing is done after the other: a replica that has just come back may lead, or be needed no more.
         if not done and not self._is_busy:
-            done += await self._replace_lost(plans, sight)
+            done += await self._replace_lost(actors, sight)
         if not done and not self._is_busy:
             done += await return_leaders(sight, most=1)
         self._is_busy = self._is_busy or bool(done)
         return tried + done
 
-    def _note_absent(self, plans: Sequence[ActorPlan], sight: Sight) -> None:
+    def _note_absent(self, actors: Sequence[TierActor], sight: Sight) -> None:
         """Note since when replicas are absent. One that starts again and again is absent all the time."""
         now = self._clock()
         before = self._absent_since
         self._absent_since = {}
-        for plan in plans:
-            look = sight.looks.get(plan.name)
+        for actor in actors:
+            look = sight.looks.get(actor.name)
             is_up = look is not None and look.status.get("member_id")
             is_starting = look is not None and not look.status.get("problem")
-            if plan.group is not None and not is_up and (plan.name in before or not is_starting):
-                self._absent_since[plan.name] = before.get(plan.name, now)
+            if actor.group is not None and not is_up and (actor.name in before or not is_starting):
+                self._absent_since[actor.name] = before.get(actor.name, now)
 
-    async def _start_failed_again(self, plans: Sequence[ActorPlan], sight: Sight) -> list[str]:
+    async def _start_failed_again(self, actors: Sequence[TierActor], sight: Sight) -> list[str]:
         """Try failed starts again, and no other replica's: one that runs and complains keeps its memory."""
         done = []
-        for plan in plans:
-            if not sight.start_failed(plan) or self._is_damaged(plan, sight):
+        for actor in actors:
+            if not sight.start_failed(actor) or self._is_damaged(actor, sight):
                 continue
-            if self._clock() - self._tried_at.get(plan.name, NEVER) >= TRY_AGAIN_S:
-                self._tried_at[plan.name] = self._clock()
-                handle, status = sight.looks[plan.name]
-                await asyncio.to_thread(self._start_again, plan, handle)
-                done.append(f"{plan.name} could not start ({status['problem']}): tried again")
+            if self._clock() - self._tried_at.get(actor.name, NEVER) >= TRY_AGAIN_S:
+                self._tried_at[actor.name] = self._clock()
+                handle, status = sight.looks[actor.name]
+                await asyncio.to_thread(self._start_again, actor, handle)
+                done.append(f"{actor.name} could not start ({status['problem']}): tried again")
         return done
 
-    def _is_damaged(self, plan: ActorPlan, sight: Sight) -> bool:
-        return plan.group is not None and sight.looks[plan.name].status.get("problem_kind") in DAMAGED
+    def _is_damaged(self, actor: TierActor, sight: Sight) -> bool:
+        return actor.group is not None and sight.looks[actor.name].status.get("problem_kind") in DAMAGED
 
-    async def _rebuild_damaged(self, plans: Sequence[ActorPlan], sight: Sight) -> list[str]:
+    async def _rebuild_damaged(self, actors: Sequence[TierActor], sight: Sight) -> list[str]:
         done = []
-        for plan in plans:
-            if plan.group is None or not sight.start_failed(plan) or not self._is_damaged(plan, sight):
+        for actor in actors:
+            if actor.group is None or not sight.start_failed(actor) or not self._is_damaged(actor, sight):
                 continue
-            problem = sight.looks[plan.name].status["problem"]
-            leader = sight.leader(plan.group)
-            spare = leader and repair.can_spare(leader, sight.statuses(plan.group), plan.replica_id)
-            if spare and await self._rebuild(plan, sight):
-                done.append(f"{plan.name} is damaged ({problem}): it is built anew from its peers")
+            problem = sight.looks[actor.name].status["problem"]
+            leader = sight.leader(actor.group)
+            spare = leader and repair.can_spare(leader, sight.statuses(actor.group), actor.replica_id)
+            if spare and await self._rebuild(actor, sight):
+                done.append(f"{actor.name} is damaged ({problem}): it is built anew from its peers")
         return done
 
     # Members.
@@ -231,54 +231,54 @@ class Reconciler:
         if target is None:
             return []
         self._is_busy = True
-        plan = replica_plan(group, leader["replica"], leader["node_id"])
-        await call(sight.looks[plan.name].handle, "set_members", target)
+        actor = replica_actor(group, leader["replica"], leader["node_id"])
+        await call(sight.looks[actor.name].handle, "set_members", target)
         now = ", ".join(sorted(repair.voters_of(leader)))
         return [f"{group}: its voters {now} are to become {', '.join(sorted(target))}"]
 
-    async def _dismiss(self, plan: ActorPlan, sight: Sight) -> list[str]:
+    async def _dismiss(self, actor: TierActor, sight: Sight) -> list[str]:
         """Stop a replica that its group has let go, and remove what it has on disk."""
-        group = plan.group
+        group = actor.group
         assert group is not None
         self._is_busy = True
         leader = sight.leader(group)
-        if leader is None or not repair.has_left(leader, plan.replica_id):
+        if leader is None or not repair.has_left(leader, actor.replica_id):
             return []
-        look = sight.looks.get(plan.name)
+        look = sight.looks.get(actor.name)
         # A stray's node is known to the stray alone.
-        node_id = plan.node_id if look is None else look.status["node_id"]
-        if not await end(self._spec, plan, sight):
+        node_id = actor.node_id if look is None else look.status["node_id"]
+        if not await end(self._spec, actor, sight):
             return []
-        directory = self._spec.directory(group, plan.replica_id, node_id)
+        directory = self._spec.directory(group, actor.replica_id, node_id)
         what = "its directory is removed"
         try:
             if node_id != NO_NODE:
                 await asyncio.to_thread(on_node, self._spec, node_id, remove, directory)
         except (ActorCallError, TimeoutError) as error:
             what = f"its directory {directory} stays: {error}"
-        await self._submit(ForgetReplica(group, plan.replica_id))
-        return [f"{plan.name} has left its group: it is stopped, {what}"]
+        await self._submit(ForgetReplica(group, actor.replica_id))
+        return [f"{actor.name} has left its group: it is stopped, {what}"]
 
-    async def _replace_lost(self, plans: Sequence[ActorPlan], sight: Sight) -> list[str]:
+    async def _replace_lost(self, actors: Sequence[TierActor], sight: Sight) -> list[str]:
         """Give one replica that has been away for too long a successor, on a living node that has no other
         replica of its group: two on one node would only look safer."""
         spec = self._spec
         timeout_s = spec.replica_lost_timeout_ms / 1000
         now = self._clock()
-        lost = [plan for plan in plans if now - self._absent_since.get(plan.name, now) > timeout_s]
+        lost = [actor for actor in actors if now - self._absent_since.get(actor.name, now) > timeout_s]
         places = [Place(node.node_id, node.rack) for node in spec.nodes]
-        for plan in lost if timeout_s else ():
-            assert plan.group is not None
-            copies = spec.copies(plan.group)
-            kept = tuple(copy for copy in copies if copy.replica_id != plan.replica_id)
+        for actor in lost if timeout_s else ():
+            assert actor.group is not None
+            copies = spec.copies(actor.group)
+            kept = tuple(copy for copy in copies if copy.replica_id != actor.replica_id)
             used = {copy.node_id for copy in copies}
             free = [place for place in places if place.node_id not in used and sight.lives(place.node_id)]
-            if len(kept) == len(copies) or not free or sight.leader(plan.group) is None:
+            if len(kept) == len(copies) or not free or sight.leader(actor.group) is None:
                 continue
             place = best_place(kept, (*spec.placement, spec.controllers), free, places)
             successor = Copy(NEW_REPLICA, place.node_id)
             row = tuple(copy if copy in kept else successor for copy in copies)
-            outcome = await self._submit(PlaceGroup(plan.group, copies, row))
+            outcome = await self._submit(PlaceGroup(actor.group, copies, row))
             if not outcome.error_code:
-                return [f"{plan.name} is gone for {timeout_s:g} s: node {place.node_id} gets its successor"]
+                return [f"{actor.name} is gone for {timeout_s:g} s: node {place.node_id} gets its successor"]
         return []

@@ -84,7 +84,7 @@ def has_left(leader: Status, replica_id: int) -> bool:
     return bool(leader["members_committed"]) and replica_id not in known
 
 
-def is_settled(copies: Copies, leader: Status, statuses: Mapping[int, Status]) -> bool:
+def is_in_place(copies: Copies, leader: Status, statuses: Mapping[int, Status]) -> bool:
     """Return whether just the wanted replicas are members, each under its present name and with a vote."""
     ids = {statuses.get(replica_id, {}).get("member_id") for replica_id, _ in copies}
     members = {member["id"] for member in leader["members"]}

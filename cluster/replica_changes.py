@@ -18,10 +18,10 @@ from actors.metadata.records import GroupPlacementValue
 from actors.metadata.replicas import in_words
 from actors.runtime import ActorCallError
 from cluster import placement, tier_file
-from cluster.actor_plan import replica_plan
 from cluster.placement import Place
-from cluster.repair import Status, is_settled, leader_of, note_of
+from cluster.repair import Status, is_in_place, leader_of, note_of
 from cluster.tier import gather_status
+from cluster.tier_actors import replica_actor
 from cluster.tier_file import DATA_DIR_DEFAULT, TierError, TierFile, hint
 
 ANSWER_WAIT_S: Final = 15.0
@@ -136,7 +136,7 @@ class ReplicaChanges:
         leader = leader_of(statuses.values())
         if leader is None:
             return "it has no leader"
-        if not placed.leaving and is_settled(placed.copies, leader, statuses):
+        if not placed.leaving and is_in_place(placed.copies, leader, statuses):
             return ""
         for replica_id, node_id in placed.copies:
             status = statuses.get(replica_id)
@@ -149,7 +149,7 @@ class ReplicaChanges:
 
     def _statuses(self, group: str, placed: GroupPlacementValue) -> dict[int, Status]:
         copies: Copies = (*placed.copies, *placed.leaving)
-        names = {replica_id: replica_plan(group, replica_id, node).name for replica_id, node in copies}
+        names = {replica_id: replica_actor(group, replica_id, node).name for replica_id, node in copies}
         found = gather_status(self._namespace, list(names.values()))
         return {number: found[name] for number, name in names.items() if "dead" not in found[name]}
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from actors import runtime
 from actors.ground.spec import TierSpec, broker_name
 from actors.runtime import ActorCallError
-from cluster.actor_plan import ActorPlan, replica_plan
 from cluster.repair import Status, leader_of
+from cluster.tier_actors import TierActor, replica_actor
 
 CALL_TIMEOUT_S = 2.0
 STOP_TIMEOUT_S = 5.0
@@ -40,16 +40,18 @@ class Sight(NamedTuple):
     def statuses(self, group: str) -> dict[int, Status]:
         """Return the statuses of a group's replicas by number, the leaving ones too."""
         leaving = (copy for name, copy in self.spec.leaving if name == group)
-        plans = (replica_plan(group, *copy) for copy in (*self.spec.copies(group), *leaving))
-        return {plan.replica_id: self.looks[plan.name].status for plan in plans if plan.name in self.looks}
+        actors = (replica_actor(group, *copy) for copy in (*self.spec.copies(group), *leaving))
+        return {
+            actor.replica_id: self.looks[actor.name].status for actor in actors if actor.name in self.looks
+        }
 
     def leader(self, group: str) -> Status | None:
         return leader_of(self.statuses(group).values())
 
-    def start_failed(self, plan: ActorPlan) -> bool:
+    def start_failed(self, actor: TierActor) -> bool:
         """Return whether the actor answers and has not come up. A broker has no role and complains of nothing
         else."""
-        look = self.looks.get(plan.name)
+        look = self.looks.get(actor.name)
         return look is not None and bool(
             look.status.get("problem") and look.status.get("role", "starting") == "starting"
         )
@@ -64,22 +66,22 @@ async def actor_names(spec: TierSpec) -> set[str]:
     return await asyncio.wait_for(asyncio.to_thread(runtime.list_actors, spec.namespace), CALL_TIMEOUT_S)
 
 
-def strays(names: Iterable[str]) -> list[ActorPlan]:
+def strays(names: Iterable[str]) -> list[TierActor]:
     """Return the replicas among actors that the tier should not have; on which node they are is not known."""
     found = (REPLICA_NAME.fullmatch(name) for name in sorted(names))
-    return [replica_plan(match[1], int(match[2]), NO_NODE) for match in found if match]
+    return [replica_actor(match[1], int(match[2]), NO_NODE) for match in found if match]
 
 
-async def look_at(spec: TierSpec, plans: Sequence[ActorPlan]) -> Sight:
+async def look_at(spec: TierSpec, actors: Sequence[TierActor]) -> Sight:
     """Ask all these actors at once, and return what they said."""
-    looks = await asyncio.gather(*(_ask(spec, plan) for plan in plans))
-    found = {plan.name: look for plan, look in zip(plans, looks, strict=True) if look is not None}
+    looks = await asyncio.gather(*(_ask(spec, actor) for actor in actors))
+    found = {actor.name: look for actor, look in zip(actors, looks, strict=True) if look is not None}
     return Sight(spec, found)
 
 
-async def _ask(spec: TierSpec, plan: ActorPlan) -> Look | None:
+async def _ask(spec: TierSpec, actor: TierActor) -> Look | None:
     try:
-        handle = await asyncio.to_thread(runtime.find, plan.name, spec.namespace)
+        handle = await asyncio.to_thread(runtime.find, actor.name, spec.namespace)
         if handle is None:
             return None
         return Look(handle, await runtime.call(handle, "status", timeout_s=CALL_TIMEOUT_S))
@@ -94,17 +96,17 @@ async def call(handle: runtime.Handle, method: str, *args: Any) -> Any:
         return await runtime.call(handle, method, *args, timeout_s=CALL_TIMEOUT_S)
 
 
-async def end(spec: TierSpec, plan: ActorPlan, sight: Sight) -> bool:
+async def end(spec: TierSpec, actor: TierActor, sight: Sight) -> bool:
     """Stop an actor for good and wait until its name is free. Return False if it lingers."""
-    look = sight.looks.get(plan.name)
+    look = sight.looks.get(actor.name)
     if look is not None:
         with suppress(ActorCallError, TimeoutError):
             await runtime.call(look.handle, "stop", timeout_s=STOP_TIMEOUT_S)
-    handle = await asyncio.to_thread(runtime.find, plan.name, spec.namespace)
+    handle = await asyncio.to_thread(runtime.find, actor.name, spec.namespace)
     if handle is not None:
         await asyncio.to_thread(runtime.kill, handle)
     deadline = time.monotonic() + END_TIMEOUT_S
-    while plan.name in await actor_names(spec):
+    while actor.name in await actor_names(spec):
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(ENDED_LOOK_S)

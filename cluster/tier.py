@@ -21,10 +21,10 @@ from actors import runtime
 from actors.ground.spec import NodeSpec, TierSpec, controller_of, copies
 from actors.runtime import ActorCallError
 from cluster import administrator, placement, tier_file
-from cluster.actor_plan import ActorPlan, actors_of, create_actor, make_run_dir, on_node, remove_run_dirs
-from cluster.leaders_return import settle_leaders
+from cluster.leaders_return import return_leaders_at_start
 from cluster.repair import can_lead, is_newcomer
 from cluster.settings import Settings
+from cluster.tier_actors import TierActor, actors_of, create_actor, make_run_dir, on_node, remove_run_dirs
 from cluster.tier_file import Running, TierError, TierFile
 
 RECONCILER = "cluster.reconcile:Reconciler"
@@ -117,7 +117,7 @@ class Tier:
         self._accept_loss = accept_loss
         self._alone: set[str] = set()
         """The groups that go on with what one replica has."""
-        self.plans = actors_of(spec)
+        self.actors = actors_of(spec)
         self._kinds = kinds
         self.warnings: list[str] = []
         """What went wrong at the start and did not stop it, in words."""
@@ -125,7 +125,7 @@ class Tier:
         """Call that waits for an actor's start -> the actor's name, while the start is not finished."""
         self._failed: dict[str, str] = {}
         """Name of a replica that did not come up -> why."""
-        self._empty: list[ActorPlan] = []
+        self._empty: list[TierActor] = []
         """The replicas whose directories this start made for nothing: the lost ones may be brought back."""
 
     def start(self, progress: Progress, interrupted: Interrupted) -> None:
@@ -141,54 +141,54 @@ class Tier:
             except (ActorCallError, TimeoutError) as error:
                 raise TierError(f"{self.spec.run_dir} on {node.host} cannot be made: {error}") from None
         self._check(deadline, interrupted, lambda: "Ray")
-        for plan in self.plans:
-            self._starting[runtime.submit(self._make(plan), "start")] = plan.name
-        total = len(self.plans)
+        for actor in self.actors:
+            self._starting[runtime.submit(self._make(actor), "start")] = actor.name
+        total = len(self.actors)
         while self._starting:
             progress("actors", total - len(self._starting), total)
             self._check(deadline, interrupted, lambda: ", ".join(self._starting.values()))
             for ref in runtime.finished(list(self._starting), POLL_INTERVAL_S):
                 name = self._starting.pop(ref)
-                plan = next(plan for plan in self.plans if plan.name == name)
+                actor = next(actor for actor in self.actors if actor.name == name)
                 try:
                     runtime.result(ref, STATUS_TIMEOUT_S)
                 except (ActorCallError, TimeoutError) as error:
-                    if plan.group is None:
+                    if actor.group is None:
                         raise TierError(f"{name} did not start: {error}") from None
                     self._failed[name] = str(error)
-                if plan.group is not None:
-                    self._check_group(plan.group)
+                if actor.group is not None:
+                    self._check_group(actor.group)
         progress("actors", total, total)
         self._wait_for_leaders(deadline, progress, interrupted)
-        if self._kinds is runtime.KINDS and asyncio.run(settle_leaders(self.spec)):
+        if self._kinds is runtime.KINDS and asyncio.run(return_leaders_at_start(self.spec)):
             self._wait_for_leaders(deadline, progress, interrupted)
 
-    def _make(self, plan: ActorPlan) -> runtime.Handle:
+    def _make(self, actor: TierActor) -> runtime.Handle:
         try:
-            return create_actor(self.spec, plan, self._kinds)
+            return create_actor(self.spec, actor, self._kinds)
         except ValueError:  # the controller's leader was faster
-            return runtime.find(plan.name, self.spec.namespace)
+            return runtime.find(actor.name, self.spec.namespace)
 
     def _check_group(self, group: str) -> None:
         """Check, once all replicas of a group have tried to start, that it can have a majority. Raises
         TierError."""
-        plans = [plan for plan in self.plans if plan.group == group]
-        names = [plan.name for plan in plans]
+        actors = [actor for actor in self.actors if actor.group == group]
+        names = [actor.name for actor in actors]
         if not set(names).isdisjoint(self._starting.values()):
             return
         problems = [f"{name} did not start: {self._failed[name]}" for name in names if name in self._failed]
-        started = [plan for plan in plans if plan.name not in self._failed]
-        statuses = gather_status(self.spec.namespace, [plan.name for plan in started])
-        newcomers = [plan for plan in started if is_newcomer(statuses[plan.name])]
-        for plan in newcomers:
-            directory = self.spec.directory(group, plan.replica_id, plan.node_id)
-            problems.append(f"{plan.name} begins anew: {directory} holds no journal")
+        started = [actor for actor in actors if actor.name not in self._failed]
+        statuses = gather_status(self.spec.namespace, [actor.name for actor in started])
+        newcomers = [actor for actor in started if is_newcomer(statuses[actor.name])]
+        for actor in newcomers:
+            directory = self.spec.directory(group, actor.replica_id, actor.node_id)
+            problems.append(f"{actor.name} begins anew: {directory} holds no journal")
         if can_lead(statuses.values()):
             self.warnings += [f"{problem}; its peers build it anew" for problem in problems]
         elif self._accept_loss and started and group not in self._alone:
             # An entry that a majority had, and that any of these replicas has, is in the log that is furthest
             # (Raft, section 5.4.1).
-            furthest = max(started, key=lambda plan: _log_end(statuses[plan.name]))
+            furthest = max(started, key=lambda actor: _log_end(statuses[actor.name]))
             self.warnings.append(f"{group} had no majority left: {furthest.name} goes on with what it has")
             self._alone.add(group)
             self._make_alone(furthest, group)
@@ -197,22 +197,22 @@ class Tier:
             first = problems[0] if problems else f"{', '.join(names)} do not agree who belongs to it"
             raise TierError(f"{group} has no majority: {first} ({len(names)} replicas; {NO_MAJORITY})")
 
-    def _make_alone(self, plan: ActorPlan, group: str) -> None:
-        spec = replace(self.spec, alone=(group, plan.replica_id))
+    def _make_alone(self, actor: TierActor, group: str) -> None:
+        spec = replace(self.spec, alone=(group, actor.replica_id))
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
-            handle = _find(plan.name, spec.namespace)
+            handle = _find(actor.name, spec.namespace)
             if handle is not None:
-                _ask_all({plan.name: handle}, "stop", STOP_TIMEOUT_S)
+                _ask_all({actor.name: handle}, "stop", STOP_TIMEOUT_S)
                 runtime.kill(handle)
             try:
-                handle = create_actor(spec, plan, self._kinds)
+                handle = create_actor(spec, actor, self._kinds)
                 break
             except ValueError:  # it has not ended yet, or the controller's leader was faster
                 if time.monotonic() > deadline:
-                    raise TierError(f"{plan.name} does not end") from None
+                    raise TierError(f"{actor.name} does not end") from None
                 time.sleep(POLL_INTERVAL_S)
-        self._starting[runtime.submit(handle, "start")] = plan.name
+        self._starting[runtime.submit(handle, "start")] = actor.name
 
     def _wait_for_leaders(self, deadline: float, progress: Progress, interrupted: Interrupted) -> None:
         total = len(self.spec.placement) + 1
@@ -235,7 +235,7 @@ class Tier:
 
     def status(self) -> dict[str, Status]:
         """Return what every actor says of itself, by name; {"dead": why} of those that do not answer."""
-        return gather_status(self.spec.namespace, [plan.name for plan in self.plans])
+        return gather_status(self.spec.namespace, [actor.name for actor in self.actors])
 
     def stop(self, progress: Progress = lambda *_: None) -> None:
         """Stop every actor in order, then kill what is left. Never raises because of an actor."""
@@ -259,11 +259,11 @@ class Tier:
             handle = _find(name, namespace)
             if handle is not None:
                 runtime.kill(handle)
-        for plan in self._empty:
-            assert plan.group is not None
-            directory = self.spec.directory(plan.group, plan.replica_id, plan.node_id)
+        for actor in self._empty:
+            assert actor.group is not None
+            directory = self.spec.directory(actor.group, actor.replica_id, actor.node_id)
             with suppress(ActorCallError, TimeoutError):
-                on_node(self.spec, plan.node_id, shutil.rmtree, directory, True)
+                on_node(self.spec, actor.node_id, shutil.rmtree, directory, True)
         remove_run_dirs(self.spec)
 
 

@@ -218,7 +218,7 @@ class GroupArrays:
         return [order[np.sort(np.concatenate([places[c] for c in s.classes]))] for s in self.topic_sets]
 
     def before(self) -> Int32s:
-        self._claims.settle()
+        self._claims.count_changes()
         if not self._claims.are_disputed:
             return self._claims.owner
         members = ((slot, self.members[slot]) for slot in reversed(self._order))
@@ -227,12 +227,12 @@ class GroupArrays:
         )
 
     def expect(self, changes: Assignment, owner: Int32s) -> None:
-        self._claims.settle()
+        self._claims.count_changes()
         self._claims.expect({self.slots[member_id]: mine for member_id, mine in changes.items()}, owner)
 
     @property
     def odd(self) -> Iterable[int]:
-        self._claims.settle()
+        self._claims.count_changes()
         return self.slots.values() if self._claims.are_disputed else self._claims.strays
 
     def racks(self, racks_of: RacksOf) -> tuple[Int32s, Int32s, int] | None:

@@ -71,7 +71,7 @@ class Claims:
                 owner[to : to + count] = self.owner[begin : begin + count]
         self._places, self.owner, self._expected = places, owner, None
 
-    def settle(self) -> None:
+    def count_changes(self) -> None:
         """Count the changes that were collected."""
         self._take_expected()
         changed, self._changed = self._changed, {}

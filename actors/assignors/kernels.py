@@ -302,7 +302,7 @@ def match_racks(
     return loose
 
 
-def settle_loose(
+def give_loose(
     owner: Ints, before: Ints, begins: Ints, ends: Ints, members: Ints, kept: Ints, room: Ints
 ) -> None:
     """Give the loose partitions of `match_racks` to members: each goes back to the one that had it before,

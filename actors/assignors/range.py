@@ -54,6 +54,6 @@ def _match_racks(
     whole = kernels.full(1, 0), kernels.full(1, size), members
     kept, room = kernels.full(slots, 0), kernels.full(slots, 0)
     if kernels.match_racks(one, *whole, common, member_rack, kept, room, kernels.full(count, 0)):
-        kernels.settle_loose(one, one, *whole, kept, room)
+        kernels.give_loose(one, one, *whole, kept, room)
     for begin in begins:
         owner[begin : begin + size] = one

@@ -123,4 +123,4 @@ class _Work:
                 self.owner, *spans, rack, member_rack, self.kept, self.room, kernels.full(racks, 0)
             )
             if loose:
-                kernels.settle_loose(self.owner, self.before, *spans, self.kept, self.room)
+                kernels.give_loose(self.owner, self.before, *spans, self.kept, self.room)

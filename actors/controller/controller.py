@@ -132,7 +132,7 @@ class Controller(StateSource):
 
     async def image(self) -> bytes | None:
         """Return the committed metadata image, or None if this replica cannot say."""
-        if not self._host.replica.serving or not self._host.replica.is_settled:
+        if not self._host.replica.serving or not self._host.replica.is_committed:
             return None
         return pack_image(self._shard.image())
 
@@ -209,12 +209,12 @@ class Controller(StateSource):
         if replica.serving and not self._led:
             self._care_is_due.set()
         self._led = replica.serving
-        if replica.is_settled:
+        if replica.is_committed:
             self._note_placement()
         if not replica.serving:
             self._pushed_version = -1
             return
-        if not replica.is_settled:
+        if not replica.is_committed:
             return
         image = self._shard.image()
         if image.version != self._pushed_version:

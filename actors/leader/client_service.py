@@ -21,7 +21,7 @@ from actors.catalog.table import COORDINATOR_APIS
 from actors.ground.contract import Token
 from actors.ground.identity import ClientIdentity
 from actors.leader.group_server import ElsewhereError, GroupServer
-from actors.leader.held_heartbeats import Cause, HeldHeartbeats
+from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd
 from actors.leader.known_tier import KnownTier
 from actors.leader.warm_kernels import WarmKernels
 from actors.network.channel import Answer
@@ -141,7 +141,7 @@ class ClientService:
         """End the hold of a connection that sends more: a client that asks something else must not wait for
         its heartbeat's answer."""
         if connection.holding is not None:
-            self.held.end(connection.holding, Cause.REQUEST)
+            self.held.end(connection.holding, HoldEnd.REQUEST)
             self._host.wake()  # to commit what was decided
 
     def on_closed(self, connection: Connection) -> None:
@@ -208,7 +208,7 @@ class ClientService:
         if kind != "image" or not self._known.take(payload):
             return
         if self._known.access_changed:
-            self.held.end_all(Cause.NEWS)
+            self.held.end_all(HoldEnd.NEWS)
             self._forget_heartbeats()
         self._host.replica.on_metadata(self._known.image, self._host.now_ms())
         self._host.wake()

@@ -49,7 +49,7 @@ LOOK_AGAIN_MS: Final = 20
 settled."""
 
 
-class Cause(Enum):
+class HoldEnd(Enum):
     """Why a hold ended; the values are the metric's labels."""
 
     NEWS = "news"
@@ -66,7 +66,7 @@ class HoldCounts:
 
     def __init__(self) -> None:
         self.began = 0
-        self.ended = dict.fromkeys(Cause, 0)
+        self.ended = dict.fromkeys(HoldEnd, 0)
         self.saved_ms = 0
         """The time in ms between news and the next heartbeat that would have fetched them, over all
         members."""
@@ -197,7 +197,7 @@ class HeldHeartbeats:
         later."""
         older = self._groups.get(request.body.group_id, {}).get(request.body.member_id)
         if older is not None:
-            self._end(older, Cause.REQUEST, now_ms)
+            self._end(older, HoldEnd.REQUEST, now_ms)
         self.parked[request.token] = (holding, request)
         response = self._replica.submit(request, now_ms)
         if response is None:
@@ -243,11 +243,11 @@ class HeldHeartbeats:
     def _beats(self, holding: Holding) -> Beats:
         return Beats(holding.told_ms, holding.spacing_ms, self._spacing_ms_min)
 
-    def end(self, holding: Holding, cause: Cause) -> None:
+    def end(self, holding: Holding, why: HoldEnd) -> None:
         """Answer the held heartbeat now; if its answer is still to come, it will not be held."""
         holding.is_hurried = True
         if holding.request is not None:
-            self._end(holding, cause, self._clock_ms())
+            self._end(holding, why, self._clock_ms())
 
     def forget(self, holding: Holding) -> Token | None:
         """Drop the held heartbeat of a connection that is gone. Return the token of the request that nobody
@@ -256,13 +256,13 @@ class HeldHeartbeats:
         request = holding.request
         if request is None:
             return None
-        self._drop(holding, Cause.CLOSED)
+        self._drop(holding, HoldEnd.CLOSED)
         return request.token
 
-    def end_all(self, cause: Cause) -> None:
+    def end_all(self, why: HoldEnd) -> None:
         """Answer every held heartbeat now."""
         for holding in self._all():
-            self.end(holding, cause)
+            self.end(holding, why)
 
     def refuse_all(self) -> None:
         """Answer every held heartbeat with NOT_COORDINATOR: this replica leads no longer, or ends, and
@@ -270,7 +270,7 @@ class HeldHeartbeats:
         for holding in self._all():
             request = holding.request
             if request is not None:
-                self._drop(holding, Cause.MOVED)
+                self._drop(holding, HoldEnd.MOVED)
                 self._release(request.token, self._shard.refusal(request, ErrorCode.not_coordinator))
 
     def _all(self) -> list[Holding]:
@@ -363,7 +363,7 @@ class HeldHeartbeats:
         if request is None:
             return
         if now_ms >= holding.until_ms:
-            self._end(holding, Cause.TIMEOUT, now_ms)
+            self._end(holding, HoldEnd.TIMEOUT, now_ms)
             return
         settled = self._shard.settled(request, holding.owned, now_ms)
         if settled is None:
@@ -374,7 +374,7 @@ class HeldHeartbeats:
             ):
                 settled = self._shard.settled(request, holding.owned, now_ms)
             if settled is None:
-                self._drop(holding, Cause.NEWS)
+                self._drop(holding, HoldEnd.NEWS)
                 self._count_saved(holding, now_ms)
                 if response is not None:
                     self._release(request.token, response)
@@ -387,20 +387,20 @@ class HeldHeartbeats:
             at_ms = min(now_ms + LOOK_AGAIN_MS, at_ms)
         self._timers.schedule(holding, at_ms)
 
-    def _end(self, holding: Holding, cause: Cause, now_ms: int) -> None:
+    def _end(self, holding: Holding, why: HoldEnd, now_ms: int) -> None:
         request = holding.request
         assert request is not None
-        self._drop(holding, cause)
+        self._drop(holding, why)
         response = self._replica.submit(request, now_ms)
         if response is not None:
             self._release(request.token, response)
 
-    def _drop(self, holding: Holding, cause: Cause) -> None:
+    def _drop(self, holding: Holding, why: HoldEnd) -> None:
         request, holding.request = holding.request, None
         assert request is not None
         self._timers.cancel(holding)
         self._size -= 1
-        self.counts.ended[cause] += 1
+        self.counts.ended[why] += 1
         group_id = request.body.group_id
         members = self._groups[group_id]
         del members[request.body.member_id]

@@ -238,7 +238,7 @@ class Connection(asyncio.Protocol):
                 answer = self._on_frame(self, data[4:])
             except Exception:
                 self._fail()
-                self._settle()
+                self._act_on_state()
                 return
             if answer is not None and self._state == _RUNNING and self._released is None:
                 self._state = _READY
@@ -258,7 +258,7 @@ class Connection(asyncio.Protocol):
         # Nothing departs in here: asyncio's transport calls this in the midst of a write, and would report
         # the loss of a connection twice that is closed or given away meanwhile.
         if self._state == _LEAVING:
-            self._table.loop.call_soon(self._settle)
+            self._table.loop.call_soon(self._act_on_state)
         elif self._state == _PARTIAL and self._frames:
             self._schedule_turn()
         self._pace_reading()
@@ -313,7 +313,7 @@ class Connection(asyncio.Protocol):
                 self._service.on_more(self)
             except Exception:
                 self._fail()
-            self._settle()
+            self._act_on_state()
         elif not self._turn_scheduled:
             self._run()
         else:
@@ -346,7 +346,7 @@ class Connection(asyncio.Protocol):
         else:
             self._schedule_turn()
         self._write_all(answers)
-        self._settle()
+        self._act_on_state()
 
     def _next_frame(self) -> bytes | None:
         try:
@@ -389,7 +389,7 @@ class Connection(asyncio.Protocol):
         answer = self._served(answer)
         if answer:
             self._write(answer)
-        self._settle()
+        self._act_on_state()
 
     def _fail(self) -> None:
         # A bug of ours must cost one connection and one log entry, not the actor.
@@ -402,7 +402,7 @@ class Connection(asyncio.Protocol):
             self._write(answers[0] if len(answers) == 1 else b"".join(answers))
             answers.clear()
 
-    def _settle(self) -> None:
+    def _act_on_state(self) -> None:
         """Act on the state in which the frames that were served have left the connection."""
         if self._state == _CLOSING:
             self._close_now()
@@ -453,7 +453,7 @@ class Connection(asyncio.Protocol):
         elif self._frames:
             self._run()
         else:
-            self._settle()
+            self._act_on_state()
 
     def _depart(self) -> None:
         """Leave: once the transport has written everything, give the socket away."""

@@ -232,7 +232,7 @@ class Replica:
         return self._in_flight < min(len(self._uncommitted), ENTRIES_IN_FLIGHT_MAX)
 
     @property
-    def is_settled(self) -> bool:
+    def is_committed(self) -> bool:
         """Return whether everything that was decided here is committed."""
         return not self._uncommitted
 
@@ -299,7 +299,7 @@ class Replica:
     def on_leading(self, term: int) -> None:
         """Begin to lead: this replica is elected, and every earlier entry is applied, so the state is as the
         last leader left it. Requests are refused as long as the shard is at work on it (W4)."""
-        assert self.is_settled
+        assert self.is_committed
         result = self.shard.on_elected(self._clock_ms())
         self._takeover, self._taken_over = result.work, [result._replace(work=None)]
         if self._takeover is None:
@@ -420,7 +420,7 @@ class Replica:
         self._release_leaseless()
 
     def _is_clean(self, group_id: Any) -> bool:
-        return self.is_settled if group_id is None else group_id not in self._dirty
+        return self.is_committed if group_id is None else group_id not in self._dirty
 
     def _propose(self, entry: _Entry) -> bool:
         """Give the entry to the log. Return False if it does not take it."""

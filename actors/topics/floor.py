@@ -92,7 +92,7 @@ class OffsetsFloor:
         self._entries_stored += 1
         self._ends[key] = end
 
-    def settle(self, end_offsets: Mapping[tuple[bytes, int], int]) -> None:
+    def give_back(self, end_offsets: Mapping[tuple[bytes, int], int]) -> None:
         """Give back what the logs did not use of their reservations: they append nothing from now on.
 
         So a clean restart skips no offsets, and a consumer at the end of a log stays there, without lag.

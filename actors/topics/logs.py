@@ -133,7 +133,7 @@ class TopicLogs:
 
     def close(self) -> None:
         """Stop, so that the next broker's logs go on exactly where these end. Raises OSError."""
-        self._floor.settle({key: log.end_offset for key, log in self._logs.items()})
+        self._floor.give_back({key: log.end_offset for key, log in self._logs.items()})
 
     def _log_settings(self, topic: TopicImage) -> LogSettings:
         known = self._configs.get(topic.topic_id)

@@ -43,7 +43,7 @@ def register(groups: typer.Typer) -> None:
             "groupd groups reset-offsets billing --topic orders --to-earliest",
             "groupd groups reset-offsets billing --topic orders:0,1 --shift-by -100 --execute",
             "groupd groups reset-offsets billing --all-topics --by-duration PT1H --execute",
-            "groupd groups reset-offsets billing --all-topics --to-current --export csv > plan.csv",
+            "groupd groups reset-offsets billing --all-topics --to-current --export csv > offsets.csv",
         ),
     )(reset_offsets)
 
@@ -61,9 +61,9 @@ def reset_offsets(
         str | None, typer.Option(help="YYYY-MM-DDThh:mm:ss.sss, UTC unless a zone is given.")
     ] = None,
     by_duration: Annotated[str | None, typer.Option(help="So long before now: PnDTnHnMnS.")] = None,
-    from_file: Annotated[Path | None, typer.Option(help="A plan that --export csv printed.")] = None,
+    from_file: Annotated[Path | None, typer.Option(help="Offsets that --export csv printed.")] = None,
     execute: Annotated[bool, typer.Option("--execute/--dry-run", help="Do it, or only show it.")] = False,
-    export: Annotated[str, typer.Option(help="csv: print the plan as CSV.")] = "",
+    export: Annotated[str, typer.Option(help="csv: print the offsets as CSV.")] = "",
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,
@@ -129,7 +129,7 @@ def _reset(
     async def work(kafka: Kafka) -> list[Reset]:
         from cluster.groups import reset
 
-        # All plans are made before the first is carried out.
+        # The offsets of all groups are chosen before the first is carried out.
         resets = [await reset.plan_reset(kafka, group_id, scenario, scope) for group_id in groups]
         if is_executed:
             for each in resets:
@@ -149,7 +149,7 @@ def _show(resets: list[Reset], *, export: str, as_json: bool, executed: bool) ->
     rows = [
         (reset.group, place.topic, place.partition, offset)
         for reset in resets
-        for place, offset in sorted(reset.plan.items())
+        for place, offset in sorted(reset.offsets.items())
     ]
     if as_json:
         names = ("group", "topic", "partition", "new_offset")

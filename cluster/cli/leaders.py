@@ -93,11 +93,11 @@ def attached(data_dir: Path) -> GroupLeaders:
 def _rows(tier: GroupLeaders) -> list[dict[str, Any]]:
     """Return one row for each partition. All replicas are asked at once."""
     groups = [partition_group(partition) for partition in range(tier.spec.offsets_partitions)]
-    names = [plan.name for group in groups for plan in tier.plans[group]]
+    names = [actor.name for group in groups for actor in tier.actors[group]]
     statuses = gather_status(tier.spec.namespace, names)
     rows = []
     for partition, group in enumerate(groups):
-        leader, preferred = tier.leading(group, statuses), tier.plans[group][0]
+        leader, preferred = tier.leading(group, statuses), tier.actors[group][0]
         rows.append(
             {
                 "partition": partition,
@@ -122,13 +122,13 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 def _move(tier: GroupLeaders, partition: int, to: int | None, node: int | None) -> dict[str, Any]:
     group = partition_group(partition)
-    plans = tier.plans.get(group)
-    if plans is None:
+    actors = tier.actors.get(group)
+    if actors is None:
         fail(f"partition {partition}: this tier has 0 to {tier.spec.offsets_partitions - 1}")
     leader = tier.leading(group, tier.statuses(group))
     if leader is None:
         fail(f"partition {partition} has no leader now: try again")
-    nodes = {plan.replica_id: plan.node_id for plan in plans}
+    nodes = {actor.replica_id: actor.node_id for actor in actors}
     if to is not None and to not in nodes:
         fail(f"partition {partition} has no replica {to}: it has {', '.join(map(str, nodes))}")
     wanted = [

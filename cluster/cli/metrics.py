@@ -12,7 +12,6 @@ from actors.metrics.families import FAMILIES, PREFIX
 from actors.metrics.histogram import quantile_ns
 from actors.metrics.numbers import Numbers, merged
 from cluster import lifecycle, tier_file
-from cluster.actor_plan import actors_of
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     DataDirOption,
@@ -25,6 +24,7 @@ from cluster.cli.common import (
 )
 from cluster.replica_changes import present
 from cluster.sight import call, look_at
+from cluster.tier_actors import actors_of
 
 TextOption = Annotated[bool, typer.Option("--prometheus", help="Print Prometheus' text form.")]
 ListOption = Annotated[
@@ -68,10 +68,10 @@ def metrics(
 
 
 async def _gathered(spec: TierSpec) -> Numbers:
-    plans = [plan for plan in actors_of(spec) if not plan.name.startswith(CONTROLLER_GROUP)]
-    sight = await look_at(spec, plans)
+    actors = [actor for actor in actors_of(spec) if not actor.name.startswith(CONTROLLER_GROUP)]
+    sight = await look_at(spec, actors)
     answers = await asyncio.gather(*(call(look.handle, "metrics") for look in sight.looks.values()))
-    silent = len(plans) - sum(rows is not None for rows in answers)
+    silent = len(actors) - sum(rows is not None for rows in answers)
     rows: list[Any] = [row for rows in answers for row in rows or ()]
     if silent:
         rows.append(("num_partitions", ("failed",), silent))

@@ -11,7 +11,6 @@ import typer
 from actors.ground.spec import CONTROLLER_GROUP, partition_group
 from actors.metadata.replicas import in_words
 from cluster import lifecycle, tier_file
-from cluster.actor_plan import actors_of
 from cluster.cli import screen
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
@@ -28,6 +27,7 @@ from cluster.cli.tables import Table
 from cluster.placement import CONTROLLERS_MAX
 from cluster.replica_changes import ReplicaChanges, present
 from cluster.tier import gather_status
+from cluster.tier_actors import actors_of
 from cluster.tier_file import TierError
 from storage.raft.members import MEMBERS_MAX, incarnation_of
 
@@ -194,7 +194,7 @@ def _rows(data_dir: Path) -> list[dict[str, Any]]:
     lifecycle.attach_to(data_dir, tier, running)
     tier = present(tier)
     spec = lifecycle.spec_of(tier, data_dir, running)
-    statuses = gather_status(tier.namespace, [plan.name for plan in actors_of(spec)])
+    statuses = gather_status(tier.namespace, [actor.name for actor in actors_of(spec)])
     shown = screen.summary(tier, data_dir, statuses)
     groups = [(CONTROLLER_GROUP, shown["controller"])]
     groups += [(str(partition["partition"]), partition) for partition in shown["partitions"]]

@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from actors.ground.spec import CONTROLLER_GROUP, broker_name, partition_group
-from cluster.actor_plan import replica_plan
 from cluster.cli.tables import Table
 from cluster.repair import leader_of, note_of
+from cluster.tier_actors import replica_actor
 from cluster.tier_file import TierFile, hint
 
 Status = Mapping[str, Any]
@@ -60,7 +60,7 @@ def _group(tier: TierFile, group: str, statuses: Mapping[str, Status]) -> dict[s
     """Return what is known of one Raft group: its serving replica decides who leads; no two serve in one
     term."""
     row = tier.copies(group)
-    found = [statuses.get(replica_plan(group, *copy).name, {}) for copy in row]
+    found = [statuses.get(replica_actor(group, *copy).name, {}) for copy in row]
     leader = leader_of(found)
     leaving = {copy.replica_id for name, copy in tier.leaving if name == group}
     lag = (
@@ -100,7 +100,7 @@ def _votes(leader: Status | None, status: Status) -> bool | None:
 def _partition(tier: TierFile, number: int, statuses: Mapping[str, Status]) -> dict[str, Any]:
     name = partition_group(number)
     group = _group(tier, name, statuses)
-    found = [statuses.get(replica_plan(name, *copy).name, {}) for copy in tier.copies(name)]
+    found = [statuses.get(replica_actor(name, *copy).name, {}) for copy in tier.copies(name)]
     leader = leader_of(found) or {}
     return {
         "partition": number,

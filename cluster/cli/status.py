@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from cluster import lifecycle, tier_file
-from cluster.actor_plan import actors_of
 from cluster.cli import screen
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
@@ -20,6 +19,7 @@ from cluster.cli.common import (
 )
 from cluster.replica_changes import present
 from cluster.tier import gather_status
+from cluster.tier_actors import actors_of
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +38,7 @@ def status(data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = Fal
         lifecycle.attach_to(data_dir, tier, running)
         tier = present(tier)
         spec = lifecycle.spec_of(tier, data_dir, running)
-        statuses = gather_status(tier.namespace, [plan.name for plan in actors_of(spec)])
+        statuses = gather_status(tier.namespace, [actor.name for actor in actors_of(spec)])
         shown = screen.summary(tier, data_dir, statuses)
         if as_json:
             print_json(shown)

@@ -121,7 +121,7 @@ def _up_in_background(settings: Settings, flags: dict[str, Any], config: Path | 
     assert file.running is not None
     lifecycle.attach_to(data_dir, file, file.running)
     spec = lifecycle.spec_of(file, data_dir, file.running)
-    statuses = gather_status(file.namespace, [plan.name for plan in Tier(spec).plans])
+    statuses = gather_status(file.namespace, [actor.name for actor in Tier(spec).actors])
     how_to_stop = f"It runs in the background; {hint('down', data_dir)} stops it."
     _show_ready(file, data_dir, statuses, as_json, how_to_stop)
     leave()

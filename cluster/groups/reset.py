@@ -1,7 +1,7 @@
-"""Plan and carry out `groupd groups reset-offsets`: where a group's offsets go, by Kafka's scenarios (B10).
+"""Choose and carry out `groupd groups reset-offsets`: where a group's offsets go, by Kafka's scenarios (B10).
 
-A plan is made first, from what is committed and where the logs begin and end; it is shown, and written only
-with --execute. The text of a plan (CSV) can be read back.
+The new offsets are chosen first, from what is committed and where the logs begin and end. They are shown, and
+written only with --execute. Their text (CSV) can be read back.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from cluster.groups.requests import (
 from cluster.tier_file import TierError
 
 CSV_COLUMNS: Final = (3, 4)
-"""How many columns a plan's CSV has: topic, partition, offset; with the group in front if there are
+"""How many columns the CSV has: topic, partition, offset; with the group in front if there are
 several."""
 _DURATION: Final = re.compile(
     r"P(?=.)(?:(?P<days>\d+)D)?(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
 
-Plan = dict[TopicPartition, int]
+Offsets = dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,21 +48,21 @@ class Scenario:
     to_current: bool = False
     shift_by: int | None = None
     to_datetime_ms: int | None = None
-    from_file: Mapping[str, Plan] | None = None
-    """Group id -> its plan, read from a file."""
+    from_file: Mapping[str, Offsets] | None = None
+    """Group id -> its new offsets, read from a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """A group's plan, and what it changed on the way: offsets beyond their log were brought to its ends."""
+    """A group's new offsets, and a warning for each that lay beyond its log and was brought to its end."""
 
     group: str
-    plan: Plan
+    offsets: Offsets
     warnings: tuple[str, ...] = ()
 
 
 async def plan_reset(kafka: Kafka, group_id: str, scenario: Scenario, scope: list[str] | None) -> Reset:
-    """Plan a group's reset. `scope` has topics as "topic" or "topic:0,1"; None is all that the group has
+    """Offsets a group's reset. `scope` has topics as "topic" or "topic:0,1"; None is all that the group has
     committed offsets of.
 
     Raises TierError, also for a group with members and for partitions that do not exist.
@@ -90,17 +90,17 @@ async def plan_reset(kafka: Kafka, group_id: str, scenario: Scenario, scope: lis
     if scenario.to_current:
         kept = {place: committed[place].offset for place in places if place in committed}
         ends = await _known(kafka, [place for place in places if place not in committed], LATEST)
-        return Reset(group=group_id, plan=kept | ends)
+        return Reset(group=group_id, offsets=kept | ends)
     if scenario.to_datetime_ms is not None:
-        return Reset(group=group_id, plan=await _at(kafka, places, scenario.to_datetime_ms))
+        return Reset(group=group_id, offsets=await _at(kafka, places, scenario.to_datetime_ms))
     return Reset(
-        group=group_id, plan=await _known(kafka, places, EARLIEST if scenario.to_earliest else LATEST)
+        group=group_id, offsets=await _known(kafka, places, EARLIEST if scenario.to_earliest else LATEST)
     )
 
 
 async def execute(kafka: Kafka, reset: Reset) -> None:
-    """Commit the plan. Raises TierError."""
-    await commit(kafka, reset.group, {place: Committed(offset) for place, offset in reset.plan.items()})
+    """Commit the new offsets. Raises TierError."""
+    await commit(kafka, reset.group, {place: Committed(offset) for place, offset in reset.offsets.items()})
 
 
 async def _refuse_active(kafka: Kafka, group_id: str) -> None:
@@ -153,32 +153,32 @@ async def _refuse_missing(kafka: Kafka, places: Iterable[TopicPartition]) -> Non
         raise TierError(f"these partitions have no leader: {', '.join(leaderless)}")
 
 
-async def _known(kafka: Kafka, places: Iterable[TopicPartition], timestamp_ms: int) -> Plan:
+async def _known(kafka: Kafka, places: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
     found = await log_offsets(kafka, places, timestamp_ms)
-    plan = {}
+    offsets = {}
     for place, offset in found.items():
         if offset is None:
             raise TierError(f"the leader of {place} does not tell its offsets")
-        plan[place] = offset
-    return plan
+        offsets[place] = offset
+    return offsets
 
 
-async def _at(kafka: Kafka, places: list[TopicPartition], timestamp_ms: int) -> Plan:
+async def _at(kafka: Kafka, places: list[TopicPartition], timestamp_ms: int) -> Offsets:
     """Return the offsets at a time; the end of the log if nothing is so late."""
-    plan = await _known(kafka, places, timestamp_ms)
-    late = await _known(kafka, [place for place, offset in plan.items() if offset < 0], LATEST)
-    return plan | late
+    offsets = await _known(kafka, places, timestamp_ms)
+    late = await _known(kafka, [place for place, offset in offsets.items() if offset < 0], LATEST)
+    return offsets | late
 
 
 async def _in_range(kafka: Kafka, group_id: str, wanted: Mapping[TopicPartition, int]) -> Reset:
     starts, ends = await _known(kafka, wanted, EARLIEST), await _known(kafka, wanted, LATEST)
-    plan, warnings = {}, []
+    offsets, warnings = {}, []
     for place, offset in wanted.items():
-        plan[place] = min(max(offset, starts[place]), ends[place])
-        if plan[place] != offset:
+        offsets[place] = min(max(offset, starts[place]), ends[place])
+        if offsets[place] != offset:
             which = "earlier than the first" if offset < starts[place] else "later than the last"
-            warnings.append(f"{place}: offset {offset} is {which}, {plan[place]} is taken")
-    return Reset(group=group_id, plan=plan, warnings=tuple(warnings))
+            warnings.append(f"{place}: offset {offset} is {which}, {offsets[place]} is taken")
+    return Reset(group=group_id, offsets=offsets, warnings=tuple(warnings))
 
 
 # Texts.
@@ -204,22 +204,22 @@ def parse_duration(text: str) -> timedelta:
 
 
 def to_csv(resets: Iterable[Reset]) -> str:
-    """Return plans as Kafka's --export prints them: topic,partition,offset; with the group in front if there
-    are several."""
+    """Return new offsets as Kafka's --export prints them: topic,partition,offset; with the group in front if
+    there are several."""
     resets = list(resets)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for reset in resets:
         head = [reset.group] if len(resets) > 1 else []
-        for place, offset in sorted(reset.plan.items()):
+        for place, offset in sorted(reset.offsets.items()):
             writer.writerow([*head, place.topic, place.partition, offset])
     return text.getvalue()
 
 
-def from_csv(text: str, group_ids: list[str]) -> dict[str, Plan]:
-    """Return the plans that `to_csv` wrote, for one group or several. Raises TierError that names the
+def from_csv(text: str, group_ids: list[str]) -> dict[str, Offsets]:
+    """Return the offsets that `to_csv` wrote, for one group or several. Raises TierError that names the
     line."""
-    plans: dict[str, Plan] = {}
+    by_group: dict[str, Offsets] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
         if not row:
             continue
@@ -229,5 +229,5 @@ def from_csv(text: str, group_ids: list[str]) -> dict[str, Plan]:
             form = "topic,partition,offset" if len(group_ids) == 1 else "group,topic,partition,offset"
             raise TierError(f"line {number} is {','.join(row)!r}: {form} is expected")
         group_id, topic, partition, offset = row
-        plans.setdefault(group_id, {})[TopicPartition(topic, int(partition))] = int(offset)
-    return plans
+        by_group.setdefault(group_id, {})[TopicPartition(topic, int(partition))] = int(offset)
+    return by_group

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.ground.spec import Copies, Copy, copies
-from cluster.repair import can_lead, can_spare, has_left, is_settled, leader_of, note_of, target_of
+from cluster.repair import can_lead, can_spare, has_left, is_in_place, leader_of, note_of, target_of
 
 ROW = copies((1, 2, 3))
 NODES = {"0.1": 1, "1.1": 2, "2.1": 3, "1.77": 2, "3.88": 4, "4.99": 5}
@@ -99,7 +99,7 @@ def test_a_replica_has_left_when_that_is_committed() -> None:
 
 def test_settled_is_who_should_be_there_under_the_present_names_with_votes() -> None:
     def settled(leader: dict[str, Any], *others: dict[str, Any]) -> bool:
-        return is_settled(ROW, leader, {each["replica"]: each for each in (leader, *others)})
+        return is_in_place(ROW, leader, {each["replica"]: each for each in (leader, *others)})
 
     assert settled(LEADER, SECOND, THIRD)
     assert not settled(LEADER, SECOND)

@@ -143,7 +143,7 @@ class ReplicaProcess:
         }
         return {
             "applied_index": raft.applied_index,
-            "settled": replica.is_settled and raft.applied_index == raft.commit_index == raft.last_index,
+            "settled": replica.is_committed and raft.applied_index == raft.commit_index == raft.last_index,
             "digest": hashlib.sha256(b"".join(records)).hexdigest(),
             "offsets": offsets,
         }

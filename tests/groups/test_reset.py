@@ -10,7 +10,7 @@ from cluster.groups.requests import TopicPartition
 from cluster.groups.reset import Reset, from_csv, parse_datetime, parse_duration, parse_topic, to_csv
 from cluster.tier_file import TierError
 
-PLAN = {TopicPartition("orders", 0): 5, TopicPartition("a,b", 11): 0}
+OFFSETS = {TopicPartition("orders", 0): 5, TopicPartition("a,b", 11): 0}
 
 
 def test_a_topic_may_name_its_partitions() -> None:
@@ -56,11 +56,11 @@ def test_other_durations_are_refused(text: str) -> None:
         parse_duration(text)
 
 
-def test_a_plan_is_read_as_it_was_printed() -> None:
-    one, two = Reset(group="g", plan=PLAN), Reset(group="h", plan={TopicPartition("orders", 1): 7})
+def test_offsets_are_read_as_they_were_printed() -> None:
+    one, two = Reset(group="g", offsets=OFFSETS), Reset(group="h", offsets={TopicPartition("orders", 1): 7})
     assert to_csv([one]) == '"a,b",11,0\norders,0,5\n'
-    assert from_csv(to_csv([one]), ["g"]) == {"g": PLAN}
-    assert from_csv(to_csv([one, two]), ["g", "h"]) == {"g": PLAN, "h": two.plan}
+    assert from_csv(to_csv([one]), ["g"]) == {"g": OFFSETS}
+    assert from_csv(to_csv([one, two]), ["g", "h"]) == {"g": OFFSETS, "h": two.offsets}
 
 
 @pytest.mark.parametrize("text", ["orders,0", "orders,x,1", "orders,0,-1", "g,orders,0,1,1"])

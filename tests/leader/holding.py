@@ -14,7 +14,7 @@ from actors.coordinator.ground import partitions
 from actors.ground.contract import Request
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings
-from actors.leader.held_heartbeats import Cause, HeldHeartbeats
+from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -112,7 +112,7 @@ class Connection:
     def send(self, api_key: int, version: int, body: Any) -> None:
         leader = self.leader
         if self.holding is not None:
-            leader.held.end(self.holding, Cause.REQUEST)
+            leader.held.end(self.holding, HoldEnd.REQUEST)
             leader.turn()
         request = self.request(api_key, version, body)
         submit = leader.replica.submit

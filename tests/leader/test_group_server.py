@@ -191,7 +191,7 @@ def test_metadata_that_no_record_can_hold_is_refused(leader: Leader) -> None:
         protocols=[{"name": "range", "metadata": bytes(13 << 20)}],
     )
     assert answered["error_code"] == UNKNOWN_SERVER_ERROR
-    assert leader.replica.is_settled
+    assert leader.replica.is_committed
 
 
 @pytest.mark.parametrize("client_id", ["c" * 32_767, "é" * 16_383])

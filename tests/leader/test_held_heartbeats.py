@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from actors.coordinator.classic.held import CLASSIC_HOLD_MS_MAX
 from actors.coordinator.consumer.model.state import consumer_groups
 from actors.ground.limits import HELD_LOOKS_PER_TURN_MAX
-from actors.leader.held_heartbeats import LOOK_AGAIN_MS, Cause
+from actors.leader.held_heartbeats import LOOK_AGAIN_MS, HoldEnd
 from actors.protocol.api_keys import JOIN_GROUP, LEAVE_GROUP, OFFSET_FETCH
 from actors.protocol.messages import (
     LeaveGroupRequest,
@@ -403,7 +403,7 @@ def test_an_answer_that_is_freed_tells_what_is_so_by_then() -> None:
     last = members[-1]
     assert last.answer is None
     assert last.holding is not None
-    leader.held.end(last.holding, Cause.REQUEST)
+    leader.held.end(last.holding, HoldEnd.REQUEST)
     assert last.answer.error_code == ErrorCode.rebalance_in_progress
     assert leader.ended["request"] == 1
 

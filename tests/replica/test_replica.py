@@ -48,7 +48,7 @@ def test_a_commit_is_acknowledged_when_its_entry_is_committed(cluster: Cluster) 
     cluster.commit()
     assert cluster.commit_error(token) == 0
     cluster.check_equal()
-    assert cluster.leader.is_settled
+    assert cluster.leader.is_committed
     assert cluster.leader.owed == 0
 
 

@@ -190,7 +190,7 @@ class Checks:
 
     def compare(self, process: Process, index: int) -> None:
         """The whole state with the committed one, unless it holds what is only decided."""
-        if not process.machine.is_settled:
+        if not process.machine.is_committed:
             return
         if digest_of(self._world.kind.records(process.machine)) != self._state.digest_at(index):
             raise Violation(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.leader.held_heartbeats import Cause, HeldHeartbeats, Holding
+from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd, Holding
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from tests.simulation.asked import Asked
 from tests.simulation.parts import Process
@@ -43,7 +43,7 @@ class Connections:
         holding = self._holding(asked.client.name)
         if holding is None or self._held is None:
             return process.machine.submit(request, process.now_ms())
-        self._held.end(holding, Cause.REQUEST)
+        self._held.end(holding, HoldEnd.REQUEST)
         if request.api_key not in HEARTBEATS:
             return process.machine.submit(request, process.now_ms())
         self._owed[request.token] = holding

@@ -93,7 +93,7 @@ class LogMachine:
     def __init__(self, process: Process) -> None:
         self.log: Any = None
         self.live: dict[Any, Any] = {}
-        self.is_settled = True
+        self.is_committed = True
         self._process = process
         self._waiting: dict[int, tuple[int, bytes, Request]] = {}
         """By index: term, command and whose they are."""

@@ -286,5 +286,5 @@ class World:
         indexes = {process.raft.applied_index for process in processes}
         if len(indexes) != 1 or min(indexes) < self.checks.committed_index:
             return f"the replicas end at entries {sorted(indexes)}"
-        waiting = [process.name for process in processes if not process.machine.is_settled]
+        waiting = [process.name for process in processes if not process.machine.is_committed]
         return f"{waiting} still wait for commits" if waiting else None

@@ -29,9 +29,9 @@ from bench.chaos.targets.ray_nodes import RayNodes
 from bench.chaos.targets.target import NothingToHit, Server, Target, until
 from bench.ground.interrupts import stay_terminable
 from cluster import lifecycle, tier_file
-from cluster.actor_plan import ActorPlan, actors_of
 from cluster.cli.screen import summary
 from cluster.repair import Status, leader_of
+from cluster.tier_actors import TierActor, actors_of
 
 LOOK_TIMEOUT_S: Final = 1.0
 """An actor that does not answer within this time is frozen, starting or gone."""
@@ -135,16 +135,17 @@ class Site(Target):
 
     def actors(self) -> list[Actor]:
         """The actors that answer now; each group's leader is marked."""
-        plans = actors_of(self.spec)
-        statuses = self._ask(plans, LOOK_TIMEOUT_S)
-        groups = {plan.group for plan in plans if plan.group is not None}
+        actors = actors_of(self.spec)
+        statuses = self._ask(actors, LOOK_TIMEOUT_S)
+        groups = {actor.group for actor in actors if actor.group is not None}
         leaders = {
-            group: leader_of(statuses[plan.name] for plan in plans if plan.group == group) for group in groups
+            group: leader_of(statuses[actor.name] for actor in actors if actor.group == group)
+            for group in groups
         }
         return [
-            _actor(plan, statuses[plan.name], leaders.get(plan.group or ""))
-            for plan in plans
-            if statuses[plan.name].get("pid")
+            _actor(actor, statuses[actor.name], leaders.get(actor.group or ""))
+            for actor in actors
+            if statuses[actor.name].get("pid")
         ]
 
     def replicas(self) -> list[Actor]:
@@ -240,14 +241,14 @@ class Site(Target):
                 self._handles[name] = handle
             return self._handles[name]
 
-    def _ask(self, plans: list[ActorPlan], timeout_s: float) -> dict[str, Status]:
+    def _ask(self, actors: list[TierActor], timeout_s: float) -> dict[str, Status]:
         """Ask all actors at once. An actor that was made anew under its name has another handle."""
         refs: dict[str, runtime.Ref] = {}
-        for plan in plans:
+        for actor in actors:
             with suppress(NothingToHit):
-                refs[plan.name] = runtime.submit(self._handle(plan.name), "status")
+                refs[actor.name] = runtime.submit(self._handle(actor.name), "status")
         deadline = time.monotonic() + timeout_s
-        statuses: dict[str, Status] = {plan.name: {"dead": "there is no such actor"} for plan in plans}
+        statuses: dict[str, Status] = {actor.name: {"dead": "there is no such actor"} for actor in actors}
         for name, ref in refs.items():
             try:
                 statuses[name] = runtime.result(ref, max(deadline - time.monotonic(), 0.001))
@@ -263,15 +264,15 @@ def _ray_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
 
 
-def _actor(plan: ActorPlan, status: Status, leader: Status | None) -> Actor:
+def _actor(actor: TierActor, status: Status, leader: Status | None) -> Actor:
     return Actor(
-        plan.name,
-        plan.group,
-        plan.replica_id,
-        plan.node_id,
+        actor.name,
+        actor.group,
+        actor.replica_id,
+        actor.node_id,
         status["pid"],
         leads=leader is status,
-        is_up=not status.get("problem") and (plan.group is None or bool(status.get("member_id"))),
+        is_up=not status.get("problem") and (actor.group is None or bool(status.get("member_id"))),
     )
 
 

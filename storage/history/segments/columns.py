@@ -62,19 +62,21 @@ class Columns:
                 into.sequences.append(sequence)
                 into.cells.extend(event)
             self.rows += len(events)
-        return sum([self._settle(each) for each in of_class.values() if len(each.sequences) >= each.at_once])
+        return sum(
+            [self._make_arrays(each) for each in of_class.values() if len(each.sequences) >= each.at_once]
+        )
 
     def take(self) -> tuple[list[pa.Table], int]:
         """Take everything, with what is BULK in a table of its own, and how many rows could not be
         written."""
-        unfit = sum([self._settle(each) for each in self._of_class.values()])
+        unfit = sum([self._make_arrays(each) for each in self._of_class.values()])
         tables = [_whole(parts, self.origin) for parts in self._parts.values() if parts]
         assert sum(table.num_rows for table in tables) == self.rows
         self._parts = {False: [], True: []}
         self.rows = self.size_bytes = 0
         return tables, unfit
 
-    def _settle(self, of_class: _OfClass) -> int:
+    def _make_arrays(self, of_class: _OfClass) -> int:
         """Make arrays of what waits. Returns how many cannot be written."""
         unfit = 0
         for begin, end in of_class.cuts():

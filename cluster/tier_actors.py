@@ -25,7 +25,7 @@ MACHINE_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class ActorPlan:
+class TierActor:
     """One actor that a tier consists of."""
 
     kind: str
@@ -47,35 +47,35 @@ class ActorPlan:
         return self.index[-1]
 
 
-def replica_plan(group: str, replica_id: int, node_id: int) -> ActorPlan:
-    """Return the plan of the actor of one replica of a Raft group."""
+def replica_actor(group: str, replica_id: int, node_id: int) -> TierActor:
+    """Return the actor of the actor of one replica of a Raft group."""
     if group == CONTROLLER_GROUP:
-        return ActorPlan("controller", controller_name(replica_id), (replica_id,), node_id)
+        return TierActor("controller", controller_name(replica_id), (replica_id,), node_id)
     partition = int(group.removeprefix(PARTITION_GROUP))
-    return ActorPlan("partition", partition_name(partition, replica_id), (partition, replica_id), node_id)
+    return TierActor("partition", partition_name(partition, replica_id), (partition, replica_id), node_id)
 
 
-def actors_of(spec: TierSpec) -> list[ActorPlan]:
+def actors_of(spec: TierSpec) -> list[TierActor]:
     """Return every actor of a tier, in the order in which they should come up: brokers wait for controllers.
     Replicas that are to leave come last: their groups may still need them."""
-    plans = [replica_plan(CONTROLLER_GROUP, *copy) for copy in spec.controllers]
-    plans += [
-        ActorPlan("broker", broker_name(node.node_id), (node.node_id,), node.node_id) for node in spec.nodes
+    actors = [replica_actor(CONTROLLER_GROUP, *copy) for copy in spec.controllers]
+    actors += [
+        TierActor("broker", broker_name(node.node_id), (node.node_id,), node.node_id) for node in spec.nodes
     ]
-    plans += [
-        replica_plan(partition_group(partition), *copy)
+    actors += [
+        replica_actor(partition_group(partition), *copy)
         for partition, row in enumerate(spec.placement)
         for copy in row
     ]
-    return plans + [replica_plan(group, *copy) for group, copy in spec.leaving]
+    return actors + [replica_actor(group, *copy) for group, copy in spec.leaving]
 
 
-def create_actor(spec: TierSpec, plan: ActorPlan, kinds: Mapping[str, str]) -> runtime.Handle:
+def create_actor(spec: TierSpec, actor: TierActor, kinds: Mapping[str, str]) -> runtime.Handle:
     """Make one actor on its node. Raises ValueError if it exists."""
-    ray_node = spec.node(plan.node_id).ray_node
+    ray_node = spec.node(actor.node_id).ray_node
     env = {} if ray_node is None else runtime.LIBRARIES_ENV
     options = ActorOptions(namespace=spec.namespace, ray_node=ray_node, env=env, kinds=kinds)
-    return runtime.create(plan.kind, plan.name, (spec, *plan.index), options)
+    return runtime.create(actor.kind, actor.name, (spec, *actor.index), options)
 
 
 def make_run_dir(spec: TierSpec, node_id: int) -> None:
