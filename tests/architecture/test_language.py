@@ -21,8 +21,6 @@ FRAGMENT = re.compile(
 )
 """How a text begins that only says something beside the name below which it stands."""
 PARAMETERS_MAX = 5
-STILL_IN_FRAGMENTS = ("tests/simulation/",)
-"""Paths whose docstrings are not yet rid of fragments. To become empty."""
 MANY_PARAMETERS = {
     "actors/coordinator/shard.py": "the one place that makes a shard, with what a test may put in its place",
     "actors/assignors/kernels.py": "numba passes arrays one by one; a record of them is packed at every call",
@@ -75,9 +73,8 @@ def registered(path: Path) -> set[str]:
 
 def test_docstrings_are_no_fragments() -> None:
     wrong = [
-        f"{name}:{line}: {text.splitlines()[0]}"
+        f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
         for path in PATHS
-        if not (name := str(path.relative_to(ROOT))).startswith(STILL_IN_FRAGMENTS or "-")
         for line, text in docstrings(tree(path))
         if FRAGMENT.match(text)
     ]

@@ -129,7 +129,7 @@ def test_delete_groups_removes_offsets_and_group(tier: Driver) -> None:
 
 
 def test_a_group_named_twice_is_deleted_once(tier: Driver) -> None:
-    """Section 11, O13: the same group twice in one DeleteGroups gives one result."""
+    """O13: the same group twice in one DeleteGroups gives one result."""
     tier.commit_offsets("g")
     assert tier.delete_groups("g", "g") == {"g": 0}
     assert tier.delete_groups("g", "g") == {"g": 69}

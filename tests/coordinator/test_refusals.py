@@ -128,7 +128,7 @@ def test_a_heartbeat_while_loading_is_answered_as_if_all_were_well() -> None:
 
 @pytest.mark.parametrize(("error", "member_id"), [(24, "m"), (25, "m"), (23, "m"), (81, ""), (-1, "")])
 def test_a_refused_join_echoes_the_member_id(error: int, member_id: str) -> None:
-    """Section 11: this holds except for the errors 81 and -1."""
+    """This holds except for the errors 81 and -1."""
     answer = refusal(ask(api_keys.JOIN_GROUP, JOIN), error)
     assert (answer.error_code, answer.member_id, answer.generation_id) == (error, member_id, -1)
 

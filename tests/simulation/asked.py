@@ -20,10 +20,11 @@ class Ask(NamedTuple):
 class Asker(Protocol):
     name: str
     is_near: bool
-    """On the replicas' side of whatever cuts clients off."""
+    """Whether the client is on the replicas' side of what cuts clients off."""
 
     def answered(self, asked: Asked, body: Any | None) -> None:
-        """`body` None: the connection is gone, nobody knows what became of the request."""
+        """Take an answer; `body` None says that the connection is gone, so that it is not known what became
+        of the request."""
 
 
 class Asked:

@@ -51,7 +51,7 @@ class State:
     def __init__(self) -> None:
         self.live: dict[Any, Any] = {}
         self.history: dict[Any, list[tuple[int, Any]]] = {}
-        """By key: (index, value) of each write."""
+        """The index and value of each write, by key."""
         self.indexes = [0]
         self._digests = [0]
 
@@ -89,7 +89,7 @@ class Checks:
         self._state = world.state
         self._committed: dict[int, tuple[bytes, int, int]] = {}
         self._entries: dict[tuple[int, int], tuple[bytes, int | None]] = {}
-        """By (index, term): the command, and the term of the entry before."""
+        """The command of each entry, and the term of the entry before, by (index, term)."""
         self._leaders: dict[int, str] = {}
         self._built: set[int] = {0}
         self._directories: dict[str, int] = {}

@@ -49,7 +49,7 @@ class Client:
         self.well_at = 0.0
         """When something that it began after that time last succeeded."""
         self._number: int | None = None
-        """Of the host that it takes for the coordinator."""
+        """The number of the host that the client takes for the coordinator."""
         self._asked: Asked | None = None
         self._script = self.script()
 
@@ -196,7 +196,7 @@ class Committer(Client):
 
 
 class LogCommitter(Committer):
-    """For the bare log: big commands too, so that windows and chunks are filled."""
+    """Writes to the bare log, big commands too, so that windows and chunks are filled."""
 
     SIZES = (0, 30, 30, 140, 900)
     ALL_EVERY = 0

@@ -24,9 +24,9 @@ class Connections:
         self._process = process
         self._held: HeldHeartbeats | None = None
         self._holdings: dict[str, Holding | None] = {}
-        """By client."""
+        """What is known of each client whose heartbeats may be held."""
         self._owed: dict[int, Holding] = {}
-        """By the token of a heartbeat whose answer comes later."""
+        """The holding of each heartbeat whose answer comes later, by its token."""
 
     def watch(self, replica: Any) -> None:
         """Heartbeats of this replica's clients may be held."""

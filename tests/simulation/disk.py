@@ -19,7 +19,7 @@ SYNC_S = (0.0001, 0.005)
 SLOW_SYNC_S = (0.05, 0.3)
 STUCK_SYNC_S = (0.2, 0.9)
 TORN_BYTES_MAX = 12
-"""Of zeros where the end of a torn write should be: fewer than any record has."""
+"""How many bytes of a torn write's end are zeros at most: fewer than any record has."""
 
 
 class PowerLost(BaseException):
@@ -147,8 +147,8 @@ class SimDisk:
         return {name: bytes(file.content[: file.kept]) for name, file in self._durable_names.items()}
 
     def process_ended(self) -> None:
-        """Its pages stay. Those that a failed sync has dropped are gone now, or are in memory only and look
-        clean: no sync writes them unless they are written again."""
+        """Note the end of a process, whose pages stay. Those that a failed sync has dropped are gone now, or
+        are in memory only and look clean: no sync writes them unless they are written again."""
         self.deferred = None
         for name in sorted(self._names):
             file = self._names[name]

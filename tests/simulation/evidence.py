@@ -19,7 +19,7 @@ ROUNDING_S = 1e-6
 
 
 class _Told:
-    """Of one leader in one term."""
+    """What one leader in one term told."""
 
     def __init__(self, members: Members) -> None:
         self.matched: dict[str, int] = {}
@@ -27,7 +27,7 @@ class _Told:
         self.has_handed_over = False
         self.commit_index = -1
         self.members = members
-        """As of its last turn."""
+        """The members as of its last turn."""
 
 
 class Evidence:

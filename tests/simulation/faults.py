@@ -168,7 +168,7 @@ class Faults:
                 self._world.after(self._chance.uniform(0.005, 0.05), partial(setattr, disk, "failing", False))
 
     def _losers(self) -> list[Host]:
-        """Of a whole group a minority may lose its disks."""
+        """Choose the hosts that lose their disks: a minority, and only of a whole group."""
         world = self._world
         most = (len(world.placement.wanted) - 1) // 2
         if most < 1 or not world.placement.is_whole():

@@ -53,12 +53,12 @@ class Histories:
         self._world = world
         self._state = world.state
         self._floors: dict[Any, int] = {}
-        """By offset key: what was acknowledged or read is at this index or a later one. By group: the highest
-        generation that a member was told to have begun."""
+        """The index that each key's state has to reach. For an offset key, an acknowledged or read value is
+        there or later; for a group, the highest generation that a member was told to have begun."""
         self._owners: dict[tuple[str, int, str, int], str] = {}
-        """By group, generation or epoch, topic, partition."""
+        """The owner of each partition, by group, generation or epoch, topic and partition."""
         self._claims: dict[tuple[str, int], tuple[str, float]] = {}
-        """By group and partition: which consumer member holds it, at least until when."""
+        """The consumer member that holds each partition of a group, and at least until when."""
         self._blocks: set[int] = set()
         self._topics: set[str] = set()
         self.commits = 0

@@ -48,12 +48,12 @@ class Host:
         self.paused_until = 0.0
         self.process: Process | None = None
         self.member_id: str | None = None
-        """Of the directory, as far as a process has told."""
+        """The member id of the directory, as far as a process has told."""
         self.refused: str | None = None
         """Why it does not start any more."""
         self.retired = False
         self.is_damaged = False
-        """Its disk was, on purpose: only then may it refuse to start."""
+        """Whether its disk was damaged on purpose: only then may it refuse to start."""
         self.directory = 0
         """Counts the directories that it had."""
         self._began = not is_founder
@@ -143,7 +143,8 @@ class Host:
             raise cause from None
 
     def _end_power(self) -> None:
-        """Without syncs only the process can end: what it promised is no promise against a power loss."""
+        """End the power. Without syncs only the process ends: what it promised is no promise against a power
+        loss."""
         self.disk.operations_left = None
         if self.process is None:
             if self.world.sync:
@@ -212,7 +213,8 @@ class Process:
         return members
 
     def now_ms(self) -> int:
-        """As actors/ground/clock.py: the wall clock at the start, and the monotonic clock from there on."""
+        """The time as actors/ground/clock.py tells it: the wall clock at the start, and the monotonic clock
+        from there on."""
         return int(self.host.clock() * 1_000) + self._wall_offset_ms
 
     def _later(self, delay: float, work: Callable[[], None]) -> None:

@@ -88,7 +88,7 @@ class Connection:
     def __init__(self, number: int, links: Links, one: Process, other: Process) -> None:
         self.number = number
         self.ways = {one.number: Way(links, self, one, other), other.number: Way(links, self, other, one)}
-        """By the number of their source."""
+        """The two directions of the link, by the number of their source."""
         self._up = {one.number, other.number}
 
     def is_up(self, process: Process) -> bool:

@@ -45,7 +45,7 @@ PARTITIONS = 6
 TOPIC_ID = b"topic-of-the-run"
 SESSION_MS = 700
 REBALANCE_MS = 800
-"""Of classic members."""
+"""The rebalance timeout of classic members."""
 FLEETING_TOPIC = "fleeting"
 """Created and deleted as the run goes on, each time with another id."""
 target_arrays.ARRAYS_FROM = 0
@@ -63,7 +63,7 @@ GROUP_SETTINGS = GroupSettings(
 
 
 def image_of(version: int) -> MetadataImage:
-    """Of even versions: with the fleeting topic."""
+    """Make the image of a version: even ones have the fleeting topic."""
     topics = [TopicImage(TOPIC_ID, TOPIC, (0,) * PARTITIONS)]
     if version % 2 == 0:
         topics.append(TopicImage(b"fleeting" + version.to_bytes(8, "big"), FLEETING_TOPIC, (0,) * PARTITIONS))
@@ -96,7 +96,7 @@ class LogMachine:
         self.is_committed = True
         self._process = process
         self._waiting: dict[int, tuple[int, bytes, Request]] = {}
-        """By index: term, command and whose they are."""
+        """The term, command and request of each waiting entry, by index."""
 
     @property
     def owed(self) -> int:
@@ -191,7 +191,8 @@ class Kind(NamedTuple):
     machine: Callable[[Process], Any]
     records: Callable[[Any], Iterable[Pair]]
     look: Callable[[Any], Any] = lambda machine: None
-    """At a leader's: AssertionError if what it derives from its records is not what it should be."""
+    """Check a leader's machine: AssertionError if what it derives from its records is not what it should
+    be."""
 
 
 def _replica(process: Process, new_shard: Callable[[], Any], types: dict[int, Any]) -> Any:
@@ -245,7 +246,7 @@ class Watch:
         self._machine = process.machine
         self._checks = process.world.checks
         self.index = 0
-        """Of the last entry applied in this life."""
+        """The index of the last entry that was applied in this life."""
 
     def apply(self, index: int, term: int, command: bytes) -> None:
         self._checks.applies(self._process, index, term, command)

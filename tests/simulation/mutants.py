@@ -71,4 +71,4 @@ def _in_place(mutation: type) -> tuple[type, Code]:
 
 
 MUTANTS: Final = {mutant.mutation.__name__: mutant for module in MODULES for mutant in _mutants_of(module)}
-"""By name, in the order of their modules."""
+"""All mutants by name, in the order of their modules."""

@@ -65,11 +65,11 @@ UNFAIR_WAYS: Final = (failing, generous, boundless, outlandish)
 
 
 class Fickle:
-    """As `group.consumer.assignors` names it."""
+    """The plug-in that `group.consumer.assignors` names."""
 
     name = "fickle"
     way: Callable[[AssignmentSpec], Given] = staticmethod(fair)
-    """Of the next call: set right before it."""
+    """How the next call assigns; it is set right before it."""
 
     def assign(self, spec: AssignmentSpec) -> Given:
         return Fickle.way(spec)
@@ -79,7 +79,7 @@ ENTRY: Final = f"{__name__}:{Fickle.__name__}"
 
 
 class PlugIns:
-    """Of one process. Its requests' tokens are negative: clients' are not."""
+    """The plug-ins of one process. Their requests have negative tokens, so that they differ from clients'."""
 
     def __init__(self, process: Process) -> None:
         self._process = process

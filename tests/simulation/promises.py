@@ -27,7 +27,7 @@ FIRST_SAMPLES = 5
 class _Heard(NamedTuple):
     leader_id: str
     at: float
-    """By the host's clock, which outlives its processes."""
+    """When it was heard, by the host's clock, which outlives its processes."""
 
 
 class _Image:
@@ -55,7 +55,7 @@ class Promises:
         """The highest entry, and its term if the log still tells it."""
         self._heard: dict[str, _Heard] = {}
         self._asked: dict[tuple[str, str], Vote] = {}
-        """By voter and candidate: what the candidate said last."""
+        """What each candidate last asked of each voter."""
         self._voted: dict[str, tuple[int, str]] = {}
         """The last term in which it voted, and for whom."""
         self._received: dict[tuple[Process, str], set[float]] = {}

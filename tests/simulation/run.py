@@ -9,7 +9,7 @@ __all__ = ["FAULTS_S", "HEAL_S", "PRODUCTION", "Code", "Trace", "Violation", "Wo
 
 FAULTS_S = 3.0
 RETURNS = 0.3
-"""In so many runs a follower is cut off once more, for"""
+"""The share of runs in which a follower is cut off once more, for CUT_OFF_S."""
 CUT_OFF_S = 1.1
 HEARD_S = 0.07
 """Somewhat more than a heartbeat interval."""

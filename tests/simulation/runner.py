@@ -26,7 +26,7 @@ class Task(NamedTuple):
 
     cases: tuple[Case, ...]
     hunts: bool = False
-    """For a mutant's first red case; else all are run, and what is red is explained."""
+    """Whether to stop at a mutant's first red case; else all cases are run, and red ones are explained."""
 
 
 class _Worker:

@@ -32,7 +32,7 @@ def hunts(names: Iterable[str], seeds: range, replicas: int | None = None) -> It
 
 
 def first_red(names: Iterable[str], seeds: range, jobs: int) -> Iterator[Verdict]:
-    """For each mutant, as they are known, its first red verdict or its last green one."""
+    """The first red verdict of each mutant, or its last green one, as they become known."""
     with contextlib.closing(verdicts(hunts(names, seeds), jobs)) as found:
         for verdict in found:
             if verdict.violation or verdict.case.seed == seeds[-1]:

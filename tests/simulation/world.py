@@ -109,7 +109,7 @@ class World:
         self.answers = Answers(self)
         self.holds = HoldCounts()
         self.plug_in_calls: Counter[str] = Counter()
-        """By what the plug-in did."""
+        """How often plug-ins were called, by what they did."""
         self.hosts: dict[int, Host] = {}
         for number in self.founders:
             self.hosts[number] = Host(self, number, is_founder=True)
@@ -173,7 +173,7 @@ class World:
         return [host.process for host in self.hosts.values() if host.process is not None]
 
     def members(self) -> list[Process]:
-        """Of the group as it should be."""
+        """The processes that are members of the group as it should be."""
         wanted = self.placement.target() or {}
         return [process for process in self.processes() if process.member_id in wanted]
 

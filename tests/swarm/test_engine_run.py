@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from bench.ground.throwaway import Tier
 from bench.swarm.load.driver import Launch, Second, run_swarm
+from bench.swarm.planning import due
 from bench.swarm.planning.plan import (
     CRASH,
     CUT,
@@ -78,7 +79,8 @@ def test_an_eventful_swarm_of_two_processes_is_judged_fine(tier: Tier, tmp_path:
     )
     record = json.loads((directory / "run.json").read_text())
     history = read_history(directory)
-    verdict = judge(history, Limits(recovery_ms=7_000))
+    planned = due.planned(record, history.ended_us)
+    verdict = judge(history, Limits(recovery_ms=7_000), planned=planned)
     assert verdict.is_fine, verdict.violations
     assert verdict.judged["recovered groups"] >= 3
     assert record["is_finished"]
@@ -113,4 +115,4 @@ def test_a_swarm_that_is_stopped_keeps_what_it_has(tier: Tier, tmp_path: Path) -
     assert record["words"][0].startswith("stopped after ")
     history = read_history(directory)
     assert history.is_whole
-    assert judge(history).is_fine
+    assert judge(history, planned=due.planned(record, history.ended_us)).is_fine

@@ -21,7 +21,7 @@ from actors.protocol.messages import (
 
 
 def _join_group(request: Request, error: ErrorCode, message: str | None) -> JoinGroupResponse:
-    # Section 11: errors echo the request's member id, save GROUP_MAX_SIZE_REACHED and unexpected ones.
+    # Errors echo the request's member id, save GROUP_MAX_SIZE_REACHED and unexpected ones.
     body: JoinGroupRequest = request.body
     silent = error in (ErrorCode.group_max_size_reached, ErrorCode.unknown_server_error)
     return JoinGroupResponse(error, member_id="" if silent else body.member_id)

@@ -153,7 +153,7 @@ def retention(state: ShardState, group_id: str) -> Retention | None:
 
 
 def validate_fetch(state: ShardState, group_id: str, member_id: str | None, member_epoch: int) -> None:
-    """Section 11, O11: on a classic group nobody looks at the member id or the epoch."""
+    """O11: on a classic group nobody looks at the member id or the epoch."""
 
 
 def validate_txn_commit(state: ShardState, request: Request, now_ms: int) -> None:

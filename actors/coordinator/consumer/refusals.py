@@ -18,7 +18,7 @@ from actors.protocol.messages import (
 def refused_heartbeat(
     request: Request, error: ErrorCode, message: str | None
 ) -> ConsumerGroupHeartbeatResponse:
-    # Section 11, M1: every error answer has member id null, epoch 0, interval 0.
+    # M1: every error answer has member id null, epoch 0, interval 0.
     return ConsumerGroupHeartbeatResponse(error, message)
 
 

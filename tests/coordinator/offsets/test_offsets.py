@@ -83,8 +83,7 @@ def test_a_generation_needs_a_group(tier: Driver, version: int, error: int) -> N
 
 
 def test_a_simple_group_has_no_members_to_commit_for(tier: Driver) -> None:
-    """Section 11, O1: an Empty group takes a generation below 0 with any member id; generation 0 gets error
-    25."""
+    """O1: an Empty group takes a generation below 0 with any member id; generation 0 gets error 25."""
     tier.commit_offsets("g")
     assert tier.commit_offsets("g", generation=-1, member_id="who") == {0: 0}
     assert tier.commit_offsets("g", generation=0) == {0: 25}
@@ -182,7 +181,7 @@ def test_several_groups_in_one_fetch_are_answered_in_order(tier: Driver) -> None
 
 
 def test_a_classic_group_lets_anyone_fetch_whatever_member_they_name(tier: Driver) -> None:
-    """Section 11, O11: nobody looks at member id and epoch on a classic or simple group."""
+    """O11: nobody looks at member id and epoch on a classic or simple group."""
     tier.commit_offsets("simple", offsets={0: 1})
     tier.stable_group("classic")
     for group_id in ("simple", "classic"):
@@ -227,8 +226,7 @@ def test_a_stable_fetch_is_told_of_open_transactions_partition_by_partition(tier
 
 
 def test_a_fetch_of_all_topics_hides_what_is_only_pending(tier: Driver) -> None:
-    """Section 11, O9: this holds for stable and other fetches; an offset that is committed, too, is
-    unstable."""
+    """O9: this holds for stable and other fetches; an offset that is committed, too, is unstable."""
     tier.commit_offsets("g", offsets={0: 1})
     pend(tier, 0)
     pend(tier, 1)
@@ -247,7 +245,7 @@ def test_offset_delete_takes_pending_offsets_along(tier: Driver) -> None:
 
 
 def test_an_open_transaction_does_not_keep_a_group_from_being_deleted(tier: Driver) -> None:
-    """Section 11, O13: the transaction's offsets go with the group."""
+    """O13: the transaction's offsets go with the group."""
     pend(tier, 1)
     assert tier.describe("g").group_state == "Empty"
     assert [group.group_id for group in tier.list_groups()] == ["g"]

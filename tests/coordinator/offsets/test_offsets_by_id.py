@@ -59,8 +59,7 @@ def test_what_is_committed_by_id_is_fetched_by_id_and_by_name(tier: Driver) -> N
 
 
 def test_an_id_of_no_topic_is_error_100_and_the_rest_is_committed(tier: Driver) -> None:
-    """Section 11, O9: an unknown id, or zero, gets error 100. W12: an unknown partition of a known topic gets
-    error 3."""
+    """O9: an unknown id, or zero, gets error 100. W12: an unknown partition of a known topic gets error 3."""
     errors = commit(tier, (UNKNOWN, (0, 1)), (T, (0, 3)), (ZERO, (0,)))
     assert errors == {UNKNOWN: {0: 100, 1: 100}, T: {0: 0, 3: 3}, ZERO: {0: 100}}
     assert tier.offsets("g") == {("t", 0): 7}
@@ -92,7 +91,7 @@ def test_an_offset_of_an_earlier_topic_of_that_name_is_not_this_topics(tier: Dri
 
 
 def test_all_topics_of_a_group_come_with_their_ids(tier: Driver) -> None:
-    """Section 11, O9: a topic that has no id any more cannot be named."""
+    """O9: a topic that has no id any more cannot be named."""
     tier.commit_offsets("g", "t", {2: 5, 0: 4})
     tier.commit_offsets("g", "u", {0: 6})
     every = OffsetFetchGroup("g", None)

@@ -42,7 +42,7 @@ def offsets_of_a_transaction(play: Play, committed: bool) -> None:
 
 @transcript(rows=("O7", "W8"), cases={f"v{version}": version for version in range(5)})
 def commit_without_a_transaction(play: Play, version: int) -> None:
-    """Section 11: 48, from version 4 on 120; 47 for another epoch, 49 for an unknown producer."""
+    """The error is 48, and from version 4 on 120; another epoch gets 47, an unknown producer 49."""
     a, topic = play.connect(), play.topic()
     producer = init(a, play.unique("tx"))
     describe(a, play.group())
@@ -152,7 +152,7 @@ def the_transaction_that_wrote_last_wins(play: Play, order: tuple[int, int]) -> 
 
 @transcript(rows=("O8", "O13"))
 def delete_a_group_in_the_middle_of_a_transaction(play: Play) -> None:
-    """Section 11: it goes, and the commit brings nothing back."""
+    """The group goes, and the commit brings nothing back."""
     a, topic = play.connect(), play.topic()
     commit(a, 8, play.group(), {topic: {0: 1}})
     producer = opened(play, a, play.group())
