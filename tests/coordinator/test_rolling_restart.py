@@ -1,4 +1,4 @@
-"""200 members restart one after the other: there are a handful of rebalances, where Kafka's rules make
+"""100 members restart one after the other: there are a handful of rebalances, where Kafka's rules make
 hundreds.
 
 The counts without batching come from the same simulation, and are Kafka's: our rules are Kafka's when the
@@ -12,7 +12,7 @@ import pytest
 from actors.ground.settings import GroupSettings
 from tests.coordinator.rolling import LEAVING, Kind, Restart, classic, consumer, roll
 
-MEMBERS = 200
+MEMBERS = 100
 AS_KAFKA = GroupSettings(group_rebalance_batch_max_ms=0)
 BATCHED = GroupSettings()
 CRASHING = Restart(leaves=False)
