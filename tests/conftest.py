@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-from tests.lanes import lane_of
+from tests.lanes import LANES, lane_of
 
 _LEAN = str(Path(__file__).with_name("lean"))
 # kio imports hypothesis wherever it is installed: a quarter of the start of each of a tier's many processes,
@@ -15,9 +17,30 @@ _LEAN = str(Path(__file__).with_name("lean"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_LEAN, os.environ.get("PYTHONPATH"))))
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks at the same moment
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say to pytest-xdist which tests belong together."""
-    root = Path(__file__).resolve().parents[1]
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(lane_of(item.path.relative_to(root))))
+class LaneScheduling(LoadScopeScheduling):
+    """Gives every lane to one worker, in the order in which the lanes' first tests come."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return lane_of(PurePath(nodeid.partition("::")[0]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LaneScheduling:
+    """Share the work of `pytest -n` out by lanes."""
+    return LaneScheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let the long lanes begin first where several processes share the work."""
+    if hasattr(config, "workerinput"):
+        lanes = [*LANES]
+        items.sort(key=lambda item: _place(lanes, item.nodeid))
+
+
+def _place(lanes: list[str], nodeid: str) -> int:
+    lane = lane_of(PurePath(nodeid.partition("::")[0]))
+    return lanes.index(lane) if lane in lanes else len(lanes)
