@@ -83,7 +83,7 @@ class Reader(threading.Thread):
         self._revoked(consumer, partitions)
 
 
-def shared_out(readers: list[Reader], partitions: int = 6) -> None:
+def shared_out(readers: list[Reader], partitions: int = 6, deadline_s: float = DEADLINE_S) -> None:
     """Wait until every partition has exactly one owner and every reader has its fair share."""
 
     def settled() -> bool:
@@ -91,4 +91,4 @@ def shared_out(readers: list[Reader], partitions: int = 6) -> None:
         sizes = [len(reader.owned) for reader in readers]
         return sorted(owned) == list(range(partitions)) and max(sizes) - min(sizes) <= 1
 
-    until(settled, "each partition has one owner, evenly")
+    until(settled, "each partition has one owner, evenly", deadline_s)
