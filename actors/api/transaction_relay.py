@@ -21,6 +21,7 @@ from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.ground.contract import Request
 from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import MetadataImage
+from actors.ground.limits import ANSWER_TIMEOUT_S
 from actors.ground.spec import TierSpec
 from actors.network.peers import Peers
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
@@ -28,6 +29,8 @@ from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.header import Header
 from actors.protocol.java_hash import partition_for
 from actors.protocol.transaction_codec import (
+    ADD_VERSION,
+    MARKERS_VERSION,
     add_partitions_entity,
     added_partitions,
     write_markers_entity,
@@ -42,12 +45,8 @@ from actors.protocol.transaction_messages import (
     WriteTxnMarkersResponse,
 )
 
-ANSWER_TIMEOUT_S: Final = 5.0
-"""How long, in seconds, another actor's answer is waited for; what was not answered is asked again."""
 PEERS: Final = "peers"
 """The word that the secret is derived from with which requests between nodes are signed."""
-ADD_VERSION: Final = 5
-MARKERS_VERSION: Final = 1
 _HERE: Final = -1
 
 MarkerWriter = Callable[[WriteTxnMarkersRequest], WriteTxnMarkersResponse]

@@ -94,6 +94,8 @@ LINK_FRAME_BYTES_MAX = FRAME_BYTES_MAX + 4 * MIB
 sent it."""
 LINK_QUEUE_BYTES_MAX = 256 * MIB
 """How much may be unsent on one such link before the link is dropped (the replica connects again)."""
+ANSWER_TIMEOUT_S = 5.0
+"""How long, in seconds, another actor's answer is waited for; what was not answered is asked again."""
 LINK_GREETING_BYTES_MAX = 4096
 """The largest message on a link before the other side has proved that it knows the tier's secret."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from actors.api.transaction_relay import ANSWER_TIMEOUT_S
 from actors.catalog import codec
 from actors.ground.contract import Request, Token
 from actors.ground.identity import TIER
+from actors.ground.limits import ANSWER_TIMEOUT_S
 from actors.network.link import Link
 from actors.protocol.header import Header
 from actors.replica.host import ReplicaHost

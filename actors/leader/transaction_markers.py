@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from actors.api.transaction_relay import ADD_VERSION, MARKERS_VERSION
 from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.coordinator.transactions.events import TransactionEnding, TransactionUnverified
 from actors.coordinator.transactions.inside import (
@@ -30,6 +29,8 @@ from actors.ground.tasks import Tasks
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
 from actors.protocol.messages import NO_ERROR
 from actors.protocol.transaction_codec import (
+    ADD_VERSION,
+    MARKERS_VERSION,
     add_partitions_entity,
     added_partitions,
     write_markers_entity,

@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from actors.api.transaction_relay import ANSWER_TIMEOUT_S, Ways
+from actors.api.transaction_relay import Ways
 from actors.catalog import codec
 from actors.catalog.headers import parse_header
 from actors.ground.identity import ClientIdentity
+from actors.ground.limits import ANSWER_TIMEOUT_S
 from actors.protocol.api_keys import OFFSET_FETCH
 from actors.protocol.header import Header
 

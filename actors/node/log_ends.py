@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from actors.api.transaction_relay import ANSWER_TIMEOUT_S
 from actors.catalog import codec
 from actors.ground.image import NO_NODE, MetadataImage
+from actors.ground.limits import ANSWER_TIMEOUT_S
 from actors.network.peers import Peers
 from actors.protocol.header import Header
 

@@ -31,6 +31,10 @@ from actors.protocol.transaction_messages import (
 
 BATCHES_SINCE: Final = 4
 """The first version of AddPartitionsToTxn for several transactional ids, which only brokers send."""
+ADD_VERSION: Final = 5
+"""The version in which nodes ask each other whether a partition is part of a transaction."""
+MARKERS_VERSION: Final = 1
+"""The version in which nodes have each other write markers."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 # Requests that come in.
