@@ -17,7 +17,7 @@ Told = dict[str, tuple[Trial, Said]]
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
     """All lies that are asked for, several at once, on one tier."""
     chosen = {
-        item.callspec.params["name"] for item in request.session.items if hasattr(item, "callspec")
+        item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")
     } & set(LIES)
     with trial.tier() as tier:
         directory = tmp_path_factory.mktemp("lies")
