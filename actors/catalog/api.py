@@ -1,8 +1,7 @@
 """One row of the catalog: all that is to be known of an API but how it is answered.
 
 Who answers is named (`served_by`) and has the handler under the same key: a connection in `actors.network`, a
-broker in `actors.api.broker_apis`, a coordinator in an area of `actors.coordinator`, with the answer that
-refuses.
+broker in `actors.api.broker_apis`, a coordinator in an area of `actors.coordinator`.
 """
 
 from __future__ import annotations
@@ -11,8 +10,12 @@ import enum
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from kio.schema.errors import ErrorCode
+
+from actors.ground.contract import Request
 from actors.ground.image import MetadataImage
 from actors.protocol.header import Header
+from actors.protocol.messages import GroupRequest
 from actors.security.asking import Asking
 from actors.security.authorizer import Access
 from actors.security.screening import Screened
@@ -25,6 +28,14 @@ BodyCheck = Callable[[Access, MetadataImage, int, Any], Screened]
 the request may be served."""
 EntityCheck = Callable[[Asking, Header, Any], Screened]
 """A check takes who asks, the header and kio's entity, and returns what of the entity may be served."""
+
+Refusal = Callable[[Request, ErrorCode, str | None], Any]
+"""A refusal takes a request, the error, and a message for answers that have a place for one; it returns the
+neutral answer that refuses the whole request."""
+HotRequest = tuple[int, int, Callable[[bytes, int], GroupRequest]]
+"""First and last version, and the function that reads a frame from an offset on."""
+HotAnswer = tuple[int, int, Callable[[int, Any], bytes]]
+"""First and last version, and the function that makes the whole frame of a correlation id and an answer."""
 
 
 class Server(enum.Enum):
@@ -62,13 +73,18 @@ class Coordinated(NamedTuple):
     decode: Callable[[Any], Any]
     """Makes the neutral request (`actors.protocol.messages`) of kio's entity."""
     authorization: BodyCheck
+    refuse: Refusal
     encode: Callable[[int, Any], Any] | None = None
-    """Makes kio's entity of a version and the neutral answer. None: all versions have a path of their own in
-    `codec.HOT_ANSWERS`."""
+    """Makes kio's entity of a version and the neutral answer. It is None where `hot_answers` has all
+    versions."""
     batch: Batch | None = None
     """None: the request speaks of one group, or of all."""
     takes_connection: bool = False
     """The first such request on a connection makes it a member's: it is handed over to the leader."""
+    hot_requests: tuple[HotRequest, ...] = ()
+    """Versions that are read by hand in their common shape, without an entity."""
+    hot_answers: tuple[HotAnswer, ...] = ()
+    """Versions whose answers are packed by hand."""
 
 
 class Api(NamedTuple):

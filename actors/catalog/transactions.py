@@ -6,6 +6,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Final
 
+from actors.catalog import transaction_refusals
 from actors.catalog.api import Api, Batch, Coordinated, Server
 from actors.protocol import api_keys, transaction_codec
 from actors.protocol.transaction_messages import AddPartitionsToTxnResponse
@@ -23,6 +24,7 @@ TRANSACTIONS: Final = (
         coordinated=Coordinated(
             transaction_codec.init_producer_id,
             transaction_checks.init_producer_id,
+            transaction_refusals.init_producer_id,
             transaction_codec.init_producer_id_answer,
         ),
     ),
@@ -35,6 +37,7 @@ TRANSACTIONS: Final = (
         coordinated=Coordinated(
             transaction_codec.add_partitions,
             transaction_checks.add_partitions,
+            transaction_refusals.add_partitions,
             transaction_codec.add_partitions_answer,
             Batch(
                 asked="transactions",
@@ -56,6 +59,7 @@ TRANSACTIONS: Final = (
         coordinated=Coordinated(
             transaction_codec.add_offsets,
             transaction_checks.add_offsets,
+            transaction_refusals.add_offsets,
             transaction_codec.add_offsets_answer,
         ),
     ),
@@ -66,7 +70,12 @@ TRANSACTIONS: Final = (
         4,
         3,
         Server.COORDINATOR,
-        coordinated=Coordinated(transaction_codec.end, transaction_checks.end, transaction_codec.end_answer),
+        coordinated=Coordinated(
+            transaction_codec.end,
+            transaction_checks.end,
+            transaction_refusals.end,
+            transaction_codec.end_answer,
+        ),
     ),
     Api(
         api_keys.TXN_OFFSET_COMMIT,
@@ -77,6 +86,7 @@ TRANSACTIONS: Final = (
         coordinated=Coordinated(
             transaction_codec.offset_commit,
             transaction_checks.offset_commit,
+            transaction_refusals.offset_commit,
             transaction_codec.offset_commit_answer,
         ),
     ),
@@ -91,6 +101,7 @@ TRANSACTIONS: Final = (
         coordinated=Coordinated(
             transaction_codec.write_markers,
             transaction_checks.write_markers,
+            transaction_refusals.write_markers,
             transaction_codec.write_markers_answer,
         ),
     ),

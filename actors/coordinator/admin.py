@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 
-from kio.schema.errors import ErrorCode
-
 from actors.coordinator.ground import simple_groups
 from actors.coordinator.ground.area import Area
 from actors.coordinator.ground.kind import kind_of
@@ -97,20 +95,4 @@ def delete_groups(state: ShardState, request: Request, now_ms: int) -> Result:
     return Result(records, (Reply(request.token, DeleteGroupsResponse(tuple(results)), only),), events)
 
 
-# Refusals.
-
-
-def _refused_list(request: Request, error: ErrorCode, message: str | None) -> ListGroupsResponse:
-    return ListGroupsResponse(error)
-
-
-def _refused_delete(request: Request, error: ErrorCode, message: str | None) -> DeleteGroupsResponse:
-    # O13: a group that is named twice has one result.
-    body: DeleteGroupsRequest = request.body
-    return DeleteGroupsResponse(tuple((group_id, error) for group_id in dict.fromkeys(body.groups_names)))
-
-
-AREA = Area(
-    handlers={api_keys.LIST_GROUPS: list_groups, api_keys.DELETE_GROUPS: delete_groups},
-    refusals={api_keys.LIST_GROUPS: _refused_list, api_keys.DELETE_GROUPS: _refused_delete},
-)
+AREA = Area(handlers={api_keys.LIST_GROUPS: list_groups, api_keys.DELETE_GROUPS: delete_groups})

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
+from actors.catalog.api import Refusal
+from actors.catalog.table import COORDINATED
 from actors.coordinator import admin, restore
 from actors.coordinator.ground.area import Applier, Area, Fire, Handler
 from actors.coordinator.ground.kind import Kind
-from actors.coordinator.ground.refusals import Refusal
 from actors.coordinator.kinds import Handlers, handlers_of
 from actors.coordinator.offsets import commits, dying, expiry
 from actors.coordinator.transactions import coordinator, offset_commit
@@ -45,7 +46,8 @@ def areas(kinds: tuple[Kind, ...]) -> Areas:
         {key: next(iter(each.values())) for key, each in of_kinds.items()}
         | {key: handler for area in (*_BEFORE, *_AFTER) for key, handler in area.handlers.items()},
         of_kinds,
-        {api_key: each for area in every for api_key, each in area.refusals.items()},
+        {key: row.refuse for key, row in COORDINATED.items()}
+        | {key: each for area in every for key, each in area.refusals.items()},
         {record: each for area in every for record, each in area.appliers.items()},
         {name: each for area in every for name, each in area.timers.items()},
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.catalog.table import COORDINATED
 from actors.coordinator.areas import areas
 from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.kinds import KINDS
@@ -12,7 +11,6 @@ from actors.ground.contract import Request
 
 _REFUSALS = areas(KINDS).refusals
 assert set(areas(KINDS).handlers) == set(_REFUSALS), "whatever is answered can be refused"
-assert set(_REFUSALS) >= set(COORDINATED), "whatever the catalog gives to coordinators is answered"
 
 
 def refusal(request: Request, error_code: int, message: str | None = None) -> Any:

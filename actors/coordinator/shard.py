@@ -2,7 +2,7 @@
 
 This file only dispatches. The rules live in the kinds of groups (`kinds`: `classic` with the C rows,
 `consumer` with the M and G rows), in `offsets` (O rows), `admin` (list, delete), `restore` (from a backup)
-and `transactions` (O7); each brings its handlers, refusals, appliers and timers in an `Area`.
+and `transactions` (O7); each brings its handlers, appliers and timers in an `Area`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ from actors.coordinator.classic.rebalance import (
     on_sync_timer,
     prepare_rebalance,
 )
-from actors.coordinator.classic.refusals import REFUSALS
 from actors.coordinator.classic.session import heartbeat, sync_group
 from actors.coordinator.classic.state import classic_groups, stored_groups
 from actors.coordinator.classic.views import describe_groups
@@ -72,7 +71,6 @@ AREA = Area(
         api_keys.LEAVE_GROUP: leave_group,
         api_keys.DESCRIBE_GROUPS: describe_groups,
     },
-    refusals=REFUSALS,
     appliers={
         GROUP_METADATA: classic_store.apply_metadata,
         CLASSIC_MEMBER: classic_store.apply_member,

@@ -27,7 +27,6 @@ from actors.coordinator.consumer.model.group import (
     ConsumerMember,
 )
 from actors.coordinator.consumer.model.state import consumer_groups
-from actors.coordinator.consumer.refusals import REFUSALS
 from actors.coordinator.consumer.regexes import (
     note_new_topics,
     resolve,
@@ -85,7 +84,6 @@ AREA = Area(
         api_keys.CONSUMER_GROUP_HEARTBEAT: heartbeat,
         api_keys.CONSUMER_GROUP_DESCRIBE: describe_groups,
     },
-    refusals=REFUSALS,
     appliers=consumer_apply.APPLIERS,
     timers={
         SESSION_TIMER: session_over,

@@ -7,6 +7,7 @@ with it (M11 to M13). A steady heartbeat, which is nearly all of them, does none
 
 from __future__ import annotations
 
+from actors.catalog import group_refusals
 from actors.coordinator.consumer import history as consumer_history
 from actors.coordinator.consumer.decision import NEW_MEMBER, Decision
 from actors.coordinator.consumer.forming import may_wait, next_joins, wait
@@ -33,7 +34,6 @@ from actors.coordinator.consumer.model.group import (
 from actors.coordinator.consumer.model.metadata import metadata_hash, subscribed_topic_ids, topic_ids
 from actors.coordinator.consumer.model.reconcile import Goal, reconcile
 from actors.coordinator.consumer.model.state import ConsumerState
-from actors.coordinator.consumer.refusals import refused_heartbeat
 from actors.coordinator.consumer.regexes import (
     other_subscriptions,
     subscribed_names,
@@ -278,7 +278,9 @@ def _answer_join(state: ShardState, request: Request, now_ms: int) -> Result:
         speak_as(decision, member)
         decide(decision)
     except GroupError as error:
-        refused = refused_heartbeat(request, coordinator_error(error.error_code), error.message)
+        refused = group_refusals.consumer_heartbeat(
+            request, coordinator_error(error.error_code), error.message
+        )
         return Result(replies=(Reply(request.token, refused, body.group_id),))
     return _answer(decision)
 

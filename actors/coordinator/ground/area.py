@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from actors.coordinator.ground.refusals import Refusal
+from actors.catalog.api import Refusal
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import NOTHING, Key, Record, Request, Result, Value
 from actors.ground.image import MetadataImage
@@ -37,7 +37,8 @@ class Area:
     handlers: Mapping[int, Handler] = field(default_factory=dict)
     """API key -> who answers."""
     refusals: Mapping[int, Refusal] = field(default_factory=dict)
-    """API key -> what is answered when a request as a whole is refused."""
+    """Number of a request that only the tier makes -> the answer that refuses it as a whole. The catalog has
+    the refusals of clients' requests."""
     appliers: Mapping[int, Applier] = field(default_factory=dict)
     """Record kind -> who applies it."""
     timers: Mapping[str, Fire] = field(default_factory=dict)

@@ -1,21 +1,11 @@
-"""What the group APIs have in common when a request as a whole is refused.
+"""What all coordinators' APIs have in common when a request as a whole is refused.
 
-Kafka has no common form: OffsetCommit has no field for a request-wide error and says it on every partition,
-the batch APIs say it for every group, JoinGroup gives the member id back. So each area brings the refusals of
-its own APIs (`Area.refusals`); here is what holds for all of them.
+The answer itself is made by the API's row in the catalog (`Coordinated.refuse`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from kio.schema.errors import ErrorCode
-
-from actors.ground.contract import Request
-
-Refusal = Callable[[Request, ErrorCode, str | None], Any]
-"""(request, error, message where the answer has a place for one) -> the response body."""
 
 _AS_COORDINATOR_ERROR = {
     ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from actors.catalog import group_refusals
 from actors.coordinator.ground import simple_groups
 from actors.coordinator.ground.area import Area
 from actors.coordinator.ground.kind import kind_of
@@ -30,7 +31,6 @@ from actors.coordinator.offsets.reading import (
     in_slices,
     offsets_asked,
 )
-from actors.coordinator.offsets.refusals import REFUSALS, refused_offset_commit
 from actors.coordinator.told.events import CommitRegressed
 from actors.ground.contract import Record, Reply, Request, Result
 from actors.ground.image import MetadataImage
@@ -154,7 +154,7 @@ def _attempt(
     except GroupError as error:
         records, answer, events = (
             (),
-            refused_offset_commit(request, coordinator_error(error.error_code), None),
+            group_refusals.offset_commit(request, coordinator_error(error.error_code), None),
             [],
         )
     return records, answer.topics, events
@@ -381,7 +381,6 @@ AREA = Area(
         api_keys.OFFSET_FETCH: fetch,
         api_keys.OFFSET_DELETE: offsets_delete.delete,
     },
-    refusals=REFUSALS,
     appliers=offsets_store.APPLIERS,
     timers=offsets_delete.TIMERS,
     records=offsets_store.records,

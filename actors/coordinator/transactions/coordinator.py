@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from kio.schema.errors import ErrorCode
 
+from actors.catalog import transaction_refusals
 from actors.coordinator.ground.area import Area
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.transactions import metadata, producer_ids
@@ -24,9 +25,9 @@ from actors.coordinator.transactions.inside import (
     TxnEndedRequest,
     TxnEndingRequest,
     TxnEndingResponse,
+    inside_refused,
 )
 from actors.coordinator.transactions.metadata import Producer
-from actors.coordinator.transactions.refusals import REFUSALS, for_version
 from actors.coordinator.transactions.states import (
     AT_REST,
     COMPLETE_ABORT,
@@ -149,7 +150,7 @@ def add_partitions(state: ShardState, request: Request, now_ms: int) -> Result:
         try:
             topics = _added_topics(state, each, records, now_ms)
         except GroupError as error:
-            topics = same_error(each.topics, for_version(request, error.error_code))
+            topics = same_error(each.topics, transaction_refusals.for_version(request, error.error_code))
         results.append(TransactionPartitionErrors(each.transactional_id, topics))
     answer = AddPartitionsToTxnResponse(tuple(results))
     only = results[0].transactional_id if len(results) == 1 else None
@@ -366,6 +367,10 @@ def _records(state: ShardState) -> Iterator[Record]:
         yield Record(TransactionKey(TRANSACTION, transactional_id), transaction)
 
 
+def _ending_refused(request: Request, error: ErrorCode, message: str | None) -> TxnEndingResponse:
+    return TxnEndingResponse(error)
+
+
 AREA = Area(
     handlers={
         api_keys.INIT_PRODUCER_ID: init_producer_id,
@@ -375,7 +380,7 @@ AREA = Area(
         TXN_ENDING: ending,
         TXN_ENDED: ended,
     },
-    refusals=REFUSALS,
+    refusals={TXN_ENDING: _ending_refused, TXN_ENDED: inside_refused},
     appliers={TRANSACTION: _apply, PRODUCER_ID_BLOCK: producer_ids.apply},
     timers={TIMER: _fire},
     records=_records,

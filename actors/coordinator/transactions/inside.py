@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.ground.contract import Token
+from actors.ground.contract import Request, Token
 from actors.protocol.transaction_messages import TopicNumbers
 
 TXN_ENDING: Final = -2
@@ -59,3 +59,7 @@ class TxnVerifiedRequest(NamedTuple):
 
 class InsideResponse(NamedTuple):
     error_code: ErrorCode
+
+
+def inside_refused(request: Request, error: ErrorCode, message: str | None) -> InsideResponse:
+    return InsideResponse(error)

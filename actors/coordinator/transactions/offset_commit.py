@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from kio.schema.errors import ErrorCode
 
+from actors.catalog import transaction_refusals
 from actors.coordinator.ground import simple_groups
 from actors.coordinator.ground.area import Area
 from actors.coordinator.ground.kind import kind_of
@@ -23,8 +24,12 @@ from actors.coordinator.offsets.commits import is_longer
 from actors.coordinator.transactions import markers
 from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.coordinator.transactions.events import TransactionUnverified
-from actors.coordinator.transactions.inside import TXN_VERIFIED, InsideResponse, TxnVerifiedRequest
-from actors.coordinator.transactions.refusals import refused_txn_commit
+from actors.coordinator.transactions.inside import (
+    TXN_VERIFIED,
+    InsideResponse,
+    TxnVerifiedRequest,
+    inside_refused,
+)
 from actors.ground.contract import Record, Reply, Request, Result
 from actors.ground.records import (
     NO_EXPIRY,
@@ -159,7 +164,7 @@ def _known(state: ShardState, body: TxnOffsetCommitRequest) -> Iterator[tuple[st
 
 
 def _refused(state: ShardState, request: Request, error: ErrorCode) -> Result:
-    answer = refused_txn_commit(request, coordinator_error(error), None)
+    answer = transaction_refusals.offset_commit(request, coordinator_error(error), None)
     known = {(topic, partition.partition) for topic, partition in _known(state, request.body)}
     errors = error_of_each((answer.topics,))
     return _answered(state, request, {place: errors[place] for place in known})
@@ -222,6 +227,7 @@ AREA = Area(
         TXN_VERIFIED: verified,
     },
     appliers={PENDING_TXN_OFFSET: offsets.apply, PRODUCER_MARKER: markers.apply},
+    refusals={TXN_VERIFIED: inside_refused},
     timers={markers.TIMER: markers.expire},
     records=_records,
     on_elected=markers.schedule_all,

@@ -1,17 +1,9 @@
-"""What each API of transactions answers when a request as a whole is refused (see `ground.refusals`)."""
+"""What each API of transactions answers when a request as a whole is refused, for the rows of the catalog."""
 
 from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.ground.refusals import Refusal
-from actors.coordinator.transactions.inside import (
-    TXN_ENDED,
-    TXN_ENDING,
-    TXN_VERIFIED,
-    InsideResponse,
-    TxnEndingResponse,
-)
 from actors.ground.contract import Request
 from actors.protocol import api_keys
 from actors.protocol.offset_refusals import refused_commit
@@ -49,11 +41,11 @@ def for_version(request: Request, error: ErrorCode) -> ErrorCode:
     return error
 
 
-def _init_producer_id(request: Request, error: ErrorCode, message: str | None) -> InitProducerIdResponse:
+def init_producer_id(request: Request, error: ErrorCode, message: str | None) -> InitProducerIdResponse:
     return InitProducerIdResponse(for_version(request, error))
 
 
-def _add_partitions(request: Request, error: ErrorCode, message: str | None) -> AddPartitionsToTxnResponse:
+def add_partitions(request: Request, error: ErrorCode, message: str | None) -> AddPartitionsToTxnResponse:
     body: AddPartitionsToTxnRequest = request.body
     error = for_version(request, error)
     return AddPartitionsToTxnResponse(
@@ -64,22 +56,22 @@ def _add_partitions(request: Request, error: ErrorCode, message: str | None) -> 
     )
 
 
-def _add_offsets(request: Request, error: ErrorCode, message: str | None) -> AddOffsetsToTxnResponse:
+def add_offsets(request: Request, error: ErrorCode, message: str | None) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse(for_version(request, error))
 
 
-def _end(request: Request, error: ErrorCode, message: str | None) -> EndTxnResponse:
+def end(request: Request, error: ErrorCode, message: str | None) -> EndTxnResponse:
     return EndTxnResponse(for_version(request, error))
 
 
-def refused_txn_commit(request: Request, error: ErrorCode, message: str | None) -> TxnOffsetCommitResponse:
+def offset_commit(request: Request, error: ErrorCode, message: str | None) -> TxnOffsetCommitResponse:
     body: TxnOffsetCommitRequest = request.body
     if error == ErrorCode.coordinator_load_in_progress and request.api_version < _LOADING_SINCE:
         error = ErrorCode.coordinator_not_available  # W8: old clients know no other retriable code
     return TxnOffsetCommitResponse(refused_commit(body.topics, error))
 
 
-def _write_markers(request: Request, error: ErrorCode, message: str | None) -> WriteTxnMarkersResponse:
+def write_markers(request: Request, error: ErrorCode, message: str | None) -> WriteTxnMarkersResponse:
     # Coordinators that ask for markers know logs, which have leaders and no coordinators.
     body: WriteTxnMarkersRequest = request.body
     error = ErrorCode.not_leader_or_follower if error in _NO_LEADER else error
@@ -88,24 +80,3 @@ def _write_markers(request: Request, error: ErrorCode, message: str | None) -> W
             TxnMarkerErrors(marker.producer_id, same_error(marker.topics, error)) for marker in body.markers
         )
     )
-
-
-def _ending(request: Request, error: ErrorCode, message: str | None) -> TxnEndingResponse:
-    return TxnEndingResponse(error)
-
-
-def _inside(request: Request, error: ErrorCode, message: str | None) -> InsideResponse:
-    return InsideResponse(error)
-
-
-REFUSALS: dict[int, Refusal] = {
-    api_keys.INIT_PRODUCER_ID: _init_producer_id,
-    api_keys.ADD_PARTITIONS_TO_TXN: _add_partitions,
-    api_keys.ADD_OFFSETS_TO_TXN: _add_offsets,
-    api_keys.END_TXN: _end,
-    api_keys.WRITE_TXN_MARKERS: _write_markers,
-    api_keys.TXN_OFFSET_COMMIT: refused_txn_commit,
-    TXN_ENDING: _ending,
-    TXN_ENDED: _inside,
-    TXN_VERIFIED: _inside,
-}
