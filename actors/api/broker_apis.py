@@ -2,7 +2,8 @@
 go out.
 
 This file only dispatches. Pure answers are in `metadata`, topics in `topics`, records in `data` and
-`fetch`, configs in `configs`, producer ids in `producers`. Group requests are answered by coordinators.
+`fetch`, partitions' leaders and sizes in `partitions`, configs in `configs`, producer ids in `producers`.
+Group requests are answered by coordinators.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from actors.api import acls, configs, credentials, data, fetch, topics, transactions
-from actors.api.context import BrokerContext, ControllerClient, NotAvailable, Verify
+from actors.api import acls, configs, credentials, data, fetch, partitions, telemetry, topics, transactions
+from actors.api.context import BrokerContext, ControllerClient, Elect, NotAvailable, Verify
 from actors.api.metadata import describe_cluster_answer, find_coordinator_answer, metadata_answer
 from actors.api.producers import ProducerIds, init_producer_id
 from actors.ground.image import MetadataImage
@@ -48,6 +49,11 @@ _HANDLERS: Mapping[int, _Handler] = {
     api_keys.DELETE_ACLS: acls.delete_acls,
     api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS: credentials.describe_credentials,
     api_keys.ALTER_USER_SCRAM_CREDENTIALS: credentials.alter_credentials,
+    api_keys.DESCRIBE_TOPIC_PARTITIONS: partitions.describe_topic_partitions,
+    api_keys.DESCRIBE_PRODUCERS: partitions.describe_producers,
+    api_keys.DESCRIBE_LOG_DIRS: partitions.describe_log_dirs,
+    api_keys.ELECT_LEADERS: partitions.elect_leaders,
+    api_keys.GET_TELEMETRY_SUBSCRIPTIONS: telemetry.get_telemetry_subscriptions,
 }
 
 
@@ -70,6 +76,10 @@ class BrokerApis:
     def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Write markers of transactions for topics' partitions that this broker leads."""
         return transactions.write_markers(self._context, request)
+
+    def elect_with(self, elect: Elect) -> None:
+        """Have `elect` elect the leaders of offsets partitions."""
+        self._context.elect = elect
 
     def set_image(self, image: MetadataImage) -> None:
         """Take a newer image: requests that wait for it go on, logs that are led elsewhere are dropped."""

@@ -36,6 +36,15 @@ async def no_coordinator(asked: AddPartitionsToTxnRequest) -> AddPartitionsToTxn
     return answer
 
 
+Elect = Callable[[int], Awaitable[ErrorCode]]
+"""A function from an offsets partition to what became of the election of its preferred leader."""
+
+
+async def no_election(partition: int) -> ErrorCode:
+    """Return the error of a broker that reaches no leader of offsets partitions."""
+    return ErrorCode.preferred_leader_not_available
+
+
 class NotAvailable(Exception):
     """Raised if no controller takes commands at present."""
 
@@ -73,6 +82,8 @@ class BrokerContext:
         for the same task."""
         self.verify: Verify = no_coordinator
         """The function that asks a transaction's coordinator, wherever it is."""
+        self.elect: Elect = no_election
+        """The function that gives an offsets partition to its preferred leader."""
         self._controller = controller
         self._image_waiters: set[asyncio.Future[None]] = set()
 

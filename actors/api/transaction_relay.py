@@ -17,12 +17,12 @@ from kio.schema.errors import ErrorCode
 from actors.catalog import codec
 from actors.catalog.table import coordinated
 from actors.coordinator.refusals import refusal
-from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.ground.contract import Request
 from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.limits import ANSWER_TIMEOUT_S
 from actors.ground.spec import TierSpec
+from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.network.peers import Peers
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
 from actors.protocol.errors import UnsupportedRequest

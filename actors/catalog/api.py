@@ -88,7 +88,7 @@ class Coordinated(NamedTuple):
 
 
 class Api(NamedTuple):
-    """One advertised API."""
+    """One API that is answered."""
 
     key: int
     min_version: int
@@ -103,6 +103,8 @@ class Api(NamedTuple):
     """The answer may tell what the client may do, with an authorizer or without."""
     coordinated: Coordinated | None = None
     """None: no coordinator ever answers it."""
+    announced: bool = True
+    """Whether ApiVersions tells of it. Kafka answers requests that it does not tell of."""
 
     @property
     def versions(self) -> range:

@@ -20,6 +20,7 @@ from actors.protocol.entity_writing import entity_writer
 from actors.protocol.header import Header
 
 FEATURES_SINCE: Final = 3
+_ANNOUNCED: Final = tuple(key for key, api in APIS.items() if api.announced)
 GROUP_VERSION: Final = "group.version"
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The form of what Kafka accepts as the name and version of a client's software."""
@@ -81,7 +82,7 @@ def api_versions_answer(header: Header, frame: bytes, body_offset: int) -> bytes
     The answer may have an error: UNSUPPORTED_VERSION for a version outside the table (-1 too),
     INVALID_REQUEST for a software name or version that Kafka would refuse. Raises MalformedRequest.
     """
-    api_version, error_code, keys = header.api_version, ErrorCode.none, tuple(APIS)
+    api_version, error_code, keys = header.api_version, ErrorCode.none, _ANNOUNCED
     if not is_supported(api_keys.API_VERSIONS, api_version):
         # As in Kafka, the refusal names the versions of this API alone.
         api_version, error_code, keys = 0, ErrorCode.unsupported_version, (api_keys.API_VERSIONS,)

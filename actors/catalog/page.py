@@ -13,8 +13,9 @@ HEADING = """\
 
 Made by `python -m actors.catalog.page > actors/catalog/APIS.md`; a test compares them.
 
-Requests of Kafka's protocol that a node answers, in the versions that ApiVersions tells clients. A
-coordinator leads the offsets partition of the group, or of the transactional id.
+Requests of Kafka's protocol that a node answers, in the versions that ApiVersions tells clients (a name in
+parentheses: it is answered, but not told of, as in Kafka). A coordinator leads the offsets partition of the
+group, or of the transactional id.
 
 | key | API | versions | flexible since | answered by |
 |---:|---|---|---|---|
@@ -33,7 +34,8 @@ def _row(api: Api) -> str:
     server = api.served_by.value
     if api.coordinated is not None and server == "broker":
         server = "broker or coordinator"
-    return f"| {api.key} | {name_of(api.key)} | {versions} | {since} | {server} |\n"
+    name = name_of(api.key) if api.announced else f"({name_of(api.key)})"
+    return f"| {api.key} | {name} | {versions} | {since} | {server} |\n"
 
 
 if __name__ == "__main__":

@@ -60,6 +60,8 @@ assert RAFT_ENTRY_BYTES_MAX < RAFT_PENDING_BYTES_MAX
 assert SNAPSHOT_CHUNK_BYTES < RAFT_FRAME_BYTES_MAX
 assert RAFT_FRAME_BYTES_MAX < TRANSPORT_QUEUE_BYTES_MAX
 
+DESCRIBED_PARTITIONS_MAX = 2_000
+"""How many partitions one answer to DescribeTopicPartitions has, Kafka's max.request.partition.size.limit."""
 ACLS_MAX = 10_000
 CREDENTIALS_MAX = 10_000
 """How many credentials the tier may have; every actor holds them all, and gets them all with each change of

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+OFFSETS_TOPIC = "__consumer_offsets"
+"""The topic whose partitions are the offsets partitions."""
 NAME_LENGTH_MAX = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 

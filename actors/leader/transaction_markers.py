@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.coordinator.transactions.events import TransactionEnding, TransactionUnverified
 from actors.coordinator.transactions.inside import (
     TXN_ENDED,
@@ -26,6 +25,7 @@ from actors.coordinator.transactions.inside import (
 )
 from actors.ground.image import MetadataImage
 from actors.ground.tasks import Tasks
+from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
 from actors.protocol.messages import NO_ERROR
 from actors.protocol.transaction_codec import (

@@ -44,6 +44,7 @@ from actors.network.peers import Peers, is_signed
 from actors.network.quota import ConnectionLimits, ConnectionQuota
 from actors.network.table import ConnectionTable
 from actors.node.controller_client import RayControllerClient
+from actors.node.elections import Elections
 from actors.node.fallen_leaders import FallenLeaders
 from actors.node.log_ends import LogEnds
 from actors.node.metrics import NodeMetrics
@@ -123,6 +124,7 @@ class Broker(Actor):
         self._fallen = FallenLeaders(ways)
         self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
         self._apis.verify_with(self._transactions.add_partitions)
+        self._apis.elect_with(Elections(spec, self._controller).elect)
         super().__init__(spec.data_dir, broker_name(node_id))
 
     async def _open(self) -> None:

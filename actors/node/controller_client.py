@@ -52,11 +52,21 @@ class RayControllerClient:
     async def image(self) -> bytes | None:
         """Return the committed metadata image, from whichever replica of the controller can say; None if none
         can."""
+        payload: bytes | None = await self._ask_any("image")
+        return payload
+
+    async def placement(self) -> dict[str, tuple[Any, ...]] | None:
+        """Return where replicas should be, as `Controller.placement` has it; None if no controller leads."""
+        placement: dict[str, tuple[Any, ...]] | None = await self._ask_any("placement")
+        return placement
+
+    async def _ask_any(self, method: str) -> Any:
+        """Return the first answer that a replica of the controller gives; None if none can say."""
         for replica in tuple(self._replicas):
-            payload: bytes | None = await self._call(replica, "image")
-            if payload is not None:
+            answer = await self._call(replica, method)
+            if answer is not None:
                 self._prefer(replica)
-                return payload
+                return answer
         await self._find_replicas()
         return None
 

@@ -230,6 +230,33 @@ def _no_resources(header: Header, entity: Any) -> Any:
     return _answer(header, error_code=CLUSTER_FAILED, config_resources=())
 
 
+def _no_log_dirs(header: Header, entity: Any) -> Any:
+    return _answer(header, error_code=CLUSTER_FAILED, results=())
+
+
+def _no_election(header: Header, entity: Any) -> Any:
+    message = MESSAGES[CLUSTER_FAILED]
+    results = tuple(
+        _entry(
+            header,
+            "ReplicaElectionResult",
+            topic=topic.topic,
+            partition_result=tuple(
+                _entry(
+                    header,
+                    "PartitionResult",
+                    partition_id=partition,
+                    error_code=CLUSTER_FAILED,
+                    error_message=message,
+                )
+                for partition in topic.partitions
+            ),
+        )
+        for topic in entity.topic_partitions or ()
+    )
+    return _answer(header, error_code=CLUSTER_FAILED, replica_election_results=results)
+
+
 def write_markers(asking: Asking, header: Header, entity: Any) -> Screened:
     """Screen WriteTxnMarkers, which comes from other brokers, or from an administrator who aborts a
     transaction that hangs (KIP-664)."""
@@ -260,6 +287,8 @@ def _no_marker(header: Header, topic: Any) -> Any:
     )
 
 
+describe_log_dirs = _cluster(Operation.DESCRIBE, _no_log_dirs)
+elect_leaders = _cluster(Operation.ALTER, _no_election)
 list_config_resources = _cluster(Operation.DESCRIBE_CONFIGS, _no_resources)
 describe_acls = _cluster(Operation.DESCRIBE, _no_acls)
 create_acls = _cluster(Operation.ALTER, _no_creation)

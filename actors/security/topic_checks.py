@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from actors.ground.acl import CLUSTER_NAME, Operation, ResourceType
 from actors.protocol import entities
 from actors.protocol.header import Header
-from actors.protocol.metadata_entities import absent_topic, missing_topics
+from actors.protocol.metadata_entities import NO_AUTHORIZED_OPERATIONS, absent_topic, missing_topics
 from actors.security.asking import Asking
 from actors.security.screening import Screened, parted
 
@@ -19,6 +19,8 @@ FAILED: Final = ErrorCode.topic_authorization_failed
 FAILED_MESSAGE: Final = "Topic authorization failed."
 _TOPIC_IDS_OF_DELETION_SINCE: Final = 6
 _OPERATIONS_OF_METADATA_SINCE: Final = 8
+_REFUSED_AS_A_WHOLE: Final = (ErrorCode.invalid_request, ErrorCode.unknown_server_error)
+"""Errors of DescribeTopicPartitions that do not concern the topic that has them."""
 
 
 def replaced(entity: Any, **fields: Any) -> Any:
@@ -86,6 +88,8 @@ def _name(topic: Any) -> str:
 
 
 def _index(partition: Any) -> int:
+    if isinstance(partition, int):
+        return partition
     for field in ("partition_index", "index", "partition"):
         if hasattr(partition, field):
             return int(getattr(partition, field))
@@ -127,6 +131,14 @@ delete_records = _by_partition(
     ("topics", "partitions", "topics", "partitions"),
     ("DeleteRecordsTopicResult", "DeleteRecordsPartitionResult"),
     {"low_watermark": -1},
+)
+
+
+describe_producers = _by_partition(
+    Operation.READ,
+    ("topics", "partition_indexes", "topics", "partitions"),
+    ("TopicResponse", "PartitionResponse"),
+    {"error_message": FAILED_MESSAGE, "active_producers": ()},
 )
 
 
@@ -269,6 +281,53 @@ def metadata(asking: Asking, header: Header, entity: Any) -> Screened:
         return replaced(served, **fields)
 
     return Screened(entity if everything else replaced(entity, topics=allowed), finish)
+
+
+def describe_topic_partitions(asking: Asking, header: Header, entity: Any) -> Screened:
+    """Screen DescribeTopicPartitions. Topics that may not be seen are left out of "all" and refused if they
+    are named; the answer tells what may be done (KIP-430)."""
+    everything = not entity.topics
+    names = list(asking.image.topics) if everything else [topic.name for topic in entity.topics]
+    allowed, others = parted(dict.fromkeys(names), lambda name: asking.may_topic(Operation.DESCRIBE, name))
+    if not others:
+        return Screened(entity, lambda served: _with_all_operations(asking, served, ()))
+    topic_class = entities.nested(header.api_key, header.api_version, "DescribeTopicPartitionsResponseTopic")
+    no = tuple(
+        entities.build(
+            topic_class,
+            error_code=FAILED,
+            name=name,
+            topic_id=None,
+            is_internal=False,
+            partitions=(),
+            topic_authorized_operations=NO_AUTHORIZED_OPERATIONS,
+        )
+        for name in (() if everything else others)
+    )
+
+    def finish(served: Any) -> Any:
+        if served is None:
+            response_class = entities.response_class(header.api_key, header.api_version)
+            return entities.build(response_class, topics=no, next_cursor=None)
+        return _with_all_operations(asking, served, no)
+
+    asked_class = entities.nested(header.api_key, header.api_version, "TopicRequest", "request")
+    cursor = entity.cursor
+    if everything and cursor is not None and cursor.topic_name not in allowed and cursor.partition_index >= 0:
+        # Those that are left are asked for by their names: a cursor has to name one of them.
+        allowed = tuple(name for name in allowed if name >= cursor.topic_name)
+        cursor = None
+    asked = tuple(entities.build(asked_class, name=name) for name in allowed)
+    return Screened(replaced(entity, topics=asked, cursor=cursor) if asked else None, finish)
+
+
+def _with_all_operations(asking: Asking, served: Any, others: tuple[Any, ...]) -> Any:
+    """Return an answer whose topics tell what the client may do, and those it may not see behind them."""
+    shown = tuple(
+        topic if topic.error_code in _REFUSED_AS_A_WHOLE else _with_operations(asking, topic)
+        for topic in served.topics
+    )
+    return replaced(served, topics=shown + others)
 
 
 def _uncreatable(asking: Asking, version: int, entity: Any) -> frozenset[str]:

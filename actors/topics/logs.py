@@ -71,6 +71,11 @@ class TopicLogs:
         log.settings = settings
         return log
 
+    def partition_bytes(self, topic: TopicImage, partition: int) -> int:
+        """Return the size of a partition's log; 0 if nobody has used it yet."""
+        log = self._logs.get((topic.topic_id, partition))
+        return 0 if log is None else log.size_bytes
+
     def begin_at(self, topic_id: bytes, partition: int, offset: int) -> None:
         """Have the partition's log, which must not exist yet, begin no lower than `offset`. Raises
         OSError."""

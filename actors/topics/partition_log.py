@@ -56,6 +56,19 @@ class FoundOffset(NamedTuple):
     timestamp_ms: int
 
 
+class ActiveProducer(NamedTuple):
+    """An idempotent producer of a partition, as DescribeProducers shows it (KIP-664)."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    """-1: no transaction of the producer has ended here."""
+    current_txn_start_offset: int
+    """-1: no transaction of the producer is open here."""
+
+
 class _Batch(NamedTuple):
     last_offset: int
     max_timestamp_ms: int
@@ -119,6 +132,20 @@ class PartitionLog:
         self._start_at(self.transactions.must_drop_before)
         self.expire(now_ms)
         return appended
+
+    def active_producers(self) -> list[ActiveProducer]:
+        """Return the producers that are remembered, the one that was idle for longest first."""
+        return [
+            ActiveProducer(
+                producer_id,
+                known.epoch,
+                known.last_sequence,
+                known.last_timestamp_ms,
+                self.transactions.coordinator_epoch(producer_id),
+                self.transactions.first_offset(producer_id),
+            )
+            for producer_id, known in self._producers.items()
+        ]
 
     @property
     def stable_offset(self) -> int:

@@ -8,6 +8,7 @@ state is lost with the broker, as the log is; an unknown producer may then begin
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import ItemsView
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -33,11 +34,17 @@ class AppendedBatch(NamedTuple):
 
 
 class _Producer:
-    __slots__ = ("batches", "epoch")
+    __slots__ = ("batches", "epoch", "last_timestamp_ms")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
+        self.last_timestamp_ms = -1
         self.batches: deque[AppendedBatch] = deque(maxlen=BATCHES_REMEMBERED)
+
+    @property
+    def last_sequence(self) -> int:
+        """Return the last record's sequence number; -1 if nothing of this epoch is remembered."""
+        return self.batches[-1].last_sequence if self.batches else -1
 
 
 class Producers:
@@ -48,6 +55,10 @@ class Producers:
 
     def __len__(self) -> int:
         return len(self._producers)
+
+    def items(self) -> ItemsView[int, _Producer]:
+        """Return the producers by their ids, the one that was idle for longest first."""
+        return self._producers.items()
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
         """Return the earlier append that `header` repeats, or None if it is the producer's next batch.
@@ -84,6 +95,7 @@ class Producers:
         if producer is None or producer.epoch != header.producer_epoch:
             producer = self._producers[header.producer_id] = _Producer(header.producer_epoch)
         last = _add(header.base_sequence, header.last_offset_delta)
+        producer.last_timestamp_ms = header.max_timestamp_ms
         producer.batches.append(AppendedBatch(header.base_sequence, last, base_offset, log_append_time_ms))
         self._producers.move_to_end(header.producer_id)
         if len(self._producers) > PRODUCERS_MAX:

@@ -63,6 +63,15 @@ class LogTransactions:
         opened = self._open.get(producer_id)
         return opened is not None and opened.producer_epoch == producer_epoch
 
+    def first_offset(self, producer_id: int) -> int:
+        """Return the first offset of the producer's open transaction; -1 if it has none."""
+        opened = self._open.get(producer_id)
+        return -1 if opened is None else opened.first_offset
+
+    def coordinator_epoch(self, producer_id: int) -> int:
+        """Return the epoch of the coordinator that wrote the producer's last marker; -1 if it has none."""
+        return self._markers.get(producer_id, (-1, -1))[1]
+
     def guard(self, producer_id: int) -> object:
         """Return the guard that is to be had before the coordinator is asked, and given with the batch that
         its word allows."""

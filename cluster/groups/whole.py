@@ -15,7 +15,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from actors import runtime
 from actors.coordinator.restore import emptied
-from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.ground.contract import Record
 from actors.ground.records import (
     OFFSET_COMMIT,
@@ -24,6 +23,7 @@ from actors.ground.records import (
     OffsetCommitValue,
 )
 from actors.ground.spec import CONTROLLER_GROUP, partition_group
+from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.metadata.records import TOPIC, TopicValue
 from cluster.group_leaders import GroupLeaders
 from cluster.group_writer import GroupWriter

@@ -66,6 +66,7 @@ class Controller:
 
 class Broker:
     def __init__(self, controller: Controller, node_id: int, settings: BrokerSettings) -> None:
+        self.node_id = node_id
         self.store = Memory()
         self.logs = TopicLogs(settings, "", store=self.store)
         self.now_ms = 50_000

@@ -47,7 +47,7 @@ def _features(api_version: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("api_version", range(5))
-def test_the_answer_is_the_whole_table_and_the_group_version(api_version: int) -> None:
+def test_the_answer_is_the_table_of_what_is_announced_and_the_group_version(api_version: int) -> None:
     """A25: version 4 can say that level 0 is supported too, version 3 cannot."""
     api_class = nested(V, api_version, "ApiVersion")
     expected = build(
@@ -56,6 +56,7 @@ def test_the_answer_is_the_whole_table_and_the_group_version(api_version: int) -
         api_keys=tuple(
             build(api_class, api_key=api_key, min_version=api.min_version, max_version=api.max_version)
             for api_key, api in APIS.items()
+            if api.announced
         ),
         **_features(api_version),
     )

@@ -46,6 +46,7 @@ from actors.ground.records import (
     TransactionValue,
 )
 from actors.ground.snapshot_build import live_items
+from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.java_hash import partition_for
@@ -68,7 +69,6 @@ from actors.protocol.transaction_messages import (
     same_error,
 )
 
-OFFSETS_TOPIC = "__consumer_offsets"
 """What a transaction's offsets of groups are called among its partitions."""
 TIMER = "transaction"
 

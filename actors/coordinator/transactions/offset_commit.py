@@ -22,7 +22,6 @@ from actors.coordinator.ground.volatile import UnverifiedCommit
 from actors.coordinator.offsets import pending as offsets
 from actors.coordinator.offsets.commits import is_longer
 from actors.coordinator.transactions import markers
-from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.coordinator.transactions.events import TransactionUnverified
 from actors.coordinator.transactions.inside import (
     TXN_VERIFIED,
@@ -38,6 +37,7 @@ from actors.ground.records import (
     OffsetCommitValue,
     PendingTxnOffsetKey,
 )
+from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import NO_ERROR, CommittedPartition
