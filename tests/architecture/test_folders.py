@@ -61,7 +61,7 @@ def folder_graph(files: Graph) -> Graph:
 
 
 def circle(graph: Graph) -> list[str]:
-    """One circle of the graph, as what imports what; empty when there is none."""
+    """Return one circle of imports, each folder before the one that it imports; [] if there is none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

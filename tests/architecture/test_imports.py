@@ -105,7 +105,7 @@ IMPURE = {
     "uuid",
 }
 ACTOR_HEAVY = {"cluster.settings", "pydantic", "pydantic_settings", "rich", "typer", "confluent_kafka"}
-"""What an actor must not carry: each costs memory in every process of the tier."""
+"""Modules that an actor must not import: each costs memory in every process of the tier."""
 
 
 PATHS = [path for path in tracked(ROOT) if path.suffix == ".py" and path.is_file()]
@@ -152,7 +152,7 @@ def test_pure_packages_have_no_clock_no_chance_no_outside() -> None:
 
 @pytest.mark.parametrize("entry", entry_points(group="groupd.commands"), ids=lambda entry: entry.name)
 def test_the_commands_of_other_packages_can_be_imported_first(entry: EntryPoint) -> None:
-    """They import what all commands share, from the package that gathers them."""
+    """The modules of the other packages' commands import what all commands share from `cluster.cli`."""
     first = f"import {entry.module}; from cluster.cli import app"
     done = subprocess.run([sys.executable, "-c", first], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr

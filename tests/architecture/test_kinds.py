@@ -33,7 +33,7 @@ STATE = "actors/coordinator/ground/state.py"
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Imports from a kind's folder."""
+    """Find the lines of a file that import from the folder of a kind of groups."""
     for node in ast.walk(tree):
         named: list[str] = []
         if isinstance(node, ast.Import):
@@ -46,7 +46,7 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def takes(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Looks into what one kind keeps."""
+    """Find the lines of a file that look into what one kind of groups keeps."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Subscript)
@@ -57,7 +57,7 @@ def takes(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def asks(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Compares something with the name of a kind."""
+    """Find the lines of a file that compare something with the name of a kind of groups."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Compare | ast.match_case):
             continue
@@ -94,7 +94,7 @@ def test_nobody_asks_which_kind_a_group_is() -> None:
 
 
 def test_no_exception_is_left_over() -> None:
-    """Each file that may import from a kind's folder does."""
+    """Every file that may import from a kind's folder does so, or it has to come off the list."""
     unused = [
         name
         for name in OWN_BUSINESS

@@ -36,11 +36,11 @@ CHANGES = (
     "a column of history",
     "a command of `groupd`",
 )
-"""What a newcomer finds the files of in the design's table."""
+"""Changes that a newcomer wants to make; the design's table says in which files to make them."""
 
 
 def prose(page: Path) -> str:
-    """A page without its blocks of code."""
+    """Return a page without its blocks of code."""
     return FENCED.sub("", page.read_text(encoding="utf-8"))
 
 
@@ -108,7 +108,7 @@ def test_the_glossary_is_short_and_in_one_meaning() -> None:
 
 
 def test_the_design_says_where_to_make_a_change() -> None:
-    """That the files are there is a test of its own."""
+    """This looks at the table's rows; another test looks whether the files that they name exist."""
     table = {row[0]: row[1:] for row in rows(DESIGN, "What to change where")}
     assert [change for change in CHANGES if change not in table] == []
     assert [change for change, cells in table.items() if not PATH.search(cells[0])] == []

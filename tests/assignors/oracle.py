@@ -37,7 +37,7 @@ def spec_of(members: list[MemberSpec], counts: list[int]) -> AssignmentSpec:
 
 
 def assigned(name: str, spec: AssignmentSpec, racks: Racks | None = None) -> Assignment:
-    """What the assignor of that name gives everybody, whichever way the group is kept."""
+    """Return what the named assignor gives each member; it must be the same for lists and for arrays."""
     by_lists, by_arrays = (
         OWN[name].assign(group, racks_of(spec, racks or {})).assignment()
         for group in (GroupLists.of(spec), GroupArrays.of(spec))
@@ -51,7 +51,7 @@ def racks_of(spec: AssignmentSpec, racks: Racks) -> Callable[[bytes], list[str |
 
 
 def with_targets(spec: AssignmentSpec, assignment: Assignment) -> AssignmentSpec:
-    """The same group after the assignment."""
+    """Return the same group with the assignment as its members' target."""
     members = tuple(one._replace(target=assignment.get(one.member_id, ())) for one in spec.members)
     return spec._replace(members=members)
 
@@ -96,7 +96,7 @@ def topic_sets(spec: AssignmentSpec) -> list[tuple[list[str], list[bytes]]]:
 
 
 def fair_rooms(names: list[str], base: Counter[str], kept: Counter[str], slots: int) -> Counter[str]:
-    """One after the other to who has least; who then is above the others keeps that if it had it."""
+    """Return how many partitions each member gets: one after another goes to the member with least."""
     rooms: Counter[str] = Counter()
     for _ in range(slots):
         rooms[min(names, key=lambda name: base[name] + rooms[name])] += 1
@@ -115,7 +115,7 @@ def fair_rooms(names: list[str], base: Counter[str], kept: Counter[str], slots: 
 
 
 def uniform_twin(spec: AssignmentSpec) -> Assignment:
-    """What is free first, then set of topics after set of topics, until nothing moves any more."""
+    """Assign as uniform does: free partitions first, then one set of topics after another."""
     before = present_owners(spec)
     owners = dict(before)
     for names, topics in topic_sets(spec) if len(topic_sets(spec)) > 1 else ():

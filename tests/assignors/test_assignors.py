@@ -195,7 +195,7 @@ def test_odd_targets_do_no_harm() -> None:
 
 
 def test_runs_end_at_the_same_place_by_blocks() -> None:
-    """What compiled kernels call in place of the plain function."""
+    """Compiled kernels call `run_end_by_blocks` in place of the plain `run_end`."""
     rng = random.Random(3)
     for _ in range(300):
         numbers = [n for n in range(rng.randrange(1, 4)) for _ in range(rng.randrange(1, 60))]
@@ -214,7 +214,7 @@ def test_lists_and_arrays_of_larger_groups(alike: bool) -> None:
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel is compiled for this process alone."""
+    """The kernel is then compiled for this process alone."""
     compile_kernel = compiled._compile
 
     def failing(kernel: object, *, cache: bool) -> object:

@@ -27,7 +27,7 @@ from tests.assignors.oracle import (
 
 
 def with_racks(rng: random.Random, spec: AssignmentSpec) -> tuple[AssignmentSpec, Racks]:
-    """Three racks, one of them without any member."""
+    """Give members one of two racks or none, and partitions one of three racks or none."""
     members = tuple(one._replace(rack_id=rng.choice(["a", "b", None])) for one in spec.members)
     slots = [(topic, p) for topic, count in spec.partition_counts.items() for p in range(count)]
     return spec._replace(members=members), {slot: rng.choice(["a", "b", "c", None]) for slot in slots}
@@ -129,7 +129,7 @@ def test_a_partition_moves_only_to_get_into_its_rack() -> None:
 
 
 def test_lists_and_arrays_of_larger_groups() -> None:
-    """`assigned` compares the two."""
+    """`assigned` compares the assignment by lists with the one by arrays."""
     rng = random.Random(5)
     for number in range(30):
         spec, racks = with_racks(rng, random_spec(rng, alike=number % 2 == 0, members=20, counts_max=60))

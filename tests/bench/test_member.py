@@ -29,7 +29,7 @@ def classic(protocol: str = CLASSIC_RANGE) -> ClassicMember:
 
 
 def joined(member: ClassicMember, asked: JoinGroupRequest) -> JoinGroupResponse:
-    """It leads a group of its own."""
+    """Answer JoinGroup: the member leads a group that has no other member."""
     members = (("me", None, asked.protocols[0][1]),)
     return JoinGroupResponse(ErrorCode.none, 1, "consumer", "range", "me", False, "me", members)
 

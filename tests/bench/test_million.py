@@ -76,7 +76,7 @@ async def _are_served() -> None:
 
 
 def answer(asked: requests.ConsumerGroupHeartbeatRequest, error: ErrorCode) -> bytes:
-    """What was asked at epoch 0 brings a partition, and an interval of 200 ms always."""
+    """Answer a heartbeat: it assigns one partition and always names an interval of 200 ms."""
     assigned = responses.Assignment(
         topic_partitions=(responses.TopicPartitions(topic_id=TOPIC_ID, partitions=(0,)),)
     )

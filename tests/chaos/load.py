@@ -22,7 +22,7 @@ TOPIC = "orders"
 DEADLINE_S = 60.0
 CONNECT_TIMEOUT_S = 2.0
 MORE = 3
-"""Commits of each group that are progress."""
+"""How many commits each group makes before the load counts as making progress."""
 
 
 class Load:
@@ -52,7 +52,7 @@ class Load:
         self._loop.close()
 
     def acknowledged(self) -> list[int]:
-        """Commits of each partition's group."""
+        """Return how many commits of each partition's group were acknowledged."""
         return [member.acknowledged for member in self._members]
 
     def progress(self) -> None:
@@ -67,7 +67,7 @@ class Load:
         )
 
     def pace_s(self, partition: int) -> float:
-        """What one commit of a partition's group takes now, from its acknowledgement to the next one's."""
+        """Return how long one commit of a partition's group takes, from one acknowledgement to the next."""
         times = []
         for _ in range(MORE):
             before, began = self.acknowledged()[partition], time.monotonic()
@@ -81,7 +81,7 @@ class Load:
         self._await(asyncio.sleep(0.002))
 
     def check(self) -> None:
-        """Nobody lost a commit or a membership."""
+        """Check that no group lost a commit or a membership."""
         self._await(self._check())
 
     def _await(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -119,7 +119,7 @@ class _Member(Committer):
 
 
 def addresses(site: Site) -> list[tuple[str, int]]:
-    """Where clients find the nodes, in order."""
+    """Return the addresses of the nodes, in order, as clients find them."""
     return [(node.host, node.clients_port) for node in site.spec.nodes]
 
 

@@ -20,7 +20,7 @@ EFFECT_TIMEOUT_S = 90.0
 
 
 class Scene(NamedTuple):
-    """A fault that lasts."""
+    """A fault while it lasts: the tier, its load, its actors before the fault, and what the fault did."""
 
     site: Site
     load: Load
@@ -29,7 +29,7 @@ class Scene(NamedTuple):
 
     @property
     def hit(self) -> list[Actor]:
-        """Who is named as its target, as it was before."""
+        """Return the actors that the fault names as its target, as they were before it."""
         names = self.injury.target.replace(" (leader)", "").split(", ")
         return [self.before[name] for name in names]
 

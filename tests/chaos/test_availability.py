@@ -54,7 +54,7 @@ def test_time_without_service_counts_from_the_lost_request_to_the_next_one_serve
 
 
 def test_a_leader_that_answers_late_was_not_there() -> None:
-    """A frozen one refuses nobody."""
+    """A leader that is frozen refuses no request: they wait until they time out."""
     [harm] = found(beat(19), call("OffsetCommit", 20.5, 23.5), beat(24)).harms
     assert (harm.kind, harm.without_us, harm.refused) == ("links-slow", 3_000_000, 0)
 
@@ -65,7 +65,7 @@ def test_a_request_sent_before_the_fault_that_lost_it_is_put_down_to_that_fault(
 
 
 def test_what_a_client_gave_up_by_itself_was_not_refused() -> None:
-    """It closed its connection because it was to leave, or to crash, with a request on its way."""
+    """The client closed its connection with a request under way: it was about to leave or to crash."""
     leaver = beat(9, client="b#1", epoch=5), beat(11, 11.2, client="b#1", outcome=CLOSED)
     leaves = beat(11.3, client="b#1", epoch=-1)
     crashed = beat(9, client="c#1", epoch=5), beat(11, 11.2, client="c#1", outcome=CLOSED)
@@ -74,7 +74,7 @@ def test_what_a_client_gave_up_by_itself_was_not_refused() -> None:
 
 
 def test_a_member_that_the_swarm_sends_to_sleep_is_no_fault() -> None:
-    """What happens while it sleeps is put down to the fault before."""
+    """Lost requests while a member sleeps are put down to the fault before."""
     asleep = fault(SLEEP, 10.1, 14)
     told = found(beat(9), asleep, call("OffsetCommit", 10.5, 11.0, outcome=CLOSED), beat(11.4, 11.5))
     assert [each.kind for each in told.faults] == ["kill-leader", "links-slow"]
@@ -140,7 +140,7 @@ def test_as_many_faults_are_told_as_the_table_has(tmp_path: Path) -> None:
 
 
 def test_a_group_that_is_never_served_again_is_the_worst_of_all() -> None:
-    """It was left out of the table, which was the better the more had died."""
+    """Once such a group was left out of the table, so the table looked better the more groups had died."""
     served = found(beat(9), call("OffsetCommit", 20.5, 26.0, outcome=CLOSED), beat(27.9, 28))
     dead = history_of([beat(1), KILL, SLOW, beat(9), *(beat(s, s, outcome=CLOSED) for s in (9.999, 12, 25))])
     lost = availability(dead, figures_of(dead))

@@ -24,11 +24,11 @@ CAUGHT_BY = {
     "GivesAllTheSame": {"two owners at one epoch"},
     "ForgetsGenerations": {"generation went back", "generation an old one confirmed"},
 }
-"""Any of these; others may come with them."""
+"""The broken promises by which each bug is caught: the judge names at least one of them."""
 
 CUT = "links-cut-leader"
 SHRINK_TIMEOUT_S = 1_500
-"""About ten runs of a minute."""
+"""How long a shrink may take: about ten runs of a minute each."""
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(2 * TIMEOUT_S)]
 
@@ -48,7 +48,7 @@ def test_the_same_tier_without_a_bug_is_not(tmp_path: Path) -> None:
 @pytest.mark.chaos
 @pytest.mark.timeout(TIMEOUT_S + SHRINK_TIMEOUT_S)
 def test_of_six_faults_the_one_that_shows_the_bug_is_found(tmp_path: Path) -> None:
-    """What a leader acknowledges while its followers do not hear it is lost: the other five are left out."""
+    """What a leader acknowledges while it is cut off from its followers is lost; other faults do no harm."""
     kinds = ("clients-reset", "clients-slow", CUT, "kill-follower", "clients-reset", "clients-slow")
     faults = [
         Played(kind=kind, at_s=9 + 4 * n, for_s=4 if kind == CUT else 1.5, seed=n)

@@ -93,7 +93,7 @@ def frozen_gcs(scene: Scene) -> None:
 
 
 def told(words: str) -> Callable[[Scene], None]:
-    """The replicas' logs say so."""
+    """Check that the log of a replica has these words."""
 
     def check(scene: Scene) -> None:
         logs = [path.read_text() for path in (scene.site.data_dir / "logs").glob("partition-*.log")]
@@ -204,7 +204,7 @@ def test_every_kind_is_tried() -> None:
 
 
 def test_a_tier_that_runs_already_is_hit_and_left_running(site: Site, load: Load) -> None:
-    """Nothing but its data directory is known: what needs more says so."""
+    """Of such a tier only its data directory is known: a fault that needs more says what is missing."""
     own = site.data_dir
     site.close()
     with sites.running(own) as found:

@@ -105,7 +105,7 @@ def test_both_targets_are_attacked_by_the_command_with_one_schedule(tmp_path: Pa
 
 
 def test_a_broker_that_does_not_come_back_is_told_by_name(site: KafkaSite) -> None:
-    """The last one here: it stays away."""
+    """This is the file's last test, because its broker stays away."""
     injury = begin(site, "kill-node")
     number = int(injury.target.split()[1])
     until(lambda: len(pids(site)) == 2, "it has ended", EFFECT_TIMEOUT_S)

@@ -76,7 +76,7 @@ def proxy(ports: tuple[int, int]) -> Iterator[Proxy]:
 
 @pytest.fixture
 def client(ports: tuple[int, int], node: Echo, proxy: Proxy) -> Iterator[socket.socket]:
-    """One that has been answered once."""
+    """A client whose connection through the proxy has been answered once."""
     with socket.create_connection((HOST, ports[0]), DEADLINE_S) as connection:
         connection.sendall(b"hello")
         assert received(connection, 5) == b"hello"
@@ -155,7 +155,7 @@ def test_delayed_bytes_keep_their_order(client: socket.socket, proxy: Proxy) -> 
 
 
 def test_a_client_that_does_not_read_stops_the_other_side(client: socket.socket, proxy: Proxy) -> None:
-    """Nothing is heaped up on the way: in the end the client cannot send: nobody reads its answers."""
+    """The proxy heaps nothing up: when nobody reads the answers, the client cannot send any more."""
     client.setblocking(False)
     sent, stuck_since = 0, time.monotonic()
     while time.monotonic() - stuck_since < SILENCE_S:

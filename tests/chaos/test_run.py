@@ -33,7 +33,7 @@ def chaos(*arguments: str, env: dict[str, str] | None = None, cwd: Path = ROOT) 
 
 
 def ended(running: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> str:
-    """What it printed."""
+    """Wait until the command ends, and return what it printed."""
     try:
         return running.communicate(timeout=timeout_s)[0]
     finally:

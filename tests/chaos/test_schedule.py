@@ -30,7 +30,7 @@ def first(count: int, seed: int = 1, scenario: scenarios.Scenario = WEIGHTED) ->
 
 
 def test_the_same_seed_is_the_same_schedule() -> None:
-    """Also of a run that goes on later, and skips what it has met."""
+    """The same holds for a run that is resumed and skips the faults that it has met."""
     assert first(20) == first(20)
     assert first(20) != first(20, seed=2)
     assert list(islice(steps(WEIGHTED, REACHES, 1), 7, 20)) == first(20)[7:]

@@ -31,7 +31,7 @@ def failed() -> State:
 
 
 class Trials:
-    """Carries every trial out in no time."""
+    """Stands for the runs of a shrink: it carries every trial out in no time."""
 
     def __init__(self, fails: Callable[[set[str]], bool]) -> None:
         self.fails = fails
@@ -71,7 +71,7 @@ def test_every_trial_is_on_the_same_target_with_the_same_swarm(tmp_path: Path) -
 
 
 def test_what_fails_by_chance_is_tried_again(tmp_path: Path) -> None:
-    """Each list that has the cause fails in its second run only."""
+    """Here each list of faults that has the cause fails in its second run only."""
     seen: set[frozenset[str]] = set()
 
     def fails(kinds: set[str]) -> bool:

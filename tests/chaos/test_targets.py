@@ -31,7 +31,7 @@ from tests.swarm.histories import Story, World
 OF_KAFKA = frozenset({"proxy"})
 OF_A_TIER = frozenset({"replicas", "own", "proxy", "injection"})
 CALM = combined([])._replace(promises=())
-"""What was seen broke nothing."""
+"""A report in which no promise was broken."""
 
 
 def state(**fields: object) -> State:
@@ -84,7 +84,7 @@ def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_a_relative_data_directory_is_found_from_anywhere_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It is found by `--resume` and `shrink`. And what could not run shows nothing."""
+    """`--resume` and `shrink` find the directory, and a run that could not begin is reported as not shown."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     refused("--data-dir", "data", "--out", "out")
@@ -93,7 +93,7 @@ def test_a_relative_data_directory_is_found_from_anywhere_later(
 
 
 def test_a_run_in_which_no_fault_hit_anybody_shows_nothing() -> None:
-    """It was green."""
+    """Once the report of such a run was green."""
     found = judged(state())
     assert (found.status, found.because) == (NOT_SHOWN, "faults, no fault ever hit anybody")
     assert judged(state(), row("kill-leader"), row("all faults")).status == KEPT
@@ -121,7 +121,7 @@ def test_faults_that_never_came_are_told_by_name(tmp_path: Path) -> None:
 
 
 def test_a_report_ends_with_its_verdict_once(tmp_path: Path) -> None:
-    """It was told twice, as the status of all promises and in a summary."""
+    """Once the verdict was told twice: as the status of all promises, and in a summary."""
     run = state(parts=1, steps=1, kinds=["kill-leader"], lasted_s=90.0, is_finished=True)
     run.write(tmp_path)
     story = Story(World())

@@ -100,7 +100,7 @@ def first_frame_bytes(content: bytes) -> int:
 
 
 def flipped(at: int) -> Callable[[bytes], bytes]:
-    """One bit is another."""
+    """Return a damage that turns one bit of the file over."""
 
     def damage(content: bytes) -> bytes:
         position = at % len(content)
@@ -131,7 +131,7 @@ def newer_version(content: bytes) -> bytes:
 
 
 def frame_of(payload: bytes) -> Callable[[bytes], bytes]:
-    """One more frame, with a right checksum around what no groupd writes."""
+    """Return a damage that adds a frame no groupd writes, with a right checksum."""
 
     def damage(content: bytes) -> bytes:
         frame = FRAME.pack(len(payload), crc32c(payload)) + payload
@@ -188,7 +188,7 @@ def test_a_missing_file_is_named(backup: Path, name: str) -> None:
 
 
 def test_every_flipped_bit_of_a_small_file_is_found(backup: Path) -> None:
-    """The controller's file, byte by byte."""
+    """The test flips a bit of each byte of the controller's file."""
     path = backup / "controller.records"
     whole = path.read_bytes()
     for position in range(len(whole)):
@@ -200,7 +200,7 @@ def test_every_flipped_bit_of_a_small_file_is_found(backup: Path) -> None:
 
 
 def test_files_of_another_backup_are_refused(backup: Path) -> None:
-    """Each file is whole; they do not belong together."""
+    """Each file is whole, but they do not belong to the same backup."""
     path = backup / "partition-1.records"
     path.unlink()
     write_file(path, "partition-1", [offset_of(1)])
@@ -235,6 +235,6 @@ def test_a_manifest_that_is_no_json_is_refused(backup: Path) -> None:
 
 
 def test_a_directory_without_a_manifest_is_no_backup(tmp_path: Path) -> None:
-    """Such as one whose backup was interrupted."""
+    """A directory has no manifest if its backup was interrupted, for example."""
     with pytest.raises(BackupDamaged, match="is no backup"):
         check(tmp_path, lambda *_: None)

@@ -15,7 +15,7 @@ from cluster.cli.command_help import PANELS_FROM_COLUMNS
 
 
 def commands(group: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """All of `groupd`, by their words."""
+    """Yield every command of `groupd` with the words that call it."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, *path, name)

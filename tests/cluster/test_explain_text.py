@@ -121,7 +121,7 @@ def what_moved(row: dict[str, Any]) -> str:
 
 
 def test_an_epoch_that_was_overtaken_is_not_said_to_have_had_too_many_partitions() -> None:
-    """It was: "too many partitions to compare" of a group with six."""
+    """Once the text said "too many partitions to compare" of one, in a group with six partitions."""
     row = {
         "at_ms": 0,
         "group_type": "consumer",

@@ -23,12 +23,12 @@ from tests.history.segments.making import changed, publish, stretch
 
 @pytest.fixture(autouse=True)
 def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever needs Spark here fails."""
+    """Take Java away, so that a command that starts Spark fails."""
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
 
 
 def report(data_dir: Path, *options: str) -> str:
-    """What the command says in its one line."""
+    """Run `groupd history report`, which must fail, and return the one line that it says."""
     arguments = ["history", "report", "--data-dir", str(data_dir), *options]
     ran = CliRunner().invoke(cli.app, arguments)
     assert ran.exit_code == 1
@@ -83,7 +83,7 @@ def test_a_small_history_needs_no_java(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_day_is_answered_from_its_events_alone(tmp_path: Path) -> None:
-    """And nothing is kept: tables are of whole days."""
+    """No table is kept of such a part, because tables are of whole days."""
     now_ms = time.time_ns() // 1_000_000
     old, new = (stretch([changed(1, now_ms - ago_ms)], first=ago_ms) for ago_ms in (30 * 60_000, 60_000))
     publish(Folder(str(tmp_path / "history")), old)

@@ -12,7 +12,7 @@ NODES = {"0.1": 1, "1.1": 2, "2.1": 3, "1.77": 2, "3.88": 4, "4.99": 5}
 
 
 def status(member_id: str, members: str, *, serving: bool = False, **fields: Any) -> dict[str, Any]:
-    """What a replica says; `members` such as "0.1 1.1 ?3.88" (? marks a learner)."""
+    """Return a replica's status; `members` is such as "0.1 1.1 ?3.88" (? marks a learner)."""
     return {
         "replica": int(member_id.partition(".")[0]),
         "member_id": member_id,
@@ -71,7 +71,7 @@ def test_a_name_that_was_given_up_goes_though_somebody_else_is_awaited() -> None
 
 
 def test_no_change_begins_that_would_end_without_a_majority() -> None:
-    """One of three voters is away: with two left, both would be needed."""
+    """One of three voters is away: if another one left the group, both of the rest would be needed."""
     assert target(ROW[:2], LEADER, THIRD) is None
     assert target(ROW[:2], LEADER, SECOND, THIRD) == ["0.1", "1.1"]
     assert target(ROW[:1], LEADER, THIRD) == ["0.1"]

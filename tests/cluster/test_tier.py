@@ -100,7 +100,7 @@ def test_a_killed_tier_can_be_started_again(tmp_path: Path) -> None:
 
 
 def a_dead_ray_ends_the_tier(process: subprocess.Popen[str], data_dir: Path) -> None:
-    """Nothing waits for what cannot answer any more, and nothing is left."""
+    """When Ray dies, the tier ends at once, and none of its processes is left."""
     _, running = tier_file.require_running(data_dir)
     family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     (gcs_server,) = (member for member in family if member.name() == "gcs_server")

@@ -19,7 +19,7 @@ KINDS = {
 
 
 def membership(copies: Copies, replica: int) -> dict[str, Any]:
-    """What a replica of a group that is as it began says of its members."""
+    """Return the part of a replica's status about its members, none of which was ever replaced."""
     return {
         "replica": replica,
         "member_id": member_id(replica, 1),
@@ -38,7 +38,7 @@ class _Toy:
             raise RuntimeError(self.problem)
 
     async def stop(self) -> None:
-        """Nothing to close."""
+        """Stopping a toy needs nothing: it has nothing to close."""
 
 
 class ToyBroker(_Toy):
@@ -79,7 +79,7 @@ class ToyBroker(_Toy):
 
 
 class ToyController(_Toy):
-    """Replica 0 says that it leads."""
+    """A controller without Raft: replica 0 says that it leads."""
 
     def __init__(self, spec: TierSpec, replica: int) -> None:
         super().__init__(spec)
@@ -100,7 +100,7 @@ class ToyController(_Toy):
 
 
 class ToyPartition(_Toy):
-    """Replica 0 says that it leads."""
+    """An offsets partition without Raft: replica 0 says that it leads."""
 
     def __init__(self, spec: TierSpec, partition: int, replica: int) -> None:
         super().__init__(spec)

@@ -39,14 +39,14 @@ class _Eye:
         """A new image changes nothing here."""
 
     def run(self, now_ms: int) -> None:
-        """A turn has nothing to do here."""
+        """Do nothing: the watcher has no work in a turn."""
 
     def refuse_all(self) -> None:
-        """Nobody waits for the watcher."""
+        """Do nothing: no request waits for the watcher."""
 
 
 class Host:
-    """One coordinator that leads; `fail_over` makes it the next leader's."""
+    """A coordinator that leads; `fail_over` puts the next leader's in its place."""
 
     def __init__(self, settings: GroupSettings, image: MetadataImage, now_ms: int, ids: str) -> None:
         """`ids` is the pattern of the member ids that the coordinator makes."""
@@ -57,9 +57,9 @@ class Host:
         """The first answer to each request, as it was decided."""
         self.events: list[Any] = []
         self.last = Result()
-        """What the last decision asked for."""
+        """The result of the last decision."""
         self.committed: dict[Key, Value] = {}
-        """Every live record when `commit` was last called."""
+        """Every live record, as of the last call of `commit`."""
         self._ids, self._numbers = ids, count(1)
         self._tokens = count(1)
         self._open: dict[Token, Request] = {}
@@ -128,7 +128,7 @@ class Host:
         assert not self._open, "everybody was refused"
 
     def lead(self) -> None:
-        """Be elected."""
+        """Make this coordinator the leader."""
         self.replica.watcher = _Eye(self)
         lead(self.replica)
         while not self.replica.serving:
@@ -153,7 +153,7 @@ class Host:
     # State.
 
     def records(self) -> dict[Key, Value]:
-        """Every live record by its key."""
+        """Return every live record by its key."""
         live: dict[Key, Value] = {}
         for key, value in self.shard.records():
             assert key not in live, f"{key} is in the snapshot twice"

@@ -28,19 +28,19 @@ GROUP = "orders"
 SESSION_MS = 45_000
 REBALANCE_MS = 300_000
 AWAY_MS = 2_000
-"""How long a member is away."""
+"""How long a member that restarts is away."""
 NEXT_MS = 3_000
 """The time from one member's return to the departure of the next."""
 
 SETTLE_MS = 120_000
 GOES_ON = (Reaction.FINE, Reaction.UNNAMED, Reaction.REJOIN)
-"""What a member is told in a tier in which nothing fails."""
+"""The answers that members may get in a tier in which nothing fails."""
 Kind = Callable[[str | None, str], Member]
 """Makes a consumer of one protocol, given its instance id and a name for the life of its process."""
 
 
 class Restart(NamedTuple):
-    """How members restart."""
+    """The way in which members restart."""
 
     leaves: bool = True
     """The member sends LeaveGroup; else its session runs out."""
@@ -125,12 +125,12 @@ class Process:
 
 
 def classic(instance_id: str | None, name: str) -> Member:
-    """A consumer of the classic protocol."""
+    """Return a member that speaks the classic protocol."""
     return ClassicMember(ClassicTerms(GROUP, Alike(), SESSION_MS, REBALANCE_MS), instance_id)
 
 
 def consumer(instance_id: str | None, name: str) -> Member:
-    """A consumer of the new protocol."""
+    """Return a member that speaks the consumer protocol."""
     return ConsumerMember(ConsumerTerms(GROUP, ("orders",), REBALANCE_MS), name, instance_id)
 
 

@@ -72,7 +72,7 @@ def shown(driver: Driver) -> dict[str, Any]:
 
 
 def test_groups_come_back_empty_with_offsets_generations_and_epochs() -> None:
-    """They are the same after another replica took over."""
+    """The restored groups are still the same after another replica took over."""
     old, new = lived_in(), Driver(t=4)
     new.now_ms = old.now_ms + DAY_MS
     assert restore(new, backup_of(old, new.now_ms)).error_code == 0

@@ -47,12 +47,12 @@ SUBSCRIPTION = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\xff\xff\xff
 
 @dataclass(slots=True)
 class Member:
-    """What a client knows of itself."""
+    """What a client knows of its own membership."""
 
     group_id: str
     member_id: str
     epoch: int = -1
-    """The generation, or the member epoch."""
+    """The generation of a classic member, or the epoch of a KIP-848 member."""
     leader: bool = False
     members: tuple[str, ...] = ()
     owned: Any = ()

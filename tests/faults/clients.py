@@ -25,13 +25,15 @@ RETRY_S = 0.02
 PACE_S = 0.01
 """Between two requests of one client: the load leaves the processors room for the elections."""
 METADATA = "m" * 300
-"""Metadata of each committed offset: makes segments fill."""
+"""The metadata of each committed offset; they are long so that segments of the journal fill."""
 NOT_NOW = frozenset({14, 15, 16})
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
+"""The errors after which another replica is asked: codes of a coordinator that loads, is away or does not
+lead.
+"""
 
 
 class Seeker:
-    """One connection, to whichever replica answered last."""
+    """A client with one connection, which it keeps to the replica that answered last."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
@@ -115,7 +117,7 @@ class Clients:
         self._may_commit.set()
 
     def check(self, offsets: dict[str, dict[int, int]]) -> None:
-        """What all replicas hold, by group and partition, while it is quiet. Raises Violation."""
+        """Judge the offsets that all replicas hold while nothing is committed. Raises Violation."""
         for group_id, history in self.histories.items():
             history.judge(history.begin_read(), offsets.get(group_id, {}), "every replica")
 
@@ -134,7 +136,7 @@ class Clients:
             await seeker.move_on()
 
     async def _commit(self, history: History, seeker: Seeker) -> None:
-        """One commit, sent until it is acknowledged."""
+        """Send one commit again and again until it is acknowledged."""
         await self._may_commit.wait()
         offsets = history.begin_commit()
         began = time.monotonic()
@@ -157,7 +159,7 @@ class Clients:
             history.end_read(floor, offsets)
 
     async def _is_well(self, errors: set[int], seeker: Seeker) -> bool:
-        """True if there was no error; False if another replica has to be asked."""
+        """Return True if there was no error, False if another replica has to be asked. Raises Violation."""
         if errors == {0}:
             return True
         if not errors <= NOT_NOW | {0}:

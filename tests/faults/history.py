@@ -24,7 +24,7 @@ class History:
     def __init__(self, group_id: str, pairs: int) -> None:
         self.group_id = group_id
         self.sent = 0
-        """The newest commit ever sent."""
+        """The number of the newest commit that was ever sent."""
         self.acknowledged = 0
         self.retries = 0
         """How often a commit had to be sent again: refused, not answered, or nobody there to take it."""
@@ -55,7 +55,7 @@ class History:
         self._read = max(self._read, self.judge(floor, offsets, "a read"))
 
     def judge(self, floor: int, offsets: Mapping[int, int], where: str) -> int:
-        """The newest commit that `where` holds. Raises Violation."""
+        """Return the newest commit among the offsets that `where` holds. Raises Violation."""
         newest = max(offsets.values(), default=0)
         story = f"{where} of {self.group_id} holds {newest} ({floor} to {self.sent} may be)"
         for partition in range(0, self._pairs * 2, 2):

@@ -99,10 +99,10 @@ class ReplicaProcess:
         return answered
 
     def on_more(self, connection: Connection) -> None:
-        """Nothing is held back here."""
+        """Do nothing: no request of a connection is held back."""
 
     def on_closed(self, connection: Connection) -> None:
-        """Commits under way go on."""
+        """Do nothing: commits that the connection sent go on without it."""
 
     # The supervisor.
 
@@ -123,7 +123,7 @@ class ReplicaProcess:
         return self._host.raft
 
     def _status(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Raft's own, and whether clients are answered."""
+        """Return Raft's status, and whether clients are answered."""
         return self._raft.status() | {"answers": self._host.replica.serving and self._raft.has_lease()}
 
     def _members(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class ReplicaProcess:
         return self._status(request)
 
     def _state(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What is replicated, as of `applied_index`; `settled` unless something more is under way."""
+        """Return the replicated state at `applied_index`; `settled` means that nothing is under way."""
         raft, replica = self._raft, self._host.replica
         records = sorted(msgpack.packb(record) for record in replica.shard.records())
         shard = replica.shard

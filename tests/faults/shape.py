@@ -42,12 +42,12 @@ def disk_of(root: Path, replica_id: int) -> Path:
 
 
 def directory_of(root: Path, replica_id: int) -> Path:
-    """Where a replica keeps `journal` and `snapshot`."""
+    """Return the directory in which a replica keeps `journal` and `snapshot`."""
     return Path(spec_of(root, root, replica_id).directory(GROUP, replica_id, replica_id + 1))
 
 
 def clients_socket(run_dir: Path, replica_id: int) -> Path:
-    """Takes Kafka requests."""
+    """Return the path of the socket on which a replica takes Kafka requests."""
     return run_dir / f"clients-{replica_id}.sock"
 
 

@@ -18,7 +18,7 @@ CALM = 0.5
 
 class Plan(NamedTuple):
     kills: int
-    """Processes killed, at least."""
+    """How many processes have to be killed, at least."""
     pauses: int
     pause_s: tuple[float, float]
     seed: int
@@ -56,7 +56,7 @@ class _Storm:
         return kinds
 
     async def step(self, kind: str) -> None:
-        """One fault at a random moment; killed processes are started again after a random time."""
+        """Do one fault at a random moment, and start killed processes again after a random time."""
         await asyncio.sleep(self.random.uniform(0, 0.6))
         victims = await self._victims(kind)
         if kind.startswith("freeze"):

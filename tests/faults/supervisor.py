@@ -122,7 +122,7 @@ class Supervisor:
     # What they tell.
 
     async def ask(self, replica: int, command: str, **arguments: Any) -> dict[str, Any] | None:
-        """None if the replica does not answer: down, starting or frozen."""
+        """Return a replica's answer, or None if it does not answer: it is down, starting or frozen."""
         try:
             async with asyncio.timeout(CONTROL_TIMEOUT_S):
                 path = str(control_socket(self.run_dir, replica))
@@ -209,7 +209,7 @@ class Supervisor:
         }
 
     async def story(self) -> str:
-        """What there is to know when a wait was in vain."""
+        """Return what helps to see why a wait was in vain: every replica's status and the end of its log."""
         lines = []
         for replica in REPLICAS:
             lines.append(f"-- replica {replica}: {await self.ask(replica, 'status')}")

@@ -71,7 +71,7 @@ class _Damages:
         assert await self._group.ready(replica) is None
 
     async def _admit(self, replica: int) -> None:
-        """Let the newcomer in."""
+        """Admit the newcomer to the group, and perhaps kill the leader meanwhile."""
         group = self._group
         admitting = asyncio.create_task(group.admit(replica))
         if self._chance.random() < self._leader_killed:
@@ -103,7 +103,7 @@ async def _live_through(count: int, seed: int, leader_killed: float, root: Path)
 
 
 def test_damage_of_one_replica_is_harmless_or_detected_and_the_others_go_on(tmp_path: Path) -> None:
-    """Nothing acknowledged is lost, and the replica is back in the end with a state equal to theirs."""
+    """No acknowledged commit is lost, and in the end the replica is back with the state of the others."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         slowest_s = runner.run(_live_through(6, 1, 0, tmp_path))
     assert slowest_s < COMMIT_S_MAX

@@ -66,7 +66,7 @@ async def _stepped_down(group: Supervisor, replica: int, reason: str) -> None:
 
 
 def test_leader_with_a_full_disk_steps_down_and_is_back_when_there_is_space(small_disks: Path) -> None:
-    """It leaves by itself to be started anew, and catches up: nobody has to do anything but make room."""
+    """The leader ends by itself, is started again and catches up: an operator only has to make room."""
 
     async def scene(group: Supervisor, clients: Clients) -> None:
         leader = await group.any_leader()

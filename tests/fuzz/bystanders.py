@@ -16,12 +16,12 @@ SESSION_MS = 45_000
 
 
 def group_of(partition: int, prefix: str) -> str:
-    """A group that `partition` leads."""
+    """Return the id of a group that belongs to this offsets partition."""
     return next(g for n in itertools.count() if partition_for(g := f"{prefix}-{n}", PARTITIONS) == partition)
 
 
 class Bystanders:
-    """One classic and one consumer member on each partition. `beat` at least every few seconds."""
+    """One classic and one consumer member on each partition; somebody must call `beat` every few seconds."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack

@@ -42,7 +42,7 @@ _WEIGHTS = [4 if key in GROUP_APIS else 1 for key, _ in EVERY_VERSION]
 
 @dataclass
 class Tally:
-    """What became of the frames."""
+    """How many frames were sent, and how they were answered."""
 
     frames: int = 0
     answered: int = 0
@@ -55,7 +55,7 @@ class Tally:
 
 
 class Failure(Exception):
-    """What went wrong, and the frame it happened at."""
+    """A frame made something go wrong; the text says what, and which frame it was."""
 
 
 class Campaign:
@@ -71,7 +71,7 @@ class Campaign:
         self._parked: deque[Client] = deque()
 
     def run(self, frames: int) -> Tally:
-        """Raises Failure."""
+        """Send this many frames. Raises Failure."""
         loop = LeapingLoop()
         with tempfile.TemporaryDirectory(prefix="groupd-fuzz-") as data_dir, self._watch:
             try:
@@ -101,7 +101,7 @@ class Campaign:
         self.tally.frames += frames
 
     async def _fire(self, stack: Stack, known: Known, number: int) -> None:
-        """One frame on one connection, and everything that comes of it."""
+        """Send one frame on one connection, and take everything that comes of it."""
         rng = self._rng
         request, content = self._pick(known, number)
         mutation, data = mutate(rng, content, self._recent)

@@ -18,7 +18,7 @@ FRAME_BYTES_MAX = 100 * 1024 * 1024
 
 
 class Wrong(AssertionError):
-    """What came back is no answer to what was sent."""
+    """A client got bytes that are no answer to its request."""
 
 
 class Asked(NamedTuple):
@@ -46,7 +46,7 @@ class Client:
 
     @property
     def waits(self) -> bool:
-        """The server owes an answer."""
+        """Whether the server owes this client an answer."""
         return self.connection._state == _WAITING
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 from tests.protocol.test_garbage import BOMBS
 
 Others = Sequence[tuple[Any, bytes]]
-"""(what it was, its frame)."""
+"""Other frames that a mutation may take bytes from: each with the request that it was made of."""
 _LENGTH = struct.Struct(">i")
 _SHORT_LENGTH = struct.Struct(">h")
 _CLIENT_ID_AT = 8

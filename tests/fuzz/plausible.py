@@ -30,7 +30,7 @@ MEMBERS_KNOWN_MAX = 64
 
 @dataclasses.dataclass
 class Member:
-    """What the last answer said to a member."""
+    """What a member knows from the last answer that it got."""
 
     group_id: str
     member_id: str
@@ -38,7 +38,7 @@ class Member:
 
 
 class Known:
-    """What somebody who listens to the answers knows."""
+    """What somebody knows who listens to all answers."""
 
     def __init__(self, rng: random.Random, stack: Stack) -> None:
         self._rng = rng

@@ -36,7 +36,7 @@ SETTINGS = BrokerSettings(topics_max=200, partitions_max=1_000)
 
 
 class Controller:
-    """Decides at once and tells the broker."""
+    """A controller without Raft: it decides at once and tells the brokers."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -54,7 +54,7 @@ class Controller:
 
 
 class Ways:
-    """Who is on the node: stands for its Unix socket."""
+    """The ways between the actors of a node: they stand for its Unix socket."""
 
     def __init__(self) -> None:
         self.broker: Any = None
@@ -62,7 +62,7 @@ class Ways:
 
 
 class _Hub:
-    """The broker's end."""
+    """The broker's end of these ways, without a socket."""
 
     def __init__(self, ways: Ways) -> None:
         self._ways = ways
@@ -80,11 +80,11 @@ class _Hub:
             partition.on_push(kind, payload)
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing: no socket was opened."""
 
 
 class _Link:
-    """A replica's end."""
+    """A replica's end of these ways, without a socket."""
 
     def __init__(self, ways: Ways) -> None:
         self._ways = ways
@@ -131,11 +131,11 @@ class Socket:
 
 class _Broker(Broker):
     async def _open(self) -> None:
-        """No socket."""
+        """Do nothing: a connection between replicas needs no socket here."""
 
 
 class _Host(ReplicaHost):
-    """Turned by the stack."""
+    """A replica's host whose turns the stack makes."""
 
     def wake(self) -> None: ...
 
@@ -144,11 +144,11 @@ class _Host(ReplicaHost):
 
 class _Partition(OffsetsPartition):
     async def _open(self) -> None:
-        """No file, no socket."""
+        """Do nothing: the host needs no file and no socket here."""
 
 
 class Stack:
-    """Made inside a running LeapingLoop. `data_dir` takes the logs' reservations of offsets."""
+    """A broker and its replicas in one event loop; make it inside a running LeapingLoop."""
 
     def __init__(self, loop: LeapingLoop, data_dir: str) -> None:
         self.loop = loop
@@ -215,7 +215,7 @@ class Stack:
             commit(replica)
 
     async def settle(self, turns: int = 3) -> None:
-        """Let what was spawned run."""
+        """Let the tasks run that were spawned."""
         for _ in range(turns):
             self.turn()
             await asyncio.sleep(0)

@@ -21,10 +21,10 @@ pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(600)]
 FRAMES = 4_000
 CLIENTS = 20
 ANSWER_TIMEOUT_S = 1.0
-"""Some requests wait by right (a join, a fetch): they are hung up on."""
+"""How long an answer is waited for; a request that rightly waits longer (a join, a fetch) is hung up on."""
 UNKNOWN_MEMBER_ID = 25
 GROWTH_MIB_MAX = 150.0
-"""Growth of all the tier's processes together."""
+"""How much all the tier's processes together may grow."""
 BAD_LINES = ("Traceback", "internal error", "could not be served", "fatal, leaving")
 
 

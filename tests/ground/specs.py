@@ -8,7 +8,7 @@ from actors.ground.spec import NodeSpec, TierSpec, copies
 
 
 def spec_in(directory: Path, *, nodes: int = 1) -> TierSpec:
-    """All its files are below the directory."""
+    """Return the spec of a tier all of whose files are below the directory."""
     numbers = tuple(range(1, nodes + 1))
     return TierSpec(
         tier_id="t" * 22,

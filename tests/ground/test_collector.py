@@ -13,7 +13,7 @@ from actors.ground import collector
 
 
 class Node:
-    """Part of a cycle."""
+    """An object that refers to itself, so that only the garbage collector frees it."""
 
     def __init__(self) -> None:
         self.itself = self

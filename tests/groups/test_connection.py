@@ -61,7 +61,7 @@ def test_a_server_that_hangs_up_is_no_kafka_of_this_protocol() -> None:
 
 
 def test_a_kafka_that_is_too_old_is_told_from_one_that_is_away() -> None:
-    """It offers ApiVersions 0 and Metadata 0 to 1."""
+    """The server that is too old offers ApiVersions 0 and Metadata 0 to 1."""
     offered = [(API_VERSIONS, 0, 0), (METADATA, 0, 1)]
     body = struct.pack(">ihi", 1, 0, len(offered)) + b"".join(struct.pack(">hhh", *row) for row in offered)
     with server(struct.pack(">i", len(body)) + body) as address:

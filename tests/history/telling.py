@@ -48,7 +48,7 @@ class Telling:
     def join(
         self, client: str, at: int, until: int | None, generation: int, error: int = 0, **fields: Any
     ) -> None:
-        """A classic one."""
+        """Tell of a JoinGroup of the classic protocol."""
         fields = {"told_epoch": generation, "error_code": error, **fields}
         self._call("JoinGroup", client, at, until, **fields)
 
@@ -62,7 +62,7 @@ class Telling:
     def beat(
         self, client: str, at: int, until: int | None, generation: int, error: int = 0, **fields: Any
     ) -> None:
-        """A heartbeat of a classic group."""
+        """Tell of a heartbeat of the classic protocol."""
         self._call("Heartbeat", client, at, until, epoch=generation, error_code=error, **fields)
 
     def consumer_beat(
@@ -86,7 +86,7 @@ class Telling:
         self._rows.append(Topic("orders", partitions, at * 1_000))
 
     def call(self, **fields: Any) -> None:
-        """Any other."""
+        """Tell of a call of any other API."""
         self._rows.append(Call(**{"connection": "c1", "api": "Heartbeat", "group_id": GROUP, **fields}))
 
     def _call(self, api: str, client: str, at: int, until: int | None, **fields: Any) -> None:

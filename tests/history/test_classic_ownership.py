@@ -37,7 +37,7 @@ def taken(telling: Telling, at: int, by: str = "b", **fields: Any) -> Telling:
 
 
 def test_a_partition_told_to_another_while_its_owner_has_not_rejoined_has_two_owners() -> None:
-    """Only members of one generation had been compared, as the lie of a coordinator that forgets one goes."""
+    """Once the judge compared members of one generation only, and missed this lie."""
     assert rules(taken(owner(until=5_000), 6_000)) == TWICE
 
 

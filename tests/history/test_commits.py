@@ -129,7 +129,7 @@ def _unseen(telling: Telling, **limits: float) -> str:
 
 
 def test_commits_that_nobody_reads_afterwards_are_not_shown() -> None:
-    """They counted as judged, though they might have been thrown away."""
+    """Once they counted as judged, though the server might have thrown them away."""
     telling = Telling()
     telling.read(0, 1, -1)
     telling.commit(2, 3, 7)

@@ -67,7 +67,7 @@ def test_member_that_leaves_gives_all_up_when_it_says_so() -> None:
 
 
 def test_member_that_leaves_holds_nothing_that_an_earlier_heartbeat_is_told_later() -> None:
-    """It leaves while a heartbeat waits for its answer, which then names partitions."""
+    """The member leaves while a heartbeat waits for its answer; the answer then names partitions."""
     telling = Telling()
     telling.consumer_beat("a", 0, 1, (0, 1), assigned=[0])
     telling.consumer_beat("a", 10, 20, (1, 2), assigned=[0, 1])

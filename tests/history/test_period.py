@@ -9,7 +9,7 @@ import pytest
 from storage.history.period import DAY_MS, Period, PeriodError, of_days, parsed
 
 NOW_MS = 1_795_348_800_000
-"""2026-11-22, 12:00 UTC."""
+"""The time 2026-11-22 12:00 UTC."""
 MIDNIGHT_MS = NOW_MS - DAY_MS // 2
 HOUR_MS = 3_600_000
 
@@ -47,7 +47,7 @@ def test_what_cannot_be_meant_is_refused(since: str, until: str | None, why: str
 
 
 def test_a_period_knows_its_days() -> None:
-    """Midnight itself belongs to the next one."""
+    """A period that ends at midnight does not have the day that begins then."""
     hour = Period(MIDNIGHT_MS - HOUR_MS, MIDNIGHT_MS)
     assert hour.first == hour.last == dt.date(2026, 11, 21)
     assert hour.days() == of_days(hour.first, hour.last)

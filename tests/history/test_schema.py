@@ -16,7 +16,7 @@ from storage.history import schema
 from storage.history.schema import KINDS, NAMES, Move, Recorded, arrow_schema, row
 
 OF_LOG = {"AssignmentDelayed"}
-"""Events without a kind."""
+"""The events that stand in a log and not in history, so they have no kind there."""
 VALUES = {"string": "x", "int16": 1, "int32": 1, "int64": 1, schema.TEXTS: ("x",)}
 
 

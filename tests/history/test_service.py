@@ -16,7 +16,7 @@ NOT_AVAILABLE = 15
 
 
 def member(until_s: int = 20) -> Telling:
-    """It joins and beats every second until then."""
+    """Tell of a member that joins and sends a heartbeat every second until this time."""
     telling = Telling()
     telling.topic(1)
     telling.join("m1", 0, 5, 1)
@@ -27,7 +27,7 @@ def member(until_s: int = 20) -> Telling:
 
 
 def status(telling: Telling, end_s: int, planned: Planned | None = PLANNED) -> tuple[str, str]:
-    """The promise's status, and why."""
+    """Judge, and return the status of the promise `service` with the reason."""
     verdict = judge(telling.history(end_s * 1_000), planned=planned)
     (promise,) = (each for each in verdict.promises if each.name == "service")
     assert verdict.status != KEPT or promise.status == KEPT

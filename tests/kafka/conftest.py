@@ -59,7 +59,7 @@ def own_tier(built: Path) -> Iterator[Tier | None]:
 
 @pytest.fixture
 def tier(own_tier: Tier | None) -> Tier:
-    """The tier, for stories that kill its processes."""
+    """The tier itself, for stories that kill its processes."""
     if own_tier is None:
         pytest.skip("GROUPD_TEST_BOOTSTRAP names a cluster whose processes are not ours to kill")
     return own_tier

@@ -14,7 +14,7 @@ from bench.clients.programs import JAVA, JVM_FLAGS
 PROJECT = Path(__file__).parent / "java"
 CACHE = Path(os.environ.get("GROUPD_TEST_CACHE", Path.home() / ".cache" / "groupd-tests"))
 BUILD_TIMEOUT_S = 600
-"""The first build fetches a hundred jars."""
+"""How long a build may take: the first one fetches a hundred jars."""
 
 
 def missing() -> str | None:

@@ -98,7 +98,7 @@ class JavaMember:
             raise AssertionError(f"{error}\n{self.story()}") from None
 
     def story(self) -> str:
-        """What it told last, for the message of an assertion."""
+        """Return what the member told last, for the message of an assertion."""
         lines = [json.dumps(event) for event in self.events[-15:]] + self._log[-30:]
         return f"member {self.name}, owns {sorted(self.owned)}:\n" + "\n".join(lines)
 

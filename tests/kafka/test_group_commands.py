@@ -126,7 +126,7 @@ def test_offsets_and_groups_are_deleted(
 
 
 def test_configs_of_a_group_are_what_kafkas_tool_reads(tools: Tools, bootstrap: str, group_id: str) -> None:
-    """A19: set here, read there, deleted here."""
+    """A19: `groupd` sets a group's config, Kafka's tool reads it, and `groupd` deletes it."""
     name = "consumer.heartbeat.interval.ms"
     shown = json.loads(said(bootstrap, "groups", "configs", group_id, "--set", f"{name}=6000", "--json"))
     assert {"name": name, "value": "6000", "is_dynamic": True} in shown

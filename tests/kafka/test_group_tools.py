@@ -16,9 +16,11 @@ from tests.tier.consumers import produce
 pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]
 
 ASSIGNOR = {"classic": "range", "consumer": "uniform"}
-"""What a member gets that names none; Java's classic default is [range, cooperative-sticky]."""
+"""The assignor of a member that names none, by protocol; Java's classic default is [range, cooperative-
+sticky].
+"""
 RECORDS = 10
-"""Records of each partition."""
+"""How many records each partition has."""
 
 
 @pytest.fixture(params=ASSIGNOR)

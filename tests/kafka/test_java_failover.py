@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]
 
 PARTITIONS = 4
 PROGRESS = 40
-"""Commits that show a member has gone on."""
+"""How many commits show that a member has gone on."""
 
 
 @pytest.fixture

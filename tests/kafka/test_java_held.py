@@ -26,7 +26,7 @@ HELD_DEADLINE_S = 60.0
 
 @pytest.fixture(scope="module")
 def holding(built: Path) -> Iterator[Tier]:
-    """One node that holds heartbeats, as every tier does by default, and tells its counters."""
+    """A tier of one node that holds heartbeats, as every tier does by default, and has metrics."""
     flags = (*ONE_NODE, "--set", "group.initial.rebalance.delay.ms=200")
     with Tier(*flags, port=free_ports(1)) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
@@ -51,7 +51,7 @@ def begin(built: Path, holding: Tier) -> Iterator[Start]:
 
 
 def ended(tier: Tier, cause: str) -> float:
-    """Holds that ended so, since the tier began."""
+    """Return how many holds have ended for this cause since the tier began."""
     return scraped(tier)["heartbeat_hold_ends_total", (cause,)]
 
 

@@ -37,7 +37,7 @@ STATE: list[PackedRecord] = [
 def test_the_console_consumer_prints_our_records(
     tools: Tools, bootstrap: str, topic: str, tmp_path: Path, formatter: str, kind: int
 ) -> None:
-    """What the tool prints is read by `groupd offsets import`."""
+    """`groupd offsets import` can read what the tool prints."""
     records = list(to_kafka(STATE, Counter()))
     producer = Producer({"bootstrap.servers": bootstrap})
     for record in records:

@@ -39,7 +39,7 @@ class Run:
 
 
 class Tools:
-    """Use as a context manager."""
+    """Kafka's command-line tools in one JVM; use it as a context manager."""
 
     def __init__(self, directory: Path, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -79,7 +79,7 @@ class Tools:
         return Run(exit_code=answer["exit"], out=answer["out"], err=answer["err"])
 
     def run(self, main_class: str, *arguments: str, lines_in: str = "") -> str:
-        """What the tool prints; AssertionError with all it said when it reports an error."""
+        """Run a tool and return what it prints. Raises AssertionError if it reports an error."""
         done = self.attempt(main_class, *arguments, lines_in=lines_in)
         said = f"{main_class} {' '.join(arguments)}\n{done.said}"
         assert done.exit_code == 0, said

@@ -73,7 +73,7 @@ OLDER = [
         },
     ),
 ]
-"""Records in the form of Kafka's formatters."""
+"""Records as Kafka's formatters print them in older versions."""
 
 
 async def make_groups(address: str) -> None:
@@ -149,7 +149,7 @@ async def _beats(
 
 
 async def _consumer(wire: Wire) -> None:
-    """One member with everything; a second makes it give partitions away; the first leaves."""
+    """Have one member own everything, a second one take a part of it, and the first one leave."""
     names = {"subscribed_topic_names": [TOPIC], "rebalance_timeout": 300_000, "topic_partitions": []}
     full = names | {"instance_id": "static-2", "rack_id": "rack-a", "server_assignor": "range"}
     first = await _beats(wire, _beat("consumer", "first", 0, **full), lambda answer: _assigned(answer) == 6)
@@ -209,7 +209,7 @@ async def _until(
 
 
 def read_offsets_topic(bootstrap: str) -> list[tuple[bytes, bytes | None]]:
-    """Everything in __consumer_offsets, partition by partition."""
+    """Return every record of __consumer_offsets, partition by partition."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.partition.eof": True}
     consumer = Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
     try:
@@ -230,7 +230,7 @@ def read_offsets_topic(bootstrap: str) -> list[tuple[bytes, bytes | None]]:
 
 
 def ask_kafka(asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What Kafka's own classes answer, line by line: see Records.java."""
+    """Return what Kafka's own classes make of each question, one line each (see Records.java)."""
     lines = "".join(f"{json.dumps(each)}\n" for each in asked)
     command = jvm.command(jvm.build(), "groupd.Records")
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, timeout=120)

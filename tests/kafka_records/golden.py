@@ -11,6 +11,6 @@ NAMES = [f"{line['json']['key']['type']}-{number}" for number, line in enumerate
 
 
 def parts(line: dict[str, Any]) -> tuple[bytes, bytes | None]:
-    """Key and value."""
+    """Return the key and the value of a record."""
     value = line["value"]
     return bytes.fromhex(line["key"]), None if value is None else bytes.fromhex(value)

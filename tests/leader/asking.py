@@ -14,4 +14,4 @@ class Line(NamedTuple):
     identity: ClientIdentity
     answer: Callable[[bytes], None]
     holding: None = None
-    """No heartbeat of this client is held."""
+    """It is None because no heartbeat of this client is held."""

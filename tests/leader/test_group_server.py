@@ -52,7 +52,7 @@ class Leader:
         return self.answer(api, version, self.send(api, version, "test", **fields))
 
     def send(self, api: str, version: int, client_id: str, **fields: Any) -> bytes | None:
-        """The answer frame if there is one now."""
+        """Send a request and return the frame of its answer if it is answered at once."""
         frame = request_frame(api, version, 7, client_id, fields)[4:]
         header, body_offset = parse_header(frame)
         return self.server.serve(header, frame, body_offset, Line(CLIENT, self.late.append))[0]

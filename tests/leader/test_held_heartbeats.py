@@ -35,7 +35,7 @@ from tests.leader.holding import (
 
 LIBRDKAFKA = ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0")
 HOLD_MS = 4_000
-"""Heartbeats are held for 0.8 of the interval."""
+"""How long a heartbeat is held: 0.8 of the heartbeat interval."""
 SLOT_MS = 32
 """The width of a timer's slot: timers are so coarse."""
 

@@ -21,7 +21,7 @@ Ends = dict[tuple[str, int], int]
 
 
 class World:
-    """What groups have committed, brokers that know where the logs end, and the samples."""
+    """Offsets that groups have committed, brokers that know where logs end, and samples of the lag."""
 
     def __init__(self, committed: dict[str, Ends], ends: Ends) -> None:
         self.offsets: Any = {

@@ -23,12 +23,12 @@ from actors.protocol.offset_refusals import refused_commit
 from tests.lies.exchange import Asked
 
 Key = tuple[str, str, int]
-"""Group, topic, partition."""
+"""A group, a topic and the number of a partition."""
 FINE = ErrorCode.none
 
 
 def neutral(asked: Asked) -> Any:
-    """The request free of wire versions."""
+    """Return the request decoded into the coordinator's form, the same for all versions."""
     _, at = parse_header(asked.frame)
     return codec.decode(asked.header, asked.frame, at)
 
@@ -47,12 +47,12 @@ def acknowledged(asked: Asked) -> OffsetCommitResponse:
 
 
 def beaten(asked: Asked) -> HeartbeatResponse:
-    """A classic heartbeat is said to be fine."""
+    """Answer a classic heartbeat as if all were well."""
     return HeartbeatResponse(FINE)
 
 
 def left(asked: Asked) -> LeaveGroupResponse:
-    """Everybody is said to have left."""
+    """Answer LeaveGroup as if every member had left."""
     members = neutral(asked).members
     return LeaveGroupResponse(
         FINE, tuple(LeftMember(m.member_id, m.group_instance_id, FINE) for m in members)
@@ -60,14 +60,14 @@ def left(asked: Asked) -> LeaveGroupResponse:
 
 
 def not_found(asked: Asked, error: ErrorCode) -> Any:
-    """A FindCoordinator that fails."""
+    """Answer FindCoordinator with this error."""
     header = asked.header
     answer_class = codec.response_class(header.api_key, header.api_version)
     return codec.build(answer_class, error_code=error, error_message=None, node_id=-1, host="", port=-1)
 
 
 def committed(asked: Asked) -> Iterator[tuple[Key, int]]:
-    """What a commit says."""
+    """Yield each partition of a commit with the offset that is committed for it."""
     assert asked.api_key == OFFSET_COMMIT
     for topic in asked.request.topics:
         for row in topic.partitions:

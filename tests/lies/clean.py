@@ -35,7 +35,7 @@ from tests.polling import until
 MARKDOWN: Final = Path(__file__).with_name("CLEAN.md")
 SECONDS: Final = 18.0
 MEMBERS_MAX: Final = 60
-"""So that several swarms are served by few cores."""
+"""The largest swarm that runs: several are served by few cores at once."""
 STARTED_LATE_S: Final = 15.0
 """A scenario that begins to disturb its members later than half a run lasts so much longer."""
 TIER: Final = "groupd, one node"
@@ -59,21 +59,21 @@ Written by `python -m tests.lies clean --runs {runs} --kafka {kafka} --table` on
 
 
 class Run(NamedTuple):
-    """One swarm, and what was said of it."""
+    """The run of one swarm and its verdict."""
 
     server: str
     scenario: str
     seed: int
     status: str
     remark: str
-    """What was shown, why not, or what was broken."""
+    """The part of the verdict that says what was shown, why it was not, or what was broken."""
     requests: int
     accused: int = 0
     """Rows that the server's history has of broken invariants in its groups."""
 
 
 def plans(seconds: float = SECONDS) -> Iterator[Plan]:
-    """Plans of all scenarios in turn, for ever."""
+    """Yield plans of all scenarios in turn, without an end."""
     names = scenario.names()
     for seed in count(1):
         chosen = scenario.load(names[(seed - 1) % len(names)])
@@ -85,7 +85,7 @@ def plans(seconds: float = SECONDS) -> Iterator[Plan]:
 
 
 def main(arguments: argparse.Namespace, out: Path, console: Console) -> int:
-    """What `python -m tests.lies clean` does."""
+    """Run the command `python -m tests.lies clean`."""
     out.mkdir(parents=True, exist_ok=True)
     kept = out / RUNS
     runs = [Run(*json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
@@ -107,7 +107,7 @@ def main(arguments: argparse.Namespace, out: Path, console: Console) -> int:
 
 
 def on_tier(places: range, jobs: int, out: Path, say: Callable[[Run], None]) -> None:
-    """These of `plans`, several at once."""
+    """Run these `plans` on a tier, several at once."""
     if not places:
         return
     flags = ("--set", f"history.segment.ms={server_history.SEGMENT_MS}")
@@ -122,7 +122,7 @@ def on_tier(places: range, jobs: int, out: Path, say: Callable[[Run], None]) -> 
 
 
 def on_kafka(places: range, out: Path, say: Callable[[Run], None]) -> None:
-    """Some at once, and in the middle a broker is killed and started again."""
+    """Run these `plans` on Kafka, several at once; a broker is killed and started again midway."""
     if not places:
         return
     server = Kafka(Options(quick=True))

@@ -21,7 +21,7 @@ GROUP_REQUESTS: Final = {
     api_keys.OFFSET_FETCH: "OffsetFetch",
     api_keys.CONSUMER_GROUP_HEARTBEAT: "ConsumerGroupHeartbeat",
 }
-"""What a lie may be about."""
+"""The APIs that a lie may be about, with their keys."""
 
 
 class Asked(NamedTuple):
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
 
     header: Header
     request: Any
-    """None for ApiVersions, whose every version passes."""
+    """The decoded request; it is None for ApiVersions, which passes in every version."""
     frame: bytes
     connection: int
     """A number of its own for every connection of a client."""
@@ -81,7 +81,7 @@ class Silence:
 
 
 class HangUp:
-    """The connection ends."""
+    """The lie has the proxy end the connection."""
 
 
 Doing = Pass | Tell | Silence | HangUp
@@ -90,7 +90,7 @@ HANG_UP: Final = HangUp()
 
 
 def request_frame(header: Header, request: Any) -> bytes:
-    """A request with another body."""
+    """Return the frame of a request with this header and this body."""
     return codec.encode_request(header, request)[4:]
 
 

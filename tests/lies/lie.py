@@ -19,16 +19,16 @@ REFUSED: Final = "commits that it refused"
 
 
 class Expected(NamedTuple):
-    """What is said of a swarm that was lied to."""
+    """The verdict that a lie has to get."""
 
     promise: str
-    """The first one that is no longer kept."""
+    """The first promise that is no longer kept."""
     status: str
-    """BROKEN or NOT_SHOWN."""
+    """The status that this promise gets: BROKEN or NOT_SHOWN."""
     words: str
     """The rule that was broken; of what was not shown, part of the reason."""
     server: str = SERVED
-    """What the server's own history tells of the same groups."""
+    """What the server's own history has to tell of the same groups."""
 
 
 class Lie:
@@ -36,24 +36,24 @@ class Lie:
 
     expected: ClassVar[Expected]
     stage: ClassVar[str] = "steady"
-    """One of `stages.STAGES`."""
+    """The plan of the swarm that is lied to: one of `stages.STAGES`."""
     from_s: ClassVar[float] = 4.0
-    """After the first join of the swarm."""
+    """How long after the first join of the swarm the lie begins."""
     about: ClassVar[frozenset[int]] = frozenset(GROUP_REQUESTS)
-    """API keys; other requests pass."""
+    """The API keys of the requests that the lie is about; other requests pass."""
     group: ClassVar[str] = ""
     """Part of the names of the groups that are lied to."""
     cuts: ClassVar[bool] = False
-    """All connections end when it begins."""
+    """Whether all connections end when the lie begins."""
     refuses: ClassVar[bool] = False
-    """Whether nobody can connect from then on."""
+    """Whether nobody can connect any more from the beginning of the lie."""
 
     def __init__(self) -> None:
         self.told: Counter[str] = Counter()
         """How often what was done: without any it was no lie."""
 
     def concerns(self, asked: Asked) -> bool:
-        """Whether `asked` is lied to."""
+        """Whether the client that sent this request gets a lie."""
         return (
             asked.api_key in self.about
             and self.from_s <= asked.at_s
@@ -74,7 +74,7 @@ class Lie:
         return [frame]
 
     def delay_s(self, asked: Asked) -> float:
-        """How late the answer is sent."""
+        """Return how late the answer is sent."""
         return 0.0
 
     def learns(self, asked: Asked, answer: Any) -> None:

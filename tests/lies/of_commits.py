@@ -13,7 +13,7 @@ from tests.lies.exchange import Asked, Doing, Pass, Tell, request_frame
 from tests.lies.lie import BROKEN, NOT_SHOWN, REFUSED, WENT_BACK, Expected, Lie
 
 FAR = 1_000_003
-"""No swarm of some seconds gets so far."""
+"""An offset that no swarm of some seconds reaches."""
 
 
 class SwallowsCommits(Lie):
@@ -77,7 +77,7 @@ class SwallowsOnePartition(Lie):
         return Pass(request_frame(asked.header, replace(asked.request, topics=rest)))
 
     def tells(self, asked: Asked, answer: Any) -> Any:
-        """Answer as if all had been stored."""
+        """Answer as if every offset had been stored."""
         row_class = type(answer.topics[0].partitions[0])
         asked_for = {topic.name: topic.partitions for topic in asked.request.topics}
         topics = [

@@ -22,7 +22,7 @@ from tests.lies.lie import BROKEN, EXPIRED, NOT_SHOWN, Expected, Lie
 
 MEMBERSHIP = frozenset({JOIN_GROUP, SYNC_GROUP, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
 NOBODY_LISTENS = 9
-"""A port of nobody's (discard)."""
+"""A port on which nobody listens (that of the discard protocol)."""
 
 
 class ServerDies(Lie):

@@ -77,7 +77,7 @@ class LyingProxy:
     # Called on the loop.
 
     async def port_to(self, broker: Address) -> int:
-        """Where a client reaches this broker."""
+        """Return the port at which a client reaches this broker through the proxy."""
         if broker not in self._ports:
             server = await asyncio.start_server(lambda *ends: self._accept(broker, *ends), HOST, 0)
             self._servers.append(server)
@@ -85,7 +85,7 @@ class LyingProxy:
         return self._ports[broker]
 
     def at_s(self, group_id: str, api_key: int) -> float:
-        """Since the first join of the swarm's groups."""
+        """Return the seconds since the first join of the swarm's groups."""
         now = self._loop.time()
         joins = api_key in (api_keys.JOIN_GROUP, api_keys.CONSUMER_GROUP_HEARTBEAT)
         if self._began_at is None and joins and group_id.startswith(self.prefix):
@@ -144,13 +144,13 @@ class _Pair:
         self._client = reader, writer
         self._broker: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._waiting: deque[asyncio.Future[bytes] | None] = deque()
-        """One for each request that the broker has to answer, in order; None: its answer is dropped."""
+        """The answer to come of each request at the broker, in order; None if the answer will be dropped."""
         self._answers: asyncio.Queue[tuple[Asked, asyncio.Future[bytes]]] = asyncio.Queue()
-        """One for each request that the client has to be answered, in order."""
+        """Each request that the client waits for, in order, with its answer to come."""
         self._ended = asyncio.Event()
 
     async def work(self, broker: Address) -> None:
-        """Until one side ends."""
+        """Connect to the broker and pass frames on until one of the two sides ends."""
         with contextlib.suppress(OSError):
             self._broker = await asyncio.open_connection(*broker)
             works = [self._take_requests, self._take_answers, self._give_answers, self._ended.wait]
@@ -181,7 +181,7 @@ class _Pair:
                     return
 
     def _take(self, request: Asked) -> bool:
-        """False: the connection ends."""
+        """Do with a request what the lie wants. Returns False if the connection has to end."""
         doing = self._lie.does(request) if self._is_lied_to(request) else Pass(request.frame)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         match doing:
@@ -228,7 +228,7 @@ class _Pair:
                 await self._client[1].drain()
 
     async def _said(self, request: Asked, frame: bytes) -> list[bytes]:
-        """What the client gets in place of one answer."""
+        """Return the frames that the client gets in place of one answer of the broker."""
         frame = await self._rewritten(request, frame)
         if not self._is_lied_to(request):
             return [frame]

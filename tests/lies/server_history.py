@@ -21,13 +21,13 @@ GONE: Final = frozenset({"member_expired", "member_fenced"})
 
 
 class Said(NamedTuple):
-    """What the history says of the groups of one swarm."""
+    """What the server's history says of the groups of one swarm."""
 
     events: int
     removed: Mapping[str, int]
     """Members by the cause for which they were removed."""
     regressed: int
-    """Commits that went back."""
+    """How many commits went back."""
     bad_commits: int
     """OffsetCommit requests of the whole tier that were refused for their generation or member."""
     broken: Mapping[str, int]
@@ -35,7 +35,7 @@ class Said(NamedTuple):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Which of the things that a lie may expect it says."""
+        """Return which of the things that a lie may expect are in this history."""
         found = set()
         if self.removed:
             found.add(EXPIRED)
@@ -64,7 +64,7 @@ class Said(NamedTuple):
 
 
 def folder_of(data_dir: Path) -> Folder:
-    """Where the tier of a directory writes its history, unless told otherwise."""
+    """Return the folder into which a tier with this data directory writes its history by default."""
     return Folder(str(data_dir / "history"))
 
 
@@ -90,7 +90,7 @@ def _is_of(row: Mapping[str, Any], prefix: str) -> bool:
 
 
 def _is_bad_commit(row: Mapping[str, Any]) -> bool:
-    """ILLEGAL_GENERATION, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH."""
+    """Whether a commit was refused because of its generation or member epoch."""
     return (
         row["kind"] == "requests_refused"
         and row["api"] == "offset_commit"

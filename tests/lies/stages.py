@@ -49,11 +49,11 @@ STAGES: Final = {
     "leaver": _scenario(20, session_ms=60_000),
 }
 LATE_S: Final = 6.0
-"""When the newcomer comes, and when the leaver leaves."""
+"""When the newcomers of a plan come, and when the members that leave do so."""
 
 
 def plan(stage: str, prefix: str, seed: int = 1) -> Plan:
-    """The same for the same stage."""
+    """Return the plan of a stage; it is always the same one for the same arguments."""
     made = parse(STAGES[stage], f"{stage}.toml").plan(seed, prefix)
     if stage == "newcomer":
         return _with_newcomers(made)
@@ -65,7 +65,7 @@ def plan(stage: str, prefix: str, seed: int = 1) -> Plan:
 
 
 def _with_newcomers(made: Plan) -> Plan:
-    """The last member of every group comes late."""
+    """Have the last member of every group come late."""
     actions = [
         action._replace(at_s=LATE_S) if action.kind == START and action.subject.endswith("/2") else action
         for action in made.actions

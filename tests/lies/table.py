@@ -27,7 +27,7 @@ Written by `python -m tests.lies --table` on {date}; `pytest -m lies tests/lies`
 
 
 def row(trial: Trial, said: Said) -> tuple[str, ...]:
-    """The row of one lie."""
+    """Return the row of one lie in the table."""
     is_caught = trial.is_caught and said.fits(LIES[trial.name].expected.server)
     verdict = f"**{trial.verdict.status}**: {trial.promise}"
     return (

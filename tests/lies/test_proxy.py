@@ -36,7 +36,7 @@ def broker(script: Script) -> Iterator[ScriptedBroker]:
 
 
 def told(broker: ScriptedBroker, lie: Lie, plan: MemberPlan, directory: Path) -> History:
-    """What one member writes down that is lied to from the beginning."""
+    """Return the record of one member that is lied to from the beginning."""
     host, port = broker.bootstrap.split(":")
     with LyingProxy([(host, int(port))], lie, plan.group_id) as proxy:
         stage = Stage(_Behind(broker, proxy), directory)  # type: ignore[arg-type]  # it needs no more of it
@@ -56,7 +56,7 @@ class _Behind:
 
 
 def from_the_beginning(lie: type[Lie]) -> Lie:
-    """Not some seconds after the first join."""
+    """Return this lie, told from the beginning and not some seconds after the first join."""
     made: Lie = type(lie.__name__, (lie,), {"from_s": 0.0, "__doc__": lie.__doc__})()
     return made
 

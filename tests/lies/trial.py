@@ -22,7 +22,7 @@ from tests.lies.server_history import Said
 from tests.polling import until
 
 RECOVERY_MS: Final = 4_000
-"""When a swarm of some seconds has to be stable again."""
+"""The time within which a swarm of some seconds has to be stable again."""
 SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": 100,
     "group.min.session.timeout.ms": 1_000,
@@ -37,21 +37,21 @@ seconds."""
 OUTAGE_MS: Final = 6_000
 """A group that was without service for longer at its end was out of service."""
 JOBS: Final = 5
-"""Swarms at once."""
+"""How many swarms run at once."""
 FLUSHED_S: Final = 30.0
 
 
 class Trial(NamedTuple):
-    """The trial of one lie."""
+    """A swarm that was told one lie, and the verdict about it."""
 
     name: str
     told: dict[str, int]
     """How often what was done; empty: there was no lie."""
     verdict: Verdict
     words: tuple[str, ...]
-    """What the report says above the verdict."""
+    """The lines that the report has above the verdict."""
     errors: tuple[str, ...]
-    """Errors of the proxy itself."""
+    """The errors that the proxy itself met."""
 
     @property
     def promise(self) -> str:
@@ -72,7 +72,7 @@ class Trial(NamedTuple):
 
 
 def prefix_of(name: str) -> str:
-    """How the names of its groups begin: "swallows-commits-"."""
+    """Return how the names of a lie's groups begin, such as "swallows-commits-"."""
     return "-".join(re.findall("[A-Z][a-z]*", name)).lower() + "-"
 
 
@@ -100,7 +100,7 @@ def tell_all(
 
 @contextmanager
 def tier() -> Iterator[Tier]:
-    """That serves all swarms that are lied to."""
+    """A tier of one node that serves all swarms that are lied to."""
     flags = [flag for name, value in SETTINGS.items() for flag in ("--set", f"{name}={value}")]
     with Tier("--nodes", "1", "--replicas", "1", *flags, nodes=1) as running:
         yield running
@@ -111,7 +111,7 @@ def brokers_of(running: Tier) -> list[Address]:
 
 
 def server_says(running: Tier, names: Iterable[str]) -> dict[str, Said]:
-    """What the tier's history says of each lie's groups, once all that is expected has been written."""
+    """Return what the tier's history says of each lie's groups, once all that is expected is written."""
     wanted = {name: prefix_of(name) for name in names}
     folder = server_history.folder_of(running.data_dir)
     said: dict[str, Said] = {}

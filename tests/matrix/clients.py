@@ -24,7 +24,7 @@ _JAVA_ASSIGNORS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """One row of the matrix."""
+    """A client of Kafka: one row of the matrix."""
 
     name: str
     protocol: str
@@ -32,7 +32,7 @@ class Client:
     command: Callable[[], list[str]]
     version: Callable[[], str]
     needs: tuple[str, ...] = ()
-    """Programs that must be installed."""
+    """The programs that must be installed for this client."""
     assignors: Mapping[str, str] = field(default_factory=lambda: {"range": "range"})
     """Assignment strategies of the classic protocol, and what the client calls them."""
     never_static: str = ""
@@ -47,7 +47,7 @@ class Client:
     """Why it does not leave its group when its user has not polled for max.poll.interval.ms."""
 
     def unexcused(self) -> Client:
-        """The same client, of which everything is asked."""
+        """Return the same client without its excuses, so that everything is asked of it."""
         return replace(
             self,
             never_static="",

@@ -23,7 +23,7 @@ class Tenure(NamedTuple):
 
 
 def tenures(member: Member) -> Iterator[Tenure]:
-    """Tenures in the order in which they end."""
+    """Yield a member's tenures in the order in which they end."""
     since: dict[str, float] = {}
     naps = [event["at"] for event in member.told("napped")]
     for event in member.events:

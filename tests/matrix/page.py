@@ -31,18 +31,18 @@ run: {day}. ✓ undisturbed, ⚡ with the group's leader killed midway, ✗ brok
 
 
 class Outcome(NamedTuple):
-    """What became of one cell, undisturbed or with a failover in the middle."""
+    """How one story of one client ended, undisturbed or with a failover in the middle."""
 
     client: Client
     story: Story
     fails_over: bool
     broken: str
-    """"" if everything held."""
+    """The expectation that was not met; it is "" if everything held."""
     seconds: float
 
 
 def record(day: str, clients: Iterable[Client], outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """What a run found, as JSON has it: versions and marks by client and story."""
+    """Return what a run found in the form of JSON: versions and marks, by client and story."""
     found: dict[str, dict[str, list[str]]] = {}
     for each in outcomes:
         marks = found.setdefault(each.client.title, {}).setdefault(each.story.name, [])
@@ -76,7 +76,7 @@ def table(recorded: Mapping[str, Any]) -> str:
 
 
 def load() -> dict[str, Any]:
-    """The last whole run."""
+    """Return the record of the last whole run."""
     found: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
     return found
 

@@ -11,9 +11,9 @@ from tests.matrix.cell import Cell
 from tests.matrix.clients import Client
 
 OVERSLEPT_MS = 9_000
-"""Longer than max.poll.interval.ms and a session."""
+"""How long a member that oversleeps does so: longer than max.poll.interval.ms and a session."""
 ASLEEP_MS = 120_000
-"""Until it is woken."""
+"""How long a member sleeps at most that is woken before."""
 STATIC = {"session_timeout_ms": 45_000, "max_poll_interval_ms": 60_000}
 COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}
 OVERSLEEPING = {"session_timeout_ms": 6_000, "max_poll_interval_ms": 7_000}
@@ -21,7 +21,7 @@ OVERSLEEPING = {"session_timeout_ms": 6_000, "max_poll_interval_ms": 7_000}
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One column of the matrix."""
+    """What a client has to live through: one column of the matrix."""
 
     name: str
     tell: Callable[[Cell], None]
@@ -29,7 +29,7 @@ class Story:
     why_not: Callable[[Client], str] = lambda client: ""
     """Why a client cannot live it; "" if it can."""
     eased: Callable[[Client], str] = lambda client: ""
-    """What a client lives otherwise, and why; "" if it lives it all."""
+    """What a client does not have to live through, and why; it is "" if that is nothing."""
 
 
 def join(cell: Cell) -> None:

@@ -17,7 +17,7 @@ from tests.tier.scrape import scraped
 
 NEVER_HELD = ("aiokafka", "kafkajs", "franz-go", "sarama")
 HEARTBEATS = 6
-"""So many prove that an idle member is left alone."""
+"""How many heartbeats of an idle member prove that it is left alone."""
 SPACING_MS = 1_200
 """Time between the clients' heartbeats: long enough that they would be held."""
 APIS = {"classic": "heartbeat", "consumer": "consumer_group_heartbeat"}

@@ -23,7 +23,7 @@ def new_shard(settings: BrokerSettings | None = None, offsets_partitions: int = 
 
 
 class Host:
-    """One leader. `submit` answers as if every batch were committed at once."""
+    """A leader's shard; `submit` answers as if every batch were committed at once."""
 
     def __init__(self, shard: MetadataShard | None = None) -> None:
         self.shard = shard or new_shard()

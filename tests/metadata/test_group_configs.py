@@ -129,7 +129,7 @@ def test_validation_alone_changes_nothing() -> None:
 
 
 def test_every_default_is_possible() -> None:
-    """And within the bounds that the broker's defaults set."""
+    """Every default is within the bounds that the broker's defaults set."""
     defaults = {name: default_value(each, GroupSettings()) for name, each in GROUP_CONFIGS.items()}
     assert problem(defaults, GroupSettings()) is None
     good = {"share.auto.offset.reset": "by_duration:P1DT2H3M4.5S", "share.renew.acknowledge.enable": "FALSE"}

@@ -35,7 +35,7 @@ def test_topics_have_their_ids_and_configs_and_leaders_of_this_tier() -> None:
 
 
 def test_producer_ids_go_on_where_the_old_tier_stood() -> None:
-    """And never go back."""
+    """The ids of the new tier begin after those of the old one."""
     host = tier()
     host.submit(COMMAND)
     assert host.submit(AllocateProducerIds(1)).first_producer_id == 5_000

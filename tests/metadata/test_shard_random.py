@@ -94,7 +94,7 @@ def same(one: MetadataImage, other: MetadataImage) -> bool:
 
 
 def check(shard: MetadataShard) -> None:
-    """What must hold after any history."""
+    """Check what must hold after any history."""
     state, image = shard.state, shard.image()
     assert state.partition_total == sum(topic.partition_count for topic in image.topics.values())
     assert state.topic_names == {topic.topic_id: topic.name for topic in image.topics.values()}

@@ -28,7 +28,7 @@ async def endpoint() -> AsyncIterator[int]:
 
 
 async def asked(port: int, head: bytes) -> bytes:
-    """Everything that comes back until the connection is closed."""
+    """Send a request and return everything that comes until the connection is closed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(head)
     answer = await asyncio.wait_for(reader.read(), 10)

@@ -32,7 +32,7 @@ def test_leader_without_groups_reports_every_state_as_zero() -> None:
 
 
 def test_group_that_is_only_its_offsets_is_an_empty_classic_one() -> None:
-    """O1: as ListGroups shows it."""
+    """O1: ListGroups shows such a group in the same way."""
     shard = new_shard()
     offset = OffsetCommitValue(1, -1, "", 0, -1, b"")
     shard.state.offsets["simple"] = {("t", 0): offset, ("t", 1): offset}
@@ -42,7 +42,7 @@ def test_group_that_is_only_its_offsets_is_an_empty_classic_one() -> None:
 
 
 def test_many_groups_are_counted_in_steps() -> None:
-    """Nobody's heartbeat waits for a scrape."""
+    """A scrape counts some groups at a time, so that no heartbeat waits for it."""
     shard = new_shard()
     groups = 3 * GROUPS_PER_STEP
     for number in range(groups):

@@ -65,10 +65,10 @@ class Door:
         return struct.pack(">iih", 6, header.correlation_id, 0)
 
     def on_more(self, connection: Connection) -> None:
-        """Nothing waits here."""
+        """Do nothing: no request of a connection waits."""
 
     def on_closed(self, connection: Connection) -> None:
-        """Nothing has to be given back."""
+        """Do nothing: a closed connection has nothing to give back."""
 
 
 async def log_in(wire: Wire, password: str = "secret", version: int = 1) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def test_tokens_may_come_without_a_header_after_an_old_handshake(run: Run) -> No
 
 
 def test_a_session_ends_unless_the_client_logs_in_again(run: Run) -> None:
-    """KIP-368, with a life of half a second."""
+    """KIP-368: here the session lasts half a second."""
 
     async def story() -> None:
         async with Door(connections_max_reauth_ms=500) as door:

@@ -138,7 +138,7 @@ def test_a_restarted_broker_is_told_again_within_a_second(run: Run, tmp_path: Pa
 
 
 def test_a_leader_that_is_gone_leads_no_more(run: Run, tmp_path: Path) -> None:
-    """What the leader said of another node stays known; that it serves here does not."""
+    """The broker goes on knowing what this leader said of another node, but not that it serves here."""
 
     async def story() -> None:
         broker = Broker(tmp_path)

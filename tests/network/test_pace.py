@@ -38,7 +38,7 @@ def table_of(service: Laborious) -> ConnectionTable:
 
 
 class Rounds:
-    """What was served in each round of the loop, until `stop`."""
+    """A record of what was served in each round of the event loop, until `stop`."""
 
     def __init__(self, service: Echo) -> None:
         self.served = [0]

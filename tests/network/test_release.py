@@ -115,7 +115,7 @@ def test_a_parked_request_goes_along_and_is_served_by_the_next(run: Run) -> None
 
 
 def test_a_release_waits_until_the_client_has_taken_its_answers(run: Run) -> None:
-    """What the transport has not written cannot be handed over, so it is written first."""
+    """Bytes that the transport has not written cannot be handed over, so they are written first."""
 
     async def story() -> None:
         echo, table = Echo(), new_table()

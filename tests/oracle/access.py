@@ -15,7 +15,7 @@ DENY = Permission.DENY
 
 
 def acl(resource_type: int, name: str, operation: int, **changes: Any) -> dict[str, Any]:
-    """One entry for alice as CreateAcls wants it."""
+    """Return an ACL of alice's as CreateAcls takes it."""
     entry = {
         "resource_type": int(resource_type),
         "resource_name": name,
@@ -43,7 +43,7 @@ def allow(play: Play, *entries: dict[str, Any]) -> None:
 
 
 def alice(play: Play, *entries: dict[str, Any]) -> Client:
-    """Her connection, once she may do this."""
+    """Return a connection of alice's, once these ACLs allow her what they say."""
     allow(play, *entries)
     return play.connect("alice", user="alice")
 

@@ -26,7 +26,7 @@ class Connection:
         self._buffer = b""
 
     def send(self, data: bytes) -> None:
-        """Raises Closed."""
+        """Send bytes. Raises Closed."""
         self._socket.settimeout(10.0)
         try:
             self._socket.sendall(data)

@@ -20,7 +20,7 @@ def subscription(
     generation: int = -1,
     rack: str | None = None,
 ) -> bytes:
-    """A ConsumerProtocolSubscription of versions 0 to 3."""
+    """Return the bytes of a ConsumerProtocolSubscription of version 0 to 3."""
     parts = [struct.pack(">hi", version, len(topics)), *map(_text, topics), _bytes(user_data)]
     if version >= 1:
         parts.append(_partitions(owned or {}))
@@ -34,7 +34,7 @@ def subscription(
 def assignment(
     partitions: Mapping[str, Sequence[int]], *, version: int = 1, user_data: bytes | None = None
 ) -> bytes:
-    """A ConsumerProtocolAssignment."""
+    """Return the bytes of a ConsumerProtocolAssignment."""
     return struct.pack(">h", version) + _partitions(partitions) + _bytes(user_data)
 
 
@@ -57,7 +57,7 @@ def _partitions(partitions: Mapping[str, Sequence[int]]) -> bytes:
 
 
 def protocols(*names: str, metadata: bytes = b"") -> list[dict[str, Any]]:
-    """JoinGroup's list: the same metadata under each name."""
+    """Return the list of protocols for JoinGroup, with the same metadata under each name."""
     return [{"name": name, "metadata": metadata or subscription(())} for name in names]
 
 
@@ -126,7 +126,7 @@ def _instance(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def heartbeat(client: Client, group_id: str, joined: Any, **fields: Any) -> Any:
-    """A classic heartbeat, version 4."""
+    """Send a classic heartbeat of version 4."""
     known = {"generation_id": joined.generation_id, "member_id": joined.member_id, **fields}
     return client.ask("heartbeat", 4, group_id=group_id, **known)
 
@@ -184,16 +184,16 @@ def beat(client: Client, group_id: str, member_id: str, epoch: int, version: int
 
 
 def beat_in(client: Client, group_id: str, member_id: str, topics: Collection[str], **fields: Any) -> Any:
-    """The first heartbeat of a KIP-848 member."""
+    """Send the first heartbeat of a KIP-848 member."""
     given = {"rebalance_timeout": 30_000, "topic_partitions": [], "subscribed_topic_names": topics, **fields}
     return beat(client, group_id, member_id, 0, **given)
 
 
 def describe(client: Client, group_id: str, version: int = 5, **fields: Any) -> Any:
-    """DescribeGroups of one group."""
+    """Describe one group by DescribeGroups."""
     return client.ask("describe_groups", version, groups=[group_id], **fields)
 
 
 def consumer_describe(client: Client, group_id: str, version: int = 1, **fields: Any) -> Any:
-    """ConsumerGroupDescribe of one group."""
+    """Describe one group by ConsumerGroupDescribe."""
     return client.ask("consumer_group_describe", version, group_ids=[group_id], **fields)

@@ -36,7 +36,7 @@ class Names:
         return _UUID.sub(lambda found: self._alias(found.group()), value.replace(self.token, ""))
 
     def identity(self, value: str) -> str:
-        """Like `text`, where 22 letters are a random id as well."""
+        """Replace a value as `text` does, and a value of 22 letters as a random id."""
         return self._alias(value) if _KAFKA_UUID.fullmatch(value) else self.text(value)
 
     def topic_id(self, value: uuid.UUID) -> str:
@@ -76,7 +76,7 @@ class Reading:
     unordered: Collection[str] = ()
 
     def plain(self, value: Any, field: str = "") -> Any:
-        """What JSON can hold; see the module."""
+        """Return a value in a form that JSON can hold, with the replacements that the module describes."""
         if dataclasses.is_dataclass(value):
             return self._entity(value)
         if isinstance(value, tuple | list):

@@ -40,7 +40,7 @@ class Address:
     host: str
     port: int
     login: str = ""
-    """Who connections are unless they say otherwise; "": nobody has to log in."""
+    """The user as whom connections log in unless they name another; with "" nobody has to log in."""
 
     @classmethod
     def of(cls, name: str, bootstrap: str, login: str = "") -> Address:
@@ -114,7 +114,7 @@ class Play:
         return len(asked.topics[0].partitions)
 
     def delete_topic(self, unique: str) -> None:
-        """And wait until the server has forgotten it."""
+        """Delete a topic, and wait until the server has forgotten it."""
         done = self.admin.quietly("delete_topics", 6, topics=[{"name": unique, "topic_id": None}])
         assert done.responses[0].error_code.value == 0, done
         self.until(lambda: self._partitions(unique) == 0, f"no topic {unique}")
@@ -158,7 +158,7 @@ class Play:
 
 
 class Client:
-    """One connection. Answers are kio's entities: `joined.member_id`, `joined.error_code.value`."""
+    """A client with one connection. Its answers are kio's entities, as in `joined.member_id`."""
 
     def __init__(self, play: Play, name: str, client_id: str | None) -> None:
         self._play = play
@@ -268,7 +268,7 @@ class Client:
             step["answer"] = NO_ANSWER
 
     def quietly(self, api: str, version: int, /, **fields: Any) -> Any:
-        """Ask without a trace in the record."""
+        """Ask the server something, and record nothing."""
         try:
             self.post(api, version, fields)
             return parsed(api, version, self._connection.receive(ANSWER_TIMEOUT_S))
@@ -288,7 +288,7 @@ class Client:
         self._connection.send(framed(head + body(request_entity(api, version, fields))))
 
     def receive(self, deadline_s: float) -> bytes:
-        """The next answer's frame. Raises Closed, NoAnswer."""
+        """Return the frame of the next answer. Raises Closed, NoAnswer."""
         return self._connection.receive(deadline_s)
 
     def is_answered(self) -> bool:
@@ -296,7 +296,7 @@ class Client:
         return self._connection.has_bytes()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
     @property
@@ -316,7 +316,7 @@ class Client:
 
 
 class Parked:
-    """An answer that is to come."""
+    """A request whose answer is still to come."""
 
     def __init__(self, client: Client, api: str, version: int, step: Step) -> None:
         self._client = client
@@ -379,7 +379,7 @@ def said(
 
 
 def parsed(api: str, version: int, frame: bytes) -> Any:
-    """The entity of an answer."""
+    """Return the entity that the frame of an answer has."""
     cls = message_class(api, version, "response")
     _, offset = entity_reader(cls.__header_schema__)(frame, 0)
     entity, _ = entity_reader(cls)(frame, offset)

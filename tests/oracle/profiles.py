@@ -25,7 +25,7 @@ class Profile:
 
     @property
     def login(self) -> str:
-        """Who connections are, unless a transcript says otherwise."""
+        """The user as whom connections log in, unless a transcript names another one."""
         return self.users[0] if self.users else ""
 
     def of_kafka(self) -> dict[str, str]:
@@ -36,7 +36,7 @@ class Profile:
 
 
 def password_of(user: str) -> str:
-    """The same on both sides."""
+    """Return a user's password, which is the same on both sides."""
     return f"{user}-secret"
 
 

@@ -18,7 +18,7 @@ _found: dict[str, Transcript] = {}
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """`name` is "area/function"."""
+    """A transcript; its `name` is "area/function"."""
 
     name: str
     rows: tuple[str, ...]
@@ -69,10 +69,10 @@ def all_transcripts() -> list[Transcript]:
 
 
 def chosen(patterns: list[str]) -> list[Transcript]:
-    """Those whose name contains one of the patterns; all without patterns."""
+    """Return the transcripts whose name has one of the patterns in it, or all if there are no patterns."""
     return [each for each in all_transcripts() if not patterns or any(part in each.name for part in patterns)]
 
 
 def by_profile() -> list[Transcript]:
-    """All, those of one profile together."""
+    """Return all transcripts, those of one profile together."""
     return sorted(all_transcripts(), key=lambda each: (each.profile, each.name))

@@ -18,7 +18,7 @@ from actors.protocol.entity_schema import FieldShape, shapes
 from cluster.wire import message_class
 
 ZEROS: Mapping[str, Any] = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": None}
-"""Zero values by Kafka's type; numbers are 0."""
+"""The zero value of each of Kafka's types; types that are not here are numbers, whose zero value is 0."""
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "join_group": {
         "session_timeout": 30_000,
@@ -41,7 +41,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 @cache
 def versions(api: str) -> tuple[int, ...]:
-    """Those that Kafka's schemas have of `api` ("join_group")."""
+    """Return the versions that Kafka's schemas have of an API, such as "join_group"."""
     package = importlib.import_module(f"kio.schema.{api}")
     return tuple(sorted(int(module.name[1:]) for module in pkgutil.iter_modules(package.__path__)))
 
@@ -114,7 +114,7 @@ def _default(cls: Any, shape: FieldShape) -> Any:
 
 
 def body(entity: Any) -> bytes:
-    """The request's bytes behind its header."""
+    """Return the bytes of a request that follow its header."""
     buffer = io.BytesIO()
     entity_writer(type(entity))(buffer, entity)
     return buffer.getvalue()

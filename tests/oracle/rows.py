@@ -60,7 +60,7 @@ def rows_in(text: str) -> set[str]:
 
 
 def transcripts_by_row() -> Mapping[str, list[str]]:
-    """Names without their cases."""
+    """Return the transcripts that name each rule, without the cases in their names."""
     found: dict[str, set[str]] = {row: set() for row in rules()}
     for transcript in all_transcripts():
         for row in transcript.rows:
@@ -90,13 +90,13 @@ def _documented(module: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def unproved() -> list[str]:
-    """Rows that nothing names."""
+    """Return the rules that no transcript and no test names."""
     transcripts, tests = transcripts_by_row(), tests_by_row()
     return [row for row in rules() if not transcripts[row] and not tests[row]]
 
 
 def markdown() -> str:
-    """The table."""
+    """Return ROWS.md, with its table."""
     transcripts, tests = transcripts_by_row(), tests_by_row()
     lines = [
         f"| {row} | {rule.says} | {', '.join(transcripts[row])} | {', '.join(tests[row])} |"

@@ -11,7 +11,7 @@ IGNORED: Mapping[str, str] = {
     "throttle_time": "a load's matter",
     "error_message": "a text for people; the code says the same to a program",
 }
-"""Fields of any answer, and why."""
+"""Fields that are not compared in any answer, and the reason."""
 PLACES: Mapping[str, str] = {
     "node_id": "ids of nodes are an operator's choice",
     "host": "an address",

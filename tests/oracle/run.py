@@ -39,7 +39,7 @@ def golden_path(transcript: Transcript) -> Path:
 
 
 def read_golden(transcript: Transcript) -> list[Step] | None:
-    """What the real broker said; None when it was not asked yet."""
+    """Return what the real broker answered; None if it was not asked yet."""
     path = golden_path(transcript)
     if not path.exists():
         return None
@@ -119,13 +119,13 @@ def _answer(step: Step | None) -> str:
 
 
 def _shown(value: Any) -> str:
-    """One line; of a letter that is repeated for long, how often it is."""
+    """Return a value on one line; a letter repeated more than 60 times is written once, with a count."""
     text = json.dumps(value, ensure_ascii=False)
     return re.sub(r"(.)\1{60,}", lambda run: f"{run[1]}... ({len(run[0])} times)", text)
 
 
 def _parts(theirs: Any, ours: Any, path: str = "") -> list[str]:
-    """Which fields differ."""
+    """Return the fields in which two values differ."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         keys = [*theirs, *(key for key in ours if key not in theirs)]
         return [

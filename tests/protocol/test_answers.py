@@ -151,7 +151,7 @@ def test_every_version_of_the_hot_apis_is_packed_by_hand() -> None:
 
 
 def _read(api_key: int, api_version: int, body: Any) -> Any:
-    """What a client that speaks this version sees."""
+    """Return an answer as a client that speaks this version reads it."""
     answer = encode(api_key, api_version, 7, body)
     start = 9 if has_flexible_response_header(api_key, api_version) else 8
     assert struct.unpack_from(">ii", answer) == (len(answer) - 4, 7)

@@ -1,4 +1,4 @@
-"""An executor without a thread."""
+"""An executor that runs the work at once, without a thread."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Log:
 
 
 class Host:
-    """What an actor does around a Raft: one tick per loop iteration in which something happened."""
+    """Does around a Raft what an actor does: one tick per loop iteration in which something happened."""
 
     def __init__(self, directory: Path, genesis: tuple[str, Members], *, sync: bool) -> None:
         """`genesis` says to whom a directory without a journal belongs, and with whom its group begins."""
@@ -162,7 +162,7 @@ class Group:
             await self._start(replica_id, members)
 
     async def join(self, *ids: str) -> None:
-        """Start newcomers."""
+        """Start these replicas as newcomers of the group."""
         for replica_id in ids:
             await self._start(replica_id, ())
 

@@ -128,7 +128,7 @@ def test_a_missing_segment_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_torn_command_that_holds_a_record_is_cut_all_the_same(written: Path) -> None:
-    """What clients write ends up in commands: a forged record must not make a torn tail damage."""
+    """Clients choose what commands contain: a forged record in one does not make a torn tail damage."""
     path = segment(written)
     forged = b"".join(encode(entry(6, 2), seed=0))
     journal = opened(written)

@@ -240,7 +240,7 @@ def test_an_old_record_in_the_place_of_a_new_one_is_damage(tmp_path: Path) -> No
 
 
 def test_an_older_segment_cut_between_two_records_is_damage(tmp_path: Path) -> None:
-    """Nothing is broken: only the next segment's header knows that a vote is missing."""
+    """Every record that is left is whole: only the next segment's header shows that a vote is missing."""
     journal = Journal(Disk(), str(tmp_path), IDENTITY, executor=None, notify=lambda: None)
     journal.append((b"\x00entry", 1, 1))
     journal.append((b"\x00entry", 2, 1))

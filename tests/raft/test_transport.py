@@ -208,7 +208,7 @@ def test_raft_is_told_that_a_link_ends_before_the_peer_can_see_it(tmp_path: Path
 
 
 def test_a_peer_that_does_not_read_loses_its_link(tmp_path: Path) -> None:
-    """What waits for one peer is bounded: beyond 128 MiB it is dropped with the connection."""
+    """The bytes that wait for one peer are bounded: beyond 128 MiB they are dropped with the connection."""
 
     async def scene() -> None:
         stage = Stage(tmp_path)

@@ -208,4 +208,4 @@ class Port:
 
 
 def _anybody(peer_id: str, nonce: bytes) -> None:
-    """A scripted peer admits whoever has the secret."""
+    """Let any peer in that has the secret."""

@@ -21,7 +21,7 @@ class CopyWorld(World):
         self.completed = {"begin_snapshot": 0, "begin_copy": 0}
 
     def check(self) -> None:
-        """Nothing is compared here: whole snapshots would abandon those under way. `settle` compares."""
+        """Compare nothing after a step: a whole snapshot would abandon those under way. `settle` compares."""
 
     def snapshot(self) -> None:
         self.go_on()

@@ -26,7 +26,7 @@ GROUP = "partition-0"
 FOLLOWER, LEADER, ABSENT = "0.1", "1.1", "2.1"
 ROUNDS = 5
 LATE_S = 0.05
-"""So much later a loop's coarse timers are due."""
+"""How late a loop's coarse timers may fire."""
 
 
 class ScriptedLeader:

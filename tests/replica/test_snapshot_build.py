@@ -71,7 +71,7 @@ class SnapshotWorld(World):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.builds: dict[int, tuple[SnapshotBuild, int]] = {}
-        """Each node's build, and the index that it is to show."""
+        """The build of each node, and the index whose state it has to show."""
         self.completed = self.met_changes = 0
 
     def steps(self) -> dict[Callable[[], None], int]:
@@ -123,7 +123,7 @@ class SnapshotWorld(World):
         self.sent.append(self.cluster.send(api_keys.CONSUMER_GROUP_HEARTBEAT, body, 1))
 
     def check(self) -> None:
-        """Nothing is compared here: whole snapshots would abandon those under way. `settle` compares."""
+        """Compare nothing after a step: a whole snapshot would abandon those under way. `settle` compares."""
 
     def delete_offsets(self) -> None:
         body = OffsetDeleteRequest(self.chance.choice(GROUPS), (("t", (self.chance.randrange(4),)),))
@@ -134,7 +134,7 @@ class SnapshotWorld(World):
         self.sent.append(self.cluster.send(api_keys.DELETE_GROUPS, DeleteGroupsRequest((group_ids,)), 2))
 
     def learn(self) -> None:
-        """Nothing is remembered as acknowledged here: offsets are deleted, so a fetch may find less."""
+        """Forget what was acknowledged: the test deletes offsets, so a fetch may find less."""
         self.commits.clear()
         self.fetches.clear()
 
@@ -187,8 +187,9 @@ class SnapshotWorld(World):
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_snapshot_is_the_state_at_its_beginning_whatever_happens_meanwhile(seed: int) -> None:
-    """These are rules R4 and R7, and section 7 of the Raft paper, on leaders, on followers, and when
-    leadership is lost."""
+    """These are rules R4 and R7, and section 7 of the Raft paper: they hold on leaders, on followers, and
+    when leadership is lost.
+    """
     world = SnapshotWorld(seed)
     for _ in range(STEPS):
         world.step()
@@ -228,7 +229,7 @@ def test_what_was_deleted_since_is_in_the_snapshot_and_what_was_made_since_is_no
 
 
 def test_a_leader_that_falls_during_a_build_completes_it(cluster: Cluster) -> None:
-    """What was only decided when the build began, and what is undone later, leave no trace in it."""
+    """The snapshot has nothing that was uncommitted when its build began, nor what is undone later."""
     cluster.send_commit("g", 10, 0)
     cluster.leader.flush()
     cluster.send_commit("g", 20, 0)
@@ -304,8 +305,7 @@ def test_the_controllers_records_are_walked_while_topics_come_and_go() -> None:
 
 
 def test_the_state_may_change_between_any_two_records(cluster: Cluster) -> None:
-    """Only the live records are walked here, without a build: the walk never raises, whatever is taken
-    away."""
+    """The test walks over live records without a build: the walk does not raise when some are removed."""
     records = cluster.leader.shard.records()
     next(records)
     cluster.set_image(MetadataImage(version=2))

@@ -74,7 +74,7 @@ def run(directory: Path, story: Callable[[Source], Awaitable[None]]) -> None:
 
 
 def test_a_copy_is_read_in_pieces(tmp_path: Path) -> None:
-    """What is committed after the copy's beginning is not in it."""
+    """Records committed after the copy's beginning are not in it."""
 
     async def story(source: Source) -> None:
         begun = await source.begin_copy()

@@ -48,7 +48,7 @@ class Answers:
         return len(self._open.get(process, ()))
 
     def given(self, process: Process, token: int, body: Any) -> None:
-        """The replica answers."""
+        """Take an answer that the replica gives."""
         asked = self._asked.get(token)
         if asked is None or asked.process is not process:
             raise Violation(f"answers: {process.name} answers request {token}, which nobody sent to it")
@@ -88,7 +88,7 @@ class Answers:
             )
 
     def lost(self, asked: Asked) -> None:
-        """It reached a port on which nobody listens any more."""
+        """Note that a request reached a port on which nobody listens any more."""
         self._world.after(0.001, lambda: asked.client.answered(asked, None))
 
     def closed(self, process: Process, *, power_lost: bool) -> None:
@@ -99,11 +99,11 @@ class Answers:
                 self.lost(asked)
 
     def judge(self) -> None:
-        """What the clients saw, all of it together. Raises Violation."""
+        """Judge together everything that the clients saw. Raises Violation."""
         testimony.check(self._asked.values(), self._world.now)
 
     def overdue(self) -> None:
-        """Nobody waits for ever, once the process runs again."""
+        """Check that no request waits for ever at a process that is not paused. Raises Violation."""
         now = self._world.now
         for process in self._world.processes():
             for asked in self._open.get(process, {}).values():

@@ -9,7 +9,7 @@ from tests.simulation.parts import Process
 
 
 class Ask(NamedTuple):
-    """What a client wants answered."""
+    """A request that a client wants answered."""
 
     api_key: int
     version: int
@@ -28,7 +28,7 @@ class Asker(Protocol):
 
 
 class Asked:
-    """One request as sent to one process; sent again it is another."""
+    """A request as one process got it; a client that sends it again makes another."""
 
     __slots__ = (
         "arrived_at",
@@ -48,7 +48,7 @@ class Asked:
         self.process = process
         self.request = request
         self.floors = floors
-        """What answers must not fall behind, as of the sending; see Histories."""
+        """What the answer must not fall behind, as it was when the request was sent; see Histories."""
         self.sent_at = process.world.now
         self.arrived_at = 0.0
         self.heard: Any = None

@@ -41,7 +41,7 @@ def _digest(key: Any, value: Any) -> int:
 
 
 def digest_of(pairs: Iterable[Pair]) -> int:
-    """Whatever their order; a key that comes twice counts once, its last value."""
+    """Return a digest in which the pairs' order and earlier values of a key make no difference."""
     return sum(_digest(key, value) for key, value in dict(pairs).items())
 
 
@@ -82,7 +82,7 @@ class State:
 
 
 class Checks:
-    """What is looked at as replicas apply, restore, lead and turn."""
+    """Checks the replicas as they apply, restore, lead and take their turns."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -94,7 +94,7 @@ class Checks:
         self._built: set[int] = {0}
         self._directories: dict[str, int] = {}
         self.members = founders({number: number for number in world.founders})
-        """The committed membership."""
+        """The members of the group by the last committed change."""
         self.committed_index = 0
         self.lease_reads = 0
         self.snapshots_built = 0
@@ -164,7 +164,7 @@ class Checks:
             )
 
     def members_at(self, index: int) -> Members:
-        """The membership as of this committed entry."""
+        """Return the members as of this committed entry."""
         changes = [at for at, entry in self._committed.items() if at <= index and entry[0][:1] == MEMBERS]
         if not changes:
             return founders({number: number for number in self._world.founders})
@@ -184,7 +184,7 @@ class Checks:
             self.compare(process, index)
 
     def leads(self, process: Process, term: int) -> None:
-        """Nothing speculative is there yet."""
+        """Check a replica that begins to lead: its state has nothing yet that is not committed."""
         self._leads(process, term)
         self.compare(process, process.raft.applied_index)
 
@@ -246,7 +246,7 @@ class Checks:
 class Votes:
     def __init__(self) -> None:
         self.on_granted: Callable[[Process, str], None] | None = None
-        """Called with the voter and the candidate."""
+        """A function that is called with the voter and the candidate of each vote that is given."""
         self._cast: dict[tuple[int, str], str] = {}
 
     def sent(self, process: Process, message: tuple[Any, ...], target_id: str) -> None:
@@ -262,7 +262,7 @@ class Votes:
                     self.on_granted(process, target_id)
 
     def given(self, term: int, candidate: str) -> set[str]:
-        """Who voted for this candidate."""
+        """Return the voters that gave this candidate their vote in this term."""
         return {
             voter for (cast_in, voter), chosen in self._cast.items() if (cast_in, chosen) == (term, candidate)
         }

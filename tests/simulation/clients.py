@@ -47,7 +47,7 @@ class Client:
         self.world = world
         self.name = name
         self.well_at = 0.0
-        """When something that it began after that time last succeeded."""
+        """When the client began that which succeeded and began last."""
         self._number: int | None = None
         """The number of the host that the client takes for the coordinator."""
         self._asked: Asked | None = None
@@ -60,7 +60,7 @@ class Client:
         raise AssertionError("a client has a script")
 
     def is_well(self, since: float) -> bool:
-        """Something begun after `since` has succeeded."""
+        """Whether the client has succeeded with something since this time."""
         return self.well_at > since
 
     # -- requests -----------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class Client:
         return answer
 
     def error_of(self, answer: Any) -> Any:
-        """The error that speaks for the whole answer."""
+        """Return the error that stands for the whole answer."""
         if hasattr(answer, "error_code"):
             return answer.error_code
         entries = getattr(answer, "groups", None)
@@ -151,7 +151,7 @@ def commit_ask(
     *,
     topic: str = TOPIC,
 ) -> Ask:
-    """OffsetCommit of `partition -> (offset, metadata)`."""
+    """Return an OffsetCommit of these offsets: `partition -> (offset, metadata)`."""
     numbers = tuple(CommittedPartition(p, offset, -1, text) for p, (offset, text) in offsets.items())
     body = OffsetCommitRequest(group_id, epoch, member_id, None, -1, ((topic, numbers),))
     return Ask(api_keys.OFFSET_COMMIT, 9, body)

@@ -24,12 +24,12 @@ class Connections:
         self._process = process
         self._held: HeldHeartbeats | None = None
         self._holdings: dict[str, Holding | None] = {}
-        """What is known of each client whose heartbeats may be held."""
+        """What holds the heartbeats of each client; it is None for a client whose heartbeats are not held."""
         self._owed: dict[int, Holding] = {}
         """The holding of each heartbeat whose answer comes later, by its token."""
 
     def watch(self, replica: Any) -> None:
-        """Heartbeats of this replica's clients may be held."""
+        """Begin to hold heartbeats of this replica's clients."""
         process = self._process
         self._held = HeldHeartbeats(
             replica, self._give, process.now_ms, HELD_CLIENTS, spacing_ms_min=SPACING_MS_MIN
@@ -38,7 +38,7 @@ class Connections:
         replica.watcher = self._held
 
     def submit(self, asked: Asked) -> Any:
-        """The answer, or None if it comes later."""
+        """Submit a request. Returns the answer, or None if it comes later."""
         process, request = self._process, asked.request
         holding = self._holding(asked.client.name)
         if holding is None or self._held is None:
@@ -60,7 +60,7 @@ class Connections:
             self._process.world.answers.forgotten(self._process, token)
 
     def release(self, token: int, body: Any) -> None:
-        """The replica's."""
+        """Pass the replica's answer on, unless it is held."""
         if self._held is None or not self._held.keeps(token, body):
             self._give(token, body)
 

@@ -27,7 +27,7 @@ class PowerLost(BaseException):
 
 
 class SimFile:
-    """What a file holds, whoever has it open."""
+    """The content of a file, the same for all that have it open."""
 
     __slots__ = ("content", "dropped", "failures", "synced")
 
@@ -45,11 +45,11 @@ class SimFile:
 
     @property
     def kept(self) -> int:
-        """Bytes that no power loss takes."""
+        """Return how many bytes survive any loss of power."""
         return self.synced if self.dropped is None else min(self.synced, self.dropped)
 
     def drop(self, chance: random.Random) -> None:
-        """What was in memory only is gone, from somewhere on; the end may be torn."""
+        """Lose power: from some place on, bytes that were not synced are gone, and the end may be torn."""
         kept = self.kept
         end = chance.randint(kept, len(self.content))
         del self.content[end:]
@@ -113,11 +113,11 @@ class SimDisk:
     def __init__(self, chance: random.Random) -> None:
         self.full = False
         self.failing = False
-        """Syncs fail."""
+        """Whether syncs fail."""
         self.gone = False
         """The directory was removed under a process that still has its files open."""
         self.sync_s = SYNC_S
-        """What a sync takes, between these."""
+        """The shortest and the longest time that a sync takes."""
         self.operations_left: int | None = None
         """After so many more the machine ends; None: it does not."""
         self.deferred: list[tuple[Handle, int]] | None = None
@@ -143,7 +143,7 @@ class SimDisk:
         self._durable_names = dict(self._names)
 
     def surviving(self) -> dict[str, bytes]:
-        """What would be there for sure if the machine lost power now, by name."""
+        """Return the files, by name, as they would surely be found if the machine lost power now."""
         return {name: bytes(file.content[: file.kept]) for name, file in self._durable_names.items()}
 
     def process_ended(self) -> None:
@@ -162,7 +162,7 @@ class SimDisk:
         self.gone = True
 
     def replaced(self) -> None:
-        """Another disk, with nothing on it."""
+        """Replace the disk by an empty one."""
         self.vanish()
         self.gone = self.full = self.failing = False
 
@@ -295,7 +295,7 @@ class SyncExecutor:
 
 
 class SaveExecutor:
-    """Does the whole work some time later."""
+    """An executor that does a snapshot's whole work at once, some time later."""
 
     def __init__(self, chance: random.Random, later: Later) -> None:
         self._chance = chance

@@ -19,7 +19,7 @@ ROUNDING_S = 1e-6
 
 
 class _Told:
-    """What one leader in one term told."""
+    """What one leader told about its followers in one term."""
 
     def __init__(self, members: Members) -> None:
         self.matched: dict[str, int] = {}
@@ -27,13 +27,13 @@ class _Told:
         self.has_handed_over = False
         self.commit_index = -1
         self.members = members
-        """The members as of its last turn."""
+        """The members as of the leader's last turn."""
 
 
 class Evidence:
     def __init__(self) -> None:
         self._told: dict[Process, tuple[int, _Told]] = {}
-        """The term, and what was told in it."""
+        """The term that each process is in, and what it told as the leader of that term."""
 
     def _of(self, process: Process) -> _Told:
         term = process.raft.term

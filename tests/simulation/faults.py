@@ -74,7 +74,7 @@ class Faults:
     # -- whom it hits -------------------------------------------------------------------------------
 
     def _someone(self) -> Process | None:
-        """Mostly who leads."""
+        """Choose a process: mostly the leader."""
         alive = self._world.processes()
         leads = [process for process in alive if process.raft.is_leader]
         if leads and self._chance.random() < 0.6:
@@ -215,7 +215,7 @@ class Faults:
                     links.cut(process.number, other.number)
 
     def _clog(self) -> None:
-        """Nothing comes through for a while, and then all of it."""
+        """Block a link for a while; then everything comes through that was sent meanwhile."""
         if pair := self._pair():
             self._world.links.block(pair[0].number, pair[1].number, self._chance.uniform(0.05, 0.9))
 
@@ -228,7 +228,7 @@ class Faults:
             self._world.links.hang_up(*pair)
 
     def _storm(self) -> None:
-        """Every link breaks, again and again."""
+        """Break every link several times, one time shortly after the other."""
         for round_number in range(5):
             self._world.after(0.06 * round_number, self._cut_all)
 
@@ -333,7 +333,7 @@ class Faults:
             host.stop(power_lost=True, for_s=self._chance.choice((0.01, 0.2)))
 
     def _overwrite_a_tail(self) -> None:
-        """What a leader had on its own is overwritten while its disk is slow, and it loses power then."""
+        """Have a leader's uncommitted entries overwritten while its disk is slow, then cut its power."""
         if (roles := self._roles()) is not None:
             leader, others = roles
             seconds = self._chance.uniform(0.3, 0.8)

@@ -74,7 +74,7 @@ class Histories:
         }
 
     def floors(self, ask: Ask) -> dict[Any, int]:
-        """What an answer to this, asked now, must not fall behind."""
+        """Return what an answer to this request, if it were sent now, must not fall behind."""
         if ask.api_key == api_keys.OFFSET_FETCH:
             keys = [
                 (OFFSET_COMMIT, group.group_id, topic, partition)
@@ -136,7 +136,7 @@ class Histories:
                     self._read(asked, key, (offset, text))
 
     def _read(self, asked: Asked, key: Any, shown: tuple[int, str]) -> None:
-        """It must be what the key held at some time at or after the floor."""
+        """Check that a read shows what the key held at or after the floor. Raises Violation."""
         self.reads += 1
         floor = asked.floors[key]
         writes = [(0, None), *self._state.writes(key)]

@@ -44,25 +44,25 @@ class Host:
             self.rate = chance.choice((*RATES, chance.uniform(*RATES)))
             self.offset = chance.uniform(0, 1_000)
         self.wall_ms = START_MS + chance.randint(-500, 500)
-        """What the wall shows at time 0; somebody may set it."""
+        """What the host's wall clock shows at time 0; a fault may set it."""
         self.paused_until = 0.0
         self.process: Process | None = None
         self.member_id: str | None = None
         """The member id of the directory, as far as a process has told."""
         self.refused: str | None = None
-        """Why it does not start any more."""
+        """Why the replica does not start any more; None while it does."""
         self.retired = False
         self.is_damaged = False
         """Whether its disk was damaged on purpose: only then may it refuse to start."""
         self.directory = 0
-        """Counts the directories that it had."""
+        """The number of the directory in use: it rises with each one that replaces another."""
         self._began = not is_founder
 
     def clock(self) -> float:
         return self.world.now * self.rate + self.offset
 
     def genesis(self) -> Genesis:
-        """What a directory without a journal is to be: only the first one of a founder is a founder's."""
+        """Return how an empty directory begins: only the first one of a founder makes a founder."""
         if not self._began:
             return Genesis(FOUNDING_INCARNATION, founders({n: n for n in self.world.founders}))
         return Genesis(self.world.chance.randrange(2**32, 2**62), ())
@@ -155,7 +155,7 @@ class Host:
 
 
 class Process:
-    """One life of a replica: all that is gone when it ends. Raises what the journal or Raft raise."""
+    """One life of a replica; what it holds is gone when it ends. Raises what the journal or Raft raise."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -165,7 +165,7 @@ class Process:
         self.directory = host.directory
         self._wall_offset_ms = host.wall_ms + int(world.now * 1_000) - int(host.clock() * 1_000)
         self.turns: Turns | None = None
-        """None until the process is made: what wakes it before, it will find."""
+        """It is None until the process is made: its first turn finds what was to wake it before."""
         code, chance = world.code, world.chance
         identity = Identity(tier_id="sim", replica_id=host.name)
         self.journal = code.journal(
@@ -221,7 +221,7 @@ class Process:
         self.world.after(delay, lambda: self.host.guard(work) if self.is_alive else None)
 
     def later(self, delay: float, work: Callable[[], None]) -> None:
-        """What a thread brings back to the loop: a process that is paused takes it up when it goes on."""
+        """Run a thread's result in the loop; a process that is paused runs it when it goes on."""
         if self.is_alive and self.host.paused_until > self.world.now + delay:
             delay = self.host.paused_until - self.world.now
 
@@ -266,7 +266,7 @@ class Process:
             self.wake()
 
     def submit(self, asked: Asked) -> None:
-        """A client's request."""
+        """Take a request of a client."""
         host = self.host
         if self.is_alive and host.paused_until > self.world.now:
             self.world.at(host.paused_until, lambda: self.submit(asked))

@@ -17,7 +17,7 @@ CLOSED = ("closed by host",)
 
 
 class SimTransport(RaftTransport):
-    """What Raft sends goes to the links of the world."""
+    """A transport that sends Raft's messages over the links of the world."""
 
     def __init__(self, links: Links, process: Process) -> None:
         super().__init__(None, None, [])
@@ -46,7 +46,7 @@ class Way:
         self.source = source
         self.target = target
         self.queue: deque[tuple[float, Any]] = deque()
-        """What is on its way, and when it is due."""
+        """The messages that are under way, each with the time at which it is due."""
         self._links = links
         self._world = links.world
 
@@ -95,7 +95,7 @@ class Connection:
         return process.number in self._up and self.ways[process.number].source is process and process.is_alive
 
     def end(self, process: Process) -> bool:
-        """True if it was up for this process until now."""
+        """End the connection for a process. Returns True if it was up for the process until now."""
         was_up = self.is_up(process)
         if self.ways[process.number].source is process:
             self._up.discard(process.number)
@@ -173,7 +173,7 @@ class Links:
         other.connected(one.member_id)
 
     def down(self, connection: Connection, process: Process, *, closed_by_host: bool) -> None:
-        """`process` learns of the connection's end."""
+        """Tell a process that the connection has ended."""
         if process.number in connection.ways and connection.end(process):
             process.disconnected(connection.peer_of(process).member_id, closed_by_host=closed_by_host)
 

@@ -27,7 +27,7 @@ class _Host(Protocol):
 
 
 class Turning(Protocol):
-    """The process whose loop it is."""
+    """The process whose event loop this is."""
 
     @property
     def host(self) -> Any: ...
@@ -52,7 +52,7 @@ class _Timer:
 
 
 class SimLoop:
-    """What `actors.replica.turn` asks of an event loop."""
+    """The part of an event loop that `actors.replica.turn` uses."""
 
     def __init__(self, process: Turning) -> None:
         self._process = process

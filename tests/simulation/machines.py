@@ -171,7 +171,7 @@ class LogMachine:
 
 
 class LogBuild:
-    """Some records a step."""
+    """A snapshot's build that takes some records in each step."""
 
     def __init__(self, live: dict[Any, Any]) -> None:
         self._rest = list(live.items())
@@ -185,7 +185,7 @@ class LogBuild:
 
 
 class Kind(NamedTuple):
-    """What the replicas of a run are."""
+    """The kind of shard that the replicas of a run hold."""
 
     name: str
     machine: Callable[[Process], Any]

@@ -36,9 +36,9 @@ HANG_UP_S = 0.03
 HANGING_UP = 0.05
 """How often, and how soon, a client closes the connection on which its heartbeat may be held."""
 LEAVING = 0.06
-"""How often a member that is well leaves."""
+"""The probability that a member that is well leaves."""
 COMMITTING = 0.5
-"""How often a member commits after a heartbeat."""
+"""The probability that a member commits after a heartbeat."""
 HEARTBEATS = (HeartbeatRequest, ConsumerGroupHeartbeatRequest)
 
 
@@ -79,7 +79,7 @@ class Member(Client):
     @property
     @abstractmethod
     def owned(self) -> tuple[int, ...]:
-        """Partitions of the one topic."""
+        """Return the partitions that the member owns of the one topic."""
 
     def script(self) -> Script:
         while True:

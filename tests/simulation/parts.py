@@ -17,7 +17,7 @@ class World(Protocol):
     """Time, chance, whoever is there, and those who look on."""
 
     now: float
-    """Seconds since the beginning."""
+    """The seconds since the run began."""
     chance: random.Random
     code: Any
     config: Any

@@ -16,7 +16,7 @@ class Placement:
     def __init__(self, world: World) -> None:
         self._world = world
         self.wanted = list(world.founders)
-        """Numbers of hosts."""
+        """The numbers of the hosts that are to have the replicas."""
 
     def target(self) -> dict[str, int] | None:
         """Member ids of the wanted, as far as all are known."""
@@ -26,7 +26,7 @@ class Placement:
         return {host.member_id: host.number for host in hosts if host.member_id is not None}
 
     def members(self) -> Members:
-        """The target as a membership."""
+        """Return the target as members of a group."""
         return tuple(sorted(Member(name, number, True) for name, number in (self.target() or {}).items()))
 
     def is_whole(self) -> bool:

@@ -40,7 +40,7 @@ def failing(spec: AssignmentSpec) -> Given:
 
 
 def generous(spec: AssignmentSpec) -> Given:
-    """Everything to everybody."""
+    """Assign every partition to every member."""
     return {
         member.member_id: {topic_id: range(spec.partition_counts[topic_id]) for topic_id in member.topic_ids}
         for member in spec.members
@@ -48,7 +48,7 @@ def generous(spec: AssignmentSpec) -> Given:
 
 
 def boundless(spec: AssignmentSpec) -> Given:
-    """A partition that does not exist."""
+    """Assign a partition that does not exist."""
     given = fair(spec)
     for topics in given.values():
         for topic_id in topics:
@@ -57,7 +57,7 @@ def boundless(spec: AssignmentSpec) -> Given:
 
 
 def outlandish(spec: AssignmentSpec) -> Given:
-    """A member that there is not."""
+    """Assign partitions to a member that does not exist."""
     return {**fair(spec), "nobody": {}}
 
 
@@ -65,7 +65,7 @@ UNFAIR_WAYS: Final = (failing, generous, boundless, outlandish)
 
 
 class Fickle:
-    """The plug-in that `group.consumer.assignors` names."""
+    """A plug-in that `group.consumer.assignors` can name; it assigns in the way that was chosen before."""
 
     name = "fickle"
     way: Callable[[AssignmentSpec], Given] = staticmethod(fair)
@@ -86,7 +86,7 @@ class PlugIns:
         self._plug_in = process.world.code.plug_in(ENTRY)
         self._token = 0
         self.open: set[int] = set()
-        """Tokens of what is not answered yet."""
+        """The tokens of requests that are not answered yet."""
 
     def answered(self, token: int) -> None:
         self.open.remove(token)

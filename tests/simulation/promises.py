@@ -21,17 +21,17 @@ NEVER = float("-inf")
 ROUNDING_S = 1e-6
 SAMPLE_INTERVAL = 50
 FIRST_SAMPLES = 5
-"""One of so many acknowledgements, and the first few of each term, are held against the disk."""
+"""So many acknowledgements of a term are all compared with the disk; of later ones, samples are."""
 
 
 class _Heard(NamedTuple):
     leader_id: str
     at: float
-    """When it was heard, by the host's clock, which outlives its processes."""
+    """When it was heard by the host's clock, which goes on when the host's processes end."""
 
 
 class _Image:
-    """A disk that is only read."""
+    """A copy of a disk that can only be read."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self._files = files
@@ -48,14 +48,14 @@ class _Image:
 
 
 class Promises:
-    """All by the member id of who promised."""
+    """Checks the promises of replicas; each is kept by the member id of the replica that made it."""
 
     def __init__(self) -> None:
         self._acknowledged: dict[str, tuple[int, int | None]] = {}
         """The highest entry, and its term if the log still tells it."""
         self._heard: dict[str, _Heard] = {}
         self._asked: dict[tuple[str, str], Vote] = {}
-        """What each candidate last asked of each voter."""
+        """The last vote that each candidate asked of each voter."""
         self._voted: dict[str, tuple[int, str]] = {}
         """The last term in which it voted, and for whom."""
         self._received: dict[tuple[Process, str], set[float]] = {}
@@ -145,7 +145,7 @@ class Promises:
             self._acknowledged[process.member_id] = index, process.journal.term_at(index)
 
     def _check_disk(self, process: Process, index: int) -> None:
-        """What a power loss in this very moment would leave holds the entry."""
+        """Check that the disk would have the entry if the machine lost power now. Raises Violation."""
         host = process.host
         if not process.world.sync or host.disk.gone or host.directory != process.directory:
             return
@@ -157,7 +157,7 @@ class Promises:
             )
 
     def ended(self, process: Process) -> None:
-        """What a leader of a later term had it take back is no promise any more."""
+        """Forget promises about entries that a leader of a later term had the replica take back."""
         index, term = self._acknowledged.get(process.member_id, (0, 0))
         journal = process.journal
         if journal.base_index < index and journal.term_at(index) != term:

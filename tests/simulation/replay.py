@@ -12,7 +12,7 @@ FORMAT_VERSION: Final = 1
 
 
 def write(directory: Path, red: Verdict) -> Path:
-    """Raises OSError."""
+    """Write the case of a red verdict into a file. Raises OSError."""
     case = red.case
     directory.mkdir(parents=True, exist_ok=True)
     name = f"{case.mutant or 'seed'}-{case.seed}"
@@ -29,7 +29,7 @@ def write(directory: Path, red: Verdict) -> Path:
 
 
 def read(path: Path) -> Case:
-    """Raises ValueError and OSError."""
+    """Read a case from a file. Raises ValueError and OSError."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         version = content["format_version"]

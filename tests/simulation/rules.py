@@ -39,7 +39,7 @@ class Rules:
         self._world = world
         self._last: dict[Process, _Look] = {}
         self._members: dict[Process, tuple[int, Members]] = {}
-        """What counts, and the entry that brought it."""
+        """The members that count for each process, and the index of the entry that made them so."""
 
     def turned(self, process: Process) -> None:
         raft, journal = process.raft, process.journal

@@ -1,4 +1,4 @@
-"""One seed: faults, then health."""
+"""The run of one seed: a time of faults, and then a time in which the world is well and must recover."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RETURNS = 0.3
 """The share of runs in which a follower is cut off once more, for CUT_OFF_S."""
 CUT_OFF_S = 1.1
 HEARD_S = 0.07
-"""Somewhat more than a heartbeat interval."""
+"""The time within which a leader is heard of: somewhat more than a heartbeat interval."""
 HEAL_S = 9.0
 """Simulated time within which a healed world has to be well."""
 

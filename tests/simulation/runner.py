@@ -22,7 +22,7 @@ _PROCESSES: Final = multiprocessing.get_context("spawn")
 
 
 class Task(NamedTuple):
-    """Runs for one worker, one after the other."""
+    """The cases that one worker runs one after the other."""
 
     cases: tuple[Case, ...]
     hunts: bool = False
@@ -51,7 +51,7 @@ class _Worker:
 
 
 def verdicts(tasks: Iterable[Task], jobs: int) -> Iterator[Verdict]:
-    """One verdict per case that was run, as they come. Closing the generator ends the workers."""
+    """Yield the verdict of each case that was run, as they come. Closing the generator ends the workers."""
     waiting = deque(tasks)
     workers: list[_Worker] = []
     try:

@@ -25,7 +25,7 @@ Written by `python -m tests.simulation --mutation-table --markdown`.
 
 
 def hunts(names: Iterable[str], seeds: range, replicas: int | None = None) -> Iterator[Task]:
-    """One task per mutant: its first red seed is the same however many workers there are."""
+    """Yield one task per mutant, so that its first red seed is the same with any number of workers."""
     for name in names:
         cases = tuple(Case(seed, replicas, name) for seed in seeds)
         yield Task(cases, hunts=True)

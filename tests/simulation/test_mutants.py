@@ -18,7 +18,7 @@ EASY = (
     "SnapshotHoldsSpeculation",
     "RotatesWithoutSync",
 )
-"""One of each part, met almost at once."""
+"""One mutant of each part of the code, each of which is found by one of the first seeds."""
 EASY_SEEDS = 25
 
 

@@ -77,7 +77,7 @@ def test_groups_of_another_size(replicas: int) -> None:
 
 
 def test_a_plug_in_that_assigns_fails_is_late_and_gives_what_cannot_be() -> None:
-    """And every run ends well all the same."""
+    """Every run ends well all the same."""
     expected = {way.__name__ for way in (fair, *UNFAIR_WAYS)} | {LATE}
     calls: Counter[str] = Counter()
     for seed in range(PLUG_IN_SEEDS_MAX):

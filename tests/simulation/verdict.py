@@ -13,19 +13,19 @@ from tests.simulation.trace import Recorder, Trace, tail
 from tests.simulation.world import Violation
 
 SLIP: Final = "a slip in the mutant"
-"""It proves nothing about the checkers."""
+"""The checker of a run in which the mutant's own code failed: it proves nothing about the checkers."""
 _UNTIL_STEP_S: Final = 0.1
 """The last fault that matters is found to this precision."""
 
 
 class Case(NamedTuple):
-    """Everything that happens in a run follows from these."""
+    """What a run depends on: everything that happens in it follows from these."""
 
     seed: int
     replicas: int | None = None
-    """None: the seed decides."""
+    """The number of replicas; with None the seed decides."""
     mutant: str = ""
-    """Empty: production code."""
+    """The name of the mutant; "" stands for the production code."""
     until: float | None = None
     """No fault begins after this simulated time in seconds; None: the whole schedule."""
 
@@ -33,9 +33,9 @@ class Case(NamedTuple):
 class Verdict(NamedTuple):
     case: Case
     violation: str = ""
-    """Empty: green."""
+    """What went wrong; it is "" if the run is green."""
     checker: str = ""
-    """Who met it: a checker of the world, or the error by which the code itself refused to go on."""
+    """The checker of the world that found it, or the error by which the code itself refused to go on."""
     tail: tuple[str, ...] = ()
 
     @property

@@ -50,7 +50,7 @@ CONFIG = RaftConfig(
 """Small: segments, snapshots and chunks come all the time."""
 
 QUIET_S = 3.0
-"""Simulated time within which silent clients are forgotten."""
+"""The simulated time, after a run, within which clients are forgotten and replicas become equal."""
 
 Trace = Callable[[float, str, str], None]
 """Called with the simulated time in seconds, the replica (or client) and what it does."""
@@ -89,7 +89,7 @@ class World:
         """No commits before this time: with equal logs anybody can be elected."""
         self.sync = chance.random() < 0.8
         self.one_machine = chance.random() < 0.4
-        """All replicas have one clock."""
+        """Whether all replicas are on one machine, and so have the same clock."""
         self.kind: Kind = chance.choices((COORDINATOR, LOG, METADATA), (50, 38, 12))[0]
         drawn = chance.choices((1, 3, 5), (8, 72, 20))[0]
         self.founders = tuple(range(drawn if replicas is None else replicas))
@@ -145,7 +145,7 @@ class World:
         self.at(self.now + seconds, work)
 
     def every(self, period: float, work: Callable[[], None]) -> None:
-        """Until the run is over."""
+        """Do this again and again until the run is over."""
 
         def again() -> None:
             work()
@@ -169,7 +169,7 @@ class World:
     # -- who is there -------------------------------------------------------------------------------
 
     def processes(self) -> list[Process]:
-        """Alive, by number; those that are paused too."""
+        """Return the processes that are alive, by number; those that are paused are among them."""
         return [host.process for host in self.hosts.values() if host.process is not None]
 
     def members(self) -> list[Process]:
@@ -178,14 +178,14 @@ class World:
         return [process for process in self.processes() if process.member_id in wanted]
 
     def leader(self) -> Process | None:
-        """Who may answer now."""
+        """Return the process that may answer clients now; None if there is none."""
         for process in self.processes():
             if process.raft.has_lease() and process.host.paused_until <= self.now:
                 return process
         return None
 
     def add_host(self) -> Host:
-        """Another replica, with a number that nobody had."""
+        """Add a host with a number that no host had."""
         number = len(self.hosts)
         host = self.hosts[number] = Host(self, number, is_founder=False)
         host.start()
@@ -204,7 +204,7 @@ class World:
         return f"{self._ids:012}"
 
     def reaches(self, process: Process) -> bool:
-        """Whether clients and this replica reach each other."""
+        """Whether clients can reach this replica."""
         return self._no_clients_until.get(process.number, 0.0) <= self.now
 
     def cut_clients(self, number: int, seconds: float) -> None:
@@ -224,7 +224,7 @@ class World:
         self.every(0.25, self._look_after)
 
     def _look_after(self) -> None:
-        """What an operator, or Ray, does: a replica that stopped because of its disk is started anew."""
+        """Do what an operator or Ray does: start a replica anew that stopped because of its disk."""
         self.answers.overdue()
         for process in self.processes():
             if process.raft.status()["failure"] is not None:
@@ -247,7 +247,7 @@ class World:
         self.links.unblock()
 
     def complaint(self, since: float) -> str | None:
-        """What is not as it has to be in a world that was healed at `since`; None when all is well."""
+        """Return what is still wrong in a world that was healed at `since`; None when all is well."""
         wanted = self.placement.target()
         if wanted is None or self.checks.members != self.placement.members():
             return f"the members are {self.checks.members}, wanted are {wanted}"

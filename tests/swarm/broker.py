@@ -37,7 +37,7 @@ class ScriptedBroker:
         """Requests of these classes are answered when the next one comes on their connection."""
         self.api_versions_max = 4
         self.software: list[tuple[str, str]] = []
-        """Names and versions that clients told, by connection."""
+        """The software and its version that the client of each connection named."""
         self.requests: list[Any] = []
         """Neutral group requests and kio's of other APIs, as they came; "FindCoordinator" for such a one."""
         self._open: set[Any] = set()
@@ -68,7 +68,7 @@ class ScriptedBroker:
         self._thread.join()
 
     def die(self) -> None:
-        """End all connections; new ones are refused."""
+        """End all connections and refuse new ones."""
         self._server.shutdown()
         self._server.socket.close()
         for sock in list(self._open):
@@ -90,7 +90,7 @@ class ScriptedBroker:
         self._open.discard(sock)
 
     def _answered(self, frame: bytes, *, is_released: bool = False) -> bytes | None:
-        """Nothing: it is held."""
+        """Return the answer to a request, or None if the request is held."""
         header, at = parse_header(frame)
         if header.api_key == API_VERSIONS:
             return self._offered(header, frame, at)
@@ -123,7 +123,7 @@ class ScriptedBroker:
         return _sized(head + rows + bytes(5))
 
     def _found(self, header: Any, frame: bytes, at: int) -> bytes:
-        """It is the coordinator itself."""
+        """Answer FindCoordinator: this broker is the coordinator of every group."""
         host, port = self._server.server_address[:2]
         error_code = self.coordinator_errors.pop(0) if self.coordinator_errors else 0
         if header.api_version < BATCHED:

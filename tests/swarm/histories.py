@@ -38,7 +38,7 @@ RUN_ID = "run-of-a-test"
 
 
 class World(NamedTuple):
-    """What there is, and what happens when."""
+    """A made-up run of a swarm: its groups, their members, and what happens to them when."""
 
     seed: int = 1
     classic_groups: int = 2
@@ -48,17 +48,17 @@ class World(NamedTuple):
     heartbeat_ms: int = 3_000
     commit_ms: int = 5_000
     leave_s: float = 20.0
-    """The last member of every group leaves."""
+    """The time at which the last member of every group leaves."""
     fault_s: float = 40.0
     fault_for_s: float = 2.0
     faulted_groups: int = 1
-    """Groups of each protocol that suffer faults."""
+    """How many groups of each protocol suffer faults."""
     seconds: float = 60.0
     began_us: int = 5 * S
 
 
 class Planted(NamedTuple):
-    """What the world knows of what it made up, by group and summed."""
+    """What is known about the rows that a world made up, by group and summed."""
 
     rebalances: Counter[str]
     moved: Counter[str]
@@ -69,7 +69,7 @@ class Planted(NamedTuple):
 
 
 class Story:
-    """Makes a world's rows."""
+    """Makes the rows of a world's record."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -104,7 +104,7 @@ class Story:
         return history_of(self.rows)._replace(ended_us=self.end_us)
 
     def final_reads(self) -> list[Call]:
-        """What the reader is told at the end: the last commit of each partition of every group."""
+        """Return what the reader at the end is told: the last commit of each partition of every group."""
         last: dict[str, dict[int, int]] = {}
         for row in self.rows:
             if isinstance(row, Call) and row.api == "OffsetCommit":
@@ -195,7 +195,7 @@ class _Life:
         )
 
     def _quiet(self, client: str, since_us: int, until_us: int, epoch: int, held: Partitions) -> None:
-        """Heartbeats and commits, all of them served."""
+        """Tell of a member's heartbeats and commits, all of them served."""
         world, told = self._world, {} if self.protocol == CLASSIC else {"told_epoch": epoch}
         every_us = world.heartbeat_ms * MS
         for at_us in range(since_us + self._chance.randrange(every_us), until_us - 10 * MS, every_us):
@@ -226,7 +226,7 @@ class _Life:
             self._story.planted.gap_us[self._group_id] = served.ended_us - lost.sent_us
 
     def _moves(self, before: int, after: int) -> None:
-        """What moves when the last ones of `before` members are gone."""
+        """Count the partitions that move when the last ones of `before` members leave."""
         count, owners = self._world.partitions, {}
         for members in (before, after):
             for place in range(members):
@@ -236,7 +236,7 @@ class _Life:
                     owners[number] = place
 
     def _later(self, members: list[str], since_us: int, epoch: int, is_hit: bool) -> None:
-        """What is told from the last rebalance to the end."""
+        """Tell what happens from the last rebalance to the end."""
         world, story = self._world, self._story
         end_us = story._at(world.seconds)
         for place, client in enumerate(members):

@@ -101,7 +101,7 @@ def test_too_few_runs_are_said_and_seeds_that_differ_between_subjects() -> None:
 
 @pytest.fixture
 def directories(tmp_path: Path) -> list[Path]:
-    """Two single runs and a repeat of three."""
+    """The directories of two single runs and of a run that was repeated three times."""
     for name, p99_ms in (("first", 10.0), ("second", 20.0)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "report.json").write_text(json.dumps(report(p99_ms)))

@@ -47,7 +47,7 @@ def directory(whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_swarm_begins_when_its_topics_are_there_however_late_that_is(directory: Path) -> None:
-    """It ended at once, as if all its workers were done, when topics took more than a second to be made."""
+    """Once a swarm ended at once when its topics took over a second, as if all its workers were done."""
     record = json.loads((directory / "run.json").read_text())
     assert (record["is_finished"], record["words"]) == (True, [])
     apis = {call.api for call in read_history(directory).calls}
@@ -61,7 +61,7 @@ def test_a_plan_begins_when_topics_are_led_and_coordinators_answer(directory: Pa
 
 
 def test_locusts_table_holds_durations_alone(directory: Path) -> None:
-    """It told counts, of members and of commits, as milliseconds."""
+    """Once the table showed counts of members and of commits as if they were milliseconds."""
     table = (directory / LOG_FILE).read_text()
     assert "OffsetCommit" in table
     assert "members" not in table
@@ -77,7 +77,7 @@ def test_a_run_leaves_neither_groups_nor_topics_behind_though_a_member_is_still_
 
 @pytest.mark.parametrize("flags", [(), ("--no-cleanup",)], ids=["by default", "not with --no-cleanup"])
 def test_plain_locust_leaves_nothing_behind_either(flags: tuple[str, ...], tmp_path: Path) -> None:
-    """It deleted neither groups nor topics: only `groupd swarm run` did."""
+    """Once only `groupd swarm run` deleted groups and topics, and plain Locust left them."""
     served, plan, out = Whole(), tmp_path / "plan.json", tmp_path / "run"
     plan_file.save(PLAN, plan)
     with served.serving() as broker:

@@ -17,7 +17,7 @@ from tests.swarm.broker import ScriptedBroker
 from tests.swarm.test_engine_members import PLAN, Script, Stage
 
 QUIET_S = 0.3
-"""Ten commits' time."""
+"""A time of silence in which a member would have committed ten times."""
 
 
 @pytest.fixture

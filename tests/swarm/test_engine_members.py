@@ -99,7 +99,7 @@ class Script:
 
 
 class Stage:
-    """A member in front of a scripted broker."""
+    """A member whose coordinator is a scripted broker."""
 
     def __init__(self, broker: ScriptedBroker, directory: Path) -> None:
         self.broker = broker

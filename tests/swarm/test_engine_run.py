@@ -43,7 +43,7 @@ def tier() -> Iterator[Tier]:
 
 
 def eventful(prefix: str, duration_s: float) -> Plan:
-    """One group of each protocol; member 0 leaves and returns, 1 crashes, 2 sleeps, 3 is cut off."""
+    """Plan a group of each protocol; member 0 leaves and returns, 1 crashes, 2 sleeps, 3 is cut off."""
     topics, members, actions = [], [], []
     for protocol in PROTOCOLS:
         group_id, topic = f"{prefix}-{protocol}", f"{prefix}-{protocol}-clicks"

@@ -27,7 +27,7 @@ PLAN = Plan("test", 1, 2.0, TOPICS, (MEMBER, OTHER, IDLE), (Action(0.0, START, "
 
 
 def committed() -> Whole:
-    """A broker with what two groups have committed."""
+    """Return a broker that holds the commits of two groups."""
     whole = Whole()
     for topic, partitions in TOPICS:
         whole.topics[topic], whole.ids[topic] = partitions, uuid4()
@@ -36,7 +36,7 @@ def committed() -> Whole:
 
 
 def read(whole: Whole, directory: Path, made: dict[str, bytes] | None = None) -> tuple[str, list[Any]]:
-    """What the reader said, and its rows."""
+    """Run the reader. Returns the words that it says, and the rows that it records."""
     with whole.serving() as broker:
         given = properties(broker.bootstrap, None)
         words = read_all(Committed(PLAN, made or {}), given, directory, "run", idle_s=0.5)
@@ -95,7 +95,7 @@ def test_a_server_that_is_gone_is_told_and_leaves_rows(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_is_gone_or_was_made_again_is_left_out_and_told(tmp_path: Path) -> None:
-    """The topic's offsets are gone with it."""
+    """The offsets of such a topic are gone with it."""
     for place, made in enumerate(({}, {"clicks": uuid4().bytes})):
         whole = committed()
         if not made:
@@ -107,7 +107,7 @@ def test_a_topic_that_is_gone_or_was_made_again_is_left_out_and_told(tmp_path: P
 
 
 class Swallowing(Whole):
-    """It acknowledges commits and throws them away."""
+    """A broker that acknowledges commits and throws them away."""
 
     def _committed(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
         answer = super()._committed(request)
@@ -116,7 +116,7 @@ class Swallowing(Whole):
 
 
 def test_commits_that_are_acknowledged_and_thrown_away_are_lost(tmp_path: Path) -> None:
-    """Nobody read them: "judged 2,850 commits", and exit code 0."""
+    """Once nobody read these commits: the judge said "judged 2,850 commits", and the exit code was 0."""
     alone = PLAN._replace(members=(MEMBER,), topics=TOPICS[:1])
     with Swallowing().serving() as broker:
         swallowed = report(run_swarm(alone, broker.bootstrap, tmp_path / "swallowed"))

@@ -55,7 +55,7 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 
 def test_a_running_swarm_is_scraped_with_the_faults_that_it_suffers(tmp_path: Path) -> None:
-    """Nothing was to be seen of a swarm from outside before its report."""
+    """Once nothing about a swarm could be seen from outside before its report."""
     scrapes: list[Samples] = []
     directory = tmp_path / "run"
 

@@ -114,7 +114,7 @@ def started(telling: Telling) -> None:
 
 
 def redeployed(telling: Telling, from_ms: int) -> None:
-    """Each leaves and comes back, again and again: nothing lasts for five seconds."""
+    """Tell of members that leave and come back again and again: the group is never quiet for five seconds."""
     epoch = 2
     for at in range(from_ms, 40_000, 4_000):
         telling.consumer_beat("b", at, at + 10, (-1, -1))

@@ -32,7 +32,7 @@ RUN = {
 
 
 class Page(HTMLParser):
-    """What a browser would load, find by its id, and show."""
+    """Reads a page: what a browser would load, what it would find by an id, and what it would show."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def read(directory: Path) -> dict[str, Any]:
 
 
 def more(history: History, figures: Figures) -> Addition:
-    """What chaos, say, has to tell of the same history."""
+    """Return an addition to the report, as `groupd chaos` makes one from the same history."""
     section = Section("Availability", f"<p>{len(history.faults)} fault, {len(figures.gaps)} gaps</p>")
     return Addition((section,), ("one line more",), {"availability": [1, 2]})
 

@@ -115,7 +115,7 @@ def test_without_a_terminal_there_is_a_line_every_ten_seconds() -> None:
 
 
 def test_a_line_tells_the_lag_of_groups_if_records_are_written() -> None:
-    """Only the report did, after the run."""
+    """Once only the report told the lag, after the run."""
     assert screen.line([SECOND._replace(lag=1_500)]).endswith("; groups 1,500 records behind")
     assert "behind" not in screen.line([SECOND])
     console = Console(file=io.StringIO(), width=120, record=True)

@@ -36,7 +36,7 @@ def plan_of(
 
 
 def presence(plan: Plan) -> Iterator[tuple[Action, dict[str, set[str]]]]:
-    """Each action with who is there afterwards, by group."""
+    """Yield each action with the members of each group that are there after it."""
     group_of = {member.name: member.group_id for member in plan.members}
     there: dict[str, set[str]] = {group_id: set() for group_id in group_of.values()}
     for action in plan.actions:

@@ -49,7 +49,7 @@ def told(
 
 
 class Runs:
-    """Stands where `groupd swarm run` does."""
+    """Stands for `groupd swarm run`: it writes the report that a server gives for each load."""
 
     def __init__(self, server: Server, by: str = MEMBERS) -> None:
         self.loads: list[int] = []
@@ -131,7 +131,7 @@ def test_what_was_not_shown_is_not_kept() -> None:
 
 
 def test_commits_that_were_planned_have_to_be_acknowledged() -> None:
-    """They count from when all members are there: in a short run that is not its half."""
+    """Commits count from the moment at which all members are there; in a short run that is late."""
     there = probed("p", 100, COMMITS, told(commits_s=95.0), LIMITS)
     assert (there.status, there.commits_s) == ("kept", 95.0)
     short = probed("p", 100, COMMITS, told(commits_s=80.0), LIMITS)

@@ -68,12 +68,12 @@ OFFERS: Final = (
 
 
 class Whole:
-    """What it answers. `with whole.serving() as broker: ...`"""
+    """A broker that answers all that a swarm asks: `with whole.serving() as broker: ...`"""
 
     def __init__(self, *, creates_in_s: float = 0.0) -> None:
         self.creates_in_s = creates_in_s
         self.looks_without_leaders = 0
-        """So many times Metadata tells of no leader."""
+        """How many answers to Metadata name no leader before one does."""
         self.loading: list[int] = []
         """Errors of OffsetFetch, each once, before it is answered well."""
         self.members_left_over: dict[str, str] = {}

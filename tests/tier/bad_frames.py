@@ -14,7 +14,7 @@ HEARTBEAT = 12
 API_VERSIONS = 18
 CREATE_TOPICS = 19
 FRAME_BYTES_MAX = 100 * 1024 * 1024
-"""Kafka's default of socket.request.max.bytes."""
+"""The largest frame that is taken: Kafka's default of socket.request.max.bytes."""
 CORRELATION_ID = 7
 
 

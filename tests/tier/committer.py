@@ -11,7 +11,7 @@ from cluster.wire import Closed, Wire
 RETRY_S = 0.02
 REQUEST_TIMEOUT_S = 3.0
 NOT_NOW = {14, 15, 16}
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: ask again."""
+"""Error codes after which the client asks again: the coordinator loads, is away or does not lead."""
 
 
 class Committer:

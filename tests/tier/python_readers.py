@@ -20,11 +20,11 @@ SETTINGS: dict[str, Any] = {
     "fetch_max_wait_ms": 200,
     "metadata_max_age_ms": 1_000,
 }
-"""Settings of both clients."""
+"""The settings that the readers of both clients have."""
 
 
 class Owner(Protocol):
-    """What `shared_out` asks of a reader."""
+    """The part of a reader that `shared_out` needs."""
 
     owned: frozenset[int]
 

@@ -14,7 +14,7 @@ ONE_NODE = ("--nodes", "1", "--replicas", "1", "--partitions", "2", "--set", "me
 
 
 def scraped(tier: Tier) -> dict[tuple[str, tuple[str, ...]], float]:
-    """(name without prefix, label values) -> value."""
+    """Return the tier's metrics as {(name without prefix, label values): value}."""
     with urllib.request.urlopen(_url(tier), timeout=10) as answer:
         text = answer.read().decode()
     return {

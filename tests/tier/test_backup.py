@@ -31,7 +31,7 @@ NO_DELAY = ("--set", "group.initial.rebalance.delay.ms=0")
 
 @pytest.fixture(scope="module")
 def old() -> Iterator[Tier]:
-    """Two partitions with three copies each."""
+    """The tier that is backed up: two partitions with three copies each."""
     shape = ("--nodes", "1", "--replicas", "3", "--partitions", "2")
     with Tier(*shape, *NO_DELAY, port=free_ports(1)) as running:
         yield running
@@ -39,7 +39,7 @@ def old() -> Iterator[Tier]:
 
 @pytest.fixture
 def new() -> Iterator[Tier]:
-    """Three partitions with one copy each."""
+    """The tier that takes the backup: three partitions with one copy each."""
     shape = ("--nodes", "1", "--replicas", "1", "--partitions", "3")
     with Tier(*shape, *NO_DELAY, port=free_ports(1)) as running:
         yield running
@@ -61,7 +61,7 @@ def commit(tier: Tier, group_id: str, first: int) -> None:
 
 
 def committed(tier: Tier, group_id: str) -> list[tuple[str, int, int, str]]:
-    """What a real client is told by OffsetFetch."""
+    """Return the committed offsets of a group that a real client gets by OffsetFetch."""
     consumer = Consumer({"bootstrap.servers": tier.bootstrap, "group.id": group_id})
     found = consumer.committed(places(), timeout=DEADLINE_S)
     consumer.close()
@@ -88,7 +88,7 @@ def _names(topics: list[str]) -> Any:
 
 
 def watermarks(tier: Tier, topic: str) -> list[tuple[int, int]]:
-    """Where each partition begins and ends."""
+    """Return the first offset and the end offset of each partition."""
     consumer = Consumer({"bootstrap.servers": tier.bootstrap, "group.id": "none"})
     places = [TopicPartition(topic, number) for number in range(TOPICS[topic])]
     found = [consumer.get_watermark_offsets(place, timeout=DEADLINE_S) for place in places]

@@ -166,7 +166,7 @@ def test_no_process_ended_and_the_log_names_peer_and_reason(tier: Tier) -> None:
 
 @pytest.fixture(scope="module")
 def narrow() -> Iterator[Tier]:
-    """One node that takes eight connections from one address and twelve in all."""
+    """A tier of one node that takes eight connections from one address and twelve in all."""
     flags = ("--nodes", "1", "--replicas", "1", "--partitions", "1")
     limits = ("--set", "max.connections.per.ip=8", "--set", "max.connections=12")
     with Tier(*flags, *limits, port=free_ports(1)) as running:

@@ -49,7 +49,7 @@ WRONG: list[tuple[list[str], str]] = [
 
 
 def line_of(stderr: str) -> str:
-    """The one line that the user reads."""
+    """Return the only line that the command printed to its user."""
     (line,) = stderr.splitlines()
     return line
 
@@ -100,7 +100,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     "name", [name for name, setting in SETTINGS.items() if isinstance(setting.default, int)]
 )
 def test_what_is_allowed_is_what_the_actors_accept(name: str) -> None:
-    """Both ends of every range: refused in words here, or good for the actors that it is made for."""
+    """Both ends of every range are either refused in words here, or taken by the actors."""
     setting = SETTINGS[name]
     for value in {setting.low, setting.high} - {None}:
         try:
@@ -172,7 +172,7 @@ def content(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("mode", [(), ("--detach",)], ids=["here", "in the background"])
 def test_a_directory_of_another_tier_is_refused(data_dir: Path, mode: tuple[str, ...]) -> None:
-    """One that was made with another shape: its data would have to move."""
+    """The directory's data would have to move, because its tier has another shape."""
     before = content(data_dir)
     code, line = refused(data_dir, "--nodes", "3", *mode)
     assert code == FAILED

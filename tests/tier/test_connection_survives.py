@@ -21,7 +21,7 @@ pytestmark = pytest.mark.clients
 
 @pytest.fixture(scope="module")
 def one_node() -> Iterator[Tier]:
-    """One node that holds all three copies: one port, one machine."""
+    """A tier of one node, with one port, that holds all three copies."""
     flags = ("--nodes", "1", "--replicas", "3", "--partitions", "1")
     flags += ("--set", "group.initial.rebalance.delay.ms=0")
     with Tier(*flags, port=free_ports(1)) as running:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.clients
 BOTH = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 MEMBERS = 3
 HEARTBEATS = 6
-"""So many of an idle member prove that it is left alone."""
+"""How many heartbeats of an idle member prove that it is left alone."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def holding() -> Iterator[Tier]:
 
 
 class Counts:
-    """The tier's counters of holds, from now on."""
+    """The tier's counters of holds, counted from the moment at which this is made."""
 
     def __init__(self, tier: Tier) -> None:
         self._tier = tier
@@ -60,7 +60,7 @@ class Counts:
 
 
 def held(tier: Tier, count: int) -> Callable[[], bool]:
-    """So many heartbeats are held now."""
+    """Return a check whether this many heartbeats are held now."""
     return lambda: scraped(tier)["heartbeats_held", ()] == count
 
 
@@ -95,7 +95,7 @@ def test_a_join_and_a_leave_reach_a_settled_group_as_news(
 def test_a_commit_and_a_close_do_not_wait_for_a_held_answer(
     holding: Tier, group_id: str, protocol: str
 ) -> None:
-    """Each is a further request on the connection."""
+    """The commit and the close are further requests on the connection, so they end the hold."""
     settings = {"bootstrap.servers": holding.bootstrap, "group.id": group_id, "group.protocol": protocol}
     consumer = Consumer(settings)
     consumer.subscribe(["held"])

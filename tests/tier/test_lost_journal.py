@@ -66,7 +66,7 @@ def test_a_majority_that_lost_its_journals_is_refused_and_may_be_brought_back(st
 
 
 def test_with_the_loss_accepted_a_group_goes_on_with_what_is_left(stopped: Tier) -> None:
-    """One of three replicas has its journal: what that one knows is the group's state."""
+    """One of three replicas still has its journal: the group goes on with that replica's state."""
     for replica in (0, 1):
         shutil.rmtree(directory(stopped, replica))
     said = " ".join(start(stopped, "--set", "accept.loss=true").split())

@@ -32,7 +32,7 @@ TOPIC = "orders"
 
 @pytest.fixture(scope="module")
 def roomy() -> Iterator[Tier]:
-    """One partition of three replicas on four nodes."""
+    """A tier of four nodes, with one partition of three replicas."""
     flags = ["--nodes", str(NODES), "--partitions", "1"]
     flags += ["--set", "group.initial.rebalance.delay.ms=0"]
     flags += ["--set", f"replica.lost.timeout.ms={LOST_TIMEOUT_MS}"]
@@ -82,7 +82,7 @@ def lose_directory(tier: Tier, replica: dict[str, Any], *, for_good: bool = Fals
 
 
 def changed(tier: Tier, *arguments: str) -> list[tuple[int, int]]:
-    """What `groupd replicas ...` says the group's (replica, node) are afterwards."""
+    """Run `groupd replicas`, and return the (replica, node) pairs that the partition has then."""
     done = json.loads(tier.run("replicas", *arguments, "--json"))
     assert done["done"]
     ((_, replicas),) = done["groups"].items()

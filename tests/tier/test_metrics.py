@@ -22,7 +22,7 @@ RECORDS = 60
 
 @pytest.fixture(scope="module")
 def measured() -> Iterator[Tier]:
-    """One node with metrics on a free port."""
+    """A tier of one node with metrics on a free port."""
     with Tier(*ONE_NODE, "--set", "group.initial.rebalance.delay.ms=0", port=free_ports(1)) as running:
         yield running
 

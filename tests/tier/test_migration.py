@@ -30,7 +30,7 @@ COMMITS = {"enable.auto.commit": True, "auto.commit.interval.ms": 200}
 
 
 class Owners:
-    """Who owns which partition, as the clients themselves see it."""
+    """The owners of partitions, as the clients themselves see them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

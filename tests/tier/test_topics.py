@@ -42,7 +42,7 @@ def produce_timed(bootstrap: str, topic: str, count: int) -> None:
 
 
 def test_idempotent_producer_makes_its_topic_on_first_use_and_keeps_order(tier: Tier, group_id: str) -> None:
-    """InitProducerId, sequence numbers, auto.create.topics.enable."""
+    """The producer uses InitProducerId and sequence numbers; auto.create.topics.enable makes the topic."""
     name = f"first-used-by-{group_id}"
     produce_timed(tier.bootstrap, name, 500)
     consumer = Consumer({"bootstrap.servers": tier.bootstrap, "group.id": group_id})

@@ -109,7 +109,7 @@ def committed(consumer: Consumer, topic: str) -> list[int]:
 
 
 def values(tier: Tier, topic: str, isolation_level: str) -> list[bytes]:
-    """Everything in the topic, up to each partition's end as this isolation level has it."""
+    """Return every value in the topic, up to the end of each partition at this isolation level."""
     config = {"isolation.level": isolation_level, "enable.partition.eof": True}
     with consumer_of(tier, f"{topic}-{isolation_level}", **config) as consumer:
         partitions = [TopicPartition(topic, partition, 0) for partition in range(6)]
@@ -132,7 +132,7 @@ def values(tier: Tier, topic: str, isolation_level: str) -> list[bytes]:
 def test_only_what_was_committed_is_seen_and_offsets_go_with_it(
     tier: Tier, source: str, topic: str, group_id: str
 ) -> None:
-    """O7, O10: consume, transform, produce."""
+    """O7, O10: a client consumes, transforms and produces within one transaction."""
     producer = transactional(tier, f"tx-{topic}")
     with consumer_of(tier, group_id) as consumer:
         consumer.subscribe([source])

@@ -27,7 +27,7 @@ def batch(
     sequence: int = -1,
     compression: int = 0,
 ) -> bytes:
-    """One batch; record i has timestamp 1000 + i unless told otherwise."""
+    """Return a batch of records; record i has timestamp 1000 + i unless `timestamps` says otherwise."""
     builder = MemoryRecordsBuilder(
         magic=2,
         compression_type=compression,

@@ -17,7 +17,7 @@ def log() -> PartitionLog:
 
 
 def send(log: PartitionLog, sequence: int, *, epoch: int = 0, count: int = 1, producer_id: int = 7) -> int:
-    """The base offset answered."""
+    """Append a batch of the producer's. Returns its base offset."""
     values = [b"v"] * count
     records = batch(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
     return log.append(records, 0).base_offset

@@ -28,7 +28,7 @@ def transactional(*values: bytes, producer_id: int = 7, epoch: int = 0, sequence
 
 
 def append(log: PartitionLog, *values: bytes, sequence: int = 0, producer_id: int = 7, epoch: int = 0) -> int:
-    """Append with the coordinator's consent; the base offset."""
+    """Append a batch with the coordinator's consent. Returns its base offset."""
     guard = log.transactions.guard(producer_id)
     made = transactional(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
     return log.append(made, 0, guard=guard).base_offset
@@ -140,7 +140,7 @@ def test_late_markers_and_zombies_are_refused(log: PartitionLog) -> None:
 
 
 def test_transactions_that_nobody_confirms_are_given_up(log: PartitionLog) -> None:
-    """Any client may send a batch of any producer: what the coordinator refuses must not stay."""
+    """Any client may send a batch in any producer's name, so what the coordinator refuses must not stay."""
     first = log.transactions.guard(0)
     for producer_id in range(1, GUARDS_MAX + 1):
         log.transactions.guard(producer_id)

@@ -14,7 +14,7 @@ from types import ModuleType
 
 TARGET = "actors.replica.replica"
 BUG = os.environ.get("TIER_WITH_BUG")
-"""The bug's place, such as "tests.chaos.bugs:LosesCommits"."""
+"""Where the bug's class is, such as "tests.chaos.bugs:LosesCommits"."""
 
 
 class _Swap(importlib.abc.MetaPathFinder, importlib.abc.Loader):

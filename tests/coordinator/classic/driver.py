@@ -53,7 +53,7 @@ class Driver(Host):
 
     def __init__(self, settings: GroupSettings = NO_DELAY) -> None:
         self.decided: list[Record] = []
-        """What the last decision wrote."""
+        """The records that the last decision wrote."""
         self.log: list[Record] = []
         settings = replace(settings, offsets_retention_check_interval_ms=NEVER_MS)
         super().__init__(settings, MetadataImage(), START_MS, "uuid{}")

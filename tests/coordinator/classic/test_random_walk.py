@@ -37,7 +37,7 @@ class Walk:
         self.rebalance_timeouts_ms = self.chance.choice(((0, 5_000, 60_000), (40_000, 60_000)))
         self.ids: list[str] = [""]
         self.waiting: dict[int, int] = {}
-        """When each waiting request was sent, by token (ms)."""
+        """The time at which each waiting request was sent (ms), by the request's token."""
 
     def step(self) -> None:
         self.chance.choice(

@@ -26,7 +26,7 @@ from actors.protocol.messages import JoinGroupResponse
 from tests.coordinator.classic.driver import BATCHING, GROUP, REBALANCE_MS, SESSION_MS, START_MS, Driver
 
 ROUNDING_MS = 16
-"""Timers fire up to a slot late."""
+"""Timers may fire late by up to this time, a slot of the timer wheel."""
 
 
 def test_transitions_are_kafkas() -> None:

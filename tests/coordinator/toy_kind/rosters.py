@@ -248,7 +248,7 @@ def _validate_fetch(state: ShardState, group_id: str, member_id: str | None, mem
 
 
 def _subscribed_topics(state: ShardState, group_id: str) -> Collection[str] | None:
-    """Nobody knows which topics the members read: while there are members, these are all topics."""
+    """Return None, which stands for all topics, while there are members: a roster does not know theirs."""
     return None if rosters(state)[group_id].size else ()
 
 

@@ -43,7 +43,7 @@ VERIFY_VERSION = 5
 
 
 class TransactionDriver(Driver):
-    """The driver, with the requests of transactional producers."""
+    """A driver that also sends the requests of transactional producers."""
 
     def init(
         self, transactional_id: str = ID, *, timeout_ms: int = 60_000, recovers: tuple[int, int] = (-1, -1)

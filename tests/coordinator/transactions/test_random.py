@@ -22,7 +22,7 @@ GROUPS = ("g", "h")
 
 
 class Walk:
-    """One shard, the producers as clients know them, and the model."""
+    """A random walk of one shard: the shard, the producers as clients know them, and a model of the log."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -32,7 +32,7 @@ class Walk:
         """All producers that each transactional id ever had: old ones go on."""
         self.written = 0
         self.committed: dict[str, tuple[int, int]] = {}
-        """Place in the log and offset, by group."""
+        """The commit's place in the model's log and its offset, by group."""
         self.pending: dict[int, dict[str, tuple[int, int]]] = {}
         """Place in the log and offset by group, for the open transaction of each producer id."""
 

@@ -54,7 +54,7 @@ def planned() -> Plan:
 
 @pytest.fixture(scope="session")
 def written(planned: Plan, tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """A history that nobody spoils."""
+    """A folder with the planned history, which no test may change."""
     found = Folder(str(Path(tmp_path_factory.mktemp("planned"), "history")))
     write(planned, found)
     return found

@@ -15,7 +15,7 @@ from storage.history.segments.folder import Folder
 
 
 def ask(folder: Folder, *arguments: str) -> str:
-    """What the command prints."""
+    """Run `groupd history` with these arguments and return what it prints."""
     command = [sys.executable, "-m", "cluster.cli", "history", *arguments, "--history", folder.url]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
 

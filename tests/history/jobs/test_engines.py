@@ -66,5 +66,5 @@ def test_both_engines_make_the_same_rows(spark: Any, planned: Plan, tmp_path: An
     ],
 )
 def test_spark_is_given_its_own_words(asked: str, given: str) -> None:
-    """What is none of DuckDB's SQL is taken for Spark's."""
+    """SQL that is not DuckDB's is taken for Spark's and left as it is."""
     assert translated(asked) == given

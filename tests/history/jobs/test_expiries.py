@@ -18,7 +18,7 @@ SESSION_OVER = {
     "waited too long for its first generation",
     "did not use its member id in time",
 }
-"""Nobody had heard of these members (M17, C12, C8): they missed nothing."""
+"""Ways of leaving in which the member's session was over already (M17, C12, C8): it missed nothing."""
 OF_GROUPS = {"members did not sync in time"}
 """Why a group rebalances, not why a member expires."""
 EMITTERS = {
@@ -27,7 +27,7 @@ EMITTERS = {
     ("history.py", "removed"),
     ("history.py", "_gone"),
 }
-"""What names `MemberExpired`."""
+"""The files that make a `MemberExpired` event."""
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
@@ -36,7 +36,7 @@ def trees() -> Iterator[tuple[str, ast.Module]]:
 
 
 def said(tree: ast.Module) -> set[str]:
-    """Texts that are values, not docstrings."""
+    """Return the texts of a file that are values; docstrings are none."""
     shown = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     return {
         node.value

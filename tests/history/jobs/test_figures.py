@@ -47,7 +47,7 @@ def test_who_had_no_members_is_neither_available_nor_not(engine: Engine, tmp_pat
 
 
 def test_a_rebalance_without_an_end_counts_until_events_end(engine: Engine, tmp_path: Path) -> None:
-    """It once counted nothing: a group that stood still for ever was available all the time."""
+    """Once it counted nothing, so a group that stood still for ever was available all the time."""
     joined, began, *_ = served_for(10)
     last = {"at_ms": 5 * MINUTE_MS, "kind": "coordinator_lost"}
     [found] = table(engine, tmp_path, "groups", joined, began, last)

@@ -81,7 +81,7 @@ def test_two_owners_under_one_leader_are_found(engine: Engine, tmp_path: Path) -
 
 
 def test_a_member_that_was_fenced_may_come_back(engine: Engine, tmp_path: Path) -> None:
-    """A KIP-848 member keeps its id for life."""
+    """A KIP-848 member keeps its id for life, so it comes back with the same one."""
     events: list[Told] = [(5, "gains", "a"), (6, "member_fenced", "a"), (10, "gains", "a")]
     with known(engine, tmp_path, events):
         found = engine.rows("SELECT from_ms, until_ms FROM intervals ORDER BY from_ms")

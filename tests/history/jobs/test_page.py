@@ -35,7 +35,7 @@ def facts(**changes: Any) -> Facts:
 
 
 class Reader(HTMLParser):
-    """Which elements stand open, and which were there; one that is closed must be the last opened."""
+    """Reads a page: knows which elements are open and which there were, and checks that they are nested."""
 
     VOID = ("meta",)
 

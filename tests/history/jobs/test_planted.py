@@ -22,7 +22,7 @@ Ask = Callable[[str], list[Row]]
 
 @pytest.fixture(scope="module")
 def ask(opened: Opened, written: Folder) -> Iterator[Ask]:
-    """The tables of the planned history, by SQL."""
+    """Makes the tables of the planned history and asks them with SQL."""
     from cluster.replayed_assignors import NAMES, replay
 
     wanted = Wanted(what_if=WhatIf(NAMES, replay), keeps_all=True)
@@ -31,7 +31,7 @@ def ask(opened: Opened, written: Folder) -> Iterator[Ask]:
 
 
 def rebalances(ask: Ask) -> dict[str, int]:
-    """How many, by group."""
+    """Return the number of rebalances of each group."""
     counted = ask("SELECT group_id, count(*) AS count FROM rebalances GROUP BY group_id")
     return {row["group_id"]: row["count"] for row in counted}
 

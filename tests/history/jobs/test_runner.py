@@ -27,7 +27,7 @@ def whole(planned: Plan) -> Period:
 
 
 def rows(engine: Engine, folder: Folder) -> dict[str, list[str]]:
-    """Every table, comparable."""
+    """Return the rows of every table as sorted text, to be compared."""
     Store(folder).open(engine)
     return {table.name: sorted(map(str, engine.rows(f"SELECT * FROM {table.name}"))) for table in MADE}
 
@@ -39,7 +39,7 @@ def count(engine: Engine, folder: Folder) -> int:
 
 
 def quiet(_: str) -> None:
-    """Progress is of no interest here."""
+    """Drop the lines about progress."""
 
 
 def test_a_second_run_leaves_the_same(engine: Engine, folder: Folder, planned: Plan) -> None:

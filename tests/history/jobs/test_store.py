@@ -20,7 +20,7 @@ from storage.history.segments.folder import Folder
 
 
 def quiet(_: str) -> None:
-    """Progress is of no interest here."""
+    """Drop the lines about progress."""
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def quiet(_: str) -> None:
     ],
 )
 def test_tables_are_beside_the_history(history: str, tables: str) -> None:
-    """A whole bucket has nothing beside it."""
+    """The tables stand beside the history; if the history is a whole bucket, they cannot."""
     assert tables_url(history) == tables
 
 

@@ -15,7 +15,7 @@ from storage.history.segments.folder import Folder
 from tests.history.read_back import read_all
 
 Place = tuple[str, int]
-"""A topic and a partition of it."""
+"""A topic's name and a partition's number."""
 Row = Mapping[str, Any]
 
 COLUMNS: Final = (
@@ -25,7 +25,7 @@ COLUMNS: Final = (
 
 
 class Trigger(NamedTuple):
-    """Why a rebalance began."""
+    """What began a rebalance, and when."""
 
     at_ms: int
     member_id: str | None
@@ -64,7 +64,7 @@ class Answers(NamedTuple):
     gaps: dict[str, list[Gap]]
     back: set[Back]
     partition_of: dict[str, int]
-    """Offsets partitions."""
+    """The number of the offsets partition that each group belongs to."""
     unknown: dict[int, list[Span]]
     """Spans by offsets partition that nobody told of: from the last word of a leader that was lost to the
     first of the next one."""
@@ -112,12 +112,12 @@ class _Group:
         self.triggers: list[Trigger] = []
         self.gaps: list[Gap] = []
         self._began_ms: int | None = None
-        """When the rebalance under way began."""
+        """When the rebalance that is under way began."""
         self._owners: dict[Place, str] = {}
         self._targets: dict[Place, str] = {}
-        """Who is to have what in a consumer group."""
+        """The member that is to own each partition, in a consumer group."""
         self._free: dict[Place, int] = {}
-        """Since when nobody has it."""
+        """The time since which a partition has no owner."""
 
     def take(self, row: Row) -> None:
         handler = _HANDLERS.get(row["kind"])

@@ -10,21 +10,21 @@ from tests.history.real_run.answers import Answers, Gap, Place, Span
 from tests.history.real_run.stage import Played
 
 LATE_MS: Final = 500
-"""So much later may one side be than the other, on a machine that has nothing else to do."""
+"""By how much the two sides may differ in time, on a machine that has nothing else to do."""
 
 
 class Ownerless(NamedTuple):
-    """What a group's partitions were without an owner, by both sides."""
+    """How long a group's partitions had no owner, as each of the two sides tells it."""
 
     group_id: str
     told_ms: int
-    """Summed over partitions."""
+    """How long partitions had no owner by the server's history, summed over partitions."""
     seen_ms: int
     gaps: int
 
 
 def late_ms(played: Played) -> int:
-    """How late the machine was during the run."""
+    """Return by how much the two sides may differ, with the delays of the machine in this run."""
     return LATE_MS + played.record.slowest_ms(played.killed_ms)
 
 
@@ -68,7 +68,7 @@ def check_gaps(told: Answers, played: Played, heartbeat_ms: int) -> list[Ownerle
 
 
 def check_commits(told: Answers, played: Played) -> None:
-    """What was wound back by hand is found, with whatever else went back, and nothing more."""
+    """The reset by hand is found, and every other offset that went back, and nothing more."""
     assert told.back == {played.rewound, *played.record.went_back()}
 
 
@@ -81,7 +81,7 @@ def check_kill(told: Answers, played: Played) -> None:
 
 
 def _check_met(some: Iterable[Gap], others: Sequence[Gap], slack_ms: int, short_ms: int, what: str) -> None:
-    """Each that is not too short to be seen by the other side has its counterpart there."""
+    """Check that each gap that is long enough to be seen by the other side has its counterpart there."""
     by_place: dict[Place, list[Gap]] = defaultdict(list)
     for gap in others:
         by_place[gap.topic, gap.partition].append(gap)
@@ -97,7 +97,7 @@ def _unknown(told: Answers, group_id: str) -> list[Span]:
 
 
 def _known(gaps: Iterable[Gap], unknown: Sequence[Span], ended_ms: int) -> list[Gap]:
-    """Those of which both sides know all."""
+    """Return the gaps of which both sides have seen beginning and end."""
     return [
         gap
         for gap in gaps

@@ -20,11 +20,11 @@ from storage.history.judge.holds import flat
 from tests.history.real_run.answers import Back, Gap, Place, Span
 
 AT_ONCE: Final = frozenset({"OffsetCommit", "OffsetFetch", "Heartbeat"})
-"""Requests that wait for nobody."""
+"""Requests that the coordinator answers at once, without waiting for any member."""
 OUTAGE_MS: Final = 3_000
 """Before and after a kill: what is slow then is slow because of it."""
 TOGETHER_US: Final = 200_000
-"""Nobody outside knows which of two acts within this time the leader saw first."""
+"""Two acts within this time are simultaneous: nobody outside knows which one the leader saw first."""
 
 
 class Act(NamedTuple):
@@ -36,7 +36,7 @@ class Act(NamedTuple):
 
 
 class Record:
-    """What one swarm saw."""
+    """What one swarm's members saw, and what follows from it about their groups."""
 
     def __init__(self, plan: Plan, history: History) -> None:
         self.cooperative = {
@@ -66,12 +66,12 @@ class Record:
         )
 
     def triggers(self, group_id: str, number: int) -> set[str]:
-        """Whose doing the group's rebalance of that number may have been, the first being 1."""
+        """Return the members that may have caused the group's rebalance of that number, the first being 1."""
         calls = [call for call in self._history.calls if call.group_id == group_id]
         return _bump(calls, number) if group_id in self.consumer else _generation(calls, number)
 
     def gaps(self, group_id: str) -> list[Gap]:
-        """Between the holds of each partition."""
+        """Return the gaps between the times in which somebody held a partition."""
         return [
             Gap(*place, self.ms(from_us), self.ms(until_us))
             for place, holds in self._holds(group_id).items()
@@ -146,7 +146,7 @@ def _between(holds: list[Span]) -> list[tuple[int, int]]:
 
 
 def _generation(calls: list[Call], number: int) -> set[str]:
-    """Who came or went first on a classic group's way to the generation that it settled in."""
+    """Return the members that came or went first before the classic group settled in this generation."""
     settled = sorted({call.epoch for call in calls if call.api == "SyncGroup" and call.is_fine})
     first, last = (0 if number == 1 else settled[number - 2]) + 1, settled[number - 1]
     told_us: dict[int, int] = {}
@@ -163,7 +163,7 @@ def _generation(calls: list[Call], number: int) -> set[str]:
 
 
 def _bump(calls: list[Call], number: int) -> set[str]:
-    """Whose coming or going raised a consumer group's epoch: each join and each leave raises it once."""
+    """Return the members that raised a consumer group's epoch: each join and each leave raises it by one."""
     every: list[Act] = []
     inside: set[str] = set()
     for call in calls:

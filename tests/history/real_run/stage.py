@@ -27,22 +27,22 @@ from tests.history.real_run.answers import Back
 from tests.history.real_run.record import Record
 
 KILLED_AFTER: Final = 0.6
-"""When the leader is killed, as a share of the run."""
+"""The moment at which the leader is killed, as a share of the run."""
 BEFORE: Final = 100
 AFTER: Final = 40
-"""Offsets."""
+"""The offset to which a test sets a group back, from BEFORE, so that history has something to find."""
 DEADLINE_S: Final = 30.0
 
 
 class Played(NamedTuple):
-    """A run that is over, its tier gone."""
+    """A run that is over and whose tier is stopped."""
 
     folder: Folder
     record: Record
     killed_partition: int
     killed_ms: int
     rewound: Back
-    """What was done to a group by hand, so that there is something to find."""
+    """The offset that the test reset by hand, so that there is something to find."""
 
 
 def play(
@@ -78,7 +78,7 @@ def play(
 
 
 class _Kill:
-    """Sees the swarm's seconds go by."""
+    """Follows the swarm's seconds, and kills the leader when it is time."""
 
     def __init__(self, site: Site, partition: int, after_s: float) -> None:
         self._site = site

@@ -15,10 +15,10 @@ class TableAnswers(NamedTuple):
 
     triggers: dict[str, list[Trigger]]
     unowned_ms: dict[str, int]
-    """Summed over partitions, at most."""
+    """The longest time that the tables allow for partitions without an owner, summed over partitions."""
     back: set[Back]
     broken: list[Any]
-    """Rows of all other invariants."""
+    """The rows that the checks of all other invariants found."""
 
 
 def table_answers(engine: Engine) -> TableAnswers:

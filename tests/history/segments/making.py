@@ -12,7 +12,7 @@ from storage.history.segments.names import Segment
 from storage.history.segments.writer import SegmentWriter
 
 NOON_MS = 1_795_348_800_000
-"""2026-11-22, 12:00 UTC."""
+"""The time 2026-11-22 12:00 UTC."""
 PARTITION = 3
 NODE = 1
 TERM = 5
@@ -33,7 +33,7 @@ class Moved(NamedTuple):
 
 
 def changed(number: int, at_ms: int | None = None) -> StateChanged:
-    """An event of some group."""
+    """Make an event of one of seven groups."""
     at_ms = NOON_MS + number if at_ms is None else at_ms
     return StateChanged(at_ms, f"group-{number % 7}", CLASSIC, number, "Empty", "Stable", number % 3)
 
@@ -43,7 +43,7 @@ def stretch(events: Iterable[Any], *, term: int = TERM, first: int = 1) -> Stret
 
 
 def publish(folder: Folder, events: Stretch) -> list[Segment]:
-    """One segment of these events for each of their days."""
+    """Write a segment of these events for each day that they happened on."""
     writer = SegmentWriter(folder, TIER, PARTITION, NODE, lambda: None)
     assert writer.add([events]) == 0
     written = writer.publish()

@@ -18,7 +18,7 @@ TOMORROW_MS = NOON_MS + DAY_MS
 
 
 def part(number: int, *, term: int = 5, size_bytes: int = 1_000) -> Found:
-    """The `number`-th segment of ten events."""
+    """Return the `number`-th segment of a partition, each of ten events."""
     return Found(Segment(PARTITION, NOON_MS + number, term, 10 * number + 1, 10 * number + 10), size_bytes)
 
 
@@ -72,7 +72,7 @@ def test_before_while_and_after_a_merge_every_event_is_there_once(tmp_path: Path
 
 
 def test_a_merge_of_merged_ones_replaces_what_they_did(tmp_path: Path) -> None:
-    """Nothing of the first was removed yet when the second is made."""
+    """The second merge is made before the segments that the first one replaced are removed."""
     folder = Folder(str(tmp_path))
     parts = published(tmp_path, 6)
     for some in (parts[:3], parts[3:]):

@@ -23,7 +23,7 @@ def segments(root: Path, count: int) -> list[Path]:
 
 
 def read(root: Path) -> tuple[list[int], dict[str, str]]:
-    """Sequences, and why which file was skipped."""
+    """Return the sequence numbers that were read, and for each file that was skipped the reason."""
     table, skipped = read_all(Folder(str(root)), columns=["sequence"])
     return table["sequence"].to_pylist(), {Path(path).name: why for path, why in skipped}
 

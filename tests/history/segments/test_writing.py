@@ -70,7 +70,7 @@ def test_thousands_of_events_keep_their_sequences(folder: Folder) -> None:
 
 
 def test_commits_have_row_groups_of_their_own(tmp_path: Path) -> None:
-    """So that who looks for rebalances passes them over; after a merge too."""
+    """A reader who looks for rebalances can pass over commits; a merge keeps them apart, too."""
     folder = Folder(str(tmp_path))
     events = [
         changed(n) if n % 3 else Commits(NOON_MS + n, "g", NOON_MS, NOON_MS + n, 1, 1, 0) for n in range(30)

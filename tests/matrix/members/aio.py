@@ -16,7 +16,7 @@ NUMBERS = {"session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"
 
 
 class Member(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
-    """It always revokes everything before it joins again."""
+    """An aiokafka consumer; it always revokes everything before it joins again."""
 
     def __init__(self, line: Line) -> None:
         self._line = line

@@ -19,7 +19,7 @@ EPOCHS = {"zero": 0, "far": 1_000, "minus three": -3, "leave": -1, "leave static
 
 
 class Request(NamedTuple):
-    """`slot` names the connection."""
+    """A request of a slot, on the slot's own connection."""
 
     slot: int
     api: str
@@ -29,15 +29,15 @@ class Request(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Knowledge:
-    """What one side has learned."""
+    """What one of the two sides has learned from its answers."""
 
     group: str
     transactional_ids: tuple[str, ...]
     topics: Mapping[str, Any]
-    """Ids by name."""
+    """The id of each topic, by name."""
     slots: list[Slot]
     session_timeout_ms: int
-    """Session of classic members; their rebalance timeout too."""
+    """The session timeout of classic members; it is their rebalance timeout, too."""
 
     def member(self, slot: Slot, args: Mapping[str, Any]) -> str:
         which = args.get("member")
@@ -46,7 +46,7 @@ class Knowledge:
         return {"made-up": MADE_UP, "empty": ""}.get(str(which), slot.member_id)
 
     def topic_id(self, name: str) -> UUID | None:
-        """None is the zero id."""
+        """Return a topic's id; None stands for the zero id."""
         return None if name == "zero" else self.topics.get(name, NOBODYS_TOPIC)
 
     def instance(self, slot: Slot, args: Mapping[str, Any]) -> str | None:

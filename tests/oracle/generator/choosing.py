@@ -52,7 +52,7 @@ def _slot(rng: random.Random) -> int:
 
 
 def _member(rng: random.Random) -> dict[str, Any]:
-    """Mostly the slot's own id."""
+    """Draw whose member id a request names: mostly none is drawn, and the slot's own id is taken."""
     return {"member": rng.choice(("other", "made-up", "empty"))} if rng.random() < 0.15 else {}
 
 

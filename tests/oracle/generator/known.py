@@ -24,7 +24,7 @@ def _without(answer: Any, *names: str) -> Any:
 
 
 def _another_leader(theirs: Any, ours: Any) -> bool:
-    """Both joined, the same in all but who leads, and so who has the list of members."""
+    """Whether two answers to JoinGroup differ in nothing but who leads, and so has the list of members."""
     names = ("leader", "members", "skip_assignment")
     if isinstance(theirs, str) or isinstance(ours, str):
         return False
@@ -49,7 +49,7 @@ def _error(answer: Any) -> str:
 
 
 def _of_the_dead_process(theirs: Any, ours: Any) -> bool:
-    """All the same but the client of members."""
+    """Whether two descriptions of members differ in nothing but the members' clients."""
     return isinstance(theirs, dict) and _nobodys(theirs) == _nobodys(ours)
 
 

@@ -25,7 +25,7 @@ MAY_PARK = {"join_group", "sync_group"}
 PARK_S = 0.04
 """A join or a sync is parked if it has no answer for so long on either side."""
 MARKERS_S = 0.05
-"""After EndTxn its markers are on their way."""
+"""How long to wait after EndTxn: its markers are still on their way when it is answered."""
 SILENCE_S = 5.0
 """Longer than the timeouts of a parked join, the sync after it and the session after that."""
 UNKNOWN_MEMBER_ID = 25
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
     """How a sequence ended."""
 
     played: int
-    """Operations that were asked."""
+    """How many operations were sent to both sides."""
     steps: tuple[Sequence[Step], Sequence[Step]]
     """Kafka's and ours; the last one differs if `differs`."""
     differs: bool
@@ -53,7 +53,7 @@ class Explained(Exception):
 
 
 class Lockstep:
-    """One sequence on two sides, Kafka's first."""
+    """Plays one sequence of operations on two sides, each operation on Kafka's side first."""
 
     def __init__(self, kind: str, sides: tuple[Side, Side]) -> None:
         self._kind = kind
@@ -102,14 +102,14 @@ class Lockstep:
             self._explain(str(error), theirs, ours)
 
     def _pass_time(self) -> bool:
-        """Nobody says a word until every timeout is over."""
+        """Be silent until every timeout is over."""
         pause(SILENCE_S)
         for slot in sorted(self._sides[0].parked):
             self._collect(slot, 0.02)
         return True
 
     def _agree(self, slot: int) -> None:
-        """Which partitions the member owns on both sides, and on neither: those may be committed."""
+        """Note which partitions the member owns on both sides, and which on neither: it may commit those."""
         owned = [side.known.slots[slot].owned() for side in self._sides]
         for side in self._sides:
             side.known.slots[slot].owned_here_only = frozenset(owned[0] ^ owned[1])

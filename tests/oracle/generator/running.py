@@ -18,19 +18,19 @@ from tests.oracle.play import Address
 from tests.oracle.run import told
 
 DIFFERENCES_MAX = 10
-"""After so many there is enough to mend."""
+"""A run ends after so many differences: there is enough to mend."""
 
 
 @dataclasses.dataclass(slots=True)
 class Tally:
-    """What a run has seen."""
+    """What a run has counted."""
 
     seeds: int = 0
     operations: int = 0
     unsteady: int = 0
     """Differences that did not come again: a matter of time on a busy machine."""
     by_kind: dict[str, list[int]] = dataclasses.field(default_factory=dict)
-    """Seeds and operations of each."""
+    """How many seeds and how many operations there were, by kind of sequence."""
     explained: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     differences: list[str] = dataclasses.field(default_factory=list)
 
@@ -94,7 +94,7 @@ class Generator:
         return outcome, self._told(seed, keep, last if _nature(last) == nature else outcome)
 
     def play(self, seed: int, keep: Sequence[int] | None = None) -> Outcome:
-        """One sequence, all of it or only the operations whose indexes are kept."""
+        """Play one sequence: all of it, or only the operations whose indexes are kept."""
         kind, drawn = operations(seed, self._count, self._kinds)
         sides = [
             Side(server, kind, topics) for server, topics in zip(self._servers, self._topics, strict=True)
@@ -119,7 +119,7 @@ class Generator:
 
 
 def _nature(outcome: Outcome) -> Any:
-    """What makes two differences the same one: the request's API, and which errors it got."""
+    """Return what two equal differences have in common: the request's API and the errors that it got."""
     if not outcome.differs:
         return None
     theirs, ours = (steps[-1] for steps in outcome.steps)

@@ -19,7 +19,7 @@ from tests.oracle.generator.slots import SETTLED, learn
 SETTLE_S = 6.0
 LOOK_S = 0.03
 LOOKS = 1
-"""So many, one after the other, must show the same."""
+"""How many looks, one after the other, must show the same state before it counts as settled."""
 REGEX_LOOKS = 4
 """After a regex: as long as nothing is resolved both show the same too."""
 REGEXES_HOLD_S = 9.0
@@ -46,7 +46,7 @@ class Settling:
         return first is not None and time.monotonic() - first > REGEXES_HOLD_S
 
     def wait(self, asked: Request) -> None:
-        """After an answer. Raises Unsettled."""
+        """Wait until an answer has had its effects. Raises Unsettled."""
         if asked.api == "incremental_alter_configs":
             if not asked.fields["validate_only"]:
                 self._wait_for_configs()
@@ -84,7 +84,7 @@ class Settling:
             pause(LOOK_S)
 
     def _is_told(self, slot: int, interval_ms: int) -> bool:
-        """Also when the slot is no member any more."""
+        """Whether the slot's heartbeat shows the new interval, or the slot is no member any more."""
         heard = self._beat(slot)
         if any(each.entity is None for each in heard):
             self._give_up(HEARTBEAT, [each.compared for each in heard])

@@ -16,21 +16,21 @@ from tests.oracle.normal import Reading
 from tests.oracle.play import CLOSED, NO_ANSWER, Address, Play, Step, parsed, said
 
 FOLLOW_S = 3.0
-"""When one side has answered, the other must within this."""
+"""How long one side may take to answer once the other side has."""
 CONCURRENT_TRANSACTIONS = 51
 SHORT_TIMEOUT_MS = 2_000
 TRANSACTIONAL_IDS_ASKED = 40
-"""So many that every partition of transaction states is among them."""
+"""How many transactional ids are asked, so that every partition of transaction states is among them."""
 READY_S = 60.0
 UNORDERED = {"offset_commit": ("topics",)}
 """Topics that were refused at the door stand before the others, or after them."""
 HEARTBEAT_TOLD = "heartbeat_interval_ms"
-"""The answer's field."""
+"""The field of an answer that tells the heartbeat interval."""
 TOPICS = {"t": 12, "u": 12}
 
 
 class Heard(NamedTuple):
-    """One side's answer: as it is, as it would be compared, and with what is the assignor's affair masked."""
+    """One side's answer: as it came, as it is compared, and without what the assignor is free to choose."""
 
     entity: Any
     exact: Any
@@ -38,7 +38,7 @@ class Heard(NamedTuple):
 
 
 class Side:
-    """One server as the sequence sees it."""
+    """One of the two servers, as a sequence sees it."""
 
     def __init__(self, server: Address, kind: str, topics: dict[str, Any]) -> None:
         self.name = server.name
@@ -55,7 +55,7 @@ class Side:
         self.steps: list[Step] = []
 
     def post(self, asked: Request) -> None:
-        """Send it; its answer is to be taken."""
+        """Send a request; `take` or `answer` gets its answer."""
         request_plain = Reading(self.play.names).plain(dict(asked.fields))
         step = {
             "client": f"c{asked.slot}",
@@ -67,14 +67,14 @@ class Side:
         self.clients[asked.slot].post(asked.api, asked.version, asked.fields)
 
     def take(self, slot: int, seconds: float) -> Any:
-        """The parked answer's entity. Raises NoAnswer, Closed."""
+        """Return the entity that answers the slot's parked request. Raises NoAnswer, Closed."""
         asked = self.parked[slot]
         frame = self.clients[slot].receive(seconds)
         del self.parked[slot]
         return parsed(asked.api, asked.version, frame)
 
     def answer(self, slot: int) -> Heard:
-        """What the server says; that it says nothing is an answer too."""
+        """Return the answer to the slot's parked request; that the server says nothing is an answer, too."""
         asked = self.parked[slot]
         try:
             entity = self.take(slot, FOLLOW_S)
@@ -128,7 +128,7 @@ def _instance(kind: str, number: int) -> str | None:
 
 
 def _waits(member: Any) -> bool:
-    """A member as it is described."""
+    """Whether a described member owns something else than its target."""
     owned, target = (
         {(part.topic_id, number) for part in assignment.topic_partitions for number in part.partitions}
         for assignment in (member.assignment, member.target_assignment)

@@ -17,7 +17,7 @@ _FENCED = {25, 110}
 
 @dataclasses.dataclass(slots=True)
 class Slot:
-    """One member on one side. `state` is what a client would think."""
+    """A member on one side; `state` is what its client would believe."""
 
     number: int
     instance: str | None
@@ -30,23 +30,23 @@ class Slot:
     others: tuple[str, ...] = ()
     """Ids of all members, as the leader was told."""
     assigned: tuple[tuple[Any, tuple[int, ...]], ...] = ()
-    """Topic ids and partitions of a KIP-848 member."""
+    """The ids and partitions of the topics that a KIP-848 member is assigned."""
     must_tell: bool = False
     """The assignment is new: the next heartbeat says what is owned."""
     owned_here_only: frozenset[tuple[Any, int]] = frozenset()
     """Partitions of `assigned` or of the other side's, not of both: what a commit of them gets depends on
     the assignor."""
     is_classic: bool = False
-    """Joined last by the classic protocol."""
+    """Whether the member joined last by the classic protocol."""
     producer: tuple[int, int] = (-1, -1)
-    """Producer id and epoch."""
+    """The producer's id and epoch."""
 
     def owned(self) -> set[tuple[Any, int]]:
         return {(topic, number) for topic, numbers in self.assigned for number in numbers}
 
 
 def learn(slot: Slot, api: str, entity: Any) -> None:
-    """Take in an answer."""
+    """Note in the slot what an answer tells it."""
     learner = _LEARNERS.get(api)
     if learner is not None:
         learner(slot, entity)

@@ -9,7 +9,7 @@ from bench.swarm.replay.told import Committed, Recording, Told
 from storage.history.period import Period
 
 BEGAN_MS = 1_772_496_000_000
-"""Some day at noon."""
+"""The time at which the recordings begin: noon of some day."""
 
 
 class Events:
@@ -38,7 +38,7 @@ class Events:
         self._life(at_s, "member_fenced", group, member, fields)
 
     def rebalanced(self, at_s: float, group: str, took_s: float, **fields: Any) -> None:
-        """It ended at `at_s`."""
+        """Tell of a rebalance that ended at `at_s`."""
         fields = {"cause": "new member", "members": len(self._there[group]), **fields}
         self._tell(at_s - took_s, "rebalance_began", group, {"cause": fields["cause"]})
         fields = {"duration_ms": round(took_s * 1_000), "assignor": "range", "state": "Stable", **fields}

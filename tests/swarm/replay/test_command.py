@@ -88,7 +88,7 @@ def test_limits_of_the_figures_are_part_of_the_plan(recorded: Path, tmp_path: Pa
 
 
 def test_replay_has_all_flags_of_a_run_that_do_not_shape_its_plan() -> None:
-    """--junit, --summary and --mark were missing, too."""
+    """Once --junit, --summary and --mark were missing from it."""
     of_a_scenario = {"scenario", "minutes", "seconds", "members", "groups"}
     of_a_scenario |= {"commit_interval_ms", "protocol", "client"}
     of_a_run = set(inspect.signature(run).parameters) - of_a_scenario
@@ -134,7 +134,7 @@ def test_the_report_has_then_and_now_by_the_swarms_record(tmp_path: Path) -> Non
 
 
 def test_the_targets_own_history_is_believed_rather_than_the_record(tmp_path: Path) -> None:
-    """Like is compared with like: both were counted by a tier."""
+    """Both histories were counted by a tier, so like is compared with like."""
     replayed_run(tmp_path)
     then = kept.counts_of(kept.read(tmp_path)["then"])
     kept.add_history(tmp_path, {"classic-0": then["billing"]})

@@ -80,7 +80,7 @@ def test_a_member_that_crashed_while_its_join_waited_had_joined() -> None:
 
 
 def test_a_static_member_that_comes_back_is_one_member_at_a_time() -> None:
-    """Each of its lives counted to the end of the run: 66 members at a time in a group of six."""
+    """Once each of its lives counted until the end: a group of six had 66 members at a time."""
     named = {"group_id": "billing", "protocol": "consumer", "group_instance_id": "i", "outcome": "answered"}
     calls = [
         Call(

@@ -17,7 +17,7 @@ from tests.swarm.replay.recordings import Events
 
 
 def acts(replayed: Replay, kind: str) -> list[tuple[float, str]]:
-    """When, in recorded seconds, and whose."""
+    """Return when actions of a kind happen, in recorded seconds, and to which member."""
     lead_s = replayed.timeline.lead_s
     return [
         (round(action.at_s - lead_s, 3), action.subject)
@@ -189,7 +189,7 @@ def test_members_that_committed_all_they_owned_do_so_however_much_that_is() -> N
 
 
 def test_what_members_commit_because_they_rebalance_is_not_planned_twice() -> None:
-    """Both commit once more at 50 s, and the newcomer waits 20 s until it owns anything."""
+    """Both members commit once more at 50 s, because they rebalance; the newcomer owns nothing for 20 s."""
     events = Events("classic")
     for member in "ab":
         events.joined(0, "billing", member)
