@@ -46,11 +46,11 @@ def bench(context: typer.Context) -> None:
     epilog="[bold]Examples[/bold]\n\n  groupd bench basics\n\n  groupd bench basics --kills 5 --json",
 )
 def basics_command(
-    seconds: Annotated[float, typer.Option(help="Of each load.", min=1)] = 10.0,
-    kills: Annotated[int, typer.Option(help="Leaders killed.", min=1)] = 20,
+    seconds: Annotated[float, typer.Option(help="Seconds of each load.", min=1)] = 10.0,
+    kills: Annotated[int, typer.Option(help="How often a leader is killed.", min=1)] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """CPU per heartbeat and commit, failover, start time and memory.
+    """Measure CPU per heartbeat and commit, failover, start time and memory.
 
     Starts throw-away tiers on free ports of this machine and stops them.
     """
@@ -74,14 +74,14 @@ def basics_command(
     "  groupd bench raft --no-stock --journal-mib 1024\n\n  groupd bench raft --seconds 5 --json",
 )
 def raft_command(
-    seconds: Annotated[float, typer.Option(help="Of each load.", min=0.1)] = 1.0,
-    kills: Annotated[int, typer.Option(help="Leaders killed, and transfers, of each kind.", min=0)] = 10,
-    idle_seconds: Annotated[float, typer.Option(help="Of idling.", min=0.1)] = 10.0,
-    journal_mib: Annotated[int, typer.Option(help="To recover from.", min=1)] = 256,
+    seconds: Annotated[float, typer.Option(help="Seconds of each load.", min=0.1)] = 1.0,
+    kills: Annotated[int, typer.Option(help="Leaders killed and handed over, in each variant.", min=0)] = 10,
+    idle_seconds: Annotated[float, typer.Option(help="Seconds of idling.", min=0.1)] = 10.0,
+    journal_mib: Annotated[int, typer.Option(help="MiB of journal to recover from.", min=1)] = 256,
     with_stock: Annotated[bool, typer.Option("--stock/--no-stock", help="Measure pysyncobj too.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """groupd's Raft side by side with stock pysyncobj, in processes of their own. Takes about three minutes.
+    """Measure groupd's Raft side by side with stock pysyncobj, in processes of their own. Takes 3 minutes.
 
     Commit latency, records a second, CPU, failover, transfer, idling and recovery, without and with sync.
     """
@@ -109,19 +109,23 @@ def raft_command(
     "  groupd bench hold --clients confluent-kafka --servers held --rounds 0 --idle-minutes 10",
 )
 def hold_command(
-    sizes: Annotated[str, typer.Option(help="Members of the groups, as 3,1000.")] = "3,1000",
-    rounds: Annotated[int, typer.Option(help="Joins, and leaves, of each group.", min=0)] = 10,
-    idle_seconds: Annotated[float, typer.Option(help="Of counting idle members' heartbeats.", min=1)] = 30.0,
-    kafka: Annotated[str, typer.Option(help="host:port of a Kafka to measure besides.")] = "",
+    sizes: Annotated[str, typer.Option(help="Members of each group, as 3,1000.")] = "3,1000",
+    rounds: Annotated[
+        int, typer.Option(help="How many joins and how many leaves each group has.", min=0)
+    ] = 10,
+    idle_seconds: Annotated[
+        float, typer.Option(help="Seconds in which idle heartbeats are counted.", min=1)
+    ] = 30.0,
+    kafka: Annotated[str, typer.Option(help="host:port of a Kafka to measure, too.")] = "",
     clients: Annotated[
         str, typer.Option(help="Real clients in place of simulated members: Java,confluent-kafka.")
     ] = "",
-    servers: Annotated[str, typer.Option(help="For real clients.")] = "held,not held,Kafka",
-    idle_minutes: Annotated[float, typer.Option(help="Of watching real clients idle.", min=0)] = 0.0,
+    servers: Annotated[str, typer.Option(help="Servers for --clients.")] = "held,not held,Kafka",
+    idle_minutes: Annotated[float, typer.Option(help="Minutes of idling with --clients.", min=0)] = 0.0,
     kafka_home: KafkaHome = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Time from a join and from a leave until the whole group knows, with held heartbeats and without.
+    """Measure how soon a whole group knows of a join or a leave, with held heartbeats and without.
 
     With --clients also close, commit, a new subscription, a slow revocation; Kafka is started and stopped.
     """
@@ -170,7 +174,7 @@ def _hold_clients(plan: HoldPlan, *, as_json: bool) -> None:
 def snapshot_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """The longest pause that a snapshot of 100,000 live offsets makes in serving requests."""
+    """Measure the longest pause that a snapshot of 100,000 live offsets makes in serving requests."""
     if not as_json:
         snapshot_pause.main()
         return
@@ -185,10 +189,10 @@ def snapshot_command(
     "  groupd bench peers --kafka-home ~/kafka_2.13-4.3.1 --work 6,7   [dim]# adds to what is there[/dim]",
 )
 def peers_command(
-    peers: Annotated[str, typer.Option(help="Some of them, as a,b. (default all that can run here)")] = "",
-    work: Annotated[str, typer.Option(help="Some of it, as 1,2. (default all)")] = "",
-    runs: Annotated[int, typer.Option(help="Of each scenario on each peer, interleaved.", min=1)] = 5,
-    seconds: Annotated[float, typer.Option(help="Of each load.", min=0.1)] = 1.0,
+    peers: Annotated[str, typer.Option(help="Peers by name, as a,b. (default all that can run here)")] = "",
+    work: Annotated[str, typer.Option(help="Numbers of the work to do, as 1,2. (default all)")] = "",
+    runs: Annotated[int, typer.Option(help="Runs of each scenario on each peer, interleaved.", min=1)] = 5,
+    seconds: Annotated[float, typer.Option(help="Seconds of each load.", min=0.1)] = 1.0,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, one run: does it all work?")] = False,
     out: Annotated[
         Path,
@@ -198,7 +202,7 @@ def peers_command(
     ] = Path("bench-peers"),
     kafka_home: KafkaHome = None,
 ) -> None:
-    """Our tier beside Apache Kafka, librdkafka's mock cluster, kfake and a bare server, under the same load.
+    """Put one load on our tier, Apache Kafka, librdkafka's mock cluster, kfake and a bare server.
 
     Work: 1 heartbeats, 2 offsets, 3 storms of joins, 4 a KIP-848 group of 1,000 members, 5 failover,
     6 memory, 7 start, 8 idle. Peers that cannot run here are skipped by name.
@@ -237,20 +241,22 @@ def peers_command(
     "  groupd bench kernels --members 10000 --topics 1000 --ratio 50 --json-file kernels.json",
 )
 def kernels_command(
-    members: Annotated[str, typer.Option(help="Sizes of the group, by commas.")] = "100,1000,10000",
-    topics: Annotated[str, typer.Option(help="Numbers of topics, by commas.")] = "100,1000",
-    ratio: Annotated[str, typer.Option(help="Partitions a member, by commas; Kafka has 5,10,50.")] = "50",
-    racks: Annotated[bool, typer.Option("--racks/--no-racks", help="Measure those with racks too.")] = True,
-    runs: Annotated[int, typer.Option(help="Of each side on each shape, in turn.", min=1)] = 5,
-    seconds: Annotated[float, typer.Option(help="Of each run.", min=0.01)] = 0.1,
-    warm_up: Annotated[float, typer.Option(help="Seconds of the JVM, before anything counts.", min=0)] = 20.0,
+    members: Annotated[
+        str, typer.Option(help="Sizes of groups, with commas between them.")
+    ] = "100,1000,10000",
+    topics: Annotated[str, typer.Option(help="Numbers of topics, with commas between them.")] = "100,1000",
+    ratio: Annotated[str, typer.Option(help="Partitions per member; Kafka measures 5,10,50.")] = "50",
+    racks: Annotated[bool, typer.Option("--racks/--no-racks", help="Measure with racks, too.")] = True,
+    runs: Annotated[int, typer.Option(help="Runs of each side on each shape, in turn.", min=1)] = 5,
+    seconds: Annotated[float, typer.Option(help="Seconds of each run.", min=0.01)] = 0.1,
+    warm_up: Annotated[float, typer.Option(help="Seconds in which the JVM warms up.", min=0)] = 20.0,
     kafka_home: KafkaHome = None,
-    json_file: Annotated[Path | None, typer.Option(help="Write every figure there.")] = None,
+    json_file: Annotated[Path | None, typer.Option(help="Write every figure into this file.")] = None,
 ) -> None:
-    """Our assignors beside Kafka's own in Java, on the shapes of its JMH benchmark. Takes a few minutes.
+    """Time our assignors and Kafka's own in Java, on the shapes of its JMH benchmark. Takes a few minutes.
 
-    From the group's arrays to every member's sorted partitions. Kafka's jars come by Maven unless there is
-    a directory of them. Without a JDK or the jars: ours alone.
+    A run goes from the group's arrays to every member's sorted partitions. Kafka's jars come by Maven unless
+    there is a directory of them. Without a JDK or the jars, ours alone are timed.
     """
     from bench.kernels import measure, table
     from bench.kernels.shapes import Choice
@@ -275,7 +281,7 @@ def kernels_command(
 
 
 def _progress(update: Callable[[str], None]) -> Callable[[str], None]:
-    """One line that changes on a terminal, one line each elsewhere."""
+    """Return what shows progress: by one line that changes on a terminal, by a line each elsewhere."""
     return update if console.is_terminal else lambda what: console.print(f"[dim]·[/dim] {what}")
 
 
@@ -285,14 +291,14 @@ def _progress(update: Callable[[str], None]) -> Callable[[str], None]:
     "  groupd bench rolling-restart --peers groupd-1,kafka-1 --kafka-home ~/kafka_2.13-4.3.1",
 )
 def rolling_restart_command(
-    peers: Annotated[str, typer.Option(help="Some of `groupd bench peers`, as a,b.")] = "groupd-1,kafka-1",
-    members: Annotated[int, typer.Option(help="Restarted one after the other.", min=2)] = 200,
-    away_seconds: Annotated[float, typer.Option(help="How long each is gone.", min=0.1)] = 2.0,
-    next_seconds: Annotated[float, typer.Option(help="Until the next one goes.", min=0.1)] = 3.0,
+    peers: Annotated[str, typer.Option(help="Peers of `groupd bench peers`.")] = "groupd-1,kafka-1",
+    members: Annotated[int, typer.Option(help="Members, restarted one by one.", min=2)] = 200,
+    away_seconds: Annotated[float, typer.Option(help="Seconds that each is gone.", min=0.1)] = 2.0,
+    next_seconds: Annotated[float, typer.Option(help="Seconds until the next one goes.", min=0.1)] = 3.0,
     kafka_home: KafkaHome = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """How many rebalances a rolling restart of a classic group costs, on all servers at the same time."""
+    """Count the rebalances of a rolling restart of a classic group, on all servers at the same time."""
     # Not at the top: every command of `groupd` imports this module.
     from bench.peers.compared.registry import UnknownName, peers_named
     from bench.peers.options import Options
@@ -322,7 +328,7 @@ def rolling_restart_command(
     "  groupd bench swarms --kafka-home ~/kafka_2.13-4.3.1 --out compared",
 )
 def swarms_command(
-    seed: Annotated[int, typer.Option(help="Of the plans, which are the same on both.", min=0)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the plans, the same on both servers.", min=0)] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Short swarms: does it all work?")] = False,
     out: Annotated[
         Path | None,
@@ -330,7 +336,7 @@ def swarms_command(
     ] = None,
     kafka_home: KafkaHome = None,
 ) -> None:
-    """Swarms on our tier and on Apache Kafka, three nodes each, one after the other. Takes 15 minutes.
+    """Run swarms on our tier and then on Apache Kafka, three nodes each. Takes 15 minutes.
 
     Steady, a rolling deploy, a storm of joins, and a leader killed in the middle of a steady swarm: time to
     stable, rebalances, time without coordinator. Of each swarm there is a report as of `groupd swarm run`.
@@ -352,7 +358,7 @@ def swarms_command(
 
 @app.command("memory", epilog="[bold]Examples[/bold]\n\n  groupd bench memory")
 def memory_command() -> None:
-    """What an idle member of either protocol costs in memory, on a follower and on the leader."""
+    """Measure the memory of an idle member of either protocol, on a follower and on the leader."""
     from bench.replica import member_memory
 
     member_memory.main()
@@ -360,7 +366,7 @@ def memory_command() -> None:
 
 @app.command("gc", epilog="[bold]Examples[/bold]\n\n  groupd bench gc")
 def gc_command() -> None:
-    """The garbage collector's longest pause in a replica with 200,000 members."""
+    """Measure the garbage collector's longest pause in a replica with 200,000 members."""
     from bench.replica import gc_pause
 
     gc_pause.main()
@@ -372,12 +378,14 @@ def gc_command() -> None:
     "  groupd bench long-work --tier --offsets 1000000",
 )
 def long_work_command(
-    tier: Annotated[bool, typer.Option(help="On a tier, with the heartbeats of a group beside it.")] = False,
-    groups: Annotated[int, typer.Option(help="Listed, with --tier.", min=1)] = 100_000,
-    offsets: Annotated[int, typer.Option(help="Fetched and deleted, with --tier.", min=1_000)] = 200_000,
-    members: Annotated[int, typer.Option(help="Described, with --tier.", min=1)] = 5_000,
+    tier: Annotated[bool, typer.Option(help="Work on a tier, beside a group's heartbeats.")] = False,
+    groups: Annotated[int, typer.Option(help="Groups to list, with --tier.", min=1)] = 100_000,
+    offsets: Annotated[
+        int, typer.Option(help="Offsets to fetch and delete, with --tier.", min=1_000)
+    ] = 200_000,
+    members: Annotated[int, typer.Option(help="Members to describe, with --tier.", min=1)] = 5_000,
 ) -> None:
-    """The longest pieces of work of one group, in which no other group's heartbeat is answered."""
+    """Measure the longest pieces of work of one group, in which no other group's heartbeat is answered."""
     from bench.replica import long_work, long_work_probe
 
     if tier:
@@ -392,13 +400,13 @@ def long_work_command(
     epilog="[bold]Examples[/bold]\n\n  groupd bench million\n\n  groupd bench million --members 100000",
 )
 def million_command(
-    members: Annotated[int, typer.Option(help="Idle members in all.", min=1)] = 1_000_000,
+    members: Annotated[int, typer.Option(help="Idle members of all groups together.", min=1)] = 1_000_000,
     group_size: Annotated[int, typer.Option(help="Members of each group.", min=1)] = 5,
-    partitions: Annotated[int, typer.Option(help="Offsets partitions, a process each.", min=1)] = 2,
-    seconds: Annotated[float, typer.Option(help="How long they beat, once all are there.", min=1)] = 240.0,
-    budget: Annotated[int, typer.Option(help="Heartbeats a second, of each partition.", min=1)] = 5_000,
+    partitions: Annotated[int, typer.Option(help="Offsets partitions, each with its process.", min=1)] = 2,
+    seconds: Annotated[float, typer.Option(help="Seconds of heartbeats, once all are there.", min=1)] = 240.0,
+    budget: Annotated[int, typer.Option(help="Heartbeats per second of each partition.", min=1)] = 5_000,
 ) -> None:
-    """A million idle KIP-848 members over few connections, each served at its interval. Takes a while."""
+    """Serve a million idle KIP-848 members over few connections, each at its interval. Takes a while."""
     from bench.tier import million
 
     plan = million.Plan(members, group_size, partitions, seconds, budget)
@@ -413,11 +421,11 @@ def million_command(
     "  groupd bench history --per-second 5000 --seconds 60 --json",
 )
 def history_command(
-    per_second: Annotated[int, typer.Option(help="Events of one leader.", min=1_000)] = 50_000,
-    seconds: Annotated[float, typer.Option(help="Of each way.", min=1)] = 20.0,
+    per_second: Annotated[int, typer.Option(help="Events per second of one leader.", min=1_000)] = 50_000,
+    seconds: Annotated[float, typer.Option(help="Seconds of each run.", min=1)] = 20.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """What writing history costs a leader: CPU of an event, and the longest pause of the loop beside it."""
+    """Measure what writing history costs a leader: CPU of an event, and the longest pause of its loop."""
     from bench.history import writing as history_writing
 
     plan = history_writing.Plan(per_second, seconds)
@@ -434,16 +442,16 @@ def history_command(
     "  groupd bench history-jobs --folder ~/history-10m --cores 2 --json",
 )
 def history_jobs_command(
-    events: Annotated[int, typer.Option(help="Of the made-up history.", min=10_000)] = 10_000_000,
-    folder: Annotated[Path | None, typer.Option(help="Kept, and used again. (default temporary)")] = None,
-    memory: Annotated[str, typer.Option(help="Of each engine.")] = "2g",
-    cores: Annotated[str, typer.Option(help="Numbers of them, by commas.")] = "1,2",
+    events: Annotated[int, typer.Option(help="Events in the made-up history.", min=10_000)] = 10_000_000,
+    folder: Annotated[Path | None, typer.Option(help="Keep the history here. (default temporary)")] = None,
+    memory: Annotated[str, typer.Option(help="Memory of each engine.")] = "2g",
+    cores: Annotated[str, typer.Option(help="Numbers of cores, with commas between them.")] = "1,2",
     skewed: Annotated[
         bool, typer.Option("--skewed", help="One group has most of all events, and half of the rebalances.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """A made-up history to all of its tables: Spark beside DuckDB, from the same SQL.
+    """Make all tables of a made-up history by Spark and by DuckDB, from the same SQL.
 
     Their tables must be the same. Ten million events take some minutes.
     """

@@ -78,7 +78,7 @@ class Coordinated(NamedTuple):
     """Makes kio's entity of a version and the neutral answer. It is None where `hot_answers` has all
     versions."""
     batch: Batch | None = None
-    """None: the request speaks of one group, or of all."""
+    """It is None if the request speaks of one group, or of all."""
     takes_connection: bool = False
     """The first such request on a connection makes it a member's: it is handed over to the leader."""
     hot_requests: tuple[HotRequest, ...] = ()
@@ -98,11 +98,11 @@ class Api(NamedTuple):
     all at start would be slow; a test compares the two."""
     served_by: Server
     authorization: EntityCheck | None = None
-    """None: everybody may ask, or the coordinator's check decides."""
+    """It is None if everybody may ask, or the coordinator's own check decides."""
     always_screened: bool = False
     """The answer may tell what the client may do, with an authorizer or without."""
     coordinated: Coordinated | None = None
-    """None: no coordinator ever answers it."""
+    """It is None if no coordinator ever answers the request."""
     announced: bool = True
     """Whether ApiVersions tells of it. Kafka answers requests that it does not tell of."""
 

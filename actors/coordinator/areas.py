@@ -25,13 +25,13 @@ class Areas(NamedTuple):
     every: tuple[Area, ...]
     """All areas, in the order in which they give their records and are told of an election."""
     handlers: Mapping[int, Handler]
-    """API key -> whom to ask first."""
+    """The handler that is asked first, by API key."""
     of_kinds: Handlers
     """API key -> name of a kind -> who answers for its groups."""
     refusals: Mapping[int, Refusal]
-    """API key -> the answer that refuses."""
+    """The answer that refuses, by API key."""
     appliers: Mapping[int, Applier]
-    """Kind of record -> who applies it."""
+    """The applier of each kind of record."""
     timers: Mapping[str, Fire]
     """First field of a timer's key -> who carries it out."""
 

@@ -22,14 +22,14 @@ from actors.protocol.errors import GroupError
 RESTORE = -1
 """The number that stands for an API key: no client can ask for it, only the tier's own command."""
 _BACKUPS: dict[int, Backup] = {record: kind.backup for kind in KINDS for record in kind.backup.record_types}
-"""Kind of record -> how it comes back."""
+"""How each kind of record comes back."""
 OF_MEMBERS = frozenset(RECORD_TYPES) - {OFFSET_COMMIT, *_BACKUPS}
 """Kinds of records that go with the members, were of a moment, or are in logs alone."""
 
 
 class RestoreRequest(NamedTuple):
     records: tuple[tuple[Key, Value], ...]
-    """Given by `emptied`."""
+    """The records to restore, as `emptied` returns them."""
 
 
 class RestoreResponse(NamedTuple):

@@ -59,7 +59,9 @@ def report(
 
 def compare(
     a: RunArgument,
-    b: Annotated[Path, typer.Argument(help="Another's.", metavar="DIR", exists=True, file_okay=False)],
+    b: Annotated[
+        Path, typer.Argument(help="The other run's directory.", metavar="DIR", exists=True, file_okay=False)
+    ],
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of text.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -89,9 +91,12 @@ def compare(
 def shrink(
     directory: RunArgument,
     tries: Annotated[
-        int, typer.Option(help="Runs of a list of faults until it is taken not to fail.", min=1)
+        int,
+        typer.Option(
+            help="So many runs of a list of faults must pass before it is taken for harmless.", min=1
+        ),
     ] = 2,
-    minutes: Annotated[float, typer.Option(help="Begin no run after so long.", min=1)] = 120,
+    minutes: Annotated[float, typer.Option(help="Begin no run after so many minutes.", min=1)] = 120,
 ) -> None:
     """Find the fewest faults of a failed run that still fail, by running fewer and fewer of them. Exit code
     0: here they are, in DIR/shrunk.json; 2: the run did not fail, or does not fail again."""

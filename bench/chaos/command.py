@@ -48,27 +48,29 @@ def run(
         str | None, typer.Option(help="A name of `groupd chaos list`, or a .toml file (default tour).")
     ] = None,
     schedule: Annotated[
-        Path | None, typer.Option(help="Play a run's schedule.json again, instead.", dir_okay=False)
+        Path | None, typer.Option(help="Play the schedule.json of a run again.", dir_okay=False)
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Instead of the scenario's end.", min=0.5)] = None,
+    minutes: Annotated[float | None, typer.Option(help="End after so many minutes.", min=0.5)] = None,
     kills: Annotated[
-        int | None, typer.Option(help="Until so many processes were killed; and --minutes, if given.", min=1)
+        int | None, typer.Option(help="End after so many kills, and not before --minutes.", min=1)
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed is the same schedule.", min=0)] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of the schedule.", min=0)] = None,
     target: Annotated[
-        Literal["tier", "kafka"], typer.Option(help="A tier of ours, or Apache Kafka's brokers.")
+        Literal["tier", "kafka"], typer.Option(help="Attack a tier of groupd, or Apache Kafka's brokers.")
     ] = "tier",
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Of a running tier.  [default: a throw-away tier]", exists=True, file_okay=False),
+        typer.Option(
+            help="A running tier's data.  [default: a throw-away tier]", exists=True, file_okay=False
+        ),
     ] = None,
-    brokers: Annotated[int, typer.Option(help="Of Kafka.", min=3, max=9)] = 3,
+    brokers: Annotated[int, typer.Option(help="How many brokers Kafka has.", min=3, max=9)] = 3,
     kafka_home: Annotated[
         Path | None,
         typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution (default: Maven fetches its jars)."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A new directory.  [default: groupd-chaos/SCENARIO-TIME]")
+        Path | None, typer.Option(help="The run's new directory.  [default: groupd-chaos/SCENARIO-TIME]")
     ] = None,
     resume: Annotated[
         Path | None,

@@ -18,7 +18,7 @@ class Shrunk(NamedTuple):
 
     kept: Places
     is_minimal: bool
-    """True: without any one of them nothing failed. False: the search was stopped before it knew that."""
+    """Whether no run failed without any one of them; the search may have been stopped before it knew that."""
 
 
 def fewest(

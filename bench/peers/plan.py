@@ -105,7 +105,7 @@ class Outcome:
 
     @property
     def is_over(self) -> bool:
-        """Before its last run."""
+        """Whether the peer gets no further runs, because it refused or failed too often."""
         return bool(self.refused) or len(self.failures) >= FAILURES_MAX
 
     def values(self, figure: str) -> list[float]:

@@ -33,8 +33,8 @@ OperationArgument = Annotated[str, typer.Argument(help="read, write, describe, d
 ResourceArgument = Annotated[
     str, typer.Argument(help="topic:NAME, group:NAME, transactional-id:NAME (NAME * is all), or cluster.")
 ]
-PrefixedOption = Annotated[bool, typer.Option("--prefixed", help="All whose names begin so.")]
-HostOption = Annotated[str, typer.Option(help="An IP address, or *.")]
+PrefixedOption = Annotated[bool, typer.Option("--prefixed", help="Every resource whose name begins so.")]
+HostOption = Annotated[str, typer.Option(help="Where requests come from: an IP address, or *.")]
 DenyOption = Annotated[bool, typer.Option("--deny", help="Forbid instead of allow.")]
 
 
@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 @commands.command("list", epilog=examples("groupd acls list", "groupd acls list --principal User:alice"))
 def list_(
-    principal: Annotated[str | None, typer.Option(help="Only this one's.")] = None,
+    principal: Annotated[str | None, typer.Option(help="Only this principal's ACLs.")] = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,

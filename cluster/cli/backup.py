@@ -43,7 +43,9 @@ def register(app: typer.Typer) -> None:
 
 
 def backup(
-    directory: Annotated[Path, typer.Argument(help="A directory to be made.", metavar="DIR")],
+    directory: Annotated[
+        Path, typer.Argument(help="The directory to make; it must not exist.", metavar="DIR")
+    ],
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     as_json: JsonOption = False,
 ) -> None:

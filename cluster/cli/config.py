@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
 
 def config(
     file: Annotated[Path | None, typer.Option("--config", help="A TOML file of settings.")] = None,
-    assignments: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting to try.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List all settings as `groupd up` with the same options would take them, or the first error."""

@@ -41,8 +41,10 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     group: Annotated[str, typer.Argument(help="The group id.")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on, and print what happens.")] = False,
-    last: Annotated[int, typer.Option(help="So many of the last rebalances.", min=0)] = 5,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on after that, and print what happens to the group.")
+    ] = False,
+    last: Annotated[int, typer.Option(help="How many of the last rebalances are explained.", min=0)] = 5,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     as_json: JsonOption = False,
 ) -> None:

@@ -37,8 +37,12 @@ def register(groups: typer.Typer) -> None:
 
 def configs(
     group: Annotated[str, typer.Argument(help="The group id; the group need not exist.")],
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
-    deletions: Annotated[list[str] | None, typer.Option("--delete", metavar="NAME")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A config to set.")
+    ] = None,
+    deletions: Annotated[
+        list[str] | None, typer.Option("--delete", metavar="NAME", help="A config to delete.")
+    ] = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,

@@ -50,19 +50,31 @@ def register(groups: typer.Typer) -> None:
 
 def reset_offsets(
     groups: Annotated[list[str], typer.Argument(help="The group ids.", metavar="GROUP...")],
-    topic: Annotated[list[str] | None, typer.Option(help="TOPIC, or TOPIC:0,1,2.")] = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="All that is committed.")] = False,
-    to_offset: Annotated[int | None, typer.Option(help="To this offset.")] = None,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To where the log begins.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To where the log ends.")] = False,
-    to_current: Annotated[bool, typer.Option("--to-current", help="To what is committed.")] = False,
-    shift_by: Annotated[int | None, typer.Option(help="By so many records, forward or back.")] = None,
-    to_datetime: Annotated[
-        str | None, typer.Option(help="YYYY-MM-DDThh:mm:ss.sss, UTC unless a zone is given.")
+    topic: Annotated[
+        list[str] | None, typer.Option(help="A topic, or partitions of it: TOPIC:0,1,2.")
     ] = None,
-    by_duration: Annotated[str | None, typer.Option(help="So long before now: PnDTnHnMnS.")] = None,
-    from_file: Annotated[Path | None, typer.Option(help="Offsets that --export csv printed.")] = None,
-    execute: Annotated[bool, typer.Option("--execute/--dry-run", help="Do it, or only show it.")] = False,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="Reset all topics with a committed offset.")
+    ] = False,
+    to_offset: Annotated[int | None, typer.Option(help="Reset to this offset.")] = None,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="Reset to where the log begins.")
+    ] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Reset to where the log ends.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="Keep what is committed (to export it).")
+    ] = False,
+    shift_by: Annotated[int | None, typer.Option(help="Move by so many records; back if negative.")] = None,
+    to_datetime: Annotated[
+        str | None, typer.Option(help="Reset to a time: YYYY-MM-DDThh:mm:ss.sss, UTC unless a zone is given.")
+    ] = None,
+    by_duration: Annotated[str | None, typer.Option(help="Reset to a time so long ago: PnDTnHnMnS.")] = None,
+    from_file: Annotated[
+        Path | None, typer.Option(help="Reset to the offsets that --export csv printed.")
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute/--dry-run", help="Commit the new offsets, or only show them.")
+    ] = False,
     export: Annotated[str, typer.Option(help="csv: print the offsets as CSV.")] = "",
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,

@@ -46,7 +46,7 @@ commands = typer.Typer(
     epilog=examples("groupd groups list", "groupd groups describe orders --members --verbose"),
 )
 GroupsArgument = Annotated[list[str] | None, typer.Argument(help="The group ids.", metavar="GROUP...")]
-AllGroupsOption = Annotated[bool, typer.Option("--all-groups", help="Every group that is there.")]
+AllGroupsOption = Annotated[bool, typer.Option("--all-groups", help="Describe every group.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -60,7 +60,9 @@ def register(app: typer.Typer) -> None:
 )
 def list_(
     state: Annotated[str, typer.Option(help="Only groups in these states.", metavar="STATE,...")] = "",
-    type_: Annotated[str, typer.Option("--type", help="classic, consumer.", metavar="TYPE,...")] = "",
+    type_: Annotated[
+        str, typer.Option("--type", help="Only groups of these types: classic, consumer.", metavar="TYPE,...")
+    ] = "",
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,
@@ -95,10 +97,10 @@ def list_(
 def describe(
     groups: GroupsArgument = None,
     all_groups: AllGroupsOption = False,
-    offsets: Annotated[bool, typer.Option("--offsets", help="Offsets and lag; the default.")] = False,
-    members: Annotated[bool, typer.Option("--members", help="Members and what they own.")] = False,
-    state: Annotated[bool, typer.Option("--state", help="State, coordinator and assignor.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="With epochs and assignments.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Show offsets and lag; the default.")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Show members and what they own.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Show state, coordinator and assignor.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show epochs and assignments, too.")] = False,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,
@@ -167,7 +169,7 @@ def delete(
 )
 def delete_offsets(
     group: Annotated[str, typer.Argument(help="The group id.")],
-    topic: Annotated[list[str], typer.Option(help="TOPIC, or TOPIC:0,1,2.")],
+    topic: Annotated[list[str], typer.Option(help="A topic, or partitions of it: TOPIC:0,1,2.")],
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,
@@ -195,9 +197,11 @@ def delete_offsets(
 )
 def remove_members(
     group: Annotated[str, typer.Argument(help="The group id.")],
-    member: Annotated[list[str] | None, typer.Option(help="A member id.")] = None,
-    instance: Annotated[list[str] | None, typer.Option(help="A group.instance.id.")] = None,
-    everybody: Annotated[bool, typer.Option("--all", help="All members.")] = False,
+    member: Annotated[list[str] | None, typer.Option(help="The id of a member to remove.")] = None,
+    instance: Annotated[
+        list[str] | None, typer.Option(help="The group.instance.id of a member to remove.")
+    ] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="Remove all members.")] = False,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,

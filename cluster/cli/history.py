@@ -81,8 +81,8 @@ EngineOption = Annotated[
         help="duckdb works in this process, spark needs Java; auto takes duckdb for up to 20 million events.",
     ),
 ]
-MasterOption = Annotated[str, typer.Option(help="Spark's master.")]
-MemoryOption = Annotated[str, typer.Option(help="Of DuckDB, or of Spark's driver.")]
+MasterOption = Annotated[str, typer.Option(help="The master that Spark is started with.")]
+MemoryOption = Annotated[str, typer.Option(help="The memory of DuckDB, or of Spark's driver.")]
 MASTER_DEFAULT = "local[*]"
 MEMORY_DEFAULT = "2g"
 
@@ -99,8 +99,10 @@ def register(app: typer.Typer) -> None:
 def jobs(
     since: SinceOption = "7d",
     until: UntilOption = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with every new segment, on Spark.")] = False,
-    every_s: Annotated[float, typer.Option(help="How often --follow looks.", min=1)] = 60.0,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with every new segment of history, on Spark.")
+    ] = False,
+    every_s: Annotated[float, typer.Option(help="Seconds between two looks of --follow.", min=1)] = 60.0,
     with_assignors: Annotated[
         bool, typer.Option("--what-if", help="Replay memberships through the assignors, too.")
     ] = False,
@@ -138,8 +140,8 @@ def jobs(
 def report(
     since: SinceOption = "7d",
     until: UntilOption = None,
-    group: Annotated[str | None, typer.Option(help="Only this one.", metavar="GROUP")] = None,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = REPORT,
+    group: Annotated[str | None, typer.Option(help="Report only this group.", metavar="GROUP")] = None,
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = REPORT,
     history: HistoryOption = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     engine: EngineOption = EngineName.AUTO,
@@ -186,7 +188,7 @@ def report(
     )
 )
 def sql(
-    query: Annotated[str, typer.Argument(help="In DuckDB's SQL; Spark is given a translation.")],
+    query: Annotated[str, typer.Argument(help="The query in DuckDB's SQL; for Spark it is translated.")],
     since: Annotated[
         str | None,
         typer.Option(help="Tables and events of this period alone, made now and not kept.", metavar="PERIOD"),

@@ -35,7 +35,9 @@ commands = typer.Typer(
 DirectoryArgument = Annotated[
     Path,
     typer.Argument(
-        help="A replica's directory, a node's, or a whole data directory.", exists=True, file_okay=False
+        help="The directory of a replica or of a node, or a whole data directory.",
+        exists=True,
+        file_okay=False,
     ),
 ]
 
@@ -86,8 +88,10 @@ def verify(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
 def inspect(
     directory: DirectoryArgument,
     records: Annotated[bool, typer.Option("--records", help="List the records, in readable form.")] = False,
-    from_index: Annotated[int, typer.Option("--from", help="First entry to list.", min=0)] = 0,
-    limit: Annotated[int, typer.Option(help="Records to list.", min=1)] = RECORDS_LIMIT,
+    from_index: Annotated[
+        int, typer.Option("--from", help="The index of the first entry to list.", min=0)
+    ] = 0,
+    limit: Annotated[int, typer.Option(help="How many records are listed.", min=1)] = RECORDS_LIMIT,
     as_json: JsonOption = False,
 ) -> None:
     """Show segments, terms, votes, members, snapshot and damage of the replicas in a directory."""

@@ -61,9 +61,12 @@ def leaders(
 
 @commands.command(epilog=examples("groupd leaders move 0", "groupd leaders move 0 --to 2 --json"))
 def move(
-    partition: Annotated[int, typer.Argument(help="The offsets partition.", min=0)],
-    to: Annotated[int | None, typer.Option(help="Replica to lead; default: the one furthest.", min=0)] = None,
-    node: Annotated[int | None, typer.Option(help="Node whose replica is to lead.", min=1)] = None,
+    partition: Annotated[int, typer.Argument(help="The number of the offsets partition.", min=0)],
+    to: Annotated[
+        int | None,
+        typer.Option(help="The replica that is to lead; default: the one furthest in the log.", min=0),
+    ] = None,
+    node: Annotated[int | None, typer.Option(help="The node whose replica is to lead.", min=1)] = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     as_json: JsonOption = False,
 ) -> None:

@@ -36,7 +36,7 @@ commands = typer.Typer(
     ),
 )
 WholeOption = Annotated[
-    bool, typer.Option("--whole", help="Every record of every group, not committed offsets alone.")
+    bool, typer.Option("--whole", help="Export every record of every group, not committed offsets alone.")
 ]
 
 
@@ -51,11 +51,16 @@ def register(app: typer.Typer) -> None:
     )
 )
 def export(
-    file: Annotated[Path, typer.Argument(help="A file to be made.", metavar="FILE")],
-    group: Annotated[list[str] | None, typer.Option(help="A group.")] = None,
+    file: Annotated[Path, typer.Argument(help="The file to make; it must not exist.", metavar="FILE")],
+    group: Annotated[list[str] | None, typer.Option(help="Export only this group.")] = None,
     all_groups: AllGroupsOption = False,
     whole: WholeOption = False,
-    form: Annotated[str, typer.Option("--format", help="kafka: Kafka's bytes; json: a line each.")] = "kafka",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="The file's form: kafka (Kafka's bytes) or json (a line for each record)."
+        ),
+    ] = "kafka",
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,
@@ -116,7 +121,7 @@ def _whole(
 )
 def import_(
     file: Annotated[Path, typer.Argument(help="What groupd offsets export, or Kafka's formatters, wrote.")],
-    group: Annotated[list[str] | None, typer.Option(help="Only this group.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Import only this group.")] = None,
     whole: WholeOption = False,
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out offsets of topics that are not there.")

@@ -40,10 +40,17 @@ commands = typer.Typer(
     ),
 )
 GroupArgument = Annotated[
-    str, typer.Argument(metavar="GROUP", help="Number of an offsets partition, or controller.")
+    str, typer.Argument(metavar="GROUP", help="The number of an offsets partition, or `controller`.")
 ]
-ReplicaArgument = Annotated[int, typer.Argument(metavar="REPLICA", help="Its number in `list`.", min=0)]
-WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it is done, or at once.")]
+ReplicaArgument = Annotated[
+    int,
+    typer.Argument(
+        metavar="REPLICA", help="The number of the replica, as `groupd replicas list` shows it.", min=0
+    ),
+]
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait until the change is done, or return at once.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -90,7 +97,7 @@ def replace(
 def move(
     group: GroupArgument,
     replica: ReplicaArgument,
-    to: Annotated[int, typer.Option(help="Node id of its new place.", min=0)],
+    to: Annotated[int, typer.Option(help="The id of the node that the replica moves to.", min=0)],
     wait: WaitOption = True,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     as_json: JsonOption = False,
@@ -110,9 +117,14 @@ def move(
 def resize(
     arguments: Annotated[
         list[str],
-        typer.Argument(metavar="[GROUP] COUNT", help="Group, unless --all, and number of replicas."),
+        typer.Argument(
+            metavar="[GROUP] COUNT",
+            help="An offsets partition or `controller`, unless --all; and the number of replicas.",
+        ),
     ],
-    every: Annotated[bool, typer.Option("--all", help="All partitions, and the controller.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Resize all offsets partitions and the controller.")
+    ] = False,
     wait: WaitOption = True,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     as_json: JsonOption = False,

@@ -55,8 +55,10 @@ def register(app: typer.Typer) -> None:
 
 
 def top(
-    by: Annotated[Order, typer.Option(help="What is most of comes first.")] = Order.REBALANCES,
-    limit: Annotated[int, typer.Option(help="So many groups.", min=1, max=1_000)] = 20,
+    by: Annotated[
+        Order, typer.Option(help="What the groups are ordered by, the most first.")
+    ] = Order.REBALANCES,
+    limit: Annotated[int, typer.Option(help="How many groups are shown.", min=1, max=1_000)] = 20,
     every: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.2)] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print the table and end.")] = False,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,

@@ -52,9 +52,15 @@ def admin_for(bootstrap: str | None, command_config: Path | None, data_dir: Path
 )
 def create(
     name: Annotated[str, typer.Argument(help="The topic.")],
-    partitions: Annotated[int, typer.Option(help="-1: the tier's default.", min=-1)] = -1,
-    replication_factor: Annotated[int, typer.Option(help="-1: the tier's default.", min=-1)] = -1,
-    config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
+    partitions: Annotated[
+        int, typer.Option(help="Number of partitions; -1 takes the tier's default.", min=-1)
+    ] = -1,
+    replication_factor: Annotated[
+        int, typer.Option(help="Copies of each; -1 takes the tier's default.", min=-1)
+    ] = -1,
+    config: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A config of the topic.")
+    ] = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,
@@ -74,7 +80,7 @@ def create(
 
 @commands.command("list", epilog=examples("groupd topics list", "groupd topics list --internal --json"))
 def list_(
-    internal: Annotated[bool, typer.Option("--internal", help="With Kafka's own topics.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="List Kafka's internal topics, too.")] = False,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,

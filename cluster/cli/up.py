@@ -40,13 +40,15 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    nodes: Annotated[str | None, _whole_number("Nodes, each with a port. (default 3)")] = None,
-    replicas: Annotated[str | None, _whole_number("Copies of each partition. (default 3)")] = None,
-    partitions: Annotated[str | None, _whole_number("Offsets partitions. (default 4)")] = None,
+    nodes: Annotated[str | None, _whole_number("How many nodes, each with a port. (default 3)")] = None,
+    replicas: Annotated[str | None, _whole_number("Copies of each offsets partition. (default 3)")] = None,
+    partitions: Annotated[str | None, _whole_number("How many offsets partitions. (default 4)")] = None,
     host: Annotated[str | None, typer.Option(help="Address to bind and advertise.")] = None,
     port: Annotated[str | None, _whole_number("First node's port. (default 9092)")] = None,
-    data_dir: Annotated[str | None, typer.Option(help="(default ./groupd-data)")] = None,
-    ray_address: Annotated[str | None, typer.Option(help="An existing Ray cluster, host:port.")] = None,
+    data_dir: Annotated[
+        str | None, typer.Option(help="Directory of journals and snapshots. (default ./groupd-data)")
+    ] = None,
+    ray_address: Annotated[str | None, typer.Option(help="host:port of a Ray cluster to run in.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of `groupd config`.")

@@ -58,8 +58,10 @@ def list_(
 )
 def add(
     user: Annotated[str, typer.Argument(help="The user's name.")],
-    password_stdin: Annotated[bool, typer.Option("--password-stdin", help="Read it from a pipe.")] = False,
-    mechanism: Annotated[list[str] | None, typer.Option(help="By default both of SCRAM's.")] = None,
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the password from a pipe.")
+    ] = False,
+    mechanism: Annotated[list[str] | None, typer.Option(help="The SCRAM mechanism; by default both.")] = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,
     command_config: CommandConfigOption = None,

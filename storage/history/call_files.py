@@ -30,7 +30,7 @@ from storage.history.calls import (
 SUFFIX: Final = ".calls"
 MAGIC: Final = "groupd calls"
 ROW_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Largest row that is read: more is damage."""
+"""The largest row that is read: a larger one is taken for damage."""
 _CALL: Final = "call"
 _KINDS: Final[dict[str, type[Any]]] = {
     _CALL: Call,
@@ -51,16 +51,16 @@ _SHARED: Final = tuple(
 )
 """Places in a call of what other calls have as well."""
 _CALL_DEFAULTS: Final = [Call._field_defaults.get(name) for name in Call._fields]
-"""What an older file's calls have in the fields that came later."""
+"""The values of fields that came later, for the calls of older files."""
 _NAMES: Final = {row_class: name for name, row_class in _KINDS.items()}
 
 
 class UnreadableFile(Exception):
-    """Not a file of calls, or of a version that is not known here; says which file."""
+    """A file holds no calls, or has a version that is not known here; the text says which file."""
 
 
 class CallFile(NamedTuple):
-    """What one file held."""
+    """The content of one file."""
 
     run_id: str
     rows: list[Row]
@@ -78,7 +78,7 @@ class CallWriter:
         self._file.write(self._pack([MAGIC, VERSION, run_id]))
 
     def write(self, row: Row) -> None:
-        """Buffered; see `flush`."""
+        """Take a row into the buffer, which `flush` writes."""
         self._file.write(self._pack([_NAMES[type(row)], *row]))
 
     def flush(self) -> None:
@@ -102,7 +102,7 @@ class CallReader:
     """The rows of one file, one after the other: iterate over it once."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
-        """Raises UnreadableFile, OSError."""
+        """Create the file. Raises UnreadableFile, OSError."""
         self._size = path.stat().st_size
         self._unpacker = msgpack.Unpacker(file, use_list=False, max_buffer_size=ROW_BYTES_MAX)
         self.run_id = _run_id(path, self._unpacker)
@@ -119,12 +119,12 @@ class CallReader:
 
     @property
     def cut_bytes(self) -> int:
-        """After the last row: of one that was not written whole."""
+        """How many bytes follow the last whole row: those of a row that was not written whole."""
         return self._size - self.whole_bytes
 
 
 def read_file(path: Path, on_bytes: OnBytes = lambda _: None) -> CallFile:
-    """Raises UnreadableFile, OSError."""
+    """Read a whole file. Raises UnreadableFile, OSError."""
     with path.open("rb") as file:
         reader = CallReader(path, file)
         rows: list[Row] = []

@@ -14,11 +14,11 @@ files the last ones have their defaults."""
 
 ANSWERED: Final = "answered"
 CLOSED: Final = "closed"
-"""The connection ended before the answer."""
+"""The connection ended before the answer came."""
 TIMED_OUT: Final = "timed_out"
 """Neither an answer nor an end of the connection within the time-out."""
 OPEN: Final = "open"
-"""Still waited for when the history ended."""
+"""The answer was still waited for when the history ended."""
 OUTCOMES: Final = frozenset({ANSWERED, CLOSED, TIMED_OUT, OPEN})
 
 CONNECT: Final = "Connect"
@@ -42,16 +42,16 @@ NEVER: Final = -1
 """Time of what did not happen; epoch, generation, offset and correlation id that are not known."""
 
 Partitions = tuple[tuple[str, tuple[int, ...]], ...]
-"""Topics, each with its partitions, both in order."""
+"""Topics with their partitions, both in rising order."""
 
 
 class Offset(NamedTuple):
-    """One partition of an OffsetCommit, or found by an OffsetFetch."""
+    """The offset of one partition that an OffsetCommit sent or an OffsetFetch found."""
 
     topic: str
     partition: int
     offset: int
-    """-1: nothing is committed."""
+    """The offset; -1 stands for a partition without a committed offset."""
     error_code: int = 0
 
 
@@ -66,7 +66,7 @@ class Call(NamedTuple):
     """Kafka's name, as "OffsetCommit"."""
     sent_us: int
     ended_us: int = NEVER
-    """When it was answered or given up."""
+    """When the call was answered or given up."""
     outcome: str = OPEN
     error_code: int = 0
     """The answer's own; of an API that has none, the first of its parts'."""
@@ -81,9 +81,9 @@ class Call(NamedTuple):
     """The member id that was sent: empty in the first join of a classic member."""
     group_instance_id: str | None = None
     epoch: int = NEVER
-    """Generation or member epoch, as sent."""
+    """The generation or member epoch that the request named."""
     told_epoch: int = NEVER
-    """Generation or member epoch, as answered."""
+    """The generation or member epoch that the answer told."""
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
     subscribed: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class Call(NamedTuple):
 
     @property
     def was_sent(self) -> bool:
-        """It is a request, and went out."""
+        """Whether this is a request that left the client."""
         return bool(self.connection) and self.api != CONNECT
 
     @property
@@ -127,7 +127,7 @@ class Fault(NamedTuple):
     target: str
     began_us: int
     ended_us: int
-    """When whatever was done was undone; the beginning if there is nothing to undo."""
+    """When the fault was undone; if there was nothing to undo, its beginning."""
     silences: bool = False
     """While it lasts connections may stay open without an answer: a frozen process, a black hole."""
     detail: str = ""

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 DAY_MS: Final = 86_400_000
 _BACK: Final = re.compile(r"(\d{1,5})([mhdw])")
 _EXACT_MS: Final = {"m": 60_000, "h": 3_600_000}
-"""So long before now, to the millisecond."""
+"""Units of a time before now that is taken to the millisecond."""
 _DAYS: Final = {"d": 1, "w": 7}
-"""Whole days, today the last of them."""
+"""Units of a time in whole days, of which today is the last."""
 EXPECTED: Final = (
     "minutes (15m), hours (1h), days (7d), weeks (4w), a date (2026-03-02) or a time (2026-03-02T12:30)"
 )

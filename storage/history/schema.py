@@ -30,9 +30,9 @@ class Move(NamedTuple):
     topic: str
     partition: int
     from_member: str | None
-    """None: nobody had it."""
+    """It is None when nobody had it."""
     to_member: str | None
-    """None: nobody has it."""
+    """It is None when nobody has it."""
 
 
 class Column(NamedTuple):

@@ -11,15 +11,23 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.tracked import nodes, tracked, tree
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = [path for path in tracked(ROOT) if path.suffix == ".py" and path.is_file()]
 PRODUCT = ("actors", "bench", "cluster", "storage")
 FRAGMENT = re.compile(
-    r"(?:Of|As|At|In|On|For|From|By|To|With|Without|Than|Theirs|Its|Their|All of it)\b(?!:)"
+    r"(?:Of|As|At|In|On|For|From|By|To|With|Without|Than|Until|Below|Beside|Since)\b(?!:)"
+    r"|(?:Theirs|Its|Their|Those|All of it|And|Also|So many|So much|Raises)\b"
+    r"|(?:None|True|False|Empty|-?\d+):"
 )
-"""How a text begins that only says something beside the name below which it stands."""
+"""How a text begins that only says something beside the name below which it stands.
+
+A value with a colon is one of these ("None: nobody asked."): "It is None if nobody asked." has a verb. So
+is "Raises", which says nothing of what the function does.
+"""
 PARAMETERS_MAX = 5
 MANY_PARAMETERS = {
     "actors/coordinator/shard.py": "the one place that makes a shard, with what a test may put in its place",
@@ -86,6 +94,24 @@ def test_a_fragment_is_seen_wherever_a_docstring_may_stand() -> None:
     text += 'class B:\n    """In short."""\n    c: int\n    """By name."""\n'
     found = [FRAGMENT.match(each) is not None for _, each in docstrings(ast.parse(text))]
     assert found == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "is_fragment"),
+    [
+        ("None: nobody asked.", True),
+        ("It is None if nobody asked.", False),
+        ("-1: the tier's default.", True),
+        ("Raises OSError.", True),
+        ("Write a file. Raises OSError.", False),
+        ("Those that are there.", True),
+        ("Until when it sleeps.", True),
+        ("So many groups.", True),
+        ("In: a column of the table.", False),
+    ],
+)
+def test_what_a_fragment_is(text: str, is_fragment: bool) -> None:
+    assert (FRAGMENT.match(text) is not None) == is_fragment
 
 
 def test_functions_take_few_parameters() -> None:

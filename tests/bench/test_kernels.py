@@ -51,7 +51,7 @@ def test_without_kafka_ours_is_measured_alone() -> None:
 
 
 def test_goals_are_of_one_size_alone() -> None:
-    """And a figure says whether it meets its goal."""
+    """Figures of this size say whether they meet their goal."""
     big = SMALL._replace(members=10_000, topics=1_000, ratio=50, heterogeneous=False)
     assert (table.goal_ms(big), table.goal_ms(SMALL)) == (3.0, None)
     assert table.goal_ms(big._replace(racks=True)) is None

@@ -204,7 +204,7 @@ def test_every_kind_is_tried() -> None:
 
 
 def test_a_tier_that_runs_already_is_hit_and_left_running(site: Site, load: Load) -> None:
-    """Of such a tier only its data directory is known: a fault that needs more says what is missing."""
+    """Only the tier's data directory is known: a fault that needs more says what is missing."""
     own = site.data_dir
     site.close()
     with sites.running(own) as found:

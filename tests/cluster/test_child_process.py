@@ -42,7 +42,7 @@ def test_our_packages_come_first_on_the_way_and_once(monkeypatch: pytest.MonkeyP
 
 
 def test_packages_that_are_installed_need_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the standard library they could hide parts of it."""
+    """Installed packages on PYTHONPATH would go before the standard library, and could hide parts of it."""
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     monkeypatch.setattr(child_process.site, "getsitepackages", lambda: [str(child_process.ROOT)])
     assert child_process.environment()["PYTHONPATH"] == "/elsewhere"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from io import StringIO
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from cluster.cli.explain_text import event_line, rebalance_lines, state_lines
 from cluster.cli.top import _table
+from storage.history.rules import RULES
 from storage.history.schema import Move
 
 NOW_MS = 1_700_000_000_000
@@ -202,3 +204,16 @@ def test_a_group_of_which_nobody_knows_since_when_just_is() -> None:
     assert next(state_lines(told(now=now))) == (
         "Group billing (consumer, group epoch 7, assignment epoch 7, no members) is Empty: it has no members."
     )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_line_has_the_id_of_a_rule_in_place_of_its_words(rule: str) -> None:
+    row = {"at_ms": NOW_MS, "kind": "group_deleted", "cause": "why", "rule": rule}
+    ended = row | {"kind": "rebalance_ended", "group_epoch": 8, "group_type": "classic", "state": "Stable"}
+    ended |= {"members": 2, "duration_ms": 3_500}
+    now = told()["now"] | {"rule": rule}
+    lines = [event_line(row), *rebalance_lines(told(rebalances=[ended]), 1)]
+    lines += [*state_lines(told(now=now)), *state_lines(told(now=None, events=[row]))]
+    assert sum(f"why ({RULES[rule]})" in line for line in lines) == 3
+    assert sum(RULES[rule] in line for line in lines) == 4
+    assert not [line for line in lines if rule in line]

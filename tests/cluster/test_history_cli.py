@@ -42,7 +42,7 @@ def recording(folder: Path) -> None:
 
 
 def test_history_is_where_the_tier_was_told_to_write_it(tmp_path: Path) -> None:
-    """Below the data directory if it was told nothing."""
+    """The history is below the data directory by default."""
     assert f"nothing recorded in {tmp_path / 'history'}" in report(tmp_path)
     tier_file.write(tmp_path, replace(TIER, history_dir=str(tmp_path / "elsewhere")))
     assert f"nothing recorded in {tmp_path / 'elsewhere'}" in report(tmp_path)

@@ -72,7 +72,7 @@ class ReplicaProcess:
         }
 
     async def start(self) -> None:
-        """Raises what the host raises when the disk must not be used."""
+        """Start the replica and its sockets. Raises what the host raises when the disk must not be used."""
         await self._host.start()
         listener = _listen(self._clients_path)
         self._loop.add_reader(listener.fileno(), self._accept, listener)

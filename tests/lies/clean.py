@@ -41,7 +41,7 @@ STARTED_LATE_S: Final = 15.0
 TIER: Final = "groupd, one node"
 KAFKA: Final = "Kafka, 3 brokers"
 RUNS: Final = "runs.jsonl"
-"""Below `--out`: what is there is not run again."""
+"""The file below `--out` with the runs that were made; they are not made again."""
 BEGUN_S: Final = 120.0
 KILL_AT_S: Final = 15.0
 DOWN_S: Final = 8.0

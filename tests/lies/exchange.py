@@ -34,7 +34,7 @@ class Asked(NamedTuple):
     connection: int
     """A number of its own for every connection of a client."""
     at_s: float = 0.0
-    """Since the first join of the swarm's groups; 0 before."""
+    """The time since the first join of the swarm's groups; 0 before it."""
 
     @property
     def api_key(self) -> int:

@@ -176,7 +176,7 @@ class Cell:
         self.judge()
 
     def judge(self) -> None:
-        """Raises Broken: a partition owned twice, a commit that is gone."""
+        """Judge the story. Raises Broken if a partition was owned twice or a commit is gone."""
         wrong = shared_at_once(self.members)
         committed = self._committed()
         wrong += [

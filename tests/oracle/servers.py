@@ -18,7 +18,7 @@ from tests.oracle.profiles import PROFILES, password_of
 NOT_YET = {14, 15, 16}
 READY_TIMEOUT_S = 60.0
 GROUPS_ASKED = 40
-"""So many that every offsets partition is among them."""
+"""How many groups are asked, so that every offsets partition is among theirs."""
 
 
 @contextmanager
@@ -65,8 +65,8 @@ def _add_user(server: Address, user: str) -> None:
 
 
 def wait_until_ready(server: Address) -> None:
-    """Until every offsets partition answers: Kafka makes them when the first group is looked for. Broken:
-    what was wrong at the end."""
+    """Wait until every offsets partition answers: Kafka makes them when the first group is looked for.
+    Raises Broken with what was wrong at the end."""
     end = time.monotonic() + READY_TIMEOUT_S
     while (wrong := _unready(server)) is not None:
         if time.monotonic() > end:

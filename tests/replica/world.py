@@ -14,7 +14,7 @@ from tests.replica.cluster import Cluster, snapshot_of
 
 GROUPS = ("a", "b", "c")
 TURNS = 4
-"""So many turns of timers and slices leave nothing to be done: a group that forms answers its joins in
+"""How many turns of timers and slices leave nothing to be done: a group that forms answers its joins in
 two."""
 
 

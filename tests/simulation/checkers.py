@@ -74,7 +74,7 @@ class State:
         self._digests.append(digest)
 
     def digest_at(self, index: int) -> int:
-        """After the entry at `index`, which somebody has applied."""
+        """Return the digest of the state after the entry at `index`, which somebody has applied."""
         return self._digests[bisect_right(self.indexes, index) - 1]
 
     def writes(self, key: Any) -> list[tuple[int, Any]]:
@@ -107,7 +107,7 @@ class Checks:
             raise Violation(f"amnesia: {process.name} lost its directory and is {process.member_id} again")
 
     def turned(self, process: Process) -> None:
-        """After each turn: what is newly committed, the end of the log, the role, the bounds."""
+        """Check what a turn has changed: newly committed entries, the log's end, the role, the bounds."""
         raft, journal = process.raft, process.journal
         commit_index, applied_index = raft.commit_index, raft.applied_index
         if commit_index != process.looked_index:

@@ -119,7 +119,7 @@ class SimDisk:
         self.sync_s = SYNC_S
         """The shortest and the longest time that a sync takes."""
         self.operations_left: int | None = None
-        """After so many more the machine ends; None: it does not."""
+        """The number of operations after which the machine ends; None if it does not."""
         self.deferred: list[tuple[Handle, int]] | None = None
         self.chance = chance
         self._names: dict[str, SimFile] = {}

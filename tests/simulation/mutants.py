@@ -59,7 +59,7 @@ def _mutants_of(module: ModuleType) -> Iterator[Mutant]:
 
 
 def _in_place(mutation: type) -> tuple[type, Code]:
-    """What the mutation is derived from, and the code with the mutation in its place."""
+    """Return the class that the mutation is derived from, and the code with the mutation in its place."""
     for field, original in PRODUCTION._asdict().items():
         if issubclass(mutation, original):
             return original, PRODUCTION._replace(**{field: mutation})

@@ -21,7 +21,7 @@ NEVER = float("-inf")
 ROUNDING_S = 1e-6
 SAMPLE_INTERVAL = 50
 FIRST_SAMPLES = 5
-"""So many acknowledgements of a term are all compared with the disk; of later ones, samples are."""
+"""The number of a term's first acknowledgements that are all compared with the disk; later, samples are."""
 
 
 class _Heard(NamedTuple):

@@ -94,7 +94,7 @@ class Rules:
             raise Violation(f"members: {process.name} makes {sorted(then)} {sorted(now)} in one step")
 
     def _check_log(self, process: Process) -> None:
-        """After a part of the log was taken back."""
+        """Check the members of a log of which a part was taken back."""
         journal = process.journal
         index, base = _newest_change(journal), journal.base_index
         if index > base:

@@ -80,4 +80,4 @@ FATAL: Mapping[str, bytes] = {
     "TLS": tls_hello(),
     "HTTP": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
 }
-"""After each of these Kafka closes the connection without an answer (W13)."""
+"""Frames after each of which Kafka closes the connection without an answer (W13)."""

@@ -38,7 +38,7 @@ SYNC_TIMER = "classic-sync"
 
 
 class GroupState(Enum):
-    """C1. The values are Kafka's names."""
+    """The states of a classic group (C1); the values are Kafka's names."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -142,7 +142,7 @@ class ClassicMember:
         )
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What the member sent for this protocol, b"" if nothing."""
+        """Return what the member sent for this protocol, b"" if nothing."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -357,7 +357,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """C11. Never negative, whatever a member asked for."""
+        """The members' longest rebalance timeout (C11), never negative, whatever a member asked for."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:

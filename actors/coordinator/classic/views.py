@@ -55,7 +55,7 @@ def _described(state: ShardState, group_id: str, api_version: int) -> DescribedC
 
 
 def describe(state: ShardState, group_id: str) -> DescribedClassicGroup:
-    """C25. Raises GROUP_ID_NOT_FOUND."""
+    """Describe a live classic group (C25). Raises GROUP_ID_NOT_FOUND."""
     group = _live(state, group_id)
     stable = group.state is STABLE
     return DescribedClassicGroup(

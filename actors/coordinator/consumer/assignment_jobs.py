@@ -70,13 +70,13 @@ class AssignedRequest(NamedTuple):
     """The epoch for which the plug-in was asked."""
     assignor: str
     assignment: Assignment | None
-    """None: it failed."""
+    """The plug-in's assignment; None if the plug-in failed."""
     error: str = ""
 
 
 class AssignedResponse(NamedTuple):
     taken: bool
-    """False: the group has moved on, or this replica does not lead it."""
+    """Whether the assignment was taken: not if the group has moved on or this replica leads no longer."""
 
 
 def ask(decision: Decision, assignor: str) -> None:

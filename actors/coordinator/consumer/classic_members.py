@@ -278,7 +278,7 @@ def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
-    """G5. Raises GroupError: 25, 82, 22."""
+    """Answer a classic member's heartbeat (G5). Raises GroupError: 25, 82, 22."""
     body: HeartbeatRequest = request.body
     group = consumer_groups(state)[body.group_id]
     member = _find_classic(group, body.member_id, body.group_instance_id)
@@ -385,7 +385,7 @@ def leave_group(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _leaving_id(group: ConsumerGroup, leaving: LeavingMember) -> str:
-    """Raises GroupError: 25, 82."""
+    """Return the id of the member that leaves. Raises GroupError: 25, 82."""
     member_id, instance_id, _ = leaving
     if instance_id is not None and member_id == "":
         member_id = group.static_member_id(instance_id) or ""

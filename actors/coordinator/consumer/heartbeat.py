@@ -75,7 +75,7 @@ _NAMED = slice(0, ConsumerGroupHeartbeatRequest._fields.index("instance_id") + 1
 _TOLD = slice(_NAMED.stop, None)
 """The fields that a member sends when they have changed."""
 _NOTHING_NEW = ConsumerGroupHeartbeatRequest("", "", 0)[_TOLD]
-"""What a heartbeat tells that repeats nothing (A5)."""
+"""The fields of a heartbeat that repeats nothing (A5)."""
 WAITING_HEARTBEAT_INTERVAL_MS = 1_000
 """The interval that is told to a member that waits for partitions, to that one alone. Never less: librdkafka
 takes the interval as the time-out of its next heartbeat."""

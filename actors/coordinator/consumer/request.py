@@ -13,7 +13,7 @@ from actors.protocol.messages import ConsumerGroupHeartbeatRequest
 CLIENT_MADE_MEMBER_ID_VERSION = 1
 """KIP-1082: from this version on the client makes its member id."""
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
-"""What Java's String.trim removes."""
+"""The characters that Java's String.trim removes."""
 
 
 def validate(body: ConsumerGroupHeartbeatRequest, api_version: int, settings: GroupSettings) -> None:

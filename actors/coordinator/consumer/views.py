@@ -236,7 +236,7 @@ def _named(assignment: TopicPartitions, image: MetadataImage) -> tuple[Described
 
 
 def listed(state: ShardState, group_id: str) -> ListedGroup:
-    """Raises GroupError(group_id_not_found)."""
+    """Return the group's row of ListGroups. Raises GroupError(group_id_not_found)."""
     return ListedGroup(group_id, PROTOCOL_TYPE, find_group(state, group_id).state_name, CONSUMER)
 
 

@@ -13,9 +13,9 @@ from actors.ground.image import MetadataImage
 Handler = Callable[[ShardState, Request, int], Result]
 """(state, request, now_ms). Raises GroupError to refuse; the shard turns it into the API's answer."""
 Applier = Callable[[ShardState, Key, Value | None], Value | None]
-"""(state, key, value) -> the value replaced. Total."""
+"""A function (state, key, value) -> the value that was replaced. It takes every record of its kinds."""
 Fire = Callable[[ShardState, tuple[object, ...], int], Result]
-"""(state, timer key, now_ms)."""
+"""A function of (state, timer key, now_ms) that carries a timer out."""
 NoteImage = Callable[[ShardState, MetadataImage, int], None]
 """(state with the new image, the image before it, now_ms)."""
 

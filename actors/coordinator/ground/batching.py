@@ -45,7 +45,7 @@ class Storm:
         self.rebalances = 0
         """How many there were since the group was last calm."""
         self.ended_ms = 0
-        """When the last one was over."""
+        """When the last rebalance was over."""
 
     def rebalanced(self, now_ms: int) -> None:
         """Count a rebalance that was over as soon as it began."""

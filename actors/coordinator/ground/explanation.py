@@ -11,12 +11,12 @@ class Waited(NamedTuple):
     member_id: str
     group_instance_id: str | None
     client_id: str | None
-    """None: a member id that was handed out and not yet used."""
+    """The client's id; None if the member id was handed out and not yet used."""
     client_host: str | None
     what: str
-    """What it has not done yet."""
+    """What the group waits for this member to do."""
     deadline_ms: int | None
-    """When it is removed if it has not; None: at no certain time."""
+    """When the member is removed if it has not done so; None if there is no certain time."""
 
 
 class Explanation(NamedTuple):
@@ -30,9 +30,9 @@ class Explanation(NamedTuple):
     assignment_epoch: int | None
     members: int
     says: str
-    """What it is doing, one clause."""
+    """A clause that says what the group is doing."""
     offsets: int = 0
-    """Partitions with a committed offset."""
+    """How many partitions have a committed offset."""
     since_ms: int | None = None
     """When the group came to this state, or this rebalance began; of a stable consumer group when its last
     target stood. None: records do not tell."""

@@ -30,7 +30,7 @@ class Settled(NamedTuple):
 
     session_timeout_ms: int
     waits: bool
-    """It waits for partitions that other members hold."""
+    """Whether the member waits for partitions that other members hold."""
 
 
 class Stamp(NamedTuple):

@@ -24,9 +24,9 @@ class Retention(NamedTuple):
     """How long the offsets of one group are kept."""
 
     began_ms: int | None
-    """When their time began; None: with each offset's commit."""
+    """When the time of the group's offsets began; None if that of each began with its commit."""
     subscribed: Collection[str]
-    """Topics whose offsets are kept in any case."""
+    """The topics whose offsets are kept in any case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +38,7 @@ class Backup:
     emptied: Callable[[Record, int], Record]
     """(record, now_ms) -> the record once the members are gone."""
     present: Callable[[ShardState, Key], Value | None]
-    """The value that such a record would replace."""
+    """The value that such a record would replace, if the group has one."""
     is_in_use: Callable[[ShardState, str], bool]
     """Whether somebody has joined the group, or is about to."""
     revive: Callable[[ShardState, Record, int], None]
@@ -63,9 +63,9 @@ class Kind:
     # What administrators ask.
     listed: Callable[[ShardState, str], ListedGroup]
     summary: Callable[[ShardState, str], dict[str, Any]]
-    """What no Kafka API tells of the group, as plain values."""
+    """A function that returns what no Kafka API tells of the group, as plain values."""
     explain: Callable[[ShardState, str, int], Explanation]
-    """(state, group id, now_ms); without offsets and cause."""
+    """A function of (state, group id, now_ms) that explains the group, without its offsets and cause."""
     knows_since: bool = False
     """Whether `explain` tells since when the group has been in its state; else its history may know."""
     delete_records: Callable[[ShardState, str], list[Record]]
@@ -85,7 +85,7 @@ class Kind:
     """Topics whose offsets no request may delete; None: all. Raises GroupError if the group takes no deletion
     (O12)."""
     retention: Callable[[ShardState, str], Retention | None]
-    """None: no offset of the group may expire now (O14)."""
+    """A function that says how long offsets are kept; it returns None if none may expire now (O14)."""
     is_unused: Callable[[ShardState, str], bool]
     """Whether nobody is in the group, or about to be: it goes with its last offset (O15)."""
 

@@ -11,7 +11,7 @@ from actors.ground.records import OffsetBatchValue, OffsetCommitValue, Position
 Tally = list[int]
 """[first_ms, last_ms, commits, offsets, regressed]: a list, for its numbers change in place."""
 Stop = tuple[str, Position | None]
-"""Where a walk over all offsets is: at a group's offset; or, with None, at the end of a group."""
+"""The place where a walk over all offsets stopped: a group's offset or, with None, the end of a group."""
 
 
 class Sweep:

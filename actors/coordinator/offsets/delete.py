@@ -67,7 +67,7 @@ def delete(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _topics_in_use(state: ShardState, group_id: str, topics: Collection[str]) -> Collection[str]:
-    """Those of `topics` that the group is subscribed to. Raises GroupError if it takes no deletion at all."""
+    """Return those of `topics` that the group is subscribed to. Raises GroupError if it takes no deletion."""
     if not group_id:
         raise GroupError(ErrorCode.invalid_group_id)
     kind = kind_of(state, group_id)

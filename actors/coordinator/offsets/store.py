@@ -30,7 +30,7 @@ _new: Any = tuple.__new__
 def found_before(
     offsets: Mapping[Position, OffsetCommitValue], topic: str, partitions: Iterable[int]
 ) -> ReplacedOffsets:
-    """What a batch would replace: looking it up is most of the work of applying it."""
+    """Return what a batch would replace: looking it up is most of the work of applying it."""
     positions = tuple(zip(repeat(topic), partitions))
     replaced: ReplacedOffsets = _new(ReplacedOffsets, (positions, tuple(map(offsets.get, positions))))
     return replaced
@@ -116,7 +116,7 @@ def _undo(
 
 
 def singles(key: Key, replaced: Value | None) -> Iterable[tuple[Key, Value | None]]:
-    """See `actors.ground.contract.Shard.singles`."""
+    """Return the single records that a record stands for, as `actors.ground.contract.Shard.singles` says."""
     if not isinstance(replaced, ReplacedOffsets):
         return ((key, replaced),)
     keys = (OffsetCommitKey(OFFSET_COMMIT, key[1], *position) for position in replaced.positions)

@@ -23,7 +23,7 @@ TOLD_MAX = 100
 """How many of the offsets that go back in one commit are told; all are counted."""
 
 _NONE: list[CommitRegressed] = []
-"""What nearly every commit takes back: nothing. Not to be changed."""
+"""The empty list for a commit in which no offset goes back, as nearly all are; nobody may change it."""
 _Committed = Mapping[Position, OffsetCommitValue]
 _offset_of: Any = itemgetter(OffsetCommitValue._fields.index("offset"))
 
@@ -71,7 +71,7 @@ def _goes_back(offsets: Sequence[int], before: Sequence[OffsetCommitValue | None
 def _regressed(
     committed: _Committed, body: OffsetCommitRequest, records: Iterable[Record], now_ms: int
 ) -> Iterator[CommitRegressed]:
-    """Each offset that goes back. A topic that was made anew begins anew."""
+    """Yield each offset that goes back. The offsets of a topic that was made anew begin anew."""
     member_id = body.member_id or None
     value: Any
     for key, value in records:

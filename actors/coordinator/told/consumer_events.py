@@ -29,7 +29,7 @@ RULES = {
     CAUSE_REBALANCE_TIMEOUT: "M16",
     CAUSE_UNDER_WAY: "M26",
 }
-"""Cause -> the rule that decides so."""
+"""The rule that decides so, by cause."""
 
 
 class EpochBumped(NamedTuple):
@@ -76,7 +76,7 @@ class AssignmentDelayed(NamedTuple):
 
 
 class AssignmentComputed(NamedTuple):
-    """A new target assignment stands."""
+    """A group has a new target assignment."""
 
     at_ms: int
     group_id: str
@@ -85,7 +85,7 @@ class AssignmentComputed(NamedTuple):
     assignment_epoch: int
     assignor: str
     duration_us: int | None
-    """None: a plug-in's, which worked elsewhere."""
+    """How long the assignor took; None for a plug-in, which worked elsewhere."""
     members: int
     partitions: int
     """How many partitions the assigned topics have."""
@@ -99,6 +99,6 @@ class AssignmentComputed(NamedTuple):
 
 
 UNLOGGED: Final = frozenset({MemberJoined, MemberReconciled, CommitRegressed, StateChanged})
-"""What no log line tells: there are many, and others say what they lead to. History has them."""
+"""Events that no log line tells: there are many, and others say what they lead to. History has them."""
 QUIET: Final = frozenset({MemberJoined, MemberReconciled, CommitRegressed})
-"""What is no news to other members: records or other events tell of what it changes for them."""
+"""Events that are no news to other members: records or other events tell them what changes for them."""

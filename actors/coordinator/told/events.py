@@ -48,10 +48,10 @@ class _MemberGone(NamedTuple):
     member_id: str
     group_instance_id: str | None
     client_id: str | None
-    """None: the member id was never used."""
+    """The client's id; None if the member id was never used."""
     client_host: str | None
     member_epoch: int | None
-    """None in a classic group."""
+    """The member's epoch; None in a classic group."""
     cause: str
     rule: str | None
     reason: str | None
@@ -116,7 +116,7 @@ class RebalanceBegan(NamedTuple):
     cause: str
     rule: str | None
     member_id: str | None
-    """Whose doing it was, where it was one member's."""
+    """The member that caused it, if one member did."""
     client_id: str | None
     client_host: str | None
     reason: str | None

@@ -36,7 +36,7 @@ class Rebalance:
     def __init__(self, group_type: str) -> None:
         self.group_type = group_type
         self.began: RebalanceBegan | None = None
-        """None: somebody left whose partitions the next rebalance will move."""
+        """It is None if somebody left whose partitions the next rebalance will move."""
         self.delayed: RebalanceDelayed | None = None
         """The first of the joins and leaves that it waited for."""
         self.gone: tuple[str, str, str] | None = None

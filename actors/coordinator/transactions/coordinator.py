@@ -69,7 +69,6 @@ from actors.protocol.transaction_messages import (
     same_error,
 )
 
-"""What a transaction's offsets of groups are called among its partitions."""
 TIMER = "transaction"
 
 
@@ -201,7 +200,7 @@ def _open_to(state: ShardState, transactional_id: str, producer: Producer) -> Tr
 def _added(
     state: ShardState, transactional_id: str, producer: Producer, topics: TopicNumbers, now_ms: int
 ) -> Record | None:
-    """None: they are all part of the open transaction already. Raises GroupError."""
+    """Return the record that adds the partitions, None if it has them all. Raises GroupError."""
     transaction = _open_to(state, transactional_id, producer)
     if (
         transaction.state == ONGOING

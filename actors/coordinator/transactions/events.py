@@ -22,10 +22,10 @@ class TransactionUnverified(NamedTuple):
     part of the transaction (KIP-890)."""
 
     token: Token
-    """Names the request that waits."""
+    """The token of the request that waits."""
     transactional_id: str
     producer_id: int
     producer_epoch: int
     group_id: str
     verify_only: bool
-    """False: the partition is to be added to the transaction if it is not part of it."""
+    """Whether the partition is only verified; else it is added to the transaction if it is not part of it."""

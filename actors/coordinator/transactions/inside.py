@@ -35,7 +35,7 @@ class TxnEndingResponse(NamedTuple):
 
 
 class TxnEndedRequest(NamedTuple):
-    """Every partition of the transaction has its marker."""
+    """Tells the coordinator that every partition of a transaction has its marker."""
 
     transactional_id: str
     producer_id: int

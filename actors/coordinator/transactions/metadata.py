@@ -35,7 +35,7 @@ class Producer(NamedTuple):
 
 
 def is_exhausted(producer_epoch: int) -> bool:
-    """One epoch is kept in hand, for fencing the producer that has the last one."""
+    """Whether a producer has no epoch left: the last one is kept for fencing the producer that has it."""
     return producer_epoch >= EPOCH_MAX - 1
 
 
@@ -113,7 +113,7 @@ def with_partitions(transaction: TransactionValue, topics: TopicNumbers, now_ms:
 
 
 def joined(partitions: TopicNumbers, more: TopicNumbers) -> TopicNumbers:
-    """Each topic once, sorted, with its partitions ascending."""
+    """Return each topic once, sorted, with its partitions of both ascending."""
     by_topic = {topic: set(numbers) for topic, numbers in partitions}
     for topic, numbers in more:
         by_topic.setdefault(topic, set()).update(numbers)
@@ -125,7 +125,7 @@ def has_partition(transaction: TransactionValue, topic: str, partition: int) -> 
 
 
 def prepared(transaction: TransactionValue, *, committed: bool) -> TransactionValue:
-    """The transaction's outcome is decided."""
+    """Return the transaction with its outcome decided."""
     return _to(transaction, PREPARE_COMMIT if committed else PREPARE_ABORT)
 
 
@@ -136,7 +136,7 @@ def fenced(transaction: TransactionValue) -> TransactionValue:
 
 
 def completed(transaction: TransactionValue) -> TransactionValue:
-    """Every partition has the marker."""
+    """Return the transaction completed: every partition has its marker."""
     return _to(transaction, COMPLETES[transaction.state], partitions=())
 
 

@@ -14,9 +14,9 @@ COMPLETE_COMMIT = 4
 COMPLETE_ABORT = 5
 
 AT_REST = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
-"""No transaction is under way."""
+"""The states in which no transaction is under way."""
 ENDING = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
-"""Decided for good; the markers are being written."""
+"""The states in which the outcome is decided for good and the markers are being written."""
 COMPLETES = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
 PREVIOUS = {
     EMPTY: AT_REST,
@@ -26,4 +26,4 @@ PREVIOUS = {
     COMPLETE_COMMIT: frozenset({PREPARE_COMMIT}),
     COMPLETE_ABORT: frozenset({PREPARE_ABORT}),
 }
-"""State -> those it is reached from."""
+"""The states from which each state is reached."""

@@ -27,7 +27,7 @@ class _Member:
         self.epoch = NEVER
         """The epoch that the client was told last."""
         self.sign_us = NEVER
-        """Since when the client knows that the next rebalance has begun; NEVER: it does not."""
+        """The time at which the client learned that the next rebalance has begun; NEVER: it has not."""
         self.assigned: Partitions | None = None
         self.is_late = False
         """Whether the client joined a rebalance that was over: it is a static member that is back

@@ -24,8 +24,7 @@ class Client(NamedTuple):
     speaks_consumer: bool = False
     """Whether it has the consumer protocol of KIP-848."""
     goes_on: bool = True
-    """True: it commits, joins and heartbeats while a heartbeat waits for its answer. False: its group loop
-    stands still until the answer."""
+    """Whether it commits, joins and heartbeats while a heartbeat waits for its answer; else it stands still."""
     beats_again: bool = False
     """Whether a classic member sends the next heartbeat when it is due, though the last one has no answer."""
     beats_from_answer: bool = False
@@ -47,7 +46,7 @@ class Client(NamedTuple):
     """Whether a classic member sends a heartbeat that found no coordinator again when the next one is due,
     not after a pause."""
     gives_up_after: int | None = None
-    """After how many heartbeats without a coordinator it takes its partitions for lost."""
+    """How many heartbeats without a coordinator it takes its partitions for lost after."""
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     heartbeat_errors: tuple[tuple[int, Reaction], ...] = ()

@@ -130,7 +130,7 @@ class _SoFar:
 
     def __init__(self) -> None:
         self._asleep_until_s: dict[str, float] = {}
-        """Until when each member that is there sleeps."""
+        """The time until which each member that is there sleeps."""
         self._taken_by: dict[str, int] = {}
         """The shape that has to bring a member back: a deploy restarts no member that the autoscaler took
         away."""

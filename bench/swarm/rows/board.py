@@ -38,7 +38,7 @@ class _Group:
         """The members without coordinator."""
         self.disturbed_us = now_us
         self.rested_us: int | None = None
-        """Since when the group is at rest; None: it is not."""
+        """The time since which the group is at rest; None: it is not."""
         self.latest_us = now_us
         self.has_started = False
 

@@ -25,47 +25,59 @@ Scenario = Annotated[
 ]
 Bootstrap = Annotated[str | None, typer.Option(help=f"host:port of any Kafka (default {BOOTSTRAP_DEFAULT}).")]
 DataDir = Annotated[
-    Path | None, typer.Option(help="Of a running tier, whose CPU and memory are recorded, too.")
+    Path | None,
+    typer.Option(help="The data directory of a running tier: its CPU and memory are recorded, too."),
 ]
 Tier = Annotated[
     int | None,
     typer.Option(help="Start a throw-away tier of so many nodes, and record its CPU and memory.", min=1),
 ]
-Seed = Annotated[int | None, typer.Option(help="The same seed is the same plan.", min=0)]
+Seed = Annotated[
+    int | None, typer.Option(help="The seed of the plan: the same one makes the same plan.", min=0)
+]
 Minutes = Annotated[
-    float | None, typer.Option(help="Instead of the scenario's duration.", min=0.1, max=DAYS_MAX * 1_440)
+    float | None,
+    typer.Option(help="The run's minutes, instead of the scenario's.", min=0.1, max=DAYS_MAX * 1_440),
 ]
 Seconds = Annotated[
-    float | None, typer.Option(help="The same in seconds.", min=SECONDS_LEAST, max=DAYS_MAX * 86_400)
+    float | None,
+    typer.Option(help="The run's seconds, instead of --minutes.", min=SECONDS_LEAST, max=DAYS_MAX * 86_400),
 ]
-Members = Annotated[int | None, typer.Option(help="In all: scales the scenario.", min=1)]
-Groups = Annotated[int | None, typer.Option(help="In all: scales the scenario.", min=1)]
+Members = Annotated[int | None, typer.Option(help="How many members the scenario is scaled to.", min=1)]
+Groups = Annotated[int | None, typer.Option(help="How many groups the scenario is scaled to.", min=1)]
 CommitInterval = Annotated[
-    int | None, typer.Option(help="Of all members that commit, in milliseconds.", min=1, max=3_600_000)
+    int | None,
+    typer.Option(
+        help="The milliseconds between two commits of each member that commits.", min=1, max=3_600_000
+    ),
 ]
 Protocol = Annotated[
-    str | None, typer.Option(help=f"Of all members: {', '.join(PROTOCOLS)}.", show_default=False)
+    str | None, typer.Option(help=f"The protocol of all members: {', '.join(PROTOCOLS)}.", show_default=False)
 ]
 Client = Annotated[
     str | None,
-    typer.Option(help=f"Which software all members are: {', '.join(CLIENTS)}.", show_default=False),
+    typer.Option(
+        help=f"The client software that all members speak as: {', '.join(CLIENTS)}.", show_default=False
+    ),
 ]
-Processes = Annotated[int, typer.Option(help="That the members live in.", min=1)]
+Processes = Annotated[int, typer.Option(help="How many processes the members live in.", min=1)]
 MembersPerConnection = Annotated[
-    int | None, typer.Option(help="Members of a process that share a connection.", min=1)
+    int | None, typer.Option(help="How many members of a process share a connection.", min=1)
 ]
 LeastAnswered = Annotated[
     float | None,
     typer.Option(help="Share of the planned requests that has to be answered (default 0.5).", min=0, max=1),
 ]
 Web = Annotated[bool, typer.Option("--web", help="Serve locust's page, too.")]
-WebPort = Annotated[int, typer.Option(help="Of locust's page.", min=1, max=65_535)]
+WebPort = Annotated[int, typer.Option(help="The port of locust's page.", min=1, max=65_535)]
 MetricsPort = Annotated[
     int | None,
     typer.Option(help="Serve live figures for Prometheus on this port of loopback.", min=1, max=65_535),
 ]
-Out = Annotated[Path | None, typer.Option(help="A new directory (default groupd-swarm/SCENARIO-TIME).")]
-Software = Annotated[str, typer.Option(help="What the server is, for the report.")]
+Out = Annotated[
+    Path | None, typer.Option(help="A new directory for the run (default groupd-swarm/SCENARIO-TIME).")
+]
+Software = Annotated[str, typer.Option(help="The name of the server in the report.")]
 Cleanup = Annotated[
     bool, typer.Option("--cleanup/--no-cleanup", help="Delete the run's groups and topics at its end.")
 ]
@@ -76,17 +88,18 @@ Thresholds = Annotated[
     list[str] | None,
     typer.Option(
         "--threshold",
-        help='What has to hold, as "p99(OffsetCommit) < 50ms" or "errors < 1%"; may be repeated.',
+        help='A limit that has to hold, as "p99(OffsetCommit) < 50ms" or "errors < 1%"; may be repeated.',
         metavar="TEXT",
     ),
 ]
 Junit = Annotated[
-    Path | None, typer.Option(help="Write promises and thresholds there as JUnit's XML.", dir_okay=False)
+    Path | None,
+    typer.Option(help="Write promises and thresholds into this file as JUnit's XML.", dir_okay=False),
 ]
 Summary = Annotated[
     Path | None,
     typer.Option(
-        help="Append a summary in Markdown.",
+        help="Append a summary in Markdown to this file.",
         envvar="GITHUB_STEP_SUMMARY",
         dir_okay=False,
         metavar="FILE",
@@ -94,7 +107,9 @@ Summary = Annotated[
 ]
 Mark = Annotated[
     Path | None,
-    typer.Option(help="Times of faults from outside: TIME,TEXT or TIME,END,TEXT in a line.", dir_okay=False),
+    typer.Option(
+        help="A file of faults from outside, a line each: TIME,TEXT or TIME,END,TEXT.", dir_okay=False
+    ),
 ]
 
 

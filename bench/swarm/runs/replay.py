@@ -41,14 +41,17 @@ HistoryArgument = Annotated[
     ),
 ]
 SinceOption = Annotated[
-    str | None, typer.Option(help=f"From then on: {MOMENT}. Default: ten minutes.", metavar="WHEN")
+    str | None, typer.Option(help=f"Replay from then on: {MOMENT}. Default: ten minutes.", metavar="WHEN")
 ]
-UntilOption = Annotated[str | None, typer.Option(help="Until then; default: the last event.", metavar="WHEN")]
-GroupOption = Annotated[str | None, typer.Option(help="Only this one.", metavar="GROUP")]
+UntilOption = Annotated[
+    str | None, typer.Option(help="Replay the history until then; default: its last event.", metavar="WHEN")
+]
+GroupOption = Annotated[str | None, typer.Option(help="Replay only this group.", metavar="GROUP")]
 FasterOption = Annotated[
-    float, typer.Option(help="So many times as fast; timeouts stay as they were.", min=0.1, max=FASTER_MAX)
+    float,
+    typer.Option(help="Replay so many times as fast; timeouts stay as they were.", min=0.1, max=FASTER_MAX),
 ]
-TimesOption = Annotated[int, typer.Option(help="So many copies of each group.", min=1, max=TIMES_MAX)]
+TimesOption = Annotated[int, typer.Option(help="Replay so many copies of each group.", min=1, max=TIMES_MAX)]
 PlanOnlyOption = Annotated[
     bool, typer.Option("--plan-only", help="Write and show what would run, and run nothing.")
 ]

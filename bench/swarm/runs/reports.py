@@ -73,7 +73,9 @@ def export(
     parquet: Annotated[
         Path | None, typer.Option(help="Write Parquet files into this directory.", file_okay=False)
     ] = None,
-    csv: Annotated[Path | None, typer.Option(help="The same as CSV.", file_okay=False)] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write CSV files into this directory.", file_okay=False)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a run's record as tables for data frames, SQL and spreadsheets; RECORD.md has the columns."""
@@ -104,7 +106,9 @@ def compare(
             help="Two or more of: a run's or a repeat's directory, a report.json.", metavar="A B..."
         ),
     ],
-    html: Annotated[Path | None, typer.Option(help="Write it there as a page with plots, too.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the comparison into this file, too, as a page with plots.")
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of text.")] = False,
     as_json: JsonOption = False,
 ) -> None:

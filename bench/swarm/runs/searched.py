@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
     """The flags of all probes."""
     seed: int
     minutes: float | None = None
-    """After how many minutes no probe begins; None: all begin."""
+    """The minutes after which no probe begins; None: all begin."""
 
     def load(self, wanted: int) -> Load:
         """The load next to the wanted one that the scenario can have."""

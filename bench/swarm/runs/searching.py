@@ -37,27 +37,28 @@ class By(StrEnum):
 
 ByOption = Annotated[
     By,
-    typer.Option(help="members; or commits: a second, by shorter times between those of the same members."),
+    typer.Option(help="What the load is: members, or commits per second of the same members."),
 ]
-FromOption = Annotated[int, typer.Option("--from", help="The least load.", min=1, max=10_000_000)]
-ToOption = Annotated[int, typer.Option("--to", help="The most.", min=1, max=10_000_000)]
+FromOption = Annotated[int, typer.Option("--from", help="The smallest load to try.", min=1, max=10_000_000)]
+ToOption = Annotated[int, typer.Option("--to", help="The largest load to try.", min=1, max=10_000_000)]
 ToleranceOption = Annotated[
-    str, typer.Option(help="How much too small the answer may be.", metavar="PERCENT")
+    str, typer.Option(help="The share by which the answer may be too small.", metavar="PERCENT")
 ]
 ThresholdOption = Annotated[
     list[str] | None,
     typer.Option(
         "--threshold",
-        help="What a load has to keep, as 'p99(Heartbeat) < 50ms'; again for more. Default: errors <= 0 and, "
-        "where members commit, p99(OffsetCommit) < 100ms.",
+        help="A limit that a load has to keep, as 'p99(Heartbeat) < 50ms'; again for more. Default: errors "
+        "<= 0 and, where members commit, p99(OffsetCommit) < 100ms.",
     ),
 ]
 SecondsOption = Annotated[
     float,
-    typer.Option(help="Of each probe.", min=flags.SECONDS_LEAST, max=flags.DAYS_MAX * 86_400),
+    typer.Option(help="The seconds of each probe.", min=flags.SECONDS_LEAST, max=flags.DAYS_MAX * 86_400),
 ]
 MinutesOption = Annotated[
-    float | None, typer.Option(help="No probe begins after so long.", min=0.1, max=flags.DAYS_MAX * 1_440)
+    float | None,
+    typer.Option(help="Begin no probe after so many minutes.", min=0.1, max=flags.DAYS_MAX * 1_440),
 ]
 OutOption = Annotated[Path | None, typer.Option(help="A new directory, with one for each probe in it.")]
 

@@ -16,7 +16,7 @@ from storage.history.generator.spec import DAY_MS, Spec
 STRETCH_ROWS: Final = 500_000
 LAG_SHARE: Final = 0.2
 INTERVAL_MS: Final = 10_000
-"""That a row of commits sums up, at most."""
+"""The longest time that one row of commits sums up."""
 
 
 def stretches(of: Plan) -> Iterator[Rows]:

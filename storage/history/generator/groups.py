@@ -17,7 +17,7 @@ FORMED_MS: Final = 1_500
 
 
 class World(NamedTuple):
-    """A spec, its restarts, and who is who."""
+    """A made-up world: the spec, the restarts, and which consumer is which member."""
 
     spec: Spec
     restarts: Restarts
@@ -202,7 +202,7 @@ def _rebalanced(
 
 
 def _last_one(of: World, at_ms: Int64s) -> Int64s:
-    """Whom a rebalance waited for: in some groups always the same, elsewhere one or the other."""
+    """Choose the member that each rebalance waited for: the same one in some groups, any in others."""
     spec, all_ = of.spec, of.restarts
     random = np.random.default_rng([spec.seed, 3])
     slow: NDArray[np.bool_] = is_slow(spec, all_.group) & (all_.slot != SLOW_SLOT)

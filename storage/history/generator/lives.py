@@ -19,7 +19,7 @@ STORM_RESTARTS: Final = 6
 FLAPS: Final = 12
 FLAP_EVERY_MS: Final = 240_000
 KEY_BITS: Final = 40
-"""Milliseconds of a history fit in so many."""
+"""How many bits the milliseconds of a history need at most."""
 
 
 class Restarts(NamedTuple):
@@ -27,7 +27,7 @@ class Restarts(NamedTuple):
 
     group: Int64s
     slot: Int64s
-    """Which of the group's consumers."""
+    """The number of the consumer within its group."""
     left_ms: Int64s
     first_ms: Int64s
     """How long the rebalance took that it caused by going."""
@@ -40,7 +40,7 @@ class Restarts(NamedTuple):
     life: Int64s
     """How many lives the consumer had before."""
     planted: Int64s
-    """0: a plain one; 1: in a storm; 2: of a flapping member."""
+    """The kind of the restart: 0 a plain one, 1 one in a storm, 2 one of a flapping member."""
 
     @property
     def back_ms(self) -> Int64s:

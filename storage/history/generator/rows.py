@@ -71,7 +71,7 @@ def no_moves() -> dict[str, Column]:
 
 
 def concatenated(parts: Sequence[Rows]) -> Rows:
-    """All parts' rows, one part after the other."""
+    """Return the rows of all parts, one part after the other."""
     names = sorted({name for part in parts for name in part.columns})
     columns = {
         name: np.concatenate([part.columns.get(name, np.full(part.size, NULL)) for part in parts])
@@ -91,7 +91,7 @@ def concatenated(parts: Sequence[Rows]) -> Rows:
 
 
 def taken(all_: Rows, order: NDArray[np.int64]) -> Rows:
-    """These rows in this order, with their moves."""
+    """Return rows in this order, with the moves that belong to them."""
     columns = {name: each[order] for name, each in all_.columns.items()}
     first = np.searchsorted(all_.moves["row"], order)
     counts = np.searchsorted(all_.moves["row"], order, side="right") - first

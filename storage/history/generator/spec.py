@@ -77,7 +77,7 @@ class DoubleOwnership(NamedTuple):
     topic: str
     partition: int
     members: tuple[str, str]
-    """The first had it first."""
+    """The two members that owned the partition at once, the earlier owner first."""
     from_ms: int
     to_ms: int
 
@@ -113,10 +113,10 @@ class Expiring(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What jobs must find, no more and no less."""
+    """What the jobs must find in a made-up history, no more and no less."""
 
     rebalances: dict[str, int]
-    """Number of rebalances by group."""
+    """The number of rebalances of each group."""
     storms: tuple[Storm, ...]
     flapping: tuple[Client, ...]
     slow: tuple[Client, ...]

@@ -64,7 +64,7 @@ def _write(table: Any, sink: Any) -> None:
 
 
 class _Texts:
-    """The texts behind the codes of a plan."""
+    """The texts that a plan's numbers stand for."""
 
     def __init__(self, plan: Plan) -> None:
         self._first_ms = plan.spec.first_ms
@@ -147,7 +147,7 @@ def _texts(codes: Any, texts: Any) -> Any:
 
 
 def _lists(counts: Any, values: Any, type_: Any) -> Any:
-    """Rows without an element are null."""
+    """Return lists as an array; a row without an element is null."""
     offsets = np.r_[0, np.cumsum(counts)].astype(np.int32)
     nothing = np.r_[counts == 0, False]
     return pa.ListArray.from_arrays(pa.array(offsets, mask=nothing), values, type=type_)

@@ -29,7 +29,7 @@ class Asked(NamedTuple):
 
     kind: Kind = Kind.AUTO
     master: str = MASTER
-    """Spark's."""
+    """The master that Spark is started with."""
     memory: str = MEMORY
     """Memory of Spark's driver, or of DuckDB."""
     progress: bool = False

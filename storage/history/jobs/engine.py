@@ -17,13 +17,13 @@ ALL_EVENTS: Final = "all_events"
 """The relation of what was read, each event once."""
 ALL: Final = f"SELECT * FROM {ALL_EVENTS}"
 NAME: Final = ("offsets_partition", "term", "sequence")
-"""What names an event for ever."""
+"""The columns that identify an event for ever."""
 Replayed = Callable[[Any, Any, Any], list[list[Row]]]
 """Columns of groups, turns and topics of `memberships`, as lists -> each group's rows."""
 
 
 class EngineError(Exception):
-    """What an engine refuses or cannot do; says why in a line."""
+    """An engine refused a query or cannot do it; the text says why in a line."""
 
 
 class Engine(Protocol):
@@ -34,7 +34,7 @@ class Engine(Protocol):
     """Whether to read a few columns of the segments once more costs more than to keep all of them."""
 
     def read(self, folder: Folder, found: list[Found]) -> None:
-        """Let ALL_EVENTS be the events of these segments."""
+        """Let ALL_EVENTS stand for the events of these segments."""
 
     def define(self, name: str, query: str, *, keep: bool) -> None:
         """Let a name mean a query. `keep`: it is made once, not each time that it is read."""

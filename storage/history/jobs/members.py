@@ -8,10 +8,10 @@ from storage.history.jobs.table import Column, Table
 
 SHORT_LIFE_MS: Final = 600_000
 FLAPS_MIN: Final = 6
-"""Short lives on a day."""
+"""How many short lives on one day make a member one that flaps."""
 SLOW_MS: Final = 5_000
 SLOW_REBALANCES_MIN: Final = 3
-"""That took longer than SLOW_MS, and waited for it."""
+"""How many rebalances have to have waited for a member longer than SLOW_MS before it counts as slow."""
 SLOW_SHARE: Final = 0.5
 """A member is slow if it held up this share of the group's long rebalances on that day."""
 

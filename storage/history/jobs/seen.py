@@ -11,7 +11,7 @@ from storage.history.segments.reader import Skipped, survey
 
 
 class Seen(NamedTuple):
-    """What there is to read of a period."""
+    """The segments and tables that tell of a period."""
 
     found: list[Found]
     skipped: list[Skipped]

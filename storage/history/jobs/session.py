@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN: Final = 17
-"""That Spark 4 runs on."""
+"""The oldest Java that Spark 4 runs on."""
 MASTER: Final = "local[*]"
 MEMORY: Final = "2g"
 """Memory of the driver, which in local mode does all the work."""
@@ -57,8 +57,8 @@ class SparkMissing(Exception):
 def session(
     master: str = MASTER, memory: str = MEMORY, *, size_bytes: int = 0, progress: bool = False
 ) -> Iterator[SparkSession]:
-    """Raises SparkMissing. `size_bytes`: of the segments there are; `progress`: a bar on standard error for
-    what takes long."""
+    """Start Spark for the time of the context. `size_bytes` is the size of the segments there are; with
+    `progress` a bar on standard error shows what takes long. Raises SparkMissing."""
     require_spark()
     from pyspark.sql import SparkSession
 
@@ -101,14 +101,14 @@ def session(
 
 
 def require_spark() -> None:
-    """Raises SparkMissing unless PySpark is installed, and a Java that it runs on."""
+    """Check that PySpark is installed, and a Java that it runs on. Raises SparkMissing."""
     require_java()
     if importlib.util.find_spec("pyspark") is None:
         raise SparkMissing("PySpark is not installed: pip install 'groupd[spark]'")
 
 
 def require_java() -> None:
-    """Raises SparkMissing unless there is a Java that Spark runs on."""
+    """Check that there is a Java that Spark runs on. Raises SparkMissing."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     install = (
@@ -127,7 +127,7 @@ def require_java() -> None:
 
 
 def require_connector(spark: SparkSession, url: str) -> None:
-    """Raises SparkMissing unless Spark, too, has a way to where fsspec has one."""
+    """Check that Spark, too, can read the place that fsspec can read. Raises SparkMissing."""
     from py4j.protocol import Py4JJavaError
 
     hadoop: Any = spark.sparkContext._jvm.org.apache.hadoop

@@ -9,7 +9,7 @@ from storage.history.jobs.table import Column, Table
 PAUSE_MS_MAX: Final = 30_000
 """A rebalance that begins so soon after the last one's end belongs to it: no consumer has got far."""
 REBALANCES_MIN: Final = 5
-"""A member's restart is two."""
+"""How many rebalances make a storm; the restart of one member makes two."""
 
 STORMS = Table(
     "storms",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SEGMENTS_MAX: Final = 10_000
-"""Taken in at once."""
+"""How many segments one batch takes in at most."""
 DAY: Final = dt.timedelta(days=1)
 
 

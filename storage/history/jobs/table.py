@@ -19,7 +19,7 @@ DUCKDB_TYPES: Final = {
 
 
 class Column(NamedTuple):
-    """Types are Spark's, as its SQL spells them."""
+    """A column of a table; its type is spelled as in Spark's SQL."""
 
     name: str
     type: str

@@ -32,12 +32,12 @@ SAME_TOPICS: Final = "each member subscribes to all topics"
 
 
 class Assigned(NamedTuple):
-    """What one assignment did; nothing to a group without members."""
+    """What one assignment changed; a group without members has zeros."""
 
     moved: int
-    """Partitions that changed owner although it stayed."""
+    """How many partitions changed their owner although the former owner was still a member."""
     least: int
-    """Partitions of the member that has fewest."""
+    """How many partitions the member has that has fewest."""
     most: int
 
 
@@ -65,7 +65,7 @@ def _replayed(
     assignors: tuple[str, ...],
     replay: Replay,
 ) -> list[Row]:
-    """One group's days."""
+    """Return a row for each day of one group."""
     counts = {each["topic"]: each["partitions"] for each in topics}
     in_order = sorted(turns, key=lambda turn: (turn["at_ms"], turn["date"]))
     common = {

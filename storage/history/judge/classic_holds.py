@@ -77,7 +77,7 @@ def _rebalance_ends_us(calls: Sequence[Call]) -> dict[Generation, int]:
 
 
 class _Member:
-    """What one client held, while its calls are gone through."""
+    """What one client holds, followed through its calls."""
 
     def __init__(self, loading: Loading, ends_us: Mapping[Generation, int]) -> None:
         self._loading = loading
@@ -86,7 +86,7 @@ class _Member:
         self._held: dict[Partition, _Held] = {}
         self._session_end_us = -1
         self._removed_us = -1
-        """When a rebalance that it takes no part in may be over, at the earliest."""
+        """The earliest time at which a rebalance without this member may be over."""
         self._has_left = False
 
     def follow(self, calls: Sequence[Call], end_us: int) -> None:
@@ -136,7 +136,7 @@ class _Member:
         self._session_end_us = max(self._session_end_us, begins_us + call.session_timeout_ms * 1_000)
 
     def _lapse(self, at_us: int) -> None:
-        """Nothing is held beyond what is certain."""
+        """End the holds that are no longer certain at this time."""
         if self._held and at_us > self._until_us:
             self._end(list(self._held), self._until_us)
 

@@ -69,7 +69,7 @@ class _Covered(NamedTuple):
     unread: tuple[str, ...]
     """Groups of which the final reader, if there was one, has not read all."""
     why: str
-    """Why the last reading failed."""
+    """Why the last reading of offsets failed."""
 
     @property
     def told(self) -> str:
@@ -167,7 +167,7 @@ class _Register:
 
     def judge(self, reads: list[_Read]) -> Iterator[Violation]:
         floor = -ALWAYS
-        """What ended before this is overwritten."""
+        """Writes that ended before this are overwritten."""
         by = -1
         for read in sorted(reads, key=lambda read: read.sent_us):
             while self._evidence and self._evidence[0][0] < read.sent_us:

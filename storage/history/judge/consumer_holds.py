@@ -38,7 +38,7 @@ class _Held(NamedTuple):
     assured_us: int
     """Sending of the last heartbeat that was answered with the partition still the member's."""
     is_asked_for: bool = False
-    """The last answer has it no longer."""
+    """Whether the last answer no longer assigns the partition, so that the member has to give it up."""
 
 
 class _Member:

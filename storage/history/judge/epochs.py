@@ -15,12 +15,12 @@ _AS_A_MEMBER = frozenset({"Heartbeat", "SyncGroup", "OffsetCommit", "ConsumerGro
 
 
 class _Look(NamedTuple):
-    """One call that shows how far a group, or a member, was."""
+    """A call that shows the epoch that a group or a member had reached."""
 
     call: Call
     epoch: int
     is_confirmed: bool
-    """It only says that the epoch is the present one; it does not tell a new one."""
+    """Whether the answer only says that the epoch is the present one, and tells no new one."""
     is_promise: bool
     """Whether nothing less may be shown from now on. A classic generation promises nothing before a
     SyncGroup was answered: a coordinator may be lost with a rebalance that nobody has seen the end of, and

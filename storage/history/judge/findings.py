@@ -11,10 +11,11 @@ ERRORS_OF_MOVING: Final = frozenset({7, 14, 15, 16})
 """REQUEST_TIMED_OUT, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: whoever
 answers so may have lost leadership with the request half done."""
 FENCED: Final = frozenset({25, 82, 110})
-"""UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH."""
+"""The errors that tell a member that it is none: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH.
+"""
 
 MEMBERSHIP: Final = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat"})
-"""What is asked by members of groups, and by those that want to be some."""
+"""The APIs that are called by members of groups, and by clients that want to be members."""
 
 LEAST_ANSWERED: Final = 0.5
 
@@ -26,7 +27,7 @@ class Violation(NamedTuple):
     """The rule that was broken, such as "commit lost"."""
     group_id: str
     text: str
-    """Who, what and when: enough to find the calls."""
+    """A sentence that says who did what and when, so that the calls can be found."""
 
 
 class Limits(NamedTuple):
@@ -40,9 +41,9 @@ class Limits(NamedTuple):
     grace_ms: int = 2_000
     """A call may end so much after its time-out before it counts as never answered: the client was slow."""
     loading_grace_ms: int = 5_000
-    """After a fault: heartbeats of a group that loads are answered as if all were well (W4)."""
+    """The time after a fault in which a group that loads answers heartbeats as if all were well (W4)."""
     recovery_ms: int = 15_000
-    """After the last fault, join or leave: when every group has to be stable."""
+    """The time after the last fault, join or leave within which every group has to be stable."""
     outage_ms: int = 20_000
     """A group that was without service for longer when the history ends is out of service."""
     held_ms: int = 6_000
@@ -73,7 +74,7 @@ class Promise(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What was found by one rule."""
+    """The findings of one rule."""
 
     violations: list[Violation]
     judged: dict[str, int]

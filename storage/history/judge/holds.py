@@ -11,14 +11,14 @@ Partition = tuple[str, int]
 
 
 class Hold(NamedTuple):
-    """One of them."""
+    """The time for which one owner holds one partition."""
 
     since_us: int
     until_us: int
     owner: str
     """The owner's instance id, which outlives a member id; else its member id."""
     told: Call
-    """What was answered so."""
+    """The call whose answer assigned the partition."""
 
 
 def owner_of(call: Call) -> str:
@@ -27,14 +27,14 @@ def owner_of(call: Call) -> str:
 
 
 def flat(partitions: Partitions) -> Iterator[Partition]:
-    """Topic and partition, one by one."""
+    """Yield each partition with its topic."""
     for topic, numbers in partitions:
         for number in numbers:
             yield topic, number
 
 
 _ANSWERED, _SENT, _ANSWERED_AT_ONCE = range(3)
-"""The order within one microsecond."""
+"""The order in which what happens within one microsecond is looked at."""
 
 
 def turns(calls: Sequence[Call]) -> Iterator[tuple[int, bool, Call]]:

@@ -10,7 +10,7 @@ from storage.history.calls import Call, Fault
 
 
 class Loading:
-    """After each of these faults, for a while."""
+    """The times in which a coordinator may be loading: a while after each of these faults."""
 
     def __init__(self, faults: Sequence[Fault], grace_us: int) -> None:
         spans = sorted((fault.began_us, fault.ended_us) for fault in faults)

@@ -34,7 +34,7 @@ WAITING: Final = frozenset({"JoinGroup", "SyncGroup"})
 """Answered when the other members have come, which takes a rebalance timeout at most; a coordinator may wait
 a little longer for more of them (WAITING_GRACE_US)."""
 NO_SERVICE: Final = ERRORS_OF_MOVING | {-1}
-"""UNKNOWN_SERVER_ERROR as well."""
+"""Errors that count as no service: those of a coordinator that moves, and UNKNOWN_SERVER_ERROR."""
 
 
 class Outage(NamedTuple):
@@ -43,13 +43,13 @@ class Outage(NamedTuple):
     group_id: str
     began_us: int
     last: Call
-    """The last asking in vain."""
+    """The last request that was made in vain."""
     asked: int
     """How many requests were made in vain since it began."""
 
 
 def is_served(call: Call) -> bool:
-    """The coordinator answered it as one."""
+    """Whether the coordinator answered this call, and answered it as the group's coordinator."""
     return call.api in OF_COORDINATORS and call.is_answered and call.error_code not in NO_SERVICE
 
 
@@ -59,7 +59,7 @@ def outages(history: History, limits: Limits) -> dict[str, Outage]:
     """End of the last answer by group, and by whether it was about offsets."""
     in_vain: list[Call] = []
     parted: set[str] = set()
-    """Clients that have left by their last word."""
+    """The clients whose last call was a leave."""
     for call in history.calls:
         group_id = call.group_id
         if not group_id or call.client == READER:
@@ -92,7 +92,7 @@ def outages(history: History, limits: Limits) -> dict[str, Outage]:
 
 
 def _may_wait(call: Call, ended_us: int, limits: Limits) -> bool:
-    """It has no answer yet, and may have to wait for it."""
+    """Whether the call has no answer yet and may rightly wait for it until the history's end."""
     if call.outcome != OPEN:
         return False
     may_us = limits.held_ms * 1_000

@@ -15,7 +15,7 @@ from storage.history.calls import PRODUCE, Call, History
 from storage.history.judge.findings import Findings, Violation, story
 
 NOT_WRITTEN: Final = frozenset({3, 6})
-"""Errors that say so: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER."""
+"""The errors that say that a record was not written: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER."""
 ANYWHERE: Final = 2**63
 Partition = tuple[str, int]
 _POSITIONS: Final = frozenset({"OffsetCommit", "OffsetFetch"})

@@ -25,18 +25,18 @@ from storage.history.judge.findings import (
 from storage.history.judge.holds import Partition, flat
 
 COMES_BACK: Final = -2
-"""Epoch with which a static member goes."""
+"""The epoch with which a static member leaves that will come back."""
 
 
 class Standing(NamedTuple):
-    """What is known of a live member at the end."""
+    """The state of a member that is alive at the end."""
 
     client: str
     last: Call
     """The last call that was answered to it as a member."""
     epoch: int
     held: frozenset[Partition] | None
-    """None: it was never told; a classic protocol that the history cannot read."""
+    """The partitions that it holds; None if it was never told, or its assignment cannot be read."""
     subscribed: tuple[str, ...]
 
 
@@ -116,7 +116,7 @@ def _last_change_us(calls: Sequence[Call], gone: Mapping[str, int], faults: Sequ
     not have heard of, and a static one that will be back (KIP-848: epoch -2)."""
     last = NEVER
     silences: set[tuple[int, int]] = set()
-    """Since when somebody says nothing, and the session's time-out: of all calls of a member the same."""
+    """The beginnings and lengths of silences that were looked at: all calls of a member have the same."""
     for call in calls:
         if _joins(call) or leaves(call):
             last = max(last, call.sent_us)

@@ -16,12 +16,12 @@ from storage.history.judge.outages import WAITING, Outage, is_served
 
 
 class Planned(NamedTuple):
-    """What a plan makes due until the history's end."""
+    """The requests that a plan has made due by the history's end."""
 
     requests: float
     """Heartbeats, commits, and a join for each life of a member."""
     member_s: float
-    """Time in which its members are there, summed."""
+    """The time for which members are there, summed over all of them."""
 
 
 def judge_service(
@@ -80,7 +80,7 @@ class _Share:
                     self._waited_us += call.ended_us - call.sent_us
 
     def unseen(self, planned: Planned | None, limits: Limits) -> str:
-        """Why it is not enough."""
+        """Return why too little was seen to judge, or "" if there was enough."""
         if not self._answered:
             return "no coordinator answered any request"
         if planned is None:

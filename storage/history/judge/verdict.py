@@ -40,16 +40,16 @@ SAYS: Final = {
 
 
 class Verdict(NamedTuple):
-    """What came out."""
+    """The result of judging a history."""
 
     violations: tuple[Violation, ...]
-    """The first TOLD_MAX."""
+    """The first violations, TOLD_MAX at most."""
     by_rule: dict[str, int]
-    """All violations, by their name."""
+    """The number of all violations, by rule."""
     judged: dict[str, int]
     """How many were judged, by what was looked at."""
     promises: tuple[Promise, ...]
-    """One of each, in the order of SAYS."""
+    """One promise of each kind, in the order of SAYS."""
 
     @property
     def status(self) -> str:

@@ -11,12 +11,12 @@ from storage.history.jobs.tables import named
 from storage.history.period import Period
 
 TOP: Final = 12
-"""Rows of each list."""
+"""How many rows each list of the page has at most."""
 LANES_MAX: Final = 40
 COMINGS_MAX: Final = 20_000
 """How many comings of one group's members the lanes look at."""
 WINDOW_MS: Final = 3_600_000
-"""That the lanes show: the costliest hour, without what is quiet before and after."""
+"""How much time the lanes show: the group's costliest hour, without quiet at its beginning and end."""
 WINDOW_MS_MIN: Final = 60_000
 BANDS_MAX: Final = 500
 
@@ -46,7 +46,7 @@ class Timeline(NamedTuple):
     lanes: tuple[Lane, ...]
     lanes_left_out: int
     bands: tuple[Row, ...]
-    """The group's rebalances."""
+    """The rebalances of the group within that hour."""
 
 
 class Facts(NamedTuple):
@@ -54,10 +54,10 @@ class Facts(NamedTuple):
 
     period: Period
     group_id: str | None
-    """The only one it is about."""
+    """The group that the page is about; None if it is about all groups."""
     totals: Row
     heat: dict[str, list[int]]
-    """Cause -> rebalances by hour of the day."""
+    """The number of rebalances by hour of the day, for each cause."""
     bills: list[Row]
     costliest: list[Row]
     storms: list[Row]
@@ -115,7 +115,7 @@ SUSPECTS: Final = (
 
 
 class _Asking:
-    """An engine, and what is asked about."""
+    """The engine that is asked, with the period and the group that the questions are about."""
 
     def __init__(self, engine: Engine, period: Period, group_id: str | None) -> None:
         self._engine = engine
@@ -123,7 +123,7 @@ class _Asking:
         self._group_id = group_id
 
     def of(self, name: str, group_id: str | None = None) -> str:
-        """What a query reads instead of a table."""
+        """Return what a query reads in place of a table: its rows of the period, and of the group."""
         group_id = group_id or self._group_id
         wanted = []
         if self._period.is_whole_days:  # else there is nothing else in the tables

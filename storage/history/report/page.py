@@ -215,7 +215,7 @@ class _Html(str):
 
 
 def _list(title: str, says: str, rows: Sequence[Row], columns: Sequence[Shown]) -> str:
-    """Nothing to list: no section."""
+    """Return a list as a section of the page, or "" if there are no rows."""
     if not rows:
         return ""
     head = "".join(f'<th class="{column.style}">{escape(column.name)}</th>' for column in columns)

@@ -24,11 +24,11 @@ ROWS_AT_ONCE: Final = 1_000
 WITH_MOVES_AT_ONCE: Final = 200
 _TYPES: Final = {column.name: column.type for column in COLUMNS}
 _UNFIT: Final = (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError)
-"""What values that do not fit their columns raise."""
+"""The errors that are raised for values that do not fit their columns."""
 
 
 class Origin(NamedTuple):
-    """Whose events: a leader in one term."""
+    """The origin of a segment's events: one leader in one term."""
 
     offsets_partition: int
     node_id: int
@@ -47,7 +47,7 @@ class Columns:
         self._rest = rest
         self._of_class: dict[Any, _OfClass] = {}
         self._parts: dict[bool, list[pa.Table]] = {False: [], True: []}
-        """What is in arrays, by whether it is BULK."""
+        """The finished tables, by whether their events are BULK."""
 
     def add(self, stretches: Iterable[Stretch]) -> int:
         """Take events of the origin. Returns how many cannot be written: a bug of who made them, for which
@@ -108,7 +108,7 @@ class _OfClass:
         """All values of the first event, then of the next."""
 
     def cuts(self) -> Iterator[tuple[int, int]]:
-        """What becomes arrays at once, from the how-manieth event to before which."""
+        """Yield the first place and the place behind the last of the events that become one table each."""
         begin, rows = 0, len(self.sequences)
         if self._moves_at is not None:
             weight = 0
@@ -136,7 +136,10 @@ class _OfClass:
 
 
 def _array(kind: str, values: list[Any]) -> pa.Array | None:
-    """None: all are null. What is the same in all events needs no look at each in Python's way."""
+    """Return values as an array, None if all are null.
+
+    An equal value in all events is looked at only once.
+    """
     first = values[0]
     if first is values[-1] and values.count(first) == len(values):
         if first is None:

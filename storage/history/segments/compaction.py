@@ -24,14 +24,14 @@ PARTS_MIN: Final = 60
 every thirty seconds."""
 COMPACTED_BYTES_MAX: Final = 64 * 1024 * 1024
 DAY_OVER_MS: Final = 600_000
-"""After midnight: the last segment of a day is published in the next."""
+"""The wait after midnight: the last segment of a day is published in the next."""
 
 
 class Plan(NamedTuple):
     """What to do with one offsets partition's segments."""
 
     replaced: list[Segment]
-    """Covered by one that is there."""
+    """The segments whose events are all in another one that is there."""
     merges: list[list[Segment]]
 
 
@@ -44,7 +44,7 @@ class DamagedPart(Exception):
 
 
 def plan(found: Iterable[Found], now_ms: int, damaged: Set[Segment] = frozenset()) -> Plan:
-    """`damaged` ones are left alone."""
+    """Say what to do with the segments that were found; damaged ones are left alone."""
     of_term: dict[tuple[str, int], list[Found]] = defaultdict(list)
     for each in found:
         of_term[each.segment.folder, each.segment.term].append(each)

@@ -43,7 +43,7 @@ class Folder:
     """Methods raise OSError (fsspec's file systems do, too)."""
 
     def __init__(self, url: str, *, free_bytes_min: int = FREE_BYTES_MIN) -> None:
-        """Raises FolderError."""
+        """Open a folder by its path or URL. Raises FolderError."""
         self.url = url
         try:
             self._fs, self._root = fsspec.url_to_fs(url)
@@ -53,7 +53,7 @@ class Folder:
         self._free_bytes_min = free_bytes_min
 
     def segments(self, offsets_partition: int | None = None) -> Listing:
-        """Those of one offsets partition, or of all; an empty listing if there is no such folder."""
+        """List the segments of one offsets partition, or of all; a folder that is not there has none."""
         self._fs.invalidate_cache()
         found, foreign = [], []
         for directory in self._directories(offsets_partition):
@@ -75,7 +75,7 @@ class Folder:
 
     @contextlib.contextmanager
     def reading(self, segment: Segment) -> Iterator[Any]:
-        """What pyarrow is to read from, meanwhile: a path or an open file."""
+        """Give what pyarrow can read the segment from during the context: a path or an open file."""
         path = self._path(segment.path)
         if self._is_local:
             yield path
@@ -84,7 +84,7 @@ class Folder:
                 yield file
 
     def remove(self, segments: Iterable[Segment]) -> None:
-        """Those that are there; and directories that are empty then."""
+        """Remove these segments if they are there, and directories that are empty then."""
         for segment in segments:
             with contextlib.suppress(FileNotFoundError):
                 self._fs.rm_file(self._path(segment.path))

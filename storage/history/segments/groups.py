@@ -21,7 +21,7 @@ NAMED_MAX: Final = 5
 
 
 def others_than(folder: Folder, found: Iterable[Found], group_id: str) -> list[str] | None:
-    """None if these segments tell of the group; if not, a few that they do tell of, the most alike first."""
+    """Return None if these segments tell of the group, else some groups that they have, most alike first."""
     known: set[str] = set()
     for each in found:
         try:

@@ -49,12 +49,12 @@ class Segment(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Below the folder of all history, with slashes."""
+        """The segment's path below the folder of all history, with slashes."""
         return f"{self.folder}/{self.name}"
 
     @property
     def day_ends_ms(self) -> int:
-        """No event in it is of later."""
+        """The time, in ms, before which all of its events happened: the end of their day."""
         return (self.first_at_ms // DAY_MS + 1) * DAY_MS
 
     def covers(self, other: Segment) -> bool:

@@ -33,7 +33,7 @@ class Survey(NamedTuple):
 
     @property
     def paths(self) -> list[str]:
-        """Below the folder of all history."""
+        """The paths of the segments below the folder of all history."""
         return [each.segment.path for each in self.found]
 
 

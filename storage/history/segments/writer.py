@@ -19,13 +19,13 @@ DROPPED_KIND: Final = "events_dropped"
 
 
 class Written(NamedTuple):
-    """What became of events."""
+    """The outcome of publishing: what was written and what was lost."""
 
     segments: tuple[Segment, ...] = ()
     lost: int = 0
     """Events that are in no segment, those included that a lost `events_dropped` told of."""
     error: Exception | None = None
-    """Why, where the folder is to blame."""
+    """The error that kept events from being written, if the folder is to blame."""
 
 
 class SegmentWriter:
@@ -48,7 +48,7 @@ class SegmentWriter:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in memory, about."""
+        """About how many bytes the events take in memory."""
         return 0 if self._columns is None else self._columns.size_bytes
 
     @property
@@ -97,7 +97,7 @@ class SegmentWriter:
 
 
 def segment_of(tables: Sequence[pa.Table], origin: Origin) -> Segment:
-    """The name for tables of one day."""
+    """Return the name of the segment for tables of one day."""
     first_at_ms = min(pc.min(table["at_ms"]).as_py() for table in tables)
     sequences = [pc.min_max(table["sequence"]).as_py() for table in tables]
     return Segment(
@@ -110,7 +110,7 @@ def segment_of(tables: Sequence[pa.Table], origin: Origin) -> Segment:
 
 
 def _by_day(tables: Iterable[pa.Table]) -> list[list[pa.Table]]:
-    """Oldest day first."""
+    """Group tables by the day of their events, the oldest day first."""
     of_day: dict[int, list[pa.Table]] = {}
     for table in tables:
         at_ms = table["at_ms"]

@@ -271,7 +271,7 @@ def test_a_member_id_that_was_handed_out_keeps_its_group(tier: Driver) -> None:
 
 
 def test_a_simple_group_outlives_its_last_offset_until_the_next_check(tier: Driver) -> None:
-    """Until then the group is listed, as in Kafka."""
+    """The group is listed until the check, as in Kafka."""
     tier.commit_offsets("g")
     assert tier.delete_offsets("g", "t", 0).topics == (("t", ((0, 0),)),)
     assert tier.describe("g").group_state == "Empty"

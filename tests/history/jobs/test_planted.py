@@ -100,7 +100,7 @@ def test_broken_invariants_are_found(ask: Ask, planned: Plan) -> None:
 
 
 def test_expiries_ahead_are_found(ask: Ask, planned: Plan) -> None:
-    """Those that come within the history are found once more, when they come."""
+    """Offsets whose time comes within the history are found again when they expire."""
     ahead = ask("SELECT * FROM groups WHERE offsets_expiring > 0")
     assert {(row["group_id"], row["offsets_expiring"], row["expires_ms"]) for row in ahead} == {
         (each.group_id, each.offsets, each.expires_ms) for each in planned.answers.expiring

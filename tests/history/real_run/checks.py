@@ -10,7 +10,7 @@ from tests.history.real_run.answers import Answers, Gap, Place, Span
 from tests.history.real_run.stage import Played
 
 LATE_MS: Final = 500
-"""By how much the two sides may differ in time, on a machine that has nothing else to do."""
+"""How far the two sides may differ in time, on a machine that has nothing else to do."""
 
 
 class Ownerless(NamedTuple):
@@ -24,7 +24,7 @@ class Ownerless(NamedTuple):
 
 
 def late_ms(played: Played) -> int:
-    """Return by how much the two sides may differ, with the delays of the machine in this run."""
+    """Return how far the two sides may differ in time, with the delays of the machine in this run."""
     return LATE_MS + played.record.slowest_ms(played.killed_ms)
 
 

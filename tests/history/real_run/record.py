@@ -22,7 +22,7 @@ from tests.history.real_run.answers import Back, Gap, Place, Span
 AT_ONCE: Final = frozenset({"OffsetCommit", "OffsetFetch", "Heartbeat"})
 """Requests that the coordinator answers at once, without waiting for any member."""
 OUTAGE_MS: Final = 3_000
-"""Before and after a kill: what is slow then is slow because of it."""
+"""The time before and after a kill in which whatever is slow is slow because of the kill."""
 TOGETHER_US: Final = 200_000
 """Two acts within this time are simultaneous: nobody outside knows which one the leader saw first."""
 

@@ -26,7 +26,7 @@ MINUTES = float(os.environ.get("REAL_RUN_MINUTES", "10"))
 
 @pytest.fixture(scope="session")
 def spark() -> Any:
-    """Before the run: without Java there is no need for ten minutes of it."""
+    """A session of Spark, made before the run: without Java its ten minutes would be for nothing."""
     from storage.history.jobs.session import SparkMissing, session
 
     try:

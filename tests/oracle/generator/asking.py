@@ -57,7 +57,7 @@ class Knowledge:
 
 
 def request(known: Knowledge, operation: Operation) -> Request:
-    """Raises KeyError for an operation that is not known here."""
+    """Return the request of an operation. Raises KeyError for an operation that is not known here."""
     return _ASKING[operation.what](known, known.slots[operation.slot], operation.args)
 
 
@@ -149,8 +149,8 @@ def _topic(known: Knowledge, name: str, **partitions: Any) -> dict[str, Any]:
 
 
 def _all_committed(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Beside text that is too long one that is not: of a commit of which nothing is kept, Kafka keeps a
-    group that no record tells of, until it is restarted."""
+    """Return the partitions of a commit: one with too long a text gets one beside it that is fine. Of a
+    commit of which nothing is kept, Kafka keeps a group that no record tells of, until it is restarted."""
     first = _committed(known, slot, args)
     if len(first["committed_metadata"] or "") <= METADATA_MAX:
         return [first]

@@ -21,7 +21,7 @@ LOOK_S = 0.03
 LOOKS = 1
 """How many looks, one after the other, must show the same state before it counts as settled."""
 REGEX_LOOKS = 4
-"""After a regex: as long as nothing is resolved both show the same too."""
+"""How many looks it takes after a regex: while it is not resolved, both sides show the same, too."""
 REGEXES_HOLD_S = 9.0
 """Ten seconds after it has resolved a group's regexes, Kafka does it again with the next heartbeat; ours
 without one."""
@@ -70,7 +70,7 @@ class Settling:
             pause(LOOK_S)
 
     def _wait_for_configs(self) -> None:
-        """Until both are described alike, and a member of both is told the heartbeat interval."""
+        """Wait until both sides describe the configs alike and tell a member the heartbeat interval."""
         end = time.monotonic() + SETTLE_S
         while (shown := [side.configs() for side in self._sides])[0] != shown[1]:
             if time.monotonic() > end:

@@ -155,7 +155,7 @@ def topics_of(server: Address) -> dict[str, Any]:
 
 
 def make_transactions_ready(server: Address) -> None:
-    """Until every transaction coordinator answers: Kafka makes them when the first is looked for."""
+    """Wait until every transaction coordinator answers: Kafka makes them when the first is looked for."""
     play = Play(server)
     try:
         for number in range(TRANSACTIONAL_IDS_ASKED):

@@ -91,7 +91,7 @@ def topics_no_longer_wanted_are_taken_at_once(play: Play) -> None:
 
 @transcript(rows=("M16", "A14"))
 def who_does_not_revoke_in_time_is_removed(play: Play) -> None:
-    """After its own rebalance timeout, though it heartbeats."""
+    """The member is removed after its own rebalance timeout, though it heartbeats."""
     a, b, topic = play.connect("a"), play.connect("b"), play.topic("t", 2)
     beat_in(a, play.group(), "a", [topic], rebalance_timeout=500, server_assignor="range")
     beat_in(b, play.group(), "b", [topic])

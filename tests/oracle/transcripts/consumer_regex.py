@@ -92,7 +92,7 @@ def names_and_an_expression_add_up(play: Play) -> None:
 
 @transcript(rows=("M24", "M5"))
 def who_joins_a_resolved_expression(play: Play) -> None:
-    """Raises the epoch with the first heartbeat."""
+    """Such a member raises the epoch with its first heartbeat."""
     a = play.connect()
     play.topic("orders", 2)
     regex = f"o.*{play.names.token}"
@@ -105,7 +105,7 @@ def who_joins_a_resolved_expression(play: Play) -> None:
 
 @transcript(rows=("M24", "M14"))
 def an_expression_is_given_up(play: Play) -> None:
-    """What it matched is to be revoked at once."""
+    """The member has to revoke at once what the expression matched."""
     a, topic = play.connect(), play.topic("orders")
     beat_in(a, play.group(), "m", None, subscribed_topic_regex=f"o.*{play.names.token}")
     _until_epoch(a, play.group(), "m", 1, 2)

@@ -92,7 +92,7 @@ def heartbeats_that_a_consumer_group_refuses(play: Play) -> None:
 
 @transcript(rows=("G3",))
 def member_that_does_not_sync_is_removed(play: Play) -> None:
-    """After its rebalance timeout."""
+    """The member is removed after its rebalance timeout."""
     a, b = play.connect("a"), play.connect("b")
     topic = play.topic("t", 2)
     beat_in(b, play.group(), "m", [topic])
@@ -105,7 +105,7 @@ def member_that_does_not_sync_is_removed(play: Play) -> None:
 
 @transcript(rows=("G3", "G5"))
 def member_that_does_not_rejoin_is_removed(play: Play) -> None:
-    """After its rebalance timeout, counted from when it was told."""
+    """The member is removed after its rebalance timeout, counted from when it was told to rejoin."""
     a, b = play.connect("a"), play.connect("b")
     topic = play.topic("t", 2)
     beat_in(b, play.group(), "m", [topic])

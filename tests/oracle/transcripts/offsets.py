@@ -276,7 +276,7 @@ def fetch_of_what_is_not_there(play: Play, version: int) -> None:
 
 @transcript(rows=("O17",))
 def later_commit_replaces_an_earlier_one(play: Play) -> None:
-    """Also with a lower offset, a negative one, or without an epoch; the last of one request wins."""
+    """A commit replaces one with a higher offset, too; of two in one request the last wins."""
     a, topic = play.connect(), play.topic()
     for committed in (partition(0, 100, 3, "x"), partition(0, 5), partition(0, -1), partition(0, -5, -2)):
         commit_partitions(a, 9, play.group(), topic, [committed])

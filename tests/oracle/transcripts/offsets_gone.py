@@ -219,7 +219,7 @@ def commit_names_its_own_retention(play: Play, version: int) -> None:
 
 @transcript(rows=("O5",))
 def commit_without_a_retention_takes_it_back(play: Play) -> None:
-    """Below version 5 it is asked for; a later commit without one lasts as long as any."""
+    """A commit may name its retention below version 5; a later commit without one lasts as long as any."""
     a, topic = play.connect(), play.topic()
     for version, retention in ((2, 60_000), (4, -1), (3, 2**45), (4, 0)):
         commit(a, version, play.group(), {topic: {0: version}}, retention_time=retention)

@@ -10,7 +10,7 @@ from actors.coordinator.ground.state import ShardState
 JOIN_TIMER = "migration-join"
 """Runs since the member was told that a rebalance is in progress."""
 SYNC_TIMER = "migration-sync"
-"""Runs since the member's JoinGroup was answered."""
+"""The timer that runs from the answer to the member's JoinGroup until its SyncGroup."""
 
 Key = tuple[str, str, str]
 

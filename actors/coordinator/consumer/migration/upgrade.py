@@ -48,7 +48,7 @@ from actors.protocol.errors import GroupError, MalformedRequest
 from actors.protocol.messages import JoinGroupResponse, SyncGroupResponse
 
 NEVER_MS = 0
-"""When the last target was computed: long ago, so that the next one is not delayed (M8)."""
+"""The time of an upgraded group's last target: long ago, so that the next one is not delayed (M8)."""
 
 
 def upgraded(state: ShardState, live: ClassicGroup) -> ConsumerGroup:

@@ -1,4 +1,4 @@
-"""Since which epoch a member has each of its partitions (KIP-1251; rows O4 and O6).
+"""The epoch since which a member has each of its partitions (KIP-1251; rows O4 and O6).
 
 With that, a commit of an earlier epoch is told from one of a former owner: who has had a partition since
 epoch 5 may still commit it with epoch 6 when its own is 7 by now.
@@ -52,7 +52,7 @@ def carried(
 
 
 def at_epoch(current: CurrentAssignmentValue, member_epoch: int) -> CurrentAssignmentValue:
-    """The same assignment at another member epoch."""
+    """Return the same assignment at another member epoch."""
     arrays = [epochs for _, _, epochs in epochs_of(current)]
     return _with_epochs(current._replace(member_epoch=member_epoch), arrays)
 
@@ -65,7 +65,7 @@ def released(current: CurrentAssignmentValue, member_epoch: int) -> CurrentAssig
 
 
 def reset(current: CurrentAssignmentValue) -> CurrentAssignmentValue:
-    """The same assignment with LEFT_EPOCH for every partition."""
+    """Return the same assignment with LEFT_EPOCH for every partition."""
     topics = len(current.assigned) + len(current.pending_revocation)
     return _with_epochs(current, [(LEFT_EPOCH,)] * topics)
 

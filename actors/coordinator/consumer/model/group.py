@@ -176,15 +176,15 @@ class ConsumerGroup:
         self.static_ids: Mapping[str, tuple[str, ...]] = NONE
         """Member ids by instance id, sorted; one save in the middle of a replacement."""
         self.regex_counts: Mapping[str, int] = NONE
-        """Distinct subscriptions that have the regex."""
+        """How many distinct subscriptions have each regular expression."""
         self.votes: Mapping[str, int] = NONE
         self.reconciled_count = 0
         """How many members are STABLE at the assignment epoch."""
         self._holders: dict[bytes, Holders] | None = None
-        """None: not counted. They are counted from when somebody asks until all members are reconciled."""
+        """The holders of partitions; None if nobody has asked since all members were last reconciled."""
 
         self.last_value: ConsumerMemberValue | None = None
-        """What was written last of any member: most likely the next member's is `alike`."""
+        """The value that was written last of any member: most likely the next member's is `alike`."""
         self.last_target: TopicPartitions = EMPTY
 
         # Volatile.
