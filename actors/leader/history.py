@@ -166,7 +166,7 @@ class History:
         self._keep(self._next([event]))
         self.ring = HistoryRing()
 
-    # What is told in sum.
+    # Events that are told in sum, at every look.
 
     def _look(self) -> None:
         shard = serving_shard(self._host)

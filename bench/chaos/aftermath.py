@@ -92,9 +92,7 @@ def shrink(
     directory: RunArgument,
     tries: Annotated[
         int,
-        typer.Option(
-            help="So many runs of a list of faults must pass before it is taken for harmless.", min=1
-        ),
+        typer.Option(help="How many runs of a list of faults must pass before it counts as harmless.", min=1),
     ] = 2,
     minutes: Annotated[float, typer.Option(help="Begin no run after so many minutes.", min=1)] = 120,
 ) -> None:

@@ -52,7 +52,7 @@ def run(
     ] = None,
     minutes: Annotated[float | None, typer.Option(help="End after so many minutes.", min=0.5)] = None,
     kills: Annotated[
-        int | None, typer.Option(help="End after so many kills, and not before --minutes.", min=1)
+        int | None, typer.Option(help="End after so many kills; with --minutes, not before them.", min=1)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The seed of the schedule.", min=0)] = None,
     target: Annotated[
@@ -60,9 +60,7 @@ def run(
     ] = "tier",
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            help="A running tier's data.  [default: a throw-away tier]", exists=True, file_okay=False
-        ),
+        typer.Option(help="A running tier.  [default: a throw-away tier]", exists=True, file_okay=False),
     ] = None,
     brokers: Annotated[int, typer.Option(help="How many brokers Kafka has.", min=3, max=9)] = 3,
     kafka_home: Annotated[

@@ -62,7 +62,9 @@ SinceOption = Annotated[
 ]
 UntilOption = Annotated[
     str | None,
-    typer.Option(help="Until when: as --since; a day is included. (default now)", metavar="PERIOD"),
+    typer.Option(
+        help="The end of the time, as in --since; a day is included. (default now)", metavar="PERIOD"
+    ),
 ]
 
 

@@ -11,11 +11,13 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from actors.coordinator.told.events import GroupDeleted
 from cluster import cli, tier_file
 from cluster.settings import load
 from cluster.tier import plan_tier
 from storage.history.jobs import choice
 from storage.history.period import Period
+from storage.history.rules import RULES
 from storage.history.segments.folder import Folder
 from tests.cluster.test_tier_file import TIER
 from tests.history.segments.making import changed, publish, stretch
@@ -148,3 +150,14 @@ def test_a_tier_remembers_where_it_writes(tmp_path: Path, monkeypatch: pytest.Mo
         settings = load({"history.dir": given}, environment={})
         for existing in (None, TIER):
             assert plan_tier(settings, existing, TIER.nodes, TIER.tier_id).history_dir == kept
+
+
+def test_rows_of_events_say_the_rule_that_their_id_stands_for(tmp_path: Path) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    gone = GroupDeleted(now_ms - 60_000, "billing", "nobody used it", "O15")
+    publish(Folder(str(tmp_path / "history")), stretch([gone]))
+    asked = ("sql", "SELECT group_id, rule FROM events", "--since", "15m", "--data-dir", str(tmp_path))
+    [heading, row] = run(*asked).stdout.strip().splitlines()
+    assert heading.split() == ["group_id", "rule", "rule_says"]
+    assert row.split(maxsplit=2) == ["billing", "O15", RULES["O15"]]
+    assert json.loads(run(*asked, "--json").stdout)[0]["rule_says"] == RULES["O15"]

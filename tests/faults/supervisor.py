@@ -119,7 +119,7 @@ class Supervisor:
     def directory(self, replica: int) -> Path:
         return directory_of(self.root, replica)
 
-    # What they tell.
+    # What replicas tell of themselves.
 
     async def ask(self, replica: int, command: str, **arguments: Any) -> dict[str, Any] | None:
         """Return a replica's answer, or None if it does not answer: it is down, starting or frozen."""

@@ -162,7 +162,7 @@ class Cell:
             raise Broken("nobody led the group's partition")
         os.kill(self._victim, signal.SIGKILL)
 
-    # What is judged.
+    # Judging what members saw.
 
     def finish(self) -> None:
         """A last round with everybody at rest; then the members leave, and everything must be right."""

@@ -24,7 +24,7 @@ class Client(NamedTuple):
     speaks_consumer: bool = False
     """Whether it has the consumer protocol of KIP-848."""
     goes_on: bool = True
-    """Whether it commits, joins and heartbeats while a heartbeat waits for its answer; else it stands still."""
+    """Whether it goes on to commit, join and heartbeat while a heartbeat waits for its answer."""
     beats_again: bool = False
     """Whether a classic member sends the next heartbeat when it is due, though the last one has no answer."""
     beats_from_answer: bool = False

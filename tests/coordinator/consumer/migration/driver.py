@@ -218,7 +218,7 @@ class Both(Driver):
         )
         return answer
 
-    # What there is.
+    # The state of the group, as clients and records show it.
 
     def described(self) -> DescribedConsumerGroup:
         body = ConsumerGroupDescribeRequest((GROUP,))
