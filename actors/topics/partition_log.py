@@ -64,9 +64,9 @@ class ActiveProducer(NamedTuple):
     last_sequence: int
     last_timestamp_ms: int
     coordinator_epoch: int
-    """-1: no transaction of the producer has ended here."""
+    """It is -1 if no transaction of the producer has ended here."""
     current_txn_start_offset: int
-    """-1: no transaction of the producer is open here."""
+    """It is -1 if no transaction of the producer is open here."""
 
 
 class _Batch(NamedTuple):
