@@ -143,6 +143,7 @@ _BROKERS = (
     _row("message.max.bytes", 1, INT32, "Largest record batch of the development log."),
     _row("log.retention.bytes", 0, INT64, "Development log: bytes kept of one partition, in memory."),
     _row("log.retention.ms", 1, INT64, "Development log: age at which records are removed."),
+    _row("max.incremental.fetch.session.cache.slots", 0, INT32, "Fetch sessions that a broker keeps."),
     _row("topics.max", 1, 1_000_000, "Topics of the tier."),
     _row("partitions.max", 1, 10_000_000, "Partitions of all topics together."),
     _row("metrics.host", None, None, "Address of the nodes' HTTP endpoints for Prometheus."),

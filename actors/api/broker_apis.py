@@ -1,8 +1,8 @@
 """The broker's own APIs in all advertised versions: kio's request entities come in, kio's response entities
 go out.
 
-This file only dispatches. Pure answers are in `metadata`, topics in `topics`, records in `data` and
-`fetch`, partitions' leaders and sizes in `partitions`, configs in `configs`, producer ids in `producers`.
+This file only dispatches. Pure answers are in `metadata`, topics in `topics`, records in `produce`, `fetch`
+and `data`, partitions' leaders and sizes in `partitions`, configs in `configs`, producer ids in `producers`.
 Group requests are answered by coordinators.
 """
 
@@ -12,7 +12,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from actors.api import acls, configs, credentials, data, fetch, partitions, telemetry, topics, transactions
+from actors.api import (
+    acls,
+    configs,
+    credentials,
+    data,
+    fetch,
+    partitions,
+    produce,
+    telemetry,
+    topics,
+    transactions,
+)
 from actors.api.context import BrokerContext, ControllerClient, Elect, NotAvailable, Verify
 from actors.api.metadata import describe_cluster_answer, find_coordinator_answer, metadata_answer
 from actors.api.producers import ProducerIds, init_producer_id
@@ -33,9 +44,10 @@ __all__ = [
 EXPIRE_INTERVAL_S = 10.0
 _Handler = Callable[[BrokerContext, Header, Any], Awaitable[Any]]
 _HANDLERS: Mapping[int, _Handler] = {
-    api_keys.PRODUCE: data.produce,
+    api_keys.PRODUCE: produce.produce,
     api_keys.FETCH: fetch.fetch,
     api_keys.LIST_OFFSETS: data.list_offsets,
+    api_keys.OFFSET_FOR_LEADER_EPOCH: data.offset_for_leader_epoch,
     api_keys.DELETE_RECORDS: data.delete_records,
     api_keys.METADATA: topics.metadata,
     api_keys.CREATE_TOPICS: topics.create_topics,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from kio.schema.errors import ErrorCode
 
+from actors.api.topic_ids import plain_topic_id
 from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
 from actors.ground.image import MetadataImage, TopicImage
@@ -19,6 +22,7 @@ from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN
 from actors.protocol.transaction_codec import BATCHES_SINCE
 from actors.protocol.transaction_messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from actors.topics.errors import LogError
+from actors.topics.fetch_sessions import FetchSessions
 from actors.topics.logs import TopicLogs
 
 IMAGE_WAIT_S = 5.0
@@ -77,13 +81,15 @@ class BrokerContext:
         self.clock_ms = clock_ms
         self.image = MetadataImage()
         self.offsets_leaders: Mapping[int, int] = {}
-        self.creating: dict[str, asyncio.Task[dict[str, int]]] = {}
-        """Topic -> the task that creates it because somebody asked for its metadata; whoever else asks waits
-        for the same task."""
+        self.creating: dict[str, asyncio.Task[None]] = {}
+        """Topic -> the task that creates it because somebody asked for its metadata."""
         self.verify: Verify = no_coordinator
         """The function that asks a transaction's coordinator, wherever it is."""
         self.elect: Elect = no_election
         """The function that gives an offsets partition to its preferred leader."""
+        self.fetch_sessions = FetchSessions(
+            settings.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
+        )
         self._controller = controller
         self._image_waiters: set[asyncio.Future[None]] = set()
 
@@ -127,13 +133,23 @@ class BrokerContext:
                 self._image_waiters.discard(waiter)
         return True
 
-    def topic_led_here(self, name: str, partition: int) -> TopicImage:
-        """Return the topic, if this broker leads that partition of it. Raises LogError."""
+    def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
+        """Return the name of the topic that has this id, or None."""
+        topic = self.image.topics_by_id.get(plain_topic_id(topic_id))
+        return None if topic is None else topic.name
+
+    def known_topic(self, name: str, partition: int) -> TopicImage:
+        """Return the topic, if it has that partition. Raises LogError."""
         topic = self.image.topics.get(name)
         if topic is None or not 0 <= partition < topic.partition_count:
             raise LogError(
                 ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
             )
+        return topic
+
+    def topic_led_here(self, name: str, partition: int) -> TopicImage:
+        """Return the topic, if this broker leads that partition of it. Raises LogError."""
+        topic = self.known_topic(name, partition)
         if topic.partition_leaders[partition] != self.node_id:
             raise LogError(
                 ErrorCode.not_leader_or_follower, "This server is not the leader for that topic-partition."

@@ -1,130 +1,86 @@
-"""Take records in and tell about them: Produce, ListOffsets, DeleteRecords. Fetch, which waits, is in
-`fetch`."""
+"""Tell about the offsets of logs, and delete records: ListOffsets, OffsetForLeaderEpoch, DeleteRecords.
+
+Produce is in `produce`; Fetch, which waits, is in `fetch`.
+"""
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable
-from functools import partial
+import sys
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
-from actors.api.transactions import Verdict, verify_produced
 from actors.catalog import codec
-from actors.protocol.api_keys import DELETE_RECORDS, LIST_OFFSETS, PRODUCE
+from actors.protocol.api_keys import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from actors.protocol.header import Header
 from actors.topics.errors import LogError
-from actors.topics.logs import Produced
-from actors.topics.partition_log import LEADER_EPOCH, Appended, FoundOffset
+from actors.topics.partition_log import LEADER_EPOCH, NO_LEADER_EPOCH, FoundOffset, PartitionLog
 
-APPEND = Verdict()
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 """The isolation levels of consumers (KIP-98)."""
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
-NO_LEADER_EPOCH = -1
-"""The leader epoch of a client that knows none, or whose version has no place for it."""
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 """A timestamp of ListOffsets that is a question of its own, as LATEST and EARLIEST are."""
-_ZSTD_SINCE = 7
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
-
-async def produce(context: BrokerContext, header: Header, entity: Any) -> Any | None:
-    """Append what a Produce request brings. Return None for acks 0: such a request has no answer."""
-    version = header.api_version
-    verdicts = await verify_produced(context, entity)
-    topic_class = codec.nested(PRODUCE, version, "TopicProduceResponse")
-    responses = tuple(
-        codec.build(
-            topic_class,
-            name=topic.name,
-            partition_responses=tuple(
-                _produced(
-                    context,
-                    version,
-                    topic.name,
-                    partition,
-                    _verdict(entity) or verdicts.get((topic.name, partition.index), APPEND),
-                )
-                for partition in topic.partition_data
-            ),
-        )
-        for topic in entity.topic_data
-    )
-    if entity.acks == 0:
-        return None
-    return codec.build(codec.response_class(PRODUCE, version), responses=responses)
-
-
-def _produced(context: BrokerContext, version: int, name: str, partition: Any, verdict: Verdict) -> Any:
-    error_code, message, log_start_offset = ErrorCode.none, None, NO_OFFSET
-    appended = Appended(NO_OFFSET, None, 0)
-    try:
-        if verdict.error_code:
-            raise LogError(verdict.error_code)
-        topic = context.topic_led_here(name, partition.index)
-        produced = Produced(partition.records, version >= _ZSTD_SINCE, verdict.guard)
-        appended = context.logs.append(topic, partition.index, produced, context.clock_ms())
-        log_start_offset = context.logs.log(topic, partition.index).log_start_offset
-    except LogError as error:
-        error_code, message = error.error_code, error.message
-    except OSError as error:
-        # The offsets could not be reserved on disk, so none were given out.
-        error_code, message = ErrorCode.kafka_storage_error, str(error)
-    time_ms = appended.log_append_time_ms
-    return codec.build(
-        codec.nested(PRODUCE, version, "PartitionProduceResponse"),
-        index=partition.index,
-        error_code=error_code,
-        base_offset=appended.base_offset,
-        log_append_time=None if time_ms is None else _EPOCH + datetime.timedelta(milliseconds=time_ms),
-        log_start_offset=log_start_offset,
-        record_errors=(),
-        error_message=message,
-    )
-
-
-def _verdict(entity: Any) -> Verdict | None:
-    """Return the verdict on the whole request; None if each partition has its own."""
-    return None if entity.acks in (-1, 0, 1) else Verdict(ErrorCode.invalid_required_acks)
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+"""A question about tiered storage, as LATEST_TIERED is: a broker that has none knows of no such offset, and
+all its offsets are local (KIP-405, KIP-1005, KIP-1023)."""
+_SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""Question -> the first version of ListOffsets that may ask it."""
+_NEVER = sys.maxsize
 
 
 async def list_offsets(context: BrokerContext, header: Header, entity: Any) -> Any:
-    listed = partial(_listed, context, entity)
-    return _answer_each(LIST_OFFSETS, "ListOffsetsTopicResponse", header, entity, listed)
-
-
-def _answer_each(
-    api_key: int, topic_result: str, header: Header, entity: Any, answer: Callable[[int, str, Any], Any]
-) -> Any:
-    """Return a response of topics and partitions as the request has them; each partition is answered by
-    `answer(version, topic, partition)`."""
+    """Answer ListOffsets. A topic that stands in the request twice is answered once, and a partition that is
+    asked about twice is refused."""
     version = header.api_version
-    topic_class = codec.nested(api_key, version, topic_result)
+    topics: dict[str, dict[int, Any]] = {}
+    twice: set[tuple[str, int]] = set()
+    for topic in entity.topics:
+        asked = topics.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            if partition.partition_index in asked:
+                twice.add((topic.name, partition.partition_index))
+            asked[partition.partition_index] = partition
+    level = getattr(entity, "isolation_level", READ_UNCOMMITTED)
+    topic_class = codec.nested(LIST_OFFSETS, version, "ListOffsetsTopicResponse")
     return codec.build(
-        codec.response_class(api_key, version),
+        codec.response_class(LIST_OFFSETS, version),
         topics=tuple(
             codec.build(
                 topic_class,
-                name=topic.name,
-                partitions=tuple(answer(version, topic.name, partition) for partition in topic.partitions),
+                name=name,
+                partitions=tuple(
+                    _listed(context, version, name, partition, None if (name, index) in twice else level)
+                    for index, partition in asked.items()
+                ),
             )
-            for topic in entity.topics
+            for name, asked in topics.items()
         ),
     )
 
 
-def _listed(context: BrokerContext, entity: Any, version: int, name: str, partition: Any) -> Any:
+def _listed(
+    context: BrokerContext, version: int, name: str, partition: Any, isolation_level: int | None
+) -> Any:
+    """Return what is told of one partition. `isolation_level` is None if it is asked about twice."""
     error_code, found = ErrorCode.none, None
-    committed_only = getattr(entity, "isolation_level", READ_UNCOMMITTED) == READ_COMMITTED
     try:
-        check_leader_epoch(getattr(partition, "current_leader_epoch", NO_LEADER_EPOCH))
-        found = _offset_at(context, version, name, partition, committed_only=committed_only)
+        if isolation_level is None:
+            raise LogError(ErrorCode.invalid_request)
+        found = _offset_at(context, version, name, partition, isolation_level)
     except LogError as error:
         error_code = error.error_code
     return codec.build(
@@ -138,24 +94,37 @@ def _listed(context: BrokerContext, entity: Any, version: int, name: str, partit
 
 
 def _offset_at(
-    context: BrokerContext, version: int, name: str, partition: Any, *, committed_only: bool
+    context: BrokerContext, version: int, name: str, partition: Any, isolation_level: int
 ) -> FoundOffset | None:
-    """Return the offset that ListOffsets asks for; None if no record is that young. Raises LogError."""
-    topic = context.topic_led_here(name, partition.partition_index)
-    log = context.logs.log(topic, partition.partition_index)
-    match partition.timestamp:
+    """Return the offset that ListOffsets asks for; None if there is none. Raises LogError."""
+    timestamp = partition.timestamp
+    if timestamp < 0 and version < _SINCE.get(timestamp, _NEVER):
+        raise LogError(ErrorCode.unsupported_version)
+    if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise LogError(ErrorCode.unknown_server_error)
+    epoch = getattr(partition, "current_leader_epoch", NO_LEADER_EPOCH)
+    log = _log(context, name, partition.partition_index, epoch)
+    stable_offset = log.stable_offset if isolation_level == READ_COMMITTED else log.end_offset
+    match timestamp:
         case timestamp if timestamp == LATEST:
-            return FoundOffset(log.stable_offset if committed_only else log.end_offset, NO_TIMESTAMP)
-        case timestamp if timestamp == EARLIEST:
+            return FoundOffset(stable_offset, NO_TIMESTAMP)
+        case timestamp if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return FoundOffset(log.log_start_offset, NO_TIMESTAMP)
-        case timestamp if timestamp == MAX_TIMESTAMP and version >= 7:
+        case timestamp if timestamp == MAX_TIMESTAMP:
             return log.offset_of_max_timestamp()
         case timestamp if timestamp < 0:
-            raise LogError(ErrorCode.unsupported_version)
+            return None
         case timestamp:
             found = log.offset_for_time(timestamp)
-            is_open = committed_only and found is not None and found.offset >= log.stable_offset
-            return None if is_open else found
+            return None if found is not None and found.offset >= stable_offset else found
+
+
+def _log(context: BrokerContext, name: str, partition: int, current_leader_epoch: int) -> PartitionLog:
+    """Return the log of a partition that this broker leads, if the client knows its leader epoch. Raises
+    LogError."""
+    context.known_topic(name, partition)
+    check_leader_epoch(current_leader_epoch)
+    return context.logs.log(context.topic_led_here(name, partition), partition)
 
 
 def check_leader_epoch(current_leader_epoch: int) -> None:
@@ -163,11 +132,60 @@ def check_leader_epoch(current_leader_epoch: int) -> None:
     only. Raises LogError."""
     if current_leader_epoch > LEADER_EPOCH:
         raise LogError(ErrorCode.unknown_leader_epoch)
+    if current_leader_epoch < NO_LEADER_EPOCH:
+        raise LogError(ErrorCode.fenced_leader_epoch)
+
+
+async def offset_for_leader_epoch(context: BrokerContext, header: Header, entity: Any) -> Any:
+    """Answer up to which offset a log may have records of an epoch (KIP-320)."""
+    version = header.api_version
+    topic_class = codec.nested(OFFSET_FOR_LEADER_EPOCH, version, "OffsetForLeaderTopicResult")
+    return codec.build(
+        codec.response_class(OFFSET_FOR_LEADER_EPOCH, version),
+        topics=tuple(
+            codec.build(
+                topic_class,
+                topic=topic.topic,
+                partitions=tuple(
+                    _epoch_end(context, version, topic.topic, partition) for partition in topic.partitions
+                ),
+            )
+            for topic in entity.topics
+        ),
+    )
+
+
+def _epoch_end(context: BrokerContext, version: int, name: str, partition: Any) -> Any:
+    error_code, end = ErrorCode.none, (NO_LEADER_EPOCH, NO_OFFSET)
+    try:
+        log = _log(context, name, partition.partition, partition.current_leader_epoch)
+        end = log.end_of_epoch(partition.leader_epoch)
+    except LogError as error:
+        error_code = error.error_code
+    return codec.build(
+        codec.nested(OFFSET_FOR_LEADER_EPOCH, version, "EpochEndOffset"),
+        error_code=error_code,
+        partition=partition.partition,
+        leader_epoch=end[0],
+        end_offset=end[1],
+    )
 
 
 async def delete_records(context: BrokerContext, header: Header, entity: Any) -> Any:
-    return _answer_each(
-        DELETE_RECORDS, "DeleteRecordsTopicResult", header, entity, partial(_deleted, context)
+    version = header.api_version
+    topic_class = codec.nested(DELETE_RECORDS, version, "DeleteRecordsTopicResult")
+    return codec.build(
+        codec.response_class(DELETE_RECORDS, version),
+        topics=tuple(
+            codec.build(
+                topic_class,
+                name=topic.name,
+                partitions=tuple(
+                    _deleted(context, version, topic.name, partition) for partition in topic.partitions
+                ),
+            )
+            for topic in entity.topics
+        ),
     )
 
 

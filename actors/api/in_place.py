@@ -41,7 +41,7 @@ def answer_in_place(
     answer = None
     if allowed is not None:
         if header.api_key == METADATA:
-            answer = metadata_answer(view.image, view.node_id, header.api_version, allowed)
+            answer = metadata_answer(view.image, view.node_id, header.api_version, allowed, creates=True)
         else:
             answer = find_coordinator_answer(view.image, view.offsets_leaders, header.api_version, allowed)
         if answer is None:

@@ -20,7 +20,12 @@ from actors.ground.image import NO_NODE, NO_TOPIC_ID, MetadataImage, NodeImage, 
 from actors.ground.topic_names import name_problem
 from actors.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA
 from actors.protocol.java_hash import partition_for
-from actors.protocol.metadata_entities import NO_AUTHORIZED_OPERATIONS, absent_topic, missing_topics
+from actors.protocol.metadata_entities import (
+    NO_AUTHORIZED_OPERATIONS,
+    absent_topic,
+    has_ids_too_early,
+    missing_topics,
+)
 
 LEADER_EPOCH = 0
 GROUP = 0
@@ -32,23 +37,18 @@ PARTITION_ENTITIES_MAX = 16_384
 
 
 def metadata_answer(
-    image: MetadataImage,
-    node_id: int,
-    version: int,
-    entity: Any,
-    errors: Mapping[str, int] | None = None,
+    image: MetadataImage, node_id: int, version: int, entity: Any, *, creates: bool
 ) -> Any | None:
-    """Return the answer of `node_id` to a Metadata request.
-
-    `errors` are the codes for topics whose creation was tried and failed. None: no creation was tried yet;
-    then there is no answer if a topic has to be created first, which only a broker does.
-    """
-    if errors is None and missing_topics(image, version, entity):
+    """Return the answer of `node_id` to a Metadata request; None if `creates` and a topic of the request has
+    to be created first, which only a broker begins."""
+    if has_ids_too_early(version, entity):
+        return _ids_too_early(version, entity)
+    if creates and missing_topics(image, version, entity):
         return None
     if entity.topics is None or (version == 0 and not entity.topics):
         asked = [_topic(image, version, topic) for topic in image.topics.values()]
     else:
-        asked = [_asked_topic(image, version, topic, errors or {}) for topic in dict.fromkeys(entity.topics)]
+        asked = [_asked_topic(image, version, topic) for topic in dict.fromkeys(entity.topics)]
     broker_class = codec.nested(METADATA, version, "MetadataResponseBroker")
     return codec.build(
         codec.response_class(METADATA, version),
@@ -61,6 +61,21 @@ def metadata_answer(
         topics=tuple(asked),
         cluster_authorized_operations=NO_AUTHORIZED_OPERATIONS,
         error_code=ErrorCode.none,
+    )
+
+
+def _ids_too_early(version: int, entity: Any) -> Any:
+    """Return the answer that refuses every topic of the request."""
+    return codec.build(
+        codec.response_class(METADATA, version),
+        brokers=(),
+        cluster_id=None,
+        controller_id=NO_NODE,
+        topics=tuple(
+            absent_topic(version, topic.name or "", ErrorCode.invalid_request, topic.topic_id)
+            for topic in entity.topics
+        ),
+        cluster_authorized_operations=NO_AUTHORIZED_OPERATIONS,
     )
 
 
@@ -77,13 +92,12 @@ def _controller_id(image: MetadataImage, node_id: int) -> int:
     return min(alive, default=NO_NODE)
 
 
-def _asked_topic(image: MetadataImage, version: int, asked: Any, errors: Mapping[str, int]) -> Any:
+def _asked_topic(image: MetadataImage, version: int, asked: Any) -> Any:
     topic_id: uuid.UUID | None = getattr(asked, "topic_id", None)
     if topic_id is not None:
         topic = image.topics_by_id.get(topic_id.bytes)
         if topic is None:
-            name = None if version >= 12 else ""
-            return absent_topic(version, name, ErrorCode.unknown_topic_id, topic_id)
+            return absent_topic(version, None, ErrorCode.unknown_topic_id, topic_id)
         return _topic(image, version, topic)
     name = asked.name or ""
     topic = image.topics.get(name)
@@ -91,8 +105,7 @@ def _asked_topic(image: MetadataImage, version: int, asked: Any, errors: Mapping
         return _topic(image, version, topic)
     if name_problem(name) is not None:
         return absent_topic(version, name, ErrorCode.invalid_topic_exception, None)
-    code = ErrorCode(errors.get(name, ErrorCode.unknown_topic_or_partition))
-    return absent_topic(version, name, code, None)
+    return absent_topic(version, name, ErrorCode.unknown_topic_or_partition, None)
 
 
 def _topic(image: MetadataImage, version: int, topic: TopicImage) -> Any:

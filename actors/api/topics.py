@@ -19,6 +19,7 @@ from actors.api.metadata import metadata_answer
 from actors.api.topic_ids import plain_topic_id, wire_topic_id
 from actors.catalog import codec
 from actors.ground.image import MetadataImage
+from actors.ground.limits import TOPICS_BEING_CREATED_MAX
 from actors.metadata.commands import (
     CreatedTopic,
     CreatePartitions,
@@ -32,34 +33,26 @@ from actors.protocol.api_keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TO
 from actors.protocol.header import Header
 from actors.protocol.metadata_entities import missing_topics
 
-_TOLD = (ErrorCode.invalid_topic_exception, ErrorCode.policy_violation)
-"""The errors for which a topic cannot be created, as Metadata tells them; after any other failure the client
-is to ask again."""
-
 
 async def metadata(context: BrokerContext, header: Header, entity: Any) -> Any:
-    """Answer Metadata, and create what is missing if client and settings allow it
-    (auto.create.topics.enable)."""
-    errors: dict[str, int] = {}
+    """Answer Metadata, and begin to create what is missing if client and settings allow it
+    (auto.create.topics.enable). A topic that is being created is unknown until it is there: the client asks
+    again."""
+    version = header.api_version
+    answer = metadata_answer(context.image, context.node_id, version, entity, creates=False)
     if context.settings.auto_create_topics_enable:
-        missing = missing_topics(context.image, header.api_version, entity)
-        if missing:
-            errors = await _create_missing(context, missing)
-    return metadata_answer(context.image, context.node_id, header.api_version, entity, errors)
+        _create_missing(context, missing_topics(context.image, version, entity))
+    return answer
 
 
-async def _create_missing(context: BrokerContext, names: tuple[str, ...]) -> dict[str, int]:
-    """Create topics, and return the error codes of those that could not be created. A name that is being
-    created already is waited for."""
-    fresh = tuple(name for name in names if name not in context.creating)
+def _create_missing(context: BrokerContext, names: tuple[str, ...]) -> None:
+    """Begin to create topics, save for those that are being created already."""
+    room = TOPICS_BEING_CREATED_MAX - len(context.creating)
+    fresh = tuple(name for name in names if name not in context.creating)[:room]
     if fresh:
         task = asyncio.ensure_future(_create(context, fresh))
         context.creating.update(dict.fromkeys(fresh, task))
         task.add_done_callback(lambda _: _created(context, fresh))
-    tasks = {context.creating[name] for name in names}
-    # The tasks are shielded: a client that goes away must not take away what others wait for.
-    outcomes = await asyncio.gather(*(asyncio.shield(task) for task in tasks))
-    return {name: code for outcome in outcomes for name, code in outcome.items()}
 
 
 def _created(context: BrokerContext, names: tuple[str, ...]) -> None:
@@ -67,15 +60,13 @@ def _created(context: BrokerContext, names: tuple[str, ...]) -> None:
         context.creating.pop(name, None)
 
 
-async def _create(context: BrokerContext, names: tuple[str, ...]) -> dict[str, int]:
+async def _create(context: BrokerContext, names: tuple[str, ...]) -> None:
+    """Have topics created, and wait until this broker knows them. Why one cannot be created is told to
+    nobody: to who asks again it is still unknown."""
     result = await context.submit(CreateTopics(tuple(NewTopic(name) for name in names)))
     there = (ErrorCode.none, ErrorCode.topic_already_exists)
     names_there = [topic.name for topic in result.topics if topic.error_code in there]
     await context.wait_for_image(_has(names_there), IMAGE_WAIT_S)
-    return {
-        topic.name: topic.error_code if topic.error_code in _TOLD else int(ErrorCode.leader_not_available)
-        for topic in result.topics
-    }
 
 
 def _has(names: Iterable[str]) -> Callable[[MetadataImage], bool]:

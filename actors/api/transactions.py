@@ -7,12 +7,14 @@ partition is part of it (KIP-890); `verify` of the context asks it, wherever it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
+from actors.protocol.header import Header
 from actors.protocol.messages import NO_ERROR
 from actors.protocol.transaction_messages import (
     AddPartitionsToTxnRequest,
@@ -40,10 +42,11 @@ _NOT_VERIFIED = frozenset(
 replicas."""
 _AS_LOGS_ERROR = {
     ErrorCode.producer_fenced: ErrorCode.invalid_producer_epoch,
-    # Produce knows this error from version 11 on.
     ErrorCode.transaction_abortable: ErrorCode.invalid_txn_state,
     **dict.fromkeys(_NOT_VERIFIED, ErrorCode.not_enough_replicas),
 }
+_ABORTABLE_SINCE = 11
+"""The first version of Produce that knows TRANSACTION_ABORTABLE (KIP-890)."""
 
 
 class Verdict(NamedTuple):
@@ -53,44 +56,63 @@ class Verdict(NamedTuple):
     guard: object = None
 
 
-Verdicts = Mapping[tuple[str, int], Verdict]
+Verdicts = Mapping[tuple[str | None, int], Verdict]
 
 
-async def verify_produced(context: BrokerContext, entity: Any) -> Verdicts:
+class Piece(NamedTuple):
+    """What a Produce request brings for one partition."""
+
+    topic: str | uuid.UUID | None
+    """What request and answer call the topic: its name, or in later versions its id."""
+    name: str | None
+    """The topic's name; None if no topic has that id."""
+    partition: int
+    records: bytes | None
+
+
+async def verify_produced(
+    context: BrokerContext, header: Header, transactional_id: str | None, pieces: Sequence[Piece]
+) -> Verdicts:
     """Return the verdict on each partition of a Produce request whose batch begins a transaction here."""
     guards: dict[tuple[str, int], object] = {}
     producers: dict[tuple[int, int], dict[str, list[int]]] = {}
-    for topic in entity.topic_data:
-        for partition in topic.partition_data:
-            producer = transactional_producer(partition.records)
-            if producer is None:
-                continue
-            if not entity.transactional_id:
-                # Kafka refuses the whole request, for want of an id that could be authorized.
-                refused = Verdict(ErrorCode.transactional_id_authorization_failed)
-                return {(t.name, p.index): refused for t in entity.topic_data for p in t.partition_data}
-            guard = _guard(context, topic.name, partition.index, producer)
-            if guard is not None:
-                guards[topic.name, partition.index] = guard
-                producers.setdefault(producer, {}).setdefault(topic.name, []).append(partition.index)
+    for piece in pieces:
+        producer = transactional_producer(piece.records)
+        if producer is None:
+            continue
+        if not transactional_id:
+            # Kafka refuses the whole request, for want of an id that could be authorized.
+            refused = Verdict(ErrorCode.transactional_id_authorization_failed)
+            return {(each.name, each.partition): refused for each in pieces}
+        guard = _guard(context, piece, producer)
+        if guard is not None and piece.name is not None:
+            guards[piece.name, piece.partition] = guard
+            producers.setdefault(producer, {}).setdefault(piece.name, []).append(piece.partition)
     errors = dict.fromkeys(guards, ErrorCode.network_exception)
     for producer, topics in producers.items():
         numbers = tuple((topic, tuple(indexes)) for topic, indexes in topics.items())
-        asked = TransactionPartitions(entity.transactional_id, *producer, numbers, verify_only=True)
+        asked = TransactionPartitions(transactional_id or "", *producer, numbers, verify_only=True)
         errors |= await verified(context, asked)
-    return {
-        key: Verdict(_AS_LOGS_ERROR.get(errors[key], errors[key]), guard) for key, guard in guards.items()
-    }
+    return {key: Verdict(_told(errors[key], header.api_version), guard) for key, guard in guards.items()}
 
 
-def _guard(context: BrokerContext, name: str, partition: int, producer: tuple[int, int]) -> object | None:
+def _told(error_code: ErrorCode, version: int) -> ErrorCode:
+    """Return the coordinator's error as Produce tells it in a version."""
+    if error_code == ErrorCode.transaction_abortable and version >= _ABORTABLE_SINCE:
+        return error_code
+    return _AS_LOGS_ERROR.get(error_code, error_code)
+
+
+def _guard(context: BrokerContext, piece: Piece, producer: tuple[int, int]) -> object | None:
     """Return the guard of the producer's transaction; None if the batch needs no word of the coordinator, or
     cannot be appended anyway."""
+    if piece.name is None:
+        return None
     try:
-        topic = context.topic_led_here(name, partition)
+        topic = context.topic_led_here(piece.name, piece.partition)
     except LogError:
         return None
-    transactions = context.logs.log(topic, partition).transactions
+    transactions = context.logs.log(topic, piece.partition).transactions
     return None if transactions.is_open(*producer) else transactions.guard(producer[0])
 
 

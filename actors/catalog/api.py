@@ -105,7 +105,14 @@ class Api(NamedTuple):
     """It is None if no coordinator ever answers the request."""
     announced: bool = True
     """Whether ApiVersions tells of it. Kafka answers requests that it does not tell of."""
+    told_min_version: int | None = None
+    """The first version that ApiVersions tells, if it is another one than the first that is served."""
 
     @property
     def versions(self) -> range:
         return range(self.min_version, self.max_version + 1)
+
+    @property
+    def first_told(self) -> int:
+        """Return the first version that ApiVersions tells."""
+        return self.min_version if self.told_min_version is None else self.told_min_version

@@ -35,7 +35,7 @@ def _body(api_version: int, error_code: ErrorCode, keys: tuple[int, ...]) -> byt
         build(
             row,
             api_key=api_key,
-            min_version=APIS[api_key].min_version,
+            min_version=APIS[api_key].first_told,
             max_version=APIS[api_key].max_version,
         )
         for api_key in keys

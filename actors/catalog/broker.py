@@ -1,8 +1,4 @@
-"""The rows of the APIs that a broker answers, and of those that its connections answer.
-
-librdkafka refuses a broker without Produce 3. The Fetch versions with topic ids are left out on purpose: the
-development log is asked by name.
-"""
+"""The rows of the APIs that a broker answers, and of those that its connections answer."""
 
 from __future__ import annotations
 
@@ -16,16 +12,18 @@ _BROKER = Server.BROKER
 _CONNECTION = Server.CONNECTION
 
 BROKER: Final = (
-    Api(api_keys.PRODUCE, 3, 9, 9, _BROKER, topic_checks.produce),
-    Api(api_keys.FETCH, 4, 12, 12, _BROKER, topic_checks.fetch),
-    Api(api_keys.LIST_OFFSETS, 1, 7, 6, _BROKER, topic_checks.list_offsets),
-    Api(api_keys.METADATA, 0, 12, 9, _BROKER, topic_checks.metadata, always_screened=True),
+    # Old librdkafkas take a broker without Produce 0 for one that knows no compression (KIP-896).
+    Api(api_keys.PRODUCE, 3, 13, 9, _BROKER, topic_checks.produce, told_min_version=0),
+    Api(api_keys.FETCH, 4, 18, 12, _BROKER, topic_checks.fetch),
+    Api(api_keys.LIST_OFFSETS, 1, 11, 6, _BROKER, topic_checks.list_offsets),
+    Api(api_keys.METADATA, 0, 13, 9, _BROKER, topic_checks.metadata, always_screened=True),
     Api(api_keys.FIND_COORDINATOR, 0, 6, 3, _BROKER, broker_checks.find_coordinator),
     Api(api_keys.SASL_HANDSHAKE, 0, 1, NEVER_FLEXIBLE, _CONNECTION),
     Api(api_keys.API_VERSIONS, 0, 4, 3, _CONNECTION),
     Api(api_keys.CREATE_TOPICS, 2, 7, 5, _BROKER, topic_checks.create_topics),
     Api(api_keys.DELETE_TOPICS, 1, 6, 4, _BROKER, topic_checks.delete_topics),
     Api(api_keys.DELETE_RECORDS, 0, 2, 2, _BROKER, topic_checks.delete_records),
+    Api(api_keys.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, _BROKER, topic_checks.offset_for_leader_epoch),
     Api(api_keys.DESCRIBE_ACLS, 1, 3, 2, _BROKER, broker_checks.describe_acls),
     Api(api_keys.CREATE_ACLS, 1, 3, 2, _BROKER, broker_checks.create_acls),
     Api(api_keys.DELETE_ACLS, 1, 3, 2, _BROKER, broker_checks.delete_acls),

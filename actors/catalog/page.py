@@ -14,8 +14,8 @@ HEADING = """\
 Made by `python -m actors.catalog.page > actors/catalog/APIS.md`; a test compares them.
 
 Requests of Kafka's protocol that a node answers, in the versions that ApiVersions tells clients (a name in
-parentheses: it is answered, but not told of, as in Kafka). A coordinator leads the offsets partition of the
-group, or of the transactional id.
+parentheses: it is answered, but not told of, as in Kafka). Versions that are told of and not answered, as in
+Kafka, close the connection. A coordinator leads the offsets partition of the group, or of the transactional id.
 
 | key | API | versions | flexible since | answered by |
 |---:|---|---|---|---|
@@ -30,6 +30,8 @@ def markdown() -> str:
 def _row(api: Api) -> str:
     one = api.min_version == api.max_version
     versions = f"{api.min_version}" if one else f"{api.min_version}-{api.max_version}"
+    if api.first_told != api.min_version:
+        versions += f" (told from {api.first_told})"
     since = "never" if api.flexible_since > api.max_version else api.flexible_since
     server = api.served_by.value
     if api.coordinated is not None and server == "broker":

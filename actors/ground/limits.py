@@ -62,6 +62,12 @@ assert RAFT_FRAME_BYTES_MAX < TRANSPORT_QUEUE_BYTES_MAX
 
 DESCRIBED_PARTITIONS_MAX = 2_000
 """How many partitions one answer to DescribeTopicPartitions has, Kafka's max.request.partition.size.limit."""
+FETCH_SESSIONS_BYTES_MAX = 128 * MIB
+"""About how much memory the fetch sessions of one broker may take: those of 300,000 partitions. Kafka bounds
+their number only."""
+TOPICS_BEING_CREATED_MAX = 1_000
+"""How many topics one broker may be creating because somebody asked for their metadata; who asks for others
+meanwhile asks again."""
 ACLS_MAX = 10_000
 CREDENTIALS_MAX = 10_000
 """How many credentials the tier may have; every actor holds them all, and gets them all with each change of

@@ -96,6 +96,7 @@ class BrokerSettings:
     log_retention_bytes: int = 64 * 1024 * 1024
     """How many bytes of one partition's log are kept, in memory."""
     log_retention_ms: int = 3_600_000
+    max_incremental_fetch_session_cache_slots: int = 1_000
     topics_max: int = 10_000
     partitions_max: int = 100_000
     """How many partitions all topics together may have."""

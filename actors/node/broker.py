@@ -55,10 +55,11 @@ from actors.protocol.api_keys import (
     LIST_OFFSETS,
     WRITE_TXN_MARKERS,
 )
-from actors.protocol.errors import MalformedRequest, UnsupportedRequest
+from actors.protocol.errors import HangUp, MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
 from actors.protocol.java_hash import partition_for
 from actors.security.gate import Gate
+from actors.security.screening import Finish
 from actors.topics.logs import TopicLogs
 
 log = logging.getLogger("groupd.broker")
@@ -330,19 +331,25 @@ class Broker(Actor):
         entity = codec.decode_entity(header, frame, body_offset)
         if header.api_key == INIT_PRODUCER_ID and entity.transactional_id is not None:
             return await self._serve_group(header, frame, body_offset, identity)
-        allowed, finish = screen_entity(self._gate, identity, header, entity)
+        try:
+            answer = await self._served(header, *screen_entity(self._gate, identity, header, entity))
+        except HangUp:
+            self._metrics.requests.count(header.api_key, None)
+            return None
+        self._metrics.requests.count(header.api_key, answer)
+        if answer is None:
+            return b""
+        return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
+
+    async def _served(self, header: Header, allowed: Any | None, finish: Finish | None) -> Any | None:
+        """Return the answer to what is left of a request. Raises HangUp."""
         if allowed is None:
             answer = None
         elif header.api_key == WRITE_TXN_MARKERS:
             answer = await self._transactions.answer(self._apis.image, header, allowed, pass_on=False)
         else:
             answer = await self._apis.handle(header, allowed)
-        if finish is not None:
-            answer = finish(answer)
-        self._metrics.requests.count(header.api_key, answer)
-        if answer is None:
-            return b""
-        return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
+        return answer if finish is None else finish(answer)
 
     def _answer_in_place(
         self, identity: ClientIdentity, header: Header, frame: bytes, body_offset: int

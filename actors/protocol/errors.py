@@ -23,3 +23,8 @@ class MalformedRequest(Exception):
 
 class UnsupportedRequest(Exception):
     """Raised for an unknown API or version: the connection is closed, save for ApiVersions (W13)."""
+
+
+class HangUp(Exception):
+    """Raised if a request without an answer failed: the connection is closed, because nothing else tells the
+    client."""

@@ -13,6 +13,13 @@ from actors.protocol.api_keys import METADATA
 from actors.protocol.entities import build, nested
 
 NO_AUTHORIZED_OPERATIONS = -(2**31)
+_IDS_NOT_YET = (10, 11)
+
+
+def has_ids_too_early(version: int, entity: Any) -> bool:
+    """Whether a Metadata request names topics by their ids in a version that has room for ids, but may not
+    use them yet (KIP-516)."""
+    return version in _IDS_NOT_YET and any(topic.topic_id is not None for topic in entity.topics or ())
 
 
 def missing_topics(image: MetadataImage, version: int, entity: Any) -> tuple[str, ...]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from actors.ground.acl import CLUSTER_NAME, Operation, ResourceType
 from actors.protocol import entities
+from actors.protocol.errors import HangUp
 from actors.protocol.header import Header
-from actors.protocol.metadata_entities import NO_AUTHORIZED_OPERATIONS, absent_topic, missing_topics
+from actors.protocol.metadata_entities import (
+    NO_AUTHORIZED_OPERATIONS,
+    absent_topic,
+    has_ids_too_early,
+    missing_topics,
+)
 from actors.security.asking import Asking
 from actors.security.screening import Screened, parted
 
@@ -41,9 +47,7 @@ def _by_partition(
     asked_topics, asked_partitions, answered_topics, answered_partitions = fields
 
     def check(asking: Asking, header: Header, entity: Any) -> Screened:
-        allowed, others = parted(
-            getattr(entity, asked_topics), lambda topic: asking.may_topic(operation, _name(topic))
-        )
+        allowed, others = parted(getattr(entity, asked_topics), lambda topic: _may(asking, operation, topic))
         if not others:
             return Screened(entity)
         topic_class, partition_class = (
@@ -54,12 +58,14 @@ def _by_partition(
                 topic_class,
                 name=_name(topic),
                 topic=_name(topic),
+                topic_id=getattr(topic, "topic_id", None),
                 **{
                     answered_partitions: tuple(
                         entities.build(
                             partition_class,
                             partition_index=_index(partition),
                             index=_index(partition),
+                            partition=_index(partition),
                             error_code=FAILED,
                             **refused_partition,
                         )
@@ -82,8 +88,21 @@ def _by_partition(
     return check
 
 
-def _name(topic: Any) -> str:
-    name: str = topic.topic if hasattr(topic, "topic") else topic.name
+def _may(asking: Asking, operation: Operation, topic: Any) -> bool:
+    """Return whether the client may do this to a topic of a request. A topic id that nobody knows is refused
+    by who serves the request."""
+    name = _name(topic)
+    if name is None:
+        known = None if topic.topic_id is None else asking.image.topics_by_id.get(topic.topic_id.bytes)
+        if known is None:
+            return True
+        name = known.name
+    return asking.may_topic(operation, name)
+
+
+def _name(topic: Any) -> str | None:
+    """Return what a request calls a topic; None if it has the topic's id instead."""
+    name: str | None = topic.topic if hasattr(topic, "topic") else getattr(topic, "name", None)
     return name
 
 
@@ -108,18 +127,6 @@ _produce = _by_partition(
         "error_message": None,
     },
 )
-fetch = _by_partition(
-    Operation.READ,
-    ("topics", "partitions", "responses", "partitions"),
-    ("FetchableTopicResponse", "PartitionData"),
-    {
-        "high_watermark": -1,
-        "last_stable_offset": -1,
-        "log_start_offset": -1,
-        "aborted_transactions": (),
-        "records": b"",
-    },
-)
 list_offsets = _by_partition(
     Operation.DESCRIBE,
     ("topics", "partitions", "topics", "partitions"),
@@ -142,13 +149,38 @@ describe_producers = _by_partition(
 )
 
 
+offset_for_leader_epoch = _by_partition(
+    Operation.DESCRIBE,
+    ("topics", "partitions", "topics", "partitions"),
+    ("OffsetForLeaderTopicResult", "EpochEndOffset"),
+    {"leader_epoch": -1, "end_offset": -1},
+)
+
+
+class RestrictedFetch(NamedTuple):
+    """A Fetch request of a client that may not read everything. A session has partitions that no request
+    names, so it is for who serves the request to ask, for each topic that is read."""
+
+    entity: Any
+    may_read: Callable[[str], bool]
+    """Returns whether the client may read the topic of this name."""
+
+
+def fetch(asking: Asking, header: Header, entity: Any) -> Screened:
+    return Screened(RestrictedFetch(entity, lambda name: asking.may_topic(Operation.READ, name)))
+
+
 def produce(asking: Asking, header: Header, entity: Any) -> Screened:
-    """Screen Produce. Records of a transaction need WRITE on its id too. Without acks nobody hears of a
-    refusal."""
+    """Screen Produce. Without acks the connection is closed for a refusal, which the client would not hear of
+    otherwise."""
     body, finish = _produce(asking, header, entity)
     if entity.acks == 0 and finish is not None:
-        return Screened(body, lambda _: None)
+        return Screened(body, _hang_up)
     return Screened(body, finish)
+
+
+def _hang_up(served: Any) -> Any:
+    raise HangUp("a Produce request that wants no answer was refused")
 
 
 def create_topics(asking: Asking, header: Header, entity: Any) -> Screened:
@@ -259,6 +291,8 @@ def metadata(asking: Asking, header: Header, entity: Any) -> Screened:
     are topics that would have to be created by a client that may not. An answer may tell what may be done
     (KIP-430)."""
     version = header.api_version
+    if has_ids_too_early(version, entity):
+        return Screened(entity)
     everything = entity.topics is None or (version == 0 and not entity.topics)
     no: tuple[Any, ...] = ()
     allowed = entity.topics

@@ -23,6 +23,9 @@ itself."""
 _CRC_FROM = 21
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = struct.Struct(">q")
+_LENGTH = struct.Struct(">i")
+_LENGTH_MIN = 14
+"""The least that a batch's length can say: so many bytes a message of the oldest format has at least."""
 _LEADER_EPOCH = struct.Struct(">i")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
@@ -40,6 +43,7 @@ _TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
 ZSTD = 4
 NO_SEQUENCE = -1
+_ONE_BATCH = "Produce requests must have exactly one record batch per partition"
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_VALUE = struct.Struct(">hi")
 assert _HEADER.size == HEADER_BYTES
@@ -76,48 +80,76 @@ def read_header(batch: bytes) -> BatchHeader:
     return BatchHeader(*_HEADER.unpack_from(batch))
 
 
-def check_produced(
-    records: bytes | None, message_bytes_max: int, *, zstd_allowed: bool = True
-) -> BatchHeader:
-    """Return the header of what one Produce request brings for one partition: one whole, valid batch.
+def one_batch(records: bytes | None, *, zstd_allowed: bool = True) -> bytes:
+    """Return the one whole batch that a Produce request brings for one partition. Bytes behind it that are no
+    whole batch are left out.
 
-    Raises LogError: INVALID_RECORD for what no producer of format v2 sends (ProduceRequest.validateRecords,
-    LogValidator.validateBatch), CORRUPT_MESSAGE for damaged bytes, MESSAGE_TOO_LARGE.
+    Raises LogError: INVALID_RECORD for what no producer of format v2 sends (ProduceRequest.validateRecords),
+    CORRUPT_MESSAGE for bytes that are no batch.
     """
-    if not records:
-        raise LogError(
-            ErrorCode.invalid_record, "Produce requests must have exactly one record batch per partition"
-        )
-    if len(records) <= _MAGIC_AT:
-        raise LogError(ErrorCode.corrupt_message, "The record batch is cut short.")
+    size_bytes = None if records is None else _batch_bytes(records, 0)
+    if records is None or size_bytes is None:
+        raise LogError(ErrorCode.invalid_record, _ONE_BATCH)
     if records[_MAGIC_AT] != MAGIC:
         raise LogError(
             ErrorCode.invalid_record,
             f"Produce requests are only allowed to contain record batches with magic version {MAGIC}",
         )
-    if len(records) < HEADER_BYTES:
-        raise LogError(ErrorCode.corrupt_message, "The record batch is cut short.")
-    header = read_header(records)
-    size_bytes = _LENGTH_FROM + header.batch_length
-    if size_bytes < HEADER_BYTES or size_bytes > len(records):
+    if size_bytes < HEADER_BYTES:
         raise LogError(ErrorCode.corrupt_message, "The record batch's length is not that of its bytes.")
-    if size_bytes < len(records):
+    if read_header(records).compression == ZSTD and not zstd_allowed:
+        # KIP-110: an old client that produces zstd could not read it back.
+        raise LogError(ErrorCode.unsupported_compression_type, "zstd needs Produce version 7 or later.")
+    if _batch_bytes(records, size_bytes) is not None:
+        raise LogError(ErrorCode.invalid_record, _ONE_BATCH)
+    return records if size_bytes == len(records) else records[:size_bytes]
+
+
+def _batch_bytes(records: bytes, at: int) -> int | None:
+    """Return how many bytes the batch at `at` has; None if it does not end within the records. Raises
+    LogError with CORRUPT_MESSAGE if what stands there can be no batch."""
+    left = len(records) - at
+    if left < _LENGTH_FROM:
+        return None
+    (length,) = _LENGTH.unpack_from(records, at + _LENGTH_FROM - _LENGTH.size)
+    if length < _LENGTH_MIN:
         raise LogError(
-            ErrorCode.invalid_record, "Produce requests must have exactly one record batch per partition"
+            ErrorCode.corrupt_message,
+            f"Record size {length} is less than the minimum record overhead ({_LENGTH_MIN})",
         )
-    if size_bytes > message_bytes_max:
+    if left <= _MAGIC_AT:
+        return None
+    if records[at + _MAGIC_AT] > MAGIC:
+        raise LogError(ErrorCode.corrupt_message, f"Invalid magic found in record: {records[at + _MAGIC_AT]}")
+    size_bytes: int = _LENGTH_FROM + length
+    return size_bytes if size_bytes <= left else None
+
+
+def check_batch(batch: bytes, message_bytes_max: int) -> BatchHeader:
+    """Return the header of a batch (see `one_batch`) that a log may take.
+
+    Raises LogError: MESSAGE_TOO_LARGE, CORRUPT_MESSAGE for damaged bytes, or what LogValidator says of a
+    batch's contents.
+    """
+    header = read_header(batch)
+    if header.base_offset:
+        raise LogError(
+            ErrorCode.invalid_record,
+            f"The baseOffset of the record batch in the append should be 0, but it is {header.base_offset}",
+        )
+    if len(batch) > message_bytes_max:
         raise LogError(
             ErrorCode.message_too_large,
-            f"The record batch size is {size_bytes} bytes which exceeds the maximum configured value of "
+            f"The record batch size is {len(batch)} bytes which exceeds the maximum configured value of "
             f"{message_bytes_max}.",
         )
-    if crc32c(memoryview(records)[_CRC_FROM:]) != header.crc:
+    if crc32c(memoryview(batch)[_CRC_FROM:]) != header.crc:
         raise LogError(ErrorCode.corrupt_message, "Record batch is corrupt (its CRC does not match).")
-    _check_contents(header, zstd_allowed)
+    _check_contents(header)
     return header
 
 
-def _check_contents(header: BatchHeader, zstd_allowed: bool) -> None:
+def _check_contents(header: BatchHeader) -> None:
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
         raise LogError(
             ErrorCode.invalid_record,
@@ -130,11 +162,8 @@ def _check_contents(header: BatchHeader, zstd_allowed: bool) -> None:
     if header.is_transactional and header.producer_id == NO_PRODUCER_ID:
         raise LogError(ErrorCode.invalid_record, "A transactional record batch without a producer id")
     if header.compression > ZSTD:
-        raise LogError(ErrorCode.corrupt_message, f"Unknown compression type {header.compression}.")
-    if header.compression == ZSTD and not zstd_allowed:
-        # KIP-110: an old client that produces zstd could not read it back.
-        raise LogError(ErrorCode.unsupported_compression_type, "zstd needs Produce version 7 or later.")
-    if header.producer_id != NO_PRODUCER_ID and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise LogError(ErrorCode.unknown_server_error, f"Unknown compression type {header.compression}.")
+    if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
         raise LogError(
             ErrorCode.invalid_record,
             f"Invalid sequence number {header.base_sequence} in record batch "

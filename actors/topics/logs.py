@@ -22,9 +22,7 @@ makes room for many appends."""
 class Produced(NamedTuple):
     """What a Produce request brings for one partition."""
 
-    records: bytes | None
-    zstd_allowed: bool = True
-    """Whether the request's version knows zstd."""
+    batch: bytes
     guard: object = None
     """What the transaction was verified with, see `transactions`; None: it was not verified."""
 
@@ -91,9 +89,7 @@ class TopicLogs:
         """Append a batch and wake whoever waits for it. Raises LogError, OSError (nothing was appended)."""
         log = self.log(topic, partition)
         before = log.size_bytes
-        appended = log.append(
-            produced.records, now_ms, zstd_allowed=produced.zstd_allowed, guard=produced.guard
-        )
+        appended = log.append(produced.batch, now_ms, guard=produced.guard)
         self._bytes += log.size_bytes - before
         if self._bytes > self._bytes_max:
             self._shrink(but=log)

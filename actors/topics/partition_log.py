@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from actors.protocol.transaction_messages import NO_PRODUCER_ID
 from actors.topics.batch import (
     BatchHeader,
-    check_produced,
+    check_batch,
     end_marker,
     first_since,
     newest,
@@ -28,6 +28,8 @@ from actors.topics.transactions import LogTransactions, Marker
 
 LEADER_EPOCH = 0
 """The leader epoch of every log: a log ends with its leader, so none has a second epoch."""
+NO_LEADER_EPOCH = -1
+"""The leader epoch of who knows none."""
 BATCHES_MAX = 200_000
 """How many batches a log may have, whatever their size: a batch costs about 300 bytes besides its own."""
 _COMPACT_AT = 1_024
@@ -94,15 +96,12 @@ class PartitionLog:
         self._first = 0
         """The index of the first batch that is not dropped; those before it are removed now and then."""
 
-    def append(
-        self, records: bytes | None, now_ms: int, *, zstd_allowed: bool = True, guard: object = None
-    ) -> Appended:
-        """Append what a Produce request brings for this partition. `guard` is as `transactions` describes it.
+    def append(self, records: bytes, now_ms: int, *, guard: object = None) -> Appended:
+        """Append one batch (`batch.one_batch`). `guard` is as `transactions` describes it.
 
         Raises LogError, or what `reserve` raises, having changed nothing.
         """
-        header = check_produced(records, self.settings.message_bytes_max, zstd_allowed=zstd_allowed)
-        assert records is not None
+        header = check_batch(records, self.settings.message_bytes_max)
         idempotent = header.producer_id != NO_PRODUCER_ID
         if idempotent:
             before = self._producers.check(header)
@@ -213,6 +212,16 @@ class PartitionLog:
             return None
         youngest = max(live, key=lambda batch: batch.max_timestamp_ms)
         return FoundOffset(*newest(youngest.data, self.log_start_offset))
+
+    def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """Return the latest epoch that is not above `leader_epoch`, and the offset where its records end;
+        (-1, -1) if that is not known (KIP-320, LeaderEpochFileCache).
+
+        Below the first epoch there is nothing any more: then the answer is where this log starts.
+        """
+        if leader_epoch == NO_LEADER_EPOCH or leader_epoch > LEADER_EPOCH:
+            return NO_LEADER_EPOCH, -1
+        return leader_epoch, self.log_start_offset if leader_epoch < LEADER_EPOCH else self.end_offset
 
     def delete_records(self, before_offset: int) -> int:
         """Drop what is below `before_offset` (-1: everything), and return the log's new start (KIP-107).

@@ -70,15 +70,14 @@ class Broker:
         self.store = Memory()
         self.logs = TopicLogs(settings, "", store=self.store)
         self.now_ms = 50_000
-        self.apis = BrokerApis(
-            BrokerContext(
-                node_id=node_id,
-                settings=settings,
-                controller=controller,
-                logs=self.logs,
-                clock_ms=lambda: self.now_ms,
-            )
+        self.context = BrokerContext(
+            node_id=node_id,
+            settings=settings,
+            controller=controller,
+            logs=self.logs,
+            clock_ms=lambda: self.now_ms,
         )
+        self.apis = BrokerApis(self.context)
 
     async def ask(self, api_key: int, version: int, /, **fields: Any) -> Any:
         """The answer to a request with those of `fields` that its version has; None if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
@@ -37,6 +38,10 @@ def append(broker: Broker, *values: bytes, partition: int = 0) -> int:
     return broker.logs.append(topic, partition, Produced(batch(*values)), 0).size_bytes
 
 
+def id_of(broker: Broker) -> uuid.UUID:
+    return uuid.UUID(bytes=broker.apis.image.topics["t"].topic_id)
+
+
 async def fetch(
     broker: Broker,
     offsets: dict[int, int],
@@ -59,14 +64,14 @@ async def fetch(
         )
         for partition, offset in offsets.items()
     )
-    topic = part(FETCH, version, "FetchTopic", topic="t", partitions=wanted)
+    topic = part(FETCH, version, "FetchTopic", topic="t", topic_id=id_of(broker), partitions=wanted)
     fields = {"max_wait": NO_WAIT, "min_bytes": 1, "forgotten_topics_data": ()} | fields
     return await broker.ask(FETCH, version, topics=(topic,), **fields)
 
 
 def parts(answer: Any) -> list[Any]:
     (topic,) = answer.responses
-    assert topic.topic == "t"
+    assert getattr(topic, "topic", "t") == "t"
     return list(topic.partitions)
 
 
@@ -100,19 +105,12 @@ def test_errors_come_at_once_whatever_the_wait(version: int) -> None:
         if version >= 12:
             leader = parts(answer)[2].current_leader
             assert (leader.leader_id, leader.leader_epoch) == (2, 0)
+        if version >= 16:
+            [node] = answer.node_endpoints
+            assert (node.node_id, node.host, node.port) == (2, "host2", 9_092)
         if version >= 9:
             answer = await fetch(one, {0: 0}, version=version, current_leader_epoch=1, max_wait=LONG)
             assert parts(answer)[0].error_code == ErrorCode.unknown_leader_epoch
-
-    run(story())
-
-
-def test_sessions_are_never_opened_and_unknown_ones_are_refused() -> None:
-    async def story() -> None:
-        _, one = one_topic()
-        assert (await fetch(one, {0: 0}, session_id=0, session_epoch=0)).session_id == 0
-        answer = await fetch(one, {0: 0}, session_id=7, session_epoch=1, max_wait=LONG)
-        assert (answer.error_code, answer.responses) == (ErrorCode.fetch_session_id_not_found, ())
 
     run(story())
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.api import topics
 from actors.api.metadata import find_coordinator_answer, metadata_answer
 from actors.catalog import codec
 from actors.ground.image import MetadataImage
@@ -25,13 +26,11 @@ def run(story: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def metadata(broker: Broker, version: int, *names: str, create: bool = False) -> Any:
-    topics = tuple(
-        part(METADATA, version, "MetadataRequestTopic", name=name, topic_id=None) for name in names
-    )
+    asked = tuple(part(METADATA, version, "MetadataRequestTopic", name=name, topic_id=None) for name in names)
     return await broker.ask(
         METADATA,
         version,
-        topics=topics,
+        topics=asked,
         allow_auto_topic_creation=create,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
@@ -84,16 +83,15 @@ def test_all_topics_are_asked_for_by_null_and_before_version_1_by_none(version: 
     run(story())
 
 
-@pytest.mark.parametrize("version", range(10, 13))
+@pytest.mark.parametrize("version", range(12, 14))
 def test_topics_are_found_by_id(version: int) -> None:
     async def story() -> None:
         controller, (one, *_) = brokers()
         controller.decide(CreateTopics((NewTopic("t"),)))
         known = uuid.UUID(bytes=one.apis.image.topics["t"].topic_id)
         unknown = uuid.UUID(int=99)
-        name = None if version >= 12 else ""
         topics = tuple(
-            part(METADATA, version, "MetadataRequestTopic", name=name, topic_id=topic_id)
+            part(METADATA, version, "MetadataRequestTopic", name=None, topic_id=topic_id)
             for topic_id in (known, unknown)
         )
         answer = await one.ask(
@@ -105,20 +103,77 @@ def test_topics_are_found_by_id(version: int) -> None:
         )
         assert [(t.error_code, t.name, t.topic_id) for t in answer.topics] == [
             (ErrorCode.none, "t", known),
-            (ErrorCode.unknown_topic_id, name, unknown),
+            (ErrorCode.unknown_topic_id, None, unknown),
         ]
 
     run(story())
 
 
-def test_a_missing_topic_is_created_once_however_many_ask_for_it_at_once() -> None:
+@pytest.mark.parametrize("version", range(10, 12))
+def test_versions_10_and_11_have_ids_and_may_not_ask_by_them(version: int) -> None:
+    """Kafka refuses the whole request, topics that are named in it too, and tells nothing of the cluster."""
+
+    async def story() -> None:
+        controller, (one, *_) = brokers()
+        controller.decide(CreateTopics((NewTopic("t"),)))
+        known = uuid.UUID(bytes=one.apis.image.topics["t"].topic_id)
+        asked = (("t", None), ("", known))
+        topics = tuple(
+            part(METADATA, version, "MetadataRequestTopic", name=name, topic_id=topic_id)
+            for name, topic_id in asked
+        )
+        answer = await one.ask(
+            METADATA,
+            version,
+            topics=topics,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        assert (answer.brokers, answer.cluster_id, answer.controller_id) == ((), None, -1)
+        assert [(t.error_code, t.name, t.topic_id, t.partitions) for t in answer.topics] == [
+            (ErrorCode.invalid_request, name, topic_id, ()) for name, topic_id in asked
+        ]
+
+    run(story())
+
+
+@pytest.mark.parametrize("version", versions(METADATA))
+def test_a_missing_topic_is_unknown_at_first_and_there_when_it_is_asked_for_again(version: int) -> None:
     async def story() -> None:
         controller, (one, two, _) = brokers()
-        answers = await asyncio.gather(*(metadata(one, 12, "new", "new", create=True) for _ in range(50)))
-        assert {len(answer.topics[0].partitions) for answer in answers} == {3}
-        assert all(len(answer.topics) == 1 for answer in answers)
+        answers = await asyncio.gather(
+            *(metadata(one, version, "new", "new", create=True) for _ in range(50))
+        )
+        unknown = ErrorCode.unknown_topic_or_partition
+        assert [topic.error_code for answer in answers for topic in answer.topics] == [unknown] * 50
+        await created(one)
         assert len(controller.submitted) == 1
-        assert (await metadata(two, 1, "new")).topics[0].error_code == ErrorCode.none
+        for broker in (one, two):
+            (topic,) = (await metadata(broker, version, "new", create=True)).topics
+            assert (topic.error_code, len(topic.partitions)) == (ErrorCode.none, 3)
+
+    run(story())
+
+
+async def created(broker: Broker) -> None:
+    """Wait until what the broker has begun to create is there, or refused."""
+    while broker.context.creating:
+        await asyncio.sleep(0)
+
+
+def test_a_broker_creates_a_bounded_number_of_topics_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "TOPICS_BEING_CREATED_MAX", 3)
+
+    async def story() -> None:
+        _, (one, *_) = brokers()
+        names = [f"new-{number}" for number in range(5)]
+        asked = await metadata(one, 12, *names, create=True)
+        assert {topic.error_code for topic in asked.topics} == {ErrorCode.unknown_topic_or_partition}
+        await created(one)
+        assert set(one.apis.image.topics) == {"new-0", "new-1", "new-2"}
+        await metadata(one, 12, *names, create=True)
+        await created(one)
+        assert set(one.apis.image.topics) == set(names)
 
     run(story())
 
@@ -135,15 +190,19 @@ def test_nothing_is_created_when_client_or_settings_forbid_it() -> None:
     run(story())
 
 
-def test_why_a_topic_cannot_be_created_is_told_or_the_client_asks_again() -> None:
+def test_a_topic_that_cannot_be_created_stays_unknown() -> None:
+    """As in Kafka, Metadata does not tell why."""
+
     async def story() -> None:
         controller, (one, *_) = brokers(BrokerSettings(topics_max=1))
-        first, second, bad = (await metadata(one, 12, "a", "b", "no good", create=True)).topics
-        assert (first.error_code, second.error_code) == (ErrorCode.none, ErrorCode.policy_violation)
+        for _ in range(2):
+            first, second, bad = (await metadata(one, 12, "a", "b", "no good", create=True)).topics
+            await created(one)
+        assert (first.error_code, second.error_code) == (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
         assert bad.error_code == ErrorCode.invalid_topic_exception
         controller.failure = TimeoutError()
         (topic,) = (await metadata(one, 12, "c", create=True)).topics
-        assert topic.error_code == ErrorCode.leader_not_available
+        assert topic.error_code == ErrorCode.unknown_topic_or_partition
 
     run(story())
 
@@ -155,8 +214,8 @@ def test_an_actor_without_controller_leaves_the_creation_to_the_broker() -> None
     request = codec.build(
         codec.request_class(METADATA, 12), topics=(asked,), include_topic_authorized_operations=False
     )
-    assert metadata_answer(one.apis.image, 1, 12, request) is None
-    answer = metadata_answer(one.apis.image, 1, 12, request, errors={})
+    assert metadata_answer(one.apis.image, 1, 12, request, creates=True) is None
+    answer = metadata_answer(one.apis.image, 1, 12, request, creates=False)
     assert answer is not None
     assert answer.topics[0].error_code == ErrorCode.unknown_topic_or_partition
 

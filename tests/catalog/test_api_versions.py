@@ -14,7 +14,7 @@ from actors.catalog.api_versions import api_versions_answer, client_software
 from actors.catalog.table import APIS
 from actors.protocol import api_keys
 from actors.protocol.entities import build, nested, request_class, response_class
-from actors.protocol.errors import MalformedRequest
+from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from tests.protocol.random_entities import kio_bytes, opened, request_head
 
 V = api_keys.API_VERSIONS
@@ -54,7 +54,7 @@ def test_the_answer_is_the_table_of_what_is_announced_and_the_group_version(api_
         response_class(V, api_version),
         error_code=ErrorCode.none,
         api_keys=tuple(
-            build(api_class, api_key=api_key, min_version=api.min_version, max_version=api.max_version)
+            build(api_class, api_key=api_key, min_version=api.first_told, max_version=api.max_version)
             for api_key, api in APIS.items()
             if api.announced
         ),
@@ -63,6 +63,18 @@ def test_the_answer_is_the_table_of_what_is_announced_and_the_group_version(api_
     answer = api_versions_answer(*opened(_request(api_version)))
     assert _read(answer, api_version) == expected
     assert answer[8:] == kio_bytes(expected)
+
+
+@pytest.mark.parametrize("api_version", range(5))
+def test_produce_is_told_from_version_0_and_served_from_version_3(api_version: int) -> None:
+    """librdkafka 2.6 compresses nothing for a broker that does not tell Produce 0. Kafka tells it, and closes
+    the connection of who asks for it."""
+    answer = _read(api_versions_answer(*opened(_request(api_version))), api_version)
+    [produce] = [api for api in answer.api_keys if api.api_key == api_keys.PRODUCE]
+    assert (produce.min_version, produce.max_version) == (0, 13)
+    for too_old in range(3):
+        with pytest.raises(UnsupportedRequest):
+            opened(struct.pack(">hhih", api_keys.PRODUCE, too_old, 7, -1))
 
 
 @pytest.mark.parametrize("api_version", [-1, 5, 99])

@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.topics import partition_log
+from actors.topics.batch import one_batch
 from actors.topics.errors import LogError
 from actors.topics.partition_log import FoundOffset, LogSettings, PartitionLog
 from tests.topics.batches import GZIP, MemoryRecordsBuilder, batch, contents, with_field
@@ -20,9 +21,14 @@ def new_log(settings: LogSettings = SETTINGS, start_offset: int = 0) -> Partitio
 def refused(log: PartitionLog, records: bytes | None) -> ErrorCode:
     before = (log.log_start_offset, log.end_offset, log.size_bytes)
     with pytest.raises(LogError) as caught:
-        log.append(records, 0)
+        log.append(one_batch(records), 0)
     assert (log.log_start_offset, log.end_offset, log.size_bytes) == before
     return caught.value.error_code
+
+
+def lengthened(records: bytes, by: int) -> bytes:
+    """The batch with another length in its header."""
+    return records[:8] + (len(records) - 12 + by).to_bytes(4, "big", signed=True) + records[12:]
 
 
 def test_what_is_produced_is_read_back_with_offsets_and_a_valid_crc() -> None:
@@ -72,9 +78,19 @@ def test_damaged_or_foreign_batches_are_refused_and_leave_no_trace() -> None:
         "null": (None, ErrorCode.invalid_record),
         "empty": (b"", ErrorCode.invalid_record),
         "two batches": (good + good, ErrorCode.invalid_record),
-        "cut short": (good[:-1], ErrorCode.corrupt_message),
-        "half a header": (good[:30], ErrorCode.corrupt_message),
-        "a few bytes": (good[:10], ErrorCode.corrupt_message),
+        "cut short": (good[:-1], ErrorCode.invalid_record),
+        "half a header": (good[:30], ErrorCode.invalid_record),
+        "a few bytes": (good[:10], ErrorCode.invalid_record),
+        "other bytes": (b"x" * 11, ErrorCode.invalid_record),
+        "longer than it is": (lengthened(good, 1), ErrorCode.invalid_record),
+        "shorter than it is": (lengthened(good, -1), ErrorCode.corrupt_message),
+        "length of a header that is too short": (
+            lengthened(good, 48 - len(good) + 12),
+            ErrorCode.corrupt_message,
+        ),
+        "magic 3": (good[:16] + b"\3" + good[17:], ErrorCode.corrupt_message),
+        "a second batch that is none": (good + bytes(20), ErrorCode.corrupt_message),
+        "base offset": (b"\0\0\0\0\0\0\0\7" + good[8:], ErrorCode.invalid_record),
         "bad crc": (bytes(corrupt), ErrorCode.corrupt_message),
         "magic 1": (bytes(old.buffer()), ErrorCode.invalid_record),
         "count": (with_field(good, 57, ">i", 3), ErrorCode.invalid_record),
@@ -87,7 +103,7 @@ def test_damaged_or_foreign_batches_are_refused_and_leave_no_trace() -> None:
         "negative length": (with_field(good, 8, ">i", -1), ErrorCode.corrupt_message),
         "control": (with_field(good, 21, ">h", 0x20), ErrorCode.invalid_record),
         "transaction": (with_field(good, 21, ">h", 0x10), ErrorCode.invalid_record),
-        "codec": (with_field(good, 21, ">h", 7), ErrorCode.corrupt_message),
+        "codec": (with_field(good, 21, ">h", 7), ErrorCode.unknown_server_error),
         "sequence": (with_field(good, 43, ">q", 7), ErrorCode.invalid_record),
     }
     for name, (records, code) in cases.items():
@@ -103,9 +119,33 @@ def test_a_batch_above_the_topics_limit_is_too_large() -> None:
 def test_zstd_from_a_producer_too_old_for_it_is_refused() -> None:
     zstd = with_field(batch(b"a"), 21, ">h", 4)
     with pytest.raises(LogError) as caught:
-        new_log().append(zstd, 0, zstd_allowed=False)
+        one_batch(zstd, zstd_allowed=False)
     assert caught.value.error_code == ErrorCode.unsupported_compression_type
-    assert new_log().append(zstd, 0).base_offset == 0
+    assert new_log().append(one_batch(zstd), 0).base_offset == 0
+
+
+def test_bytes_behind_a_batch_that_are_no_whole_batch_are_left_out() -> None:
+    """Kafka reads batches until one does not end within the bytes."""
+    good = batch(b"a", b"b")
+    for behind in (b"x", good[:-1], bytes(11)):
+        assert one_batch(good + behind) == good
+
+
+def test_a_producer_without_an_epoch_may_append() -> None:
+    """Kafka takes epoch -1 of an idempotent producer, and refuses sequence -1."""
+    odd = with_field(batch(b"a", producer_id=7, epoch=0, sequence=3), 51, ">h", -1)
+    assert new_log().append(odd, 0).base_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end"), [(-1, (-1, -1)), (0, (0, 4)), (1, (-1, -1)), (9, (-1, -1)), (-2, (-2, 2))]
+)
+def test_the_log_has_one_epoch_which_ends_where_the_log_ends(epoch: int, end: tuple[int, int]) -> None:
+    """What is older than the log's only epoch is gone: its end is where the log starts."""
+    log = new_log()
+    log.append(batch(b"a", b"b", b"c", b"d"), 0)
+    log.delete_records(2)
+    assert log.end_of_epoch(epoch) == end
 
 
 def test_with_log_append_time_every_record_gets_the_time_of_its_append() -> None:

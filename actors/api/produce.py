@@ -1,0 +1,140 @@
+"""Take records in: Produce, in the versions that name topics and in those that have their ids.
+
+What a request brings for one partition twice is taken once, the last of it, and a topic that stands in it
+twice is answered once: Kafka reads a request into a map of partitions.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from actors.api.context import BrokerContext
+from actors.api.partition_leaders import current_leader, leaders_endpoints
+from actors.api.transactions import Piece, Verdict, verify_produced
+from actors.catalog import codec
+from actors.protocol.api_keys import PRODUCE
+from actors.protocol.errors import HangUp
+from actors.protocol.header import Header
+from actors.topics.batch import one_batch
+from actors.topics.errors import LogError
+from actors.topics.logs import Produced
+from actors.topics.partition_log import Appended
+
+TOPIC_IDS_SINCE = 13
+"""The first version that has topic ids instead of names (KIP-516)."""
+_APPEND = Verdict()
+_NO_OFFSET = -1
+_ZSTD_SINCE = 7
+_CURRENT_LEADER_SINCE = 10
+_WITHOUT_LOG_START = (ErrorCode.corrupt_message, ErrorCode.message_too_large)
+"""The refusals of a log that do not tell where it starts, as all others do."""
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+async def produce(context: BrokerContext, header: Header, entity: Any) -> Any | None:
+    """Append what a Produce request brings. Return None for acks 0: such a request has no answer. Raises
+    HangUp if such a request fails, which its client learns in no other way."""
+    version = header.api_version
+    pieces = _pieces(context, version, entity)
+    verdicts = await verify_produced(context, header, entity.transactional_id, pieces)
+    acks_known = entity.acks in (-1, 0, 1)
+    answered: dict[Any, list[Any]] = {}
+    for piece in pieces:
+        verdict = verdicts.get((piece.name, piece.partition), _APPEND) if acks_known else None
+        answered.setdefault(piece.topic, []).append(_produced(context, version, piece, verdict))
+    if entity.acks == 0:
+        if any(each.error_code for parts in answered.values() for each in parts):
+            raise HangUp("a Produce request failed that wants no answer")
+        return None
+    topic_class = codec.nested(PRODUCE, version, "TopicProduceResponse")
+    return codec.build(
+        codec.response_class(PRODUCE, version),
+        responses=tuple(
+            codec.build(topic_class, name=topic, topic_id=topic, partition_responses=tuple(parts))
+            for topic, parts in answered.items()
+        ),
+        **leaders_endpoints(context, PRODUCE, version, answered.values()),
+    )
+
+
+def _pieces(context: BrokerContext, version: int, entity: Any) -> Sequence[Piece]:
+    pieces: dict[tuple[Any, int], Piece] = {}
+    for topic in entity.topic_data:
+        by_id = version >= TOPIC_IDS_SINCE
+        told = topic.topic_id if by_id else topic.name
+        name = context.topic_name(topic.topic_id) if by_id else topic.name
+        for partition in topic.partition_data:
+            pieces[told, partition.index] = Piece(told, name, partition.index, partition.records)
+    return tuple(pieces.values())
+
+
+def _produced(context: BrokerContext, version: int, piece: Piece, verdict: Verdict | None) -> Any:
+    """Append what comes for one partition and return its part of the answer. `verdict` is None if the request
+    asks for acknowledgements that there are not."""
+    error_code, message, log_start_offset = ErrorCode.none, None, _NO_OFFSET
+    appended = Appended(_NO_OFFSET, None, 0)
+    try:
+        appended, log_start_offset = _appended(context, version, piece, verdict)
+    except _Refused as refused:
+        error_code, message = refused.error.error_code, refused.error.message
+        log_start_offset = refused.log_start_offset
+    except LogError as error:
+        error_code, message = error.error_code, error.message
+    except OSError as error:
+        # The offsets could not be reserved on disk, so none were given out.
+        error_code, message = ErrorCode.kafka_storage_error, str(error)
+    fields: dict[str, Any] = {}
+    if version >= _CURRENT_LEADER_SINCE and error_code == ErrorCode.not_leader_or_follower:
+        fields = current_leader(context, PRODUCE, version, (piece.name, piece.partition))
+    time_ms = appended.log_append_time_ms
+    return codec.build(
+        codec.nested(PRODUCE, version, "PartitionProduceResponse"),
+        index=piece.partition,
+        error_code=error_code,
+        base_offset=appended.base_offset,
+        log_append_time=None if time_ms is None else _EPOCH + datetime.timedelta(milliseconds=time_ms),
+        log_start_offset=log_start_offset,
+        record_errors=(),
+        error_message=message,
+        **fields,
+    )
+
+
+class _Refused(Exception):
+    """Raised if a log refuses a batch, whose answer may tell where the log starts."""
+
+    def __init__(self, error: LogError, log_start_offset: int) -> None:
+        super().__init__(error)
+        self.error = error
+        self.log_start_offset = log_start_offset
+
+
+def _appended(
+    context: BrokerContext, version: int, piece: Piece, verdict: Verdict | None
+) -> tuple[Appended, int]:
+    """Append one piece, with Kafka's checks in Kafka's order. Return also where the log starts. Raises
+    LogError, _Refused, OSError."""
+    if verdict is not None and verdict.error_code == ErrorCode.transactional_id_authorization_failed:
+        raise LogError(verdict.error_code)
+    if piece.name is None:
+        raise LogError(ErrorCode.unknown_topic_id)
+    context.known_topic(piece.name, piece.partition)
+    batch = one_batch(piece.records, zstd_allowed=version >= _ZSTD_SINCE)
+    if verdict is None:
+        raise LogError(ErrorCode.invalid_required_acks)
+    topic = context.topic_led_here(piece.name, piece.partition)
+    if verdict.error_code:
+        raise LogError(verdict.error_code)
+    log = context.logs.log(topic, piece.partition)
+    try:
+        appended = context.logs.append(
+            topic, piece.partition, Produced(batch, verdict.guard), context.clock_ms()
+        )
+    except LogError as error:
+        hides = error.error_code in _WITHOUT_LOG_START
+        raise _Refused(error, _NO_OFFSET if hides else log.log_start_offset) from None
+    return appended, log.log_start_offset
