@@ -31,8 +31,6 @@ from actors.topics.waiting import PartitionKey
 
 FETCH_BYTES_MAX = 55 * 1024 * 1024
 """The most bytes that one answer holds, save for its first batch: Kafka's `fetch.max.bytes`."""
-_ERROR_SINCE = 7
-"""The first version whose answer has an error of the whole request."""
 _TOPIC_IDS_SINCE = 13
 """The first version that has topic ids instead of names (KIP-516)."""
 _NOT_READ = frozenset(
@@ -86,10 +84,12 @@ async def fetch(context: BrokerContext, header: Header, given: Any) -> Any:
     everything."""
     entity, may_read = given if isinstance(given, RestrictedFetch) else (given, _may_read_all)
     named = _named(context, header.api_version, entity)
+    if entity.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return _refused(context, header.api_version, named, ErrorCode.unknown_server_error)
     try:
         request = _opened(context, header.api_version, entity, named)._replace(may_read=may_read)
     except LogError as error:
-        return _refused(context, header.api_version, named, error.error_code)
+        return _refused(context, header.api_version, (), error.error_code)
     loop = asyncio.get_running_loop()
     # A client that went away is noticed when its connection is idle for too long: no fetch waits longer.
     wait_s = min(entity.max_wait.total_seconds(), context.settings.connections_max_idle_ms / 1_000)
@@ -107,8 +107,6 @@ async def fetch(context: BrokerContext, header: Header, given: Any) -> Any:
 def _opened(context: BrokerContext, version: int, entity: Any, named: Sequence[Followed]) -> _Request:
     """Return the request with its partitions: those that it names, or those of its session. Raises LogError
     with an error of the whole request."""
-    if entity.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        raise LogError(ErrorCode.unknown_server_error)
     session_id = getattr(entity, "session_id", NO_SESSION)
     epoch = getattr(entity, "session_epoch", LAST_EPOCH)
     sessions = context.fetch_sessions
@@ -131,9 +129,8 @@ def _opened(context: BrokerContext, version: int, entity: Any, named: Sequence[F
 
 
 def _refused(context: BrokerContext, version: int, named: Sequence[Followed], error_code: ErrorCode) -> Any:
-    """Return the answer that refuses a whole request: with one error, or in early versions with an error of
-    each partition."""
-    reads = [] if version >= _ERROR_SINCE else [(each, Read(error_code, aborted=())) for each in named]
+    """Return the answer that refuses a whole request, and in the versions of names each of its partitions."""
+    reads = [] if version >= _TOPIC_IDS_SINCE else [(each, Read(error_code, aborted=())) for each in named]
     return answer_entity(context, version, NO_SESSION, reads, error_code)
 
 

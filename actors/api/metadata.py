@@ -8,7 +8,7 @@ listed or named.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -48,7 +48,7 @@ def metadata_answer(
     if entity.topics is None or (version == 0 and not entity.topics):
         asked = [_topic(image, version, topic) for topic in image.topics.values()]
     else:
-        asked = [_asked_topic(image, version, topic) for topic in dict.fromkeys(entity.topics)]
+        asked = _asked_topics(image, version, entity.topics)
     broker_class = codec.nested(METADATA, version, "MetadataResponseBroker")
     return codec.build(
         codec.response_class(METADATA, version),
@@ -90,6 +90,16 @@ def _controller_id(image: MetadataImage, node_id: int) -> int:
         if candidate in alive:
             return candidate
     return min(alive, default=NO_NODE)
+
+
+def _asked_topics(image: MetadataImage, version: int, topics: Iterable[Any]) -> list[Any]:
+    """Return what is told of the topics of a request, each once, even if one is asked for by its name and by
+    its id."""
+    found: dict[Any, Any] = {}
+    for asked in dict.fromkeys(topics):
+        told = _asked_topic(image, version, asked)
+        found.setdefault(told.topic_id if told.name is None else told.name, told)
+    return list(found.values())
 
 
 def _asked_topic(image: MetadataImage, version: int, asked: Any) -> Any:

@@ -15,7 +15,8 @@ Made by `python -m actors.catalog.page > actors/catalog/APIS.md`; a test compare
 
 Requests of Kafka's protocol that a node answers, in the versions that ApiVersions tells clients (a name in
 parentheses: it is answered, but not told of, as in Kafka). Versions that are told of and not answered, as in
-Kafka, close the connection. A coordinator leads the offsets partition of the group, or of the transactional id.
+Kafka, close the connection. A coordinator leads the offsets partition of the group, or of the transactional
+id.
 
 | key | API | versions | flexible since | answered by |
 |---:|---|---|---|---|

@@ -149,7 +149,8 @@ class FetchSessions:
             session_id = self._new_id()
         session = self._sessions[session_id] = FetchSession(session_id, by_id, now_ms)
         session.follow(followed for followed, _ in answered)
-        session.news(answered)
+        for each, told in answered:
+            each.is_news(told)
         self.size_bytes += session.size_bytes
         return session_id
 

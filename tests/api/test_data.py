@@ -109,7 +109,7 @@ def test_acks_0_has_no_answer_and_its_records_are_there() -> None:
 
 @pytest.mark.parametrize("version", [9, 13])
 def test_acks_0_closes_the_connection_if_nothing_was_appended(version: int) -> None:
-    """As in Kafka: the client has no other way to learn of it."""
+    """Kafka does so, because the client has no other way to learn of it."""
 
     async def story() -> None:
         _, one, _ = one_topic()

@@ -105,6 +105,14 @@ def test_topics_are_found_by_id(version: int) -> None:
             (ErrorCode.none, "t", known),
             (ErrorCode.unknown_topic_id, None, unknown),
         ]
+        by_name = part(METADATA, version, "MetadataRequestTopic", name="t", topic_id=None)
+        answer = await one.ask(
+            METADATA,
+            version,
+            topics=(by_name, topics[0], by_name),
+            include_topic_authorized_operations=False,
+        )
+        assert [(t.name, t.topic_id) for t in answer.topics] == [("t", known)]
 
     run(story())
 
@@ -191,7 +199,7 @@ def test_nothing_is_created_when_client_or_settings_forbid_it() -> None:
 
 
 def test_a_topic_that_cannot_be_created_stays_unknown() -> None:
-    """As in Kafka, Metadata does not tell why."""
+    """Metadata does not tell why, neither here nor in Kafka."""
 
     async def story() -> None:
         controller, (one, *_) = brokers(BrokerSettings(topics_max=1))

@@ -7,6 +7,7 @@ import dataclasses
 import random
 import struct
 import uuid
+from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -26,6 +27,8 @@ LONGEST = "l" * 32_767
 LONGEST_SHARE = 0.005
 """Share of single strings that are as long as Kafka allows."""
 MEMBERS_KNOWN_MAX = 64
+SESSIONS_KNOWN_MAX = 4
+"""So few that sessions are gone on with: each has its own next epoch."""
 
 
 @dataclasses.dataclass
@@ -45,6 +48,7 @@ class Known:
         self._stack = stack
         self._members: dict[tuple[str, str], Member] = {}
         self._member = Member("", "", 0)
+        self._fetch_sessions: deque[int] = deque([0], maxlen=SESSIONS_KNOWN_MAX)
         self._batches = [
             batch(b"one", b"two"),
             batch(b"x" * 200),
@@ -77,6 +81,12 @@ class Known:
             "replication_factor": lambda: rng.choice((-1, 1)),
             "records": lambda: rng.choice(self._batches),
             "fetch_offset": lambda: rng.randrange(3),
+            "session_id": lambda: rng.choice(self._fetch_sessions),
+            "session_epoch": lambda: rng.choice((-1, 0, 0, 1, 1, 2, 3)),
+            "current_leader_epoch": lambda: rng.choice((-1, -1, 0, 1)),
+            "leader_epoch": lambda: rng.choice((-1, 0, 0, 1)),
+            "timestamp": lambda: rng.choice((*range(-7, 0), 0, 1_001)),
+            "isolation_level": lambda: rng.choice((0, 1)),
             "max_wait_ms": lambda: rng.choice((0, 0, 500)),
             "max_wait": lambda: timedelta(milliseconds=rng.choice((0, 0, 500))),
             "timeout": lambda: timedelta(milliseconds=rng.choice((0, 500))),
@@ -90,7 +100,10 @@ class Known:
         }
 
     def learn(self, request: Any, answer: Any) -> None:
-        """Member ids and epochs in the answer to a join or a heartbeat (of the consumer protocol)."""
+        """Member ids and epochs in the answer to a join or a heartbeat (of the consumer protocol); fetch
+        sessions."""
+        if getattr(answer, "session_id", 0):
+            self._fetch_sessions.append(answer.session_id)
         group_id, member_id = getattr(request, "group_id", None), getattr(answer, "member_id", None)
         epoch = getattr(answer, "generation_id", getattr(answer, "member_epoch", None))
         if group_id and member_id and epoch is not None:

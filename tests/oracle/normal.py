@@ -45,6 +45,9 @@ class Names:
     def producer_id(self, value: int) -> str | int:
         return value if value < 0 else self._alias(f"producer {value}")
 
+    def session_id(self, value: int) -> str:
+        return self._alias(f"session {value}")
+
     def copied(self) -> Names:
         """A copy for a look at a value that names nothing for good."""
         other = Names(self.token)
@@ -117,6 +120,8 @@ class Reading:
             return self._bytes(value)
         if isinstance(value, str):
             return self.names.identity(value) if field in _ID_FIELDS else self.names.text(value)
+        if field == "session_id" and value > 0:
+            return self.names.session_id(value)
         if field.endswith("producer_id") and value is not None:
             return self.names.producer_id(value)
         return value

@@ -73,14 +73,18 @@ class Play:
 
     def create_topic(self, unique: str, partitions: int = 1) -> None:
         """The same of a name that `unique` made before."""
-        topics = [{"name": unique, "num_partitions": partitions, "replication_factor": 1}]
-        created = self.admin.quietly("create_topics", 7, topics=topics).topics[0]
-        assert created.error_code.value == 0, created
-        self.until(lambda: self._partitions(unique) == partitions, f"topic {unique}")
+        self.create_log(unique, partitions)
         for watcher in self._watchers():
             self.until(
                 partial(self._is_assigned, unique, watcher), f"a group coordinator that knows {unique}"
             )
+
+    def create_log(self, unique: str, partitions: int = 1) -> None:
+        """Create a topic that no group is to hear of: then nobody waits for its coordinators."""
+        topics = [{"name": unique, "num_partitions": partitions, "replication_factor": 1}]
+        created = self.admin.quietly("create_topics", 7, topics=topics).topics[0]
+        assert created.error_code.value == 0, created
+        self.until(lambda: self._partitions(unique) == partitions, f"topic {unique}")
         self.names.know_topic(self.topic_id(unique), unique)
 
     def _watchers(self) -> list[str]:

@@ -100,7 +100,11 @@ def _profile(name: str, both: Mapping[str, str] = MappingProxyType({}), **change
 
 _ALL = (
     _profile("base"),
-    _profile("delay", both={"group.initial.rebalance.delay.ms": "1500"}),
+    # Here topics come into being by themselves as well: no transcript of the delay minds.
+    _profile(
+        "delay",
+        both={"group.initial.rebalance.delay.ms": "1500", "auto.create.topics.enable": "true"},
+    ),
     _profile(
         "small",
         both={
