@@ -71,7 +71,10 @@ class GroupWriter:
 
     def add(self, record: Record) -> None:
         """Send a record. It is on its way; after `flush` it is committed."""
-        partition = partition_for(record.key[1], len(self._batches))
+        self.add_to(partition_for(record.key[1], len(self._batches)), record)
+
+    def add_to(self, partition: int, record: Record) -> None:
+        """Send a record to an offsets partition, whatever its key hashes to."""
         batch = self._batches[partition]
         batch.records.append(record)
         batch.size_bytes += len(msgpack.packb(record))

@@ -4,9 +4,9 @@ The tier may be of another shape: a group goes to the offsets partition to which
 Everything goes through the tier's own Raft logs: what is reported as restored is on a majority of disks.
 
 Topics are restored with their ids and configs, users and ACLs, and groups with their configs, offsets,
-generations and epochs. Members are not (they belong to clients, which join anew: see
-actors.coordinator.restore), nor offsets of topics that had been deleted when the backup was made, nor what
-the topics held.
+generations and epochs, and transactional ids with their producers. Members are not (they belong to clients,
+which join anew: see actors.coordinator.restore), nor offsets of topics that had been deleted when the backup
+was made, nor what the topics held.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ from actors import runtime
 from actors.coordinator.restore import OF_MEMBERS, emptied
 from actors.ground.contract import Record
 from actors.ground.image import NO_TOPIC_ID
-from actors.ground.records import OFFSET_COMMIT
+from actors.ground.records import (
+    OFFSET_COMMIT,
+    PRODUCER_ID_BLOCK,
+    TRANSACTION,
+    ProducerIdBlockKey,
+    ProducerIdBlockValue,
+)
 from actors.ground.spec import CONTROLLER_GROUP, broker_name, partition_group
 from actors.metadata.commands import (
     SET,
@@ -50,6 +56,7 @@ from cluster import restore_rights
 from cluster.backup_manifest import Manifest, Progress, check, records_of
 from cluster.group_leaders import GroupLeaders, NotNow
 from cluster.group_writer import BATCH_BYTES, CALL_TIMEOUT_S, NOT_NOW, GroupWriter, Tally
+from cluster.restored_transactions import BackedUpTransactions
 from cluster.state_copy import open_copy
 from cluster.tier_file import TierError
 
@@ -70,6 +77,7 @@ class Report:
     """How many records were restored into each offsets partition of this tier."""
     members_left_out: int = 0
     """How many records of members were left out."""
+    transactional_ids: int = 0
     offsets_left_out: int = 0
     """How many offsets were left out because their topics had been deleted when the backup was made."""
 
@@ -216,6 +224,10 @@ class _Groups:
         """Send the groups' records. Return the tally of what went to each offsets partition of this tier."""
         files = self._report.manifest.files[:-1]
         total = sum(header.records for header in files)
+        transactions = BackedUpTransactions()
+        for header in files:
+            transactions.read(records_of(directory, header))
+        transactions.decide()
         group_ids: set[str] = set()
         done = 0
         for header in files:
@@ -224,16 +236,32 @@ class _Groups:
                 record = self._kept(key, value)
                 if record is None:
                     continue
-                group_ids.add(record.key[1])
-                self._writer.add(record)
+                if record.key[0] != TRANSACTION:
+                    group_ids.add(record.key[1])
+                is_offset = record.key[0] == OFFSET_COMMIT
+                self._writer.add(transactions.after_decided(record) if is_offset else record)
                 if done % 1_000 == 0:
                     progress("restored", done, total)
+        self._finish_transactions(transactions)
         self._writer.flush()
         progress("restored", total, total)
         self._report.groups = len(group_ids)
         self._report.members_left_out = self._left_out["members"]
         self._report.offsets_left_out = self._left_out["offsets"]
         return self._writer.tallies
+
+    def _finish_transactions(self, transactions: BackedUpTransactions) -> None:
+        """Send the offsets of decided transactions that replace no other, and how many producer ids were
+        given out, so that none is given out twice."""
+        for record in transactions.left():
+            kept = self._kept(record.key, record.value or ())
+            if kept is not None:
+                self._writer.add(kept)
+        for partition, given_out in transactions.given_out.items():
+            if partition < len(self._writer.tallies):
+                key = ProducerIdBlockKey(PRODUCER_ID_BLOCK, "")
+                self._writer.add_to(partition, Record(key, ProducerIdBlockValue(partition, given_out)))
+        self._report.transactional_ids = transactions.transactional_ids
 
     def _kept(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> Record | None:
         record = emptied(key, value, self._now_ms)

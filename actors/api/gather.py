@@ -48,6 +48,9 @@ def gathered(header: Header, body: Any, answers: Sequence[bytes]) -> bytes:
     """Return one answer frame from those of several leaders, at least one, to parts of the request `body`."""
     if header.api_key == api_keys.LIST_GROUPS:
         return _join_lists(header.api_version, answers)
+    listing = COORDINATED[header.api_key].listing
+    if listing is not None:
+        return _joined(header, [_read(header, frame) for frame in answers], listing.entity_field)
     batch = _batch(header)
     entities = [_read(header, frame) for frame in answers]
     entries: defaultdict[str, deque[Any]] = defaultdict(deque)
@@ -59,6 +62,17 @@ def gathered(header: Header, body: Any, answers: Sequence[bytes]) -> bytes:
     ordered = tuple(entries[group_id].popleft() for group_id in asked if entries[group_id])
     merged = dataclasses.replace(entities[0], **{batch.entity_field: ordered})
     return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, merged)
+
+
+def _joined(header: Header, lists: Sequence[Any], field: str) -> bytes:
+    """Return the answer with the entries of all lists, as `groups.merge` does with neutral answers."""
+    served = [each for each in lists if each.error_code != ErrorCode.not_coordinator]
+    failed = next((each for each in served if each.error_code != ErrorCode.none), None)
+    joined = failed or (served or lists)[0]
+    if failed is None and served:
+        entries = tuple(entry for each in served for entry in getattr(each, field))
+        joined = dataclasses.replace(joined, **{field: entries})
+    return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, joined)
 
 
 def _batch(header: Header) -> Batch:

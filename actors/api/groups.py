@@ -1,7 +1,8 @@
 """Cut group requests that span offsets partitions into parts, and make one answer from the parts.
 
 A group lives in one offsets partition; DescribeGroups, DeleteGroups, ConsumerGroupDescribe and OffsetFetch
-name many groups, ListGroups names none and means all. The caller sends each part of `split` where it
+name many groups, DescribeTransactions many transactional ids, which live as groups do; ListGroups and
+ListTransactions name none and mean all. The caller sends each part of `split` where it
 belongs, puts `refused_part` in the place of a part it cannot serve (groups led elsewhere answer
 NOT_COORDINATOR each, W17) and gives all of them to `merge`. Pure: no I/O here.
 """
@@ -18,7 +19,7 @@ from actors.catalog.table import COORDINATED
 from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
 from actors.protocol import api_keys
-from actors.protocol.messages import NO_ERROR, ListGroupsResponse
+from actors.protocol.messages import NO_ERROR
 from actors.protocol.transaction_messages import WriteTxnMarkersRequest
 
 _NO_TOKEN = 0
@@ -30,11 +31,11 @@ def split(
 ) -> dict[int, Any]:
     """Return the part of the request for each offsets partition. An empty batch gives no parts; ListGroups
     goes to all."""
-    if api_key == api_keys.LIST_GROUPS:
+    batch, listing = COORDINATED[api_key].batch, COORDINATED[api_key].listing
+    if listing is not None:
         return dict.fromkeys(range(partition_count), body)
     if api_key == api_keys.WRITE_TXN_MARKERS:
         return {_marked_partition(body): body}
-    batch = COORDINATED[api_key].batch
     if batch is None:
         return {partition_of(body.group_id): body}
     groups_by_partition: defaultdict[int, list[Any]] = defaultdict(list)
@@ -56,9 +57,9 @@ def _marked_partition(body: WriteTxnMarkersRequest) -> int:
 def merge(api_key: int, parts: Sequence[Any], original_body: Any) -> Any:
     """Return one answer from the parts' answers, its groups in the order in which `original_body` names
     them."""
-    if api_key == api_keys.LIST_GROUPS:
-        return _merged_lists(parts)
-    batch = COORDINATED[api_key].batch
+    batch, listing = COORDINATED[api_key].batch, COORDINATED[api_key].listing
+    if listing is not None:
+        return _merged_lists(parts, listing.answered)
     if batch is None:
         return parts[0]
     # A group that is asked for twice has two answers, except if Kafka gives one (DeleteGroups, O13).
@@ -78,14 +79,12 @@ def refused_part(api_key: int, body: Any, error_code: int, api_version: int = _N
     return refusal(Request(_NO_TOKEN, api_key, api_version, "", "", body), error_code)
 
 
-def _merged_lists(parts: Sequence[Any]) -> ListGroupsResponse:
+def _merged_lists(parts: Sequence[Any], field: str) -> Any:
     """Return one list: a partition that is led elsewhere is skipped, any other error fails the whole answer
     (W9)."""
-    groups: list[Any] = []
-    for part in parts:
-        if part.error_code == ErrorCode.not_coordinator:
-            continue
-        if part.error_code != NO_ERROR:
-            return ListGroupsResponse(part.error_code)
-        groups.extend(part.groups)
-    return ListGroupsResponse(NO_ERROR, tuple(groups))
+    served = [part for part in parts if part.error_code != ErrorCode.not_coordinator]
+    failed = next((part for part in served if part.error_code != NO_ERROR), None)
+    if failed is not None:
+        return failed
+    entries = tuple(entry for part in served for entry in getattr(part, field))
+    return (served or parts)[0]._replace(error_code=NO_ERROR, **{field: entries})

@@ -7,6 +7,7 @@ partition is part of it (KIP-890); `verify` of the context asks it, wherever it 
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -45,6 +46,11 @@ _AS_LOGS_ERROR = {
     ErrorCode.transaction_abortable: ErrorCode.invalid_txn_state,
     **dict.fromkeys(_NOT_VERIFIED, ErrorCode.not_enough_replicas),
 }
+_ADDS_PARTITIONS_SINCE = 12
+"""The first version of Produce that adds its partitions to the transaction (O18)."""
+_ADD_RETRIES_MAX = 5
+_ADD_RETRY_BACKOFF_S = 0.02
+"""The pause before a partition is added again, Kafka's add.partitions.to.txn.retry.backoff.ms."""
 _ABORTABLE_SINCE = 11
 """The first version of Produce that knows TRANSACTION_ABORTABLE (KIP-890)."""
 
@@ -89,11 +95,23 @@ async def verify_produced(
             guards[piece.name, piece.partition] = guard
             producers.setdefault(producer, {}).setdefault(piece.name, []).append(piece.partition)
     errors = dict.fromkeys(guards, ErrorCode.network_exception)
+    adds = header.api_version >= _ADDS_PARTITIONS_SINCE
     for producer, topics in producers.items():
         numbers = tuple((topic, tuple(indexes)) for topic, indexes in topics.items())
-        asked = TransactionPartitions(transactional_id or "", *producer, numbers, verify_only=True)
-        errors |= await verified(context, asked)
+        asked = TransactionPartitions(transactional_id or "", *producer, numbers, verify_only=not adds)
+        errors |= await (_added(context, asked) if adds else verified(context, asked))
     return {key: Verdict(_told(errors[key], header.api_version), guard) for key, guard in guards.items()}
+
+
+async def _added(context: BrokerContext, asked: TransactionPartitions) -> Mapping[tuple[str, int], ErrorCode]:
+    """Have partitions added to a transaction. A producer of the second generation begins its next transaction
+    at once, so the markers of the one before are waited for a little, as Kafka's brokers do."""
+    for _ in range(_ADD_RETRIES_MAX):
+        errors = await verified(context, asked)
+        if ErrorCode.concurrent_transactions not in errors.values():
+            break
+        await asyncio.sleep(_ADD_RETRY_BACKOFF_S)
+    return errors
 
 
 def _told(error_code: ErrorCode, version: int) -> ErrorCode:

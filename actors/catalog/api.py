@@ -67,6 +67,15 @@ class Batch(NamedTuple):
     """The group id's field in an entry of an entity, asked or answered."""
 
 
+class Listing(NamedTuple):
+    """What every leader lists of its own, and what is joined to one answer (W9)."""
+
+    answered: str
+    """The neutral answer's field of entries."""
+    entity_field: str
+    """The field of entries of the answer's entity."""
+
+
 class Coordinated(NamedTuple):
     """How an API's requests and answers look to a coordinator, which knows no version of Kafka's schemas."""
 
@@ -79,6 +88,8 @@ class Coordinated(NamedTuple):
     versions."""
     batch: Batch | None = None
     """It is None if the request speaks of one group, or of all."""
+    listing: Listing | None = None
+    """It is None if the request does not go to all leaders."""
     takes_connection: bool = False
     """The first such request on a connection makes it a member's: it is handed over to the leader."""
     hot_requests: tuple[HotRequest, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -21,7 +21,25 @@ from actors.protocol.header import Header
 
 FEATURES_SINCE: Final = 3
 _ANNOUNCED: Final = tuple(key for key, api in APIS.items() if api.announced)
-GROUP_VERSION: Final = "group.version"
+
+
+class Feature(NamedTuple):
+    """A feature of the cluster (KIP-584): what clients may count on."""
+
+    name: str
+    min_level: int
+    max_level: int
+    level: int
+    """The level that is in force."""
+
+
+FEATURES: Final = (
+    # A25: from level 1 on clients may use the consumer protocol.
+    Feature("group.version", 0, 1, 1),
+    Feature("metadata.version", 7, 33, 33),
+    # O18: from level 2 on clients use the second generation of transactions.
+    Feature("transaction.version", 0, 2, 2),
+)
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The form of what Kafka accepts as the name and version of a client's software."""
 _HEAD: Final = struct.Struct(">ii")
@@ -47,20 +65,23 @@ def _body(api_version: int, error_code: ErrorCode, keys: tuple[int, ...]) -> byt
 
 
 def _features(api_version: int) -> dict[str, Any]:
-    """Return the features that the tier tells: group.version 1, so that clients may use the consumer protocol
-    (A25). Its lowest level is 0, which version 3 cannot say: there Kafka leaves it out of what is
-    supported."""
+    """Return the features that the tier tells, as a Kafka 4.4 broker does. A lowest level of 0 is something
+    that version 3 cannot say: there Kafka leaves the feature out of what is supported."""
     if api_version < FEATURES_SINCE:
         return {}
     supported = nested(api_keys.API_VERSIONS, api_version, "SupportedFeatureKey")
     finalized = nested(api_keys.API_VERSIONS, api_version, "FinalizedFeatureKey")
-    can = (
-        (supported(name=GROUP_VERSION, min_version=0, max_version=1),) if api_version > FEATURES_SINCE else ()
-    )
     return {
-        "supported_features": can,
+        "supported_features": tuple(
+            supported(name=feature.name, min_version=feature.min_level, max_version=feature.max_level)
+            for feature in FEATURES
+            if feature.min_level > 0 or api_version > FEATURES_SINCE
+        ),
         "finalized_features_epoch": 0,
-        "finalized_features": (finalized(name=GROUP_VERSION, min_version_level=1, max_version_level=1),),
+        "finalized_features": tuple(
+            finalized(name=feature.name, min_version_level=feature.level, max_version_level=feature.level)
+            for feature in FEATURES
+        ),
     }
 
 

@@ -6,7 +6,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from actors.catalog import group_refusals
-from actors.catalog.api import NEVER_FLEXIBLE, Api, Batch, Coordinated, Server
+from actors.catalog.api import NEVER_FLEXIBLE, Api, Batch, Coordinated, Listing, Server
 from actors.protocol import (
     answers,
     api_keys,
@@ -209,7 +209,11 @@ GROUPS: Final = (
         (0, 5),
         3,
         Coordinated(
-            requests.list_groups, group_checks.list_groups, group_refusals.list_groups, answers.list_groups
+            requests.list_groups,
+            group_checks.list_groups,
+            group_refusals.list_groups,
+            answers.list_groups,
+            listing=Listing("groups", "groups"),
         ),
     ),
     _row(

@@ -11,8 +11,12 @@ from actors.protocol.transaction_messages import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     EndTxnResponse,
     InitProducerIdResponse,
+    ListTransactionsResponse,
     TransactionPartitionErrors,
     TxnMarkerErrors,
     TxnOffsetCommitRequest,
@@ -80,3 +84,14 @@ def write_markers(request: Request, error: ErrorCode, message: str | None) -> Wr
             TxnMarkerErrors(marker.producer_id, same_error(marker.topics, error)) for marker in body.markers
         )
     )
+
+
+def describe(request: Request, error: ErrorCode, message: str | None) -> DescribeTransactionsResponse:
+    body: DescribeTransactionsRequest = request.body
+    return DescribeTransactionsResponse(
+        tuple(DescribedTransaction(error, transactional_id) for transactional_id in body.transactional_ids)
+    )
+
+
+def list_transactions(request: Request, error: ErrorCode, message: str | None) -> ListTransactionsResponse:
+    return ListTransactionsResponse(error)

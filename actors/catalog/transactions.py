@@ -3,13 +3,13 @@ others to the transactional id's."""
 
 from __future__ import annotations
 
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from actors.catalog import transaction_refusals
-from actors.catalog.api import Api, Batch, Coordinated, Server
+from actors.catalog.api import Api, Batch, Coordinated, Listing, Server
 from actors.protocol import api_keys, transaction_codec
-from actors.protocol.transaction_messages import AddPartitionsToTxnResponse
+from actors.protocol.transaction_messages import AddPartitionsToTxnResponse, DescribeTransactionsResponse
 from actors.security import broker_checks, transaction_checks
 
 TRANSACTIONS: Final = (
@@ -66,8 +66,7 @@ TRANSACTIONS: Final = (
     Api(
         api_keys.END_TXN,
         0,
-        # Version 5 belongs to transaction version 2, which is not among the tier's features.
-        4,
+        5,
         3,
         Server.COORDINATOR,
         coordinated=Coordinated(
@@ -103,6 +102,42 @@ TRANSACTIONS: Final = (
             transaction_checks.write_markers,
             transaction_refusals.write_markers,
             transaction_codec.write_markers_answer,
+        ),
+    ),
+    Api(
+        api_keys.DESCRIBE_TRANSACTIONS,
+        0,
+        0,
+        0,
+        Server.COORDINATOR,
+        coordinated=Coordinated(
+            transaction_codec.describe,
+            transaction_checks.describe,
+            transaction_refusals.describe,
+            transaction_codec.describe_answer,
+            Batch(
+                asked="transactional_ids",
+                asked_id=str,
+                answered="transactions",
+                answered_id=attrgetter("transactional_id"),
+                answer=DescribeTransactionsResponse,
+                entity_field="transaction_states",
+                entity_id="transactional_id",
+            ),
+        ),
+    ),
+    Api(
+        api_keys.LIST_TRANSACTIONS,
+        0,
+        2,
+        0,
+        Server.COORDINATOR,
+        coordinated=Coordinated(
+            transaction_codec.list_transactions,
+            transaction_checks.list_transactions,
+            transaction_refusals.list_transactions,
+            transaction_codec.list_answer,
+            listing=Listing("transactions", "transaction_states"),
         ),
     ),
 )

@@ -245,6 +245,9 @@ class TransactionValue(NamedTuple):
     start_ms: int
     """When the transaction began, in ms; -1: none was begun yet."""
     last_update_ms: int
+    next_producer_id: int = -1
+    """The id with which the producer goes on once the transaction that is ending has ended, because the
+    epochs of its present one are used up (KIP-890); -1: with the present one."""
 
 
 class ProducerIdBlockKey(NamedTuple):

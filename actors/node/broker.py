@@ -26,7 +26,7 @@ from actors.api.transaction_relay import PEERS, TransactionRelay, Ways
 from actors.catalog import codec
 from actors.catalog.headers import parse_header
 from actors.catalog.screening import screen_body, screen_entity
-from actors.catalog.table import COORDINATOR_APIS, MEMBER_APIS
+from actors.catalog.table import COORDINATOR_APIS, MEMBER_APIS, coordinated
 from actors.ground.actor import Actor
 from actors.ground.clock import steady_clock_ms
 from actors.ground.identity import TIER, ClientIdentity
@@ -51,7 +51,6 @@ from actors.node.metrics import NodeMetrics
 from actors.protocol.api_keys import (
     API_VERSIONS,
     INIT_PRODUCER_ID,
-    LIST_GROUPS,
     LIST_OFFSETS,
     WRITE_TXN_MARKERS,
 )
@@ -380,7 +379,7 @@ class Broker(Actor):
         if not local:
             return self._refused(identity, header, body)
         frames = dict.fromkeys(parts, frame)
-        if len(parts) > 1 and header.api_key != LIST_GROUPS:
+        if len(parts) > 1 and coordinated(header.api_key).batch is not None:
             frames = parted(header, frame, body_offset, self._partition_for)
         answers = await asyncio.gather(
             *(self._hub.relay(slot, identity, frames[p], RELAY_TIMEOUT_S) for p, slot in local.items())

@@ -3,7 +3,7 @@ them to producers, and its nodes ask them of each other (AddPartitionsToTxn, Wri
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from actors.protocol import api_keys
@@ -14,10 +14,14 @@ from actors.protocol.transaction_messages import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
     TopicErrors,
     TransactionPartitionErrors,
     TransactionPartitions,
@@ -36,6 +40,7 @@ ADD_VERSION: Final = 5
 MARKERS_VERSION: Final = 1
 """The version in which nodes have each other write markers."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 # Requests that come in.
 
@@ -125,7 +130,48 @@ def write_markers(entity: Any) -> WriteTxnMarkersRequest:
     )
 
 
+def describe(entity: Any) -> DescribeTransactionsRequest:
+    return DescribeTransactionsRequest(entity.transactional_ids)
+
+
+def list_transactions(entity: Any) -> ListTransactionsRequest:
+    return ListTransactionsRequest(
+        entity.state_filters,
+        entity.producer_id_filters,
+        getattr(entity, "duration_filter", -1),
+        getattr(entity, "transactional_id_pattern", None),
+    )
+
+
 # Answers that go out.
+
+
+def describe_answer(api_version: int, body: DescribeTransactionsResponse) -> Any:
+    state_class = nested(api_keys.DESCRIBE_TRANSACTIONS, api_version, "TransactionState")
+    topic_class = nested(api_keys.DESCRIBE_TRANSACTIONS, api_version, "TopicData")
+    states = tuple(
+        build(
+            state_class,
+            **each._asdict()
+            | {
+                "transaction_timeout": timedelta(milliseconds=each.transaction_timeout_ms),
+                "transaction_start_time": _EPOCH + timedelta(milliseconds=each.transaction_start_time_ms),
+                "topics": tuple(build(topic_class, topic=t, partitions=ps) for t, ps in each.topics),
+            },
+        )
+        for each in body.transactions
+    )
+    return build(response_class(api_keys.DESCRIBE_TRANSACTIONS, api_version), transaction_states=states)
+
+
+def list_answer(api_version: int, body: ListTransactionsResponse) -> Any:
+    state_class = nested(api_keys.LIST_TRANSACTIONS, api_version, "TransactionState")
+    return build(
+        response_class(api_keys.LIST_TRANSACTIONS, api_version),
+        error_code=body.error_code,
+        unknown_state_filters=body.unknown_state_filters,
+        transaction_states=tuple(build(state_class, **each._asdict()) for each in body.transactions),
+    )
 
 
 def init_producer_id_answer(api_version: int, body: InitProducerIdResponse) -> Any:

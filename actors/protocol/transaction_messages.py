@@ -137,6 +137,47 @@ class WriteTxnMarkersResponse(NamedTuple):
     markers: tuple[TxnMarkerErrors, ...]
 
 
+class DescribeTransactionsRequest(NamedTuple):
+    transactional_ids: tuple[str, ...]
+
+
+class DescribedTransaction(NamedTuple):
+    error_code: ErrorCode
+    transactional_id: str
+    transaction_state: str = ""
+    transaction_timeout_ms: int = 0
+    transaction_start_time_ms: int = 0
+    """When the open transaction began; -1: none is open."""
+    producer_id: int = 0
+    producer_epoch: int = 0
+    topics: TopicNumbers = ()
+
+
+class DescribeTransactionsResponse(NamedTuple):
+    transactions: tuple[DescribedTransaction, ...]
+
+
+class ListTransactionsRequest(NamedTuple):
+    state_filters: tuple[str, ...] = ()
+    producer_id_filters: tuple[int, ...] = ()
+    duration_filter_ms: int = -1
+    """For how long, in ms, a transaction is open at least; negative: for any time (KIP-994)."""
+    transactional_id_pattern: str | None = None
+    """A regular expression in RE2's syntax for the whole id; null and "" mean any (KIP-1152)."""
+
+
+class ListedTransaction(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    transaction_state: str
+
+
+class ListTransactionsResponse(NamedTuple):
+    error_code: ErrorCode
+    transactions: tuple[ListedTransaction, ...] = ()
+    unknown_state_filters: tuple[str, ...] = ()
+
+
 def same_error(topics: TopicNumbers, error: ErrorCode) -> TopicErrors:
     """Return the same error for every partition."""
     return tuple((topic, tuple((number, error) for number in numbers)) for topic, numbers in topics)

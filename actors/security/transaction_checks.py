@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -14,10 +15,15 @@ from actors.protocol.transaction_messages import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
     TransactionPartitionErrors,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -123,3 +129,43 @@ def offset_commit(
         return TxnOffsetCommitResponse(no + served.topics)
 
     return Screened(body._replace(topics=allowed), finish)
+
+
+def _may_describe(access: Access, transactional_id: str) -> bool:
+    return access.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+def describe(
+    access: Access, image: MetadataImage, api_version: int, body: DescribeTransactionsRequest
+) -> Screened:
+    """Screen DescribeTransactions: DESCRIBE of each transactional id. Topics that the client may not see are
+    left out of its transactions."""
+    allowed, others = parted(body.transactional_ids, partial(_may_describe, access))
+    no = tuple(DescribedTransaction(ID_FAILED, transactional_id) for transactional_id in others)
+
+    def finish(served: DescribeTransactionsResponse | None) -> DescribeTransactionsResponse:
+        shown = (
+            () if served is None else tuple(_without_hidden_topics(access, t) for t in served.transactions)
+        )
+        return DescribeTransactionsResponse(shown + no)
+
+    return Screened(body._replace(transactional_ids=allowed) if allowed or not others else None, finish)
+
+
+def _without_hidden_topics(access: Access, described: DescribedTransaction) -> DescribedTransaction:
+    topics = tuple(
+        topic for topic in described.topics if access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic[0])
+    )
+    return described._replace(topics=topics)
+
+
+def list_transactions(
+    access: Access, image: MetadataImage, api_version: int, body: ListTransactionsRequest
+) -> Screened:
+    """Screen ListTransactions: DESCRIBE of each transactional id that is listed."""
+
+    def finish(served: ListTransactionsResponse) -> ListTransactionsResponse:
+        shown = (each for each in served.transactions if _may_describe(access, each.transactional_id))
+        return served._replace(transactions=tuple(shown))
+
+    return Screened(body, finish)

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-VERSION: Final = "4.3.1"
+VERSION: Final = "4.4.0"
 LOG4J_VERSION: Final = "2.24.3"
 FETCH_TIMEOUT_S: Final = 600
 POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">

@@ -86,6 +86,7 @@ def restore(
                 "groups": report.groups,
                 "records": report.records,
                 "records_in_backup": report.manifest.records,
+                "transactional_ids": report.transactional_ids,
                 "member_records_left_out": report.members_left_out,
                 "offsets_of_deleted_topics_left_out": report.offsets_left_out,
                 "verified": True,
@@ -123,7 +124,8 @@ def _show_restored(report: Report) -> None:
         table.add_row(str(partition), str(records))
     console.print(table)
     typer.echo(
-        f"{report.topics} topics and {report.groups} groups are restored and were read back: of "
+        f"{report.topics} topics, {report.groups} groups and {report.transactional_ids} transactional ids "
+        "are restored and were read back: of "
         f"{report.manifest.records} records, {sum(report.records)} of groups; {report.members_left_out} of "
         f"members and {report.offsets_left_out} offsets of deleted topics are left out."
     )

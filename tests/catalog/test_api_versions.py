@@ -38,16 +38,23 @@ def _features(api_version: int) -> dict[str, Any]:
         return {}
     finalized = nested(V, api_version, "FinalizedFeatureKey")
     supported = nested(V, api_version, "SupportedFeatureKey")
-    can = supported(name="group.version", min_version=0, max_version=1)
+    levels = {"group.version": (0, 1), "metadata.version": (7, 33), "transaction.version": (0, 2)}
     return {
-        "supported_features": (can,) if api_version == 4 else (),
+        "supported_features": tuple(
+            supported(name=name, min_version=low, max_version=high)
+            for name, (low, high) in levels.items()
+            if low or api_version == 4
+        ),
         "finalized_features_epoch": 0,
-        "finalized_features": (finalized(name="group.version", min_version_level=1, max_version_level=1),),
+        "finalized_features": tuple(
+            finalized(name=name, min_version_level=high, max_version_level=high)
+            for name, (_, high) in levels.items()
+        ),
     }
 
 
 @pytest.mark.parametrize("api_version", range(5))
-def test_the_answer_is_the_table_of_what_is_announced_and_the_group_version(api_version: int) -> None:
+def test_the_answer_is_the_table_of_what_is_announced_and_the_features(api_version: int) -> None:
     """A25: version 4 can say that level 0 is supported too, version 3 cannot."""
     api_class = nested(V, api_version, "ApiVersion")
     expected = build(

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from actors.coordinator.transactions.states import ONGOING, PREPARE_COMMIT
+from actors.ground.contract import Record
 from actors.ground.image import NO_TOPIC_ID
-from actors.ground.records import CLASSIC_MEMBER, OFFSET_COMMIT
+from actors.ground.records import (
+    CLASSIC_MEMBER,
+    OFFSET_COMMIT,
+    PENDING_TXN_OFFSET,
+    TRANSACTION,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    PendingTxnOffsetKey,
+    PendingTxnOffsetValue,
+    TransactionKey,
+    TransactionValue,
+)
 from actors.ground.spec import NodeSpec, TierSpec, copies
 from cluster.backup import whole_or_nothing
 from cluster.backup_manifest import Manifest
 from cluster.cli import app
 from cluster.group_leaders import GroupLeaders
 from cluster.restore import Report, _Groups
+from cluster.restored_transactions import BackedUpTransactions
 from cluster.tier_file import TierError
 
 RUNNER = CliRunner()
@@ -97,3 +112,38 @@ def test_offsets_of_deleted_topics_and_members_are_left_out_and_counted() -> Non
     assert groups._left_out == {"offsets": 1, "members": 1}
     with pytest.raises(TierError, match="records of kind 999, which this groupd does not know"):
         groups._kept((999, "group"), ())
+
+
+def test_what_a_decided_transaction_had_pending_is_committed_and_nothing_else() -> None:
+    """EndTxn was acknowledged when the outcome was decided, so its offsets may not go with its markers."""
+
+    def pending(producer_id: int, partition: int, offset: int, sequence: int, replaces: Any = None) -> Any:
+        key = PendingTxnOffsetKey(PENDING_TXN_OFFSET, "g", "t", partition, producer_id)
+        return key, PendingTxnOffsetValue(0, offset, -1, "", 9, b"k" * 16, sequence, replaces)
+
+    def transaction(producer_id: int, state: int) -> Any:
+        value = TransactionValue(producer_id, -1, 0, -1, 60_000, state, (), 5, 6)
+        return TransactionKey(TRANSACTION, f"tx-{producer_id}"), value
+
+    def committed(partition: int, offset: int) -> Record:
+        value = OffsetCommitValue(offset, -1, "", 7, -1, b"k" * 16)
+        return Record(OffsetCommitKey(OFFSET_COMMIT, "g", "t", partition), value)
+
+    found = BackedUpTransactions()
+    found.read(
+        [
+            pending(1, 0, 10, 1, (4, 7)),
+            pending(2, 0, 20, 2, (4, 7)),
+            pending(1, 1, 11, 3, (5, 7)),
+            pending(1, 2, 12, 4),
+            pending(3, 3, 13, 5),
+            transaction(1, PREPARE_COMMIT),
+            transaction(2, PREPARE_COMMIT),
+            transaction(3, ONGOING),
+        ]
+    )
+    found.decide()
+    after = [found.after_decided(committed(partition, 4)).value for partition in (0, 1, 3)]
+    assert [value.offset for value in after if isinstance(value, OffsetCommitValue)] == [20, 4, 4]
+    (left,) = found.left()
+    assert (left.key[3], left.value and left.value[0]) == (2, 12)

@@ -8,8 +8,24 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.restore import RESTORE, RestoreRequest, RestoreResponse, emptied
+from actors.coordinator.transactions.states import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+)
 from actors.ground.contract import Key, Value
-from actors.ground.records import GROUP_METADATA, OFFSET_COMMIT
+from actors.ground.records import (
+    GROUP_METADATA,
+    OFFSET_COMMIT,
+    PRODUCER_ID_BLOCK,
+    TRANSACTION,
+    ProducerIdBlockKey,
+    ProducerIdBlockValue,
+    TransactionKey,
+    TransactionValue,
+)
 from actors.protocol import api_keys
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tests.coordinator.driver import Driver
@@ -180,3 +196,33 @@ def test_offsets_may_come_before_and_after_the_group_they_belong_to() -> None:
         assert [restore(new, part).error_code for part in parts] == [0] * len(parts)
         assert shown(new)["offsets"] == shown(old)["offsets"]
         assert [group.group_state for group in new.list_groups()] == ["Empty"] * 3
+
+
+def test_transactional_ids_come_back_at_rest_and_producer_ids_go_on() -> None:
+    """O18: an open transaction is aborted, its producer fenced; a decided one is as its markers leave it."""
+
+    def value(producer_id: int, state: int) -> TransactionValue:
+        return TransactionValue(producer_id, -1, 3, 2, 60_000, state, (("t", (0,)),), 5, 6)
+
+    fresh, now_ms = Driver(t=4), 10_000
+    states = {"open": ONGOING, "commits": PREPARE_COMMIT, "aborts": PREPARE_ABORT, "done": COMPLETE_COMMIT}
+    kept = [
+        emptied(TransactionKey(TRANSACTION, name), value(number, state), now_ms)
+        for number, (name, state) in enumerate(states.items())
+    ]
+    block = (ProducerIdBlockKey(PRODUCER_ID_BLOCK, ""), ProducerIdBlockValue(0, 77))
+    records = tuple((record.key, record.value) for record in kept if record is not None)
+    assert restore(fresh, (*records, block)) == RestoreResponse()
+    assert restore(fresh, (*records, block)) == RestoreResponse()
+    restored = fresh.shard.state.transactions
+    assert {name: (each.state, each.producer_epoch) for name, each in restored.items()} == {
+        "open": (COMPLETE_ABORT, 4),
+        "commits": (COMPLETE_COMMIT, 3),
+        "aborts": (COMPLETE_ABORT, 3),
+        "done": (COMPLETE_COMMIT, 3),
+    }
+    assert fresh.shard.state.producer_ids == ProducerIdBlockValue(0, 77)
+    changed = value(9, COMPLETE_COMMIT)
+    refused = restore(fresh, ((TransactionKey(TRANSACTION, "done"), changed),))
+    assert refused.error_code == ErrorCode.non_empty_group
+    assert refused.message == "transactional id done is used by a client of this tier already"

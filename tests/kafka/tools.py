@@ -23,6 +23,9 @@ OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 
 Row = dict[str, str]
 
@@ -66,7 +69,7 @@ class Tools:
 
     def attempt(self, main_class: str, *arguments: str, lines_in: str = "") -> Run:
         """Run the tool to its end, whatever it is. AssertionError after a minute: the JVM is lost."""
-        fields = (lines_in, main_class, *arguments, "--bootstrap-server", self._bootstrap)
+        fields = (lines_in, main_class, "--bootstrap-server", self._bootstrap, *arguments)
         self._input.write(",".join(base64.b64encode(field.encode()).decode() for field in fields) + "\n")
         self._input.flush()
         try:

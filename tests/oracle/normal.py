@@ -122,7 +122,7 @@ class Reading:
             return self.names.identity(value) if field in _ID_FIELDS else self.names.text(value)
         if field == "session_id" and value > 0:
             return self.names.session_id(value)
-        if field.endswith("producer_id") and value is not None:
+        if field.endswith(("producer_id", "producer_id_filters")) and value is not None:
             return self.names.producer_id(value)
         return value
 

@@ -2,9 +2,9 @@
 
 One TRANSACTION record a transactional id. A transaction's outcome is a record (PrepareCommit, PrepareAbort)
 before anybody hears of it; then the host has its markers written (`events.TransactionEnding`) and says so
-(`inside.TxnEndedRequest`). The rules are org.apache.kafka TransactionCoordinator's, KIP-98 and KIP-360, under
-transaction version 1. Kafka answers CONCURRENT_TRANSACTIONS while a transition is being written; here it is
-in force at once, and the answer waits for its commit.
+(`inside.TxnEndedRequest`). The rules are org.apache.kafka TransactionCoordinator's, KIP-98, KIP-360 and
+KIP-890. Kafka answers CONCURRENT_TRANSACTIONS while a transition is being written; here it is in force at
+once, and the answer waits for its commit.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ from actors.protocol.transaction_messages import (
 )
 
 TIMER = "transaction"
+NEXT_EPOCH_SINCE = 5
+"""The first version of EndTxn that gives the producer its next epoch (KIP-890)."""
 
 
 def offsets_partitions(image: MetadataImage) -> int:
@@ -248,28 +250,76 @@ def _unknown_topics(image: MetadataImage, topics: TopicNumbers) -> TopicErrors:
 
 
 def end(state: ShardState, request: Request, now_ms: int) -> Result:
-    """EndTxn: the outcome is decided; a repeated request is answered as the first one."""
+    """EndTxn: the outcome is decided; a repeated request is answered as the first one. From version 5 on the
+    producer is given its next epoch with it (O18)."""
     body: EndTxnRequest = request.body
     if not body.transactional_id:
         raise GroupError(ErrorCode.invalid_request)
     transaction = state.transactions.get(body.transactional_id)
-    if transaction is None or transaction.producer_id != body.producer_id:
+    if transaction is None:
+        raise GroupError(ErrorCode.invalid_producer_id_mapping)
+    if request.api_version >= NEXT_EPOCH_SINCE:
+        return _ended_with_next_epoch(state, request, transaction, now_ms)
+    if transaction.producer_id != body.producer_id:
         raise GroupError(ErrorCode.invalid_producer_id_mapping)
     if transaction.producer_epoch != body.producer_epoch:
         raise GroupError(ErrorCode.producer_fenced)
-    answer = EndTxnResponse(NO_ERROR, transaction.producer_id, transaction.producer_epoch)
-    reply = Reply(request.token, answer, body.transactional_id)
     if transaction.state == ONGOING:
-        transaction = metadata.prepared(transaction, committed=body.committed)
-        record = _write(state, body.transactional_id, transaction, now_ms)
-        return Result((record,), (reply,), (TransactionEnding(body.transactional_id),))
+        return _prepared(state, request, metadata.prepared(transaction, committed=body.committed), now_ms)
+    if transaction.state == EMPTY:
+        raise GroupError(ErrorCode.invalid_txn_state)
+    return _answered_again(request, transaction)
+
+
+def _ended_with_next_epoch(
+    state: ShardState, request: Request, transaction: TransactionValue, now_ms: int
+) -> Result:
+    body: EndTxnRequest = request.body
+    producer = Producer(body.producer_id, body.producer_epoch)
+    is_now = producer == (transaction.producer_id, transaction.producer_epoch)
+    had_before = metadata.had(transaction, producer)
+    if transaction.producer_id != body.producer_id and not had_before:
+        raise GroupError(ErrorCode.invalid_producer_id_mapping)
+    if not is_now and (transaction.state in (EMPTY, ONGOING) or not had_before):
+        raise GroupError(ErrorCode.producer_fenced)
+    if transaction.state in ENDING or had_before:
+        return _answered_again(request, transaction)
+    if transaction.state != ONGOING and body.committed:
+        raise GroupError(ErrorCode.invalid_txn_state)
+    records: list[Record] = []
+    next_producer_id = NO_PRODUCER_ID
+    if metadata.is_exhausted(transaction.producer_epoch):
+        next_producer_id, record = _next_producer_id(state, body.transactional_id)
+        records.append(record)
+    after = metadata.prepared_with_next_epoch(
+        transaction, committed=body.committed, next_producer_id=next_producer_id, now_ms=now_ms
+    )
+    result = _prepared(state, request, after, now_ms)
+    return result._replace(records=(*records, *result.records))
+
+
+def _prepared(state: ShardState, request: Request, transaction: TransactionValue, now_ms: int) -> Result:
+    transactional_id = request.body.transactional_id
+    record = _write(state, transactional_id, transaction, now_ms)
+    reply = _end_reply(request, transaction)
+    return Result((record,), (reply,), (TransactionEnding(transactional_id),))
+
+
+def _end_reply(request: Request, transaction: TransactionValue) -> Reply:
+    answer = EndTxnResponse(NO_ERROR, *metadata.goes_on_as(transaction))
+    return Reply(request.token, answer, request.body.transactional_id)
+
+
+def _answered_again(request: Request, transaction: TransactionValue) -> Result:
+    """Answer a request for the outcome that was decided before. Raises INVALID_TXN_STATE for the other one,
+    CONCURRENT_TRANSACTIONS as long as markers are written."""
     commits = transaction.state in (PREPARE_COMMIT, COMPLETE_COMMIT)
-    if transaction.state == EMPTY or commits != body.committed:
+    if commits != request.body.committed:
         raise GroupError(ErrorCode.invalid_txn_state)
     if transaction.state in ENDING:
         raise GroupError(ErrorCode.concurrent_transactions)
     assert transaction.state in (COMPLETE_COMMIT, COMPLETE_ABORT)
-    return Result((), (reply,))
+    return Result((), (_end_reply(request, transaction),))
 
 
 def ending(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -306,11 +356,11 @@ def ended(state: ShardState, request: Request, now_ms: int) -> Result:
 
 def _write(state: ShardState, transactional_id: str, transaction: TransactionValue, now_ms: int) -> Record:
     transaction = transaction._replace(last_update_ms=now_ms)
-    _schedule(state, transactional_id, transaction)
+    schedule(state, transactional_id, transaction)
     return Record(TransactionKey(TRANSACTION, transactional_id), transaction)
 
 
-def _schedule(state: ShardState, transactional_id: str, transaction: TransactionValue) -> None:
+def schedule(state: ShardState, transactional_id: str, transaction: TransactionValue) -> None:
     """An open transaction times out, an unused id expires; one that is ending waits for its markers alone."""
     key = (TIMER, transactional_id)
     if transaction.state == ONGOING:
@@ -337,7 +387,7 @@ def _on_elected(state: ShardState, now_ms: int) -> Result:
     """Whatever was ending goes on from the replicated decision; markers that were written are written again,
     which changes nothing."""
     for transactional_id, transaction in state.transactions.items():
-        _schedule(state, transactional_id, transaction)
+        schedule(state, transactional_id, transaction)
     return Result(
         events=[
             TransactionEnding(transactional_id)

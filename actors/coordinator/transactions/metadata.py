@@ -1,7 +1,8 @@
 """What becomes of a transactional id's producer: epochs, producer ids, partitions, states.
 
 Every function takes the stored value and gives the next one; nothing is stored here. The rules are those of
-Kafka's TransactionMetadata under transaction version 1.
+Kafka's TransactionMetadata. Both generations of transactions are served side by side (KIP-890): a client
+whose EndTxn is of version 5 is given an epoch with each end.
 """
 
 from __future__ import annotations
@@ -125,8 +126,40 @@ def has_partition(transaction: TransactionValue, topic: str, partition: int) -> 
 
 
 def prepared(transaction: TransactionValue, *, committed: bool) -> TransactionValue:
-    """Return the transaction with its outcome decided."""
+    """The transaction's outcome is decided; its producer keeps its epoch."""
     return _to(transaction, PREPARE_COMMIT if committed else PREPARE_ABORT)
+
+
+def prepared_with_next_epoch(
+    transaction: TransactionValue, *, committed: bool, next_producer_id: int, now_ms: int
+) -> TransactionValue:
+    """The outcome is decided, and the producer goes on with the next epoch, or with `next_producer_id` unless
+    that is NO_PRODUCER_ID (O18). Nothing but an abort may end what has no partitions."""
+    begun = transaction.state == ONGOING
+    return _to(
+        transaction,
+        PREPARE_COMMIT if committed else PREPARE_ABORT,
+        producer_epoch=transaction.producer_epoch + 1,
+        last_producer_epoch=transaction.producer_epoch,
+        partitions=transaction.partitions if begun else (),
+        start_ms=transaction.start_ms if begun else now_ms,
+        next_producer_id=next_producer_id,
+    )
+
+
+def goes_on_as(transaction: TransactionValue) -> Producer:
+    """Id and epoch of the producer once the transaction that is ending has ended."""
+    if transaction.next_producer_id != NO_PRODUCER_ID:
+        return Producer(transaction.next_producer_id, 0)
+    return Producer(transaction.producer_id, transaction.producer_epoch)
+
+
+def had(transaction: TransactionValue, producer: Producer) -> bool:
+    """Whether the producer had this id and epoch until the last end gave it its present ones (O18)."""
+    if producer.producer_id == transaction.producer_id:
+        return producer.producer_epoch + 1 == transaction.producer_epoch
+    rotated = producer.producer_id == transaction.last_producer_id and transaction.producer_epoch == 0
+    return rotated and is_exhausted(producer.producer_epoch)
 
 
 def fenced(transaction: TransactionValue) -> TransactionValue:
@@ -136,8 +169,16 @@ def fenced(transaction: TransactionValue) -> TransactionValue:
 
 
 def completed(transaction: TransactionValue) -> TransactionValue:
-    """Return the transaction completed: every partition has its marker."""
-    return _to(transaction, COMPLETES[transaction.state], partitions=())
+    """Every partition has the marker."""
+    producer = goes_on_as(transaction)
+    return _to(
+        transaction,
+        COMPLETES[transaction.state],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        partitions=(),
+        next_producer_id=NO_PRODUCER_ID,
+    )
 
 
 def _to(transaction: TransactionValue, state: int, **changes: Any) -> TransactionValue:

@@ -13,6 +13,16 @@ PREPARE_ABORT = 3
 COMPLETE_COMMIT = 4
 COMPLETE_ABORT = 5
 
+NAMES = {
+    EMPTY: "Empty",
+    ONGOING: "Ongoing",
+    PREPARE_COMMIT: "PrepareCommit",
+    PREPARE_ABORT: "PrepareAbort",
+    COMPLETE_COMMIT: "CompleteCommit",
+    COMPLETE_ABORT: "CompleteAbort",
+}
+"""State -> Kafka's name of it, as DescribeTransactions and ListTransactions tell it."""
+
 AT_REST = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
 """The states in which no transaction is under way."""
 ENDING = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
@@ -22,7 +32,8 @@ PREVIOUS = {
     EMPTY: AT_REST,
     ONGOING: AT_REST | {ONGOING},
     PREPARE_COMMIT: frozenset({ONGOING}),
-    PREPARE_ABORT: frozenset({ONGOING}),
+    # KIP-890: a producer may abort although it has added no partition.
+    PREPARE_ABORT: AT_REST | {ONGOING},
     COMPLETE_COMMIT: frozenset({PREPARE_COMMIT}),
     COMPLETE_ABORT: frozenset({PREPARE_ABORT}),
 }
