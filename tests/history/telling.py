@@ -79,6 +79,10 @@ class Telling:
     def fault(self, at: int, until: int, *, silences: bool = False) -> None:
         self._rows.append(Fault("SIGSTOP of a leader", "partition 0", at * 1_000, until * 1_000, silences))
 
+    def sleep(self, name: str, at: int, until: int) -> None:
+        """A client's own fault: it processes for so long."""
+        self._rows.append(Fault("sleep", name, at * 1_000, until * 1_000))
+
     def gone(self, client: str, at: int) -> None:
         self._rows.append(Gone(client, at * 1_000))
 

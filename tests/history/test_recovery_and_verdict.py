@@ -18,6 +18,7 @@ from tests.history.telling import Telling
 
 QUIET_MS = 20_000
 NOT_COORDINATOR = 16
+UNKNOWN_MEMBER_ID = 25
 PLANNED = Planned(requests=2, member_s=1)
 
 
@@ -62,6 +63,20 @@ def test_partition_without_an_owner_is_met() -> None:
     assert _rules(_group(("a", 0, 2, (0,)), ("b", 0, 2, (2,)))) == ["without an owner"]
 
 
+def test_member_whose_heartbeat_crossed_its_leaving_has_left() -> None:
+    """A member that joins again after it left is one."""
+    telling = _group(("a", 0, 2, (0, 1, 2)))
+    telling.join("b", 100, 110, 1)
+    left = {"client": "b", "api": "LeaveGroup", "sent_us": 500_000, "ended_us": 502_000}
+    telling.call(**left, outcome=ANSWERED)
+    telling.beat("b", 501, 503, 1, UNKNOWN_MEMBER_ID)
+    assert _rules(telling) == []
+    telling.call(
+        client="b", api="JoinGroup", sent_us=600_000, ended_us=601_000, outcome=ANSWERED, error_code=79
+    )
+    assert _rules(telling, 30_000) == ["not stable again"]
+
+
 def test_group_that_had_no_quiet_is_not_judged() -> None:
     telling = _group(("a", 0, 2, (0,)))
     telling.fault(QUIET_MS - 10, QUIET_MS - 10)
@@ -92,6 +107,14 @@ def test_session_of_a_crashed_member_begins_anew_with_the_leader_that_a_fault_br
     assert _rules(telling, end_ms=90_000) == ["without an owner"], "its session ended after 46 s"
     telling.fault(30_000, 40_000)
     assert _rules(telling, end_ms=90_000) == [], "its session ended after 85 s"
+
+
+def test_session_of_a_crashed_member_ends_when_it_ends_though_another_client_sleeps() -> None:
+    telling = _group(("a", 0, 2, (0, 1)), ("b", 0, 1, (2,)))
+    telling.beat("a", 89_000, 89_001, 2)
+    telling.gone("b", 1_000)
+    telling.sleep("a", 30_000, 40_000)
+    assert _rules(telling, end_ms=90_000) == ["without an owner"], "its session ended after 46 s"
 
 
 def test_verdict_says_what_it_judged_and_what_it_could_not() -> None:

@@ -56,7 +56,8 @@ def judge_recovery(history: History, limits: Limits, without: Container[str] = (
         if call.api in MEMBERSHIP:
             by_group[call.group_id].append(call)
     gone = {row.client: row.at_us for row in history.gone}
-    faults = sorted(history.faults, key=lambda fault: fault.began_us)
+    of_the_tier = (fault for fault in history.faults if fault.kind not in OF_CLIENTS)
+    faults = sorted(of_the_tier, key=lambda fault: fault.began_us)
     violations: list[Violation] = []
     judged = 0
     for group_id, calls in by_group.items():
@@ -84,8 +85,14 @@ def _members(calls: Sequence[Call], gone: Mapping[str, int]) -> list[Standing]:
     return [
         standing
         for client, of_client in by_client.items()
-        if client not in gone and not leaves(of_client[-1]) and (standing := _standing(client, of_client))
+        if client not in gone and not _has_left(of_client) and (standing := _standing(client, of_client))
     ]
+
+
+def _has_left(calls: Sequence[Call]) -> bool:
+    """Whether a client has left and not joined again. A heartbeat may still be sent while it leaves."""
+    turns = [call for call in calls if leaves(call) or _joins(call)]
+    return bool(turns) and leaves(turns[-1])
 
 
 def _joins(call: Call) -> bool:
@@ -131,8 +138,8 @@ def _last_change_us(calls: Sequence[Call], gone: Mapping[str, int], faults: Sequ
 
 
 def _session_end_us(silent_us: int, session_ms: int, faults: Sequence[Fault]) -> int:
-    """When the session of a member ends that is silent from then on. A new leader, which faults (by their
-    beginning) bring, begins all sessions anew."""
+    """When the session of a member ends that is silent from then on. A new leader, which faults of the tier
+    (by their beginning) bring, begins all sessions anew; a client's own fault brings none."""
     session_us = session_ms * 1_000
     end_us = silent_us + session_us
     for fault in faults:
