@@ -213,6 +213,24 @@ def test_a_consumer_that_is_fenced_owns_nothing_and_joins_again_under_its_id(
     assert {call.session_timeout_ms for call in own} == {SESSION_MS}
 
 
+def test_a_consumer_commits_while_the_answer_to_what_it_owns_is_held(tmp_path: Path) -> None:
+    """A tier holds it for seconds, since it has no news for a settled member, which had waited for it."""
+    script = Script()
+
+    def joined_then_held(request: Any) -> Any:
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            broker.holds = {ConsumerGroupHeartbeatRequest}
+        return script(request)
+
+    with ScriptedBroker(joined_then_held) as broker:
+        stage = Stage(broker, tmp_path)
+        stage.start(KIP848)
+        stage.until(lambda: stage.asked(OffsetCommitRequest), "it commits")
+        stage.end()
+    asked = [request for request in broker.requests if isinstance(request, ConsumerGroupHeartbeatRequest)]
+    assert [beat.topic_partitions for beat in asked[:2]] == [(), ((TOPIC_ID, bytes(4)),)]
+
+
 def test_whoever_is_closed_leaves_unless_it_is_static(stage: Stage) -> None:
     stage.start(PLAN)
     stage.start(PLAN._replace(name="orders/1", instance_id="static"))

@@ -100,8 +100,8 @@ class ConsumerMember(Member):
         return True
 
     def _beat_now(self) -> None:
-        """Send a heartbeat and do what its answer asks for before anything else: it joins, or says what the
-        member owns. One member never has two heartbeats under way."""
+        """Join: send a heartbeat and do what its answer asks for before anything else. One member never has
+        two heartbeats under way."""
         while self._flights:
             self._flights[0].wait()
             self._land()
@@ -125,12 +125,14 @@ class ConsumerMember(Member):
         return {name(topic_id): partitions.unpack(numbers) for topic_id, numbers in packed}
 
     def _reconcile(self, target: TopicPartitions) -> None:
-        """Commit and give up what is no longer assigned, take over the rest, and say so at once."""
+        """Commit and give up what is no longer assigned, take over the rest, and say so at once. Clients go
+        on meanwhile: a coordinator with no news for a settled member may hold the answer for seconds."""
         if self._member.revoked:
             self.commit_all()
         news = self.take(self._named(target))
         self._member.reconcile()
-        self._beat_now()
-        if self._member.target is None and self.epoch > consumer.JOINS:
-            self.become(STABLE, gained=sum(len(numbers) for _, numbers in news))
+        self.beat_at = time.monotonic()
+        if self._may_beat():
+            self._take_off()
+        self.become(STABLE, gained=sum(len(numbers) for _, numbers in news))
         self.find_positions(news)
