@@ -49,4 +49,4 @@ def is_flexible(api_key: int, api_version: int) -> bool:
 
 def name_of(api_key: int) -> str:
     """Kafka's schema name of an API, "JoinGroup"."""
-    return "".join(part.capitalize() for part in api_keys.NAMES[api_key].split("_"))
+    return api_keys.SCHEMA_NAMES[api_key]

@@ -22,7 +22,7 @@ from actors.coordinator.shard import CoordinatorShard
 from actors.leader.history_ring import GroupPast, HistoryRing, Kept
 from actors.leader.serving import serving_shard
 from actors.metrics.counts import RequestCounts
-from actors.metrics.numbers import api_name
+from actors.protocol.api_keys import SCHEMA_NAMES
 from actors.replica.host import ReplicaHost
 from storage.history.schema import Recorded, Stretch, row
 
@@ -194,7 +194,8 @@ class History:
                 told = self._refused[api_key, code]
                 if total > told:
                     self._refused[api_key, code] = total
-                    yield RequestsRefused(now_ms, api_name(api_key), code, total - told)
+                    api = SCHEMA_NAMES.get(api_key, str(api_key))
+                    yield RequestsRefused(now_ms, api, code, total - told)
 
     def _lagging(self, now_ms: int) -> Iterator[ReplicaLagging]:
         raft = self._host.raft

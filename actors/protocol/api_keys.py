@@ -50,3 +50,5 @@ DESCRIBE_TOPIC_PARTITIONS = 75
 
 NAMES = {key: name.lower() for name, key in list(globals().items()) if name.isupper()}
 """API key -> Kafka's schema name in snake case."""
+SCHEMA_NAMES = {key: "".join(part.capitalize() for part in name.split("_")) for key, name in NAMES.items()}
+"""API key -> Kafka's schema name, "JoinGroup"."""

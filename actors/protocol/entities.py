@@ -44,8 +44,7 @@ def nested(api_key: int, api_version: int, name: str, kind: Kind = "response") -
 
 def _top(api_key: int, api_version: int, kind: Kind) -> Any:
     module = _module(api_key, api_version, kind)
-    name = "".join(word.capitalize() for word in api_keys.NAMES[api_key].split("_"))
-    return getattr(module, name + _SUFFIX[kind])
+    return getattr(module, api_keys.SCHEMA_NAMES[api_key] + _SUFFIX[kind])
 
 
 @cache

@@ -121,8 +121,9 @@ def _event(number: int, now_ms: int) -> Any:
         case 1 | 2 | 3 | 4 | 5 | 6:
             host = f"/10.0.0.{number % 200}"
             return MemberJoined(
-                now_ms, group_id, CLASSIC, number, member_id, None, "app", host, None, 5, "librdkafka 2.12"
-            )
+                now_ms, group_id, CLASSIC, number, member_id, None, "app", host, None, 5,
+                "librdkafka 2.12", 45_000,
+            )  # fmt: skip
         case 7 | 8 | 9:
             return StateChanged(now_ms, group_id, CLASSIC, number, "CompletingRebalance", "Stable", 5)
         case _:

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, Protocol
 
-SCHEMA_VERSION: Final = 1
-"""Raised when a column is added or means something else. Readers name and skip what is newer."""
+SCHEMA_VERSION: Final = 2
+"""Raised when a column is added or means something else. Readers name and skip what is newer, and
+`storage.history.segments.older` reads what is older: version 1 had no `session_timeout_ms`, and in `api` it
+had names such as "join_group"."""
 
 MOVES_MAX: Final = 1_000
 WAITED_FOR_MAX: Final = 100
@@ -70,6 +72,11 @@ SOMETIMES: Final = (
     Column("client_host", "string", 'The client\'s address as Kafka shows it: "/127.0.0.1".'),
     Column("client_software", "string", "Name and version of the client's library (KIP-511)."),
     Column("member_epoch", "int32", "Epoch of a consumer group's member."),
+    Column(
+        "session_timeout_ms",
+        "int32",
+        "Session timeout of the member that joined; of a KIP-848 member its group's. Null in version 1.",
+    ),
     Column("cause", "string", "Why it happened, in our words."),
     Column("rule", "string", "Id of the rule that decided, as actors/coordinator/RULES.md has it."),
     Column("reason", "string", "Why it happened, in the member's own words (KIP-800)."),
@@ -105,7 +112,7 @@ SOMETIMES: Final = (
     ),
     Column("replica_id", "int32", "One of the offsets partition's replicas."),
     Column("lag", "int64", "Offsets between the committed and the end; of a replica, log entries."),
-    Column("api", "string", "Kafka's name of a request, as JoinGroup."),
+    Column("api", "string", "Kafka's name of a request, as JoinGroup; the number of one that has none."),
     Column("error_code", "int16", "Kafka's error code."),
     Column("count", "int64", "How many, where a row stands for several."),
     Column("state", "string", "State of the group, in Kafka's words."),
@@ -131,7 +138,11 @@ _WHY = ("cause", "rule", "reason")
 
 
 KINDS: Final = (
-    Kind("member_joined", "A member was taken in.", (*_GROUP, *_CLIENT, "reason", "members")),
+    Kind(
+        "member_joined",
+        "A member was taken in.",
+        (*_GROUP, *_CLIENT, "session_timeout_ms", "reason", "members"),
+    ),
     Kind("member_left", "A member left of its own will.", (*_GROUP, *_CLIENT, *_WHY, "members")),
     Kind(
         "member_expired",

@@ -29,6 +29,10 @@ class Log:
     def has_lease(self) -> bool:
         return True
 
+    def status(self) -> dict[str, Any]:
+        """What Raft tells of itself for history: that nobody follows."""
+        return {"peers": {}}
+
 
 def new_replica(
     new_shard: Callable[[], CoordinatorShard],

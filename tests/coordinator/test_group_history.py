@@ -22,10 +22,12 @@ from actors.coordinator.told.events import (
     StateChanged,
     line,
 )
+from actors.ground.image import MetadataImage
 from actors.protocol.consumer_protocol import Assignment, write_assignment
 from storage.history.schema import Move
 from tests.coordinator.classic.driver import Driver as ClassicDriver
-from tests.coordinator.consumer.driver import Client, Driver, make_image, settle
+from tests.coordinator.consumer.driver import GROUP, Client, Driver, make_image, settle
+from tests.coordinator.consumer.migration.driver import SESSION_MS, Both
 from tests.coordinator.driver import START_MS
 from tests.coordinator.driver import Driver as ShardDriver
 
@@ -118,7 +120,36 @@ def test_a_static_member_that_restarts_is_fenced_and_joins() -> None:
     assert told(driver, RebalanceBegan) == []
 
 
+def test_a_classic_member_joins_with_its_session_timeout() -> None:
+    driver = ClassicDriver()
+    driver.join(client_id="a", session_timeout_ms=7_000, version=3)
+    driver.join(instance="s", session_timeout_ms=30_000)
+    driver.advance(10_000)
+    driver.sync_all()
+    driver.join(instance="s", session_timeout_ms=31_000)
+    assert [joined.session_timeout_ms for joined in told(driver, MemberJoined)] == [7_000, 30_000, 31_000]
+
+
 # Consumer groups.
+
+
+def test_a_member_of_a_consumer_group_joins_with_the_groups_session_timeout() -> None:
+    """A19: what is in force, the config of the group or else the broker's setting."""
+    own = {GROUP: {"consumer.session.timeout.ms": "50000"}}
+    topics = tuple(make_image(1, orders=4).topics.values())
+    for configs, timeout_ms in (({}, 45_000), (own, 50_000)):
+        driver = Driver(image=MetadataImage(version=1, topics=topics, group_configs=configs))
+        Client(driver, "a").join()
+        [joined] = told(driver, MemberJoined)
+        assert joined.session_timeout_ms == timeout_ms
+
+
+def test_a_classic_member_of_a_consumer_group_joins_with_its_own_session_timeout() -> None:
+    """G3."""
+    both = Both()
+    both.beat_in()
+    both.join()
+    assert [joined.session_timeout_ms for joined in told(both, MemberJoined)] == [45_000, SESSION_MS]
 
 
 def test_a_consumer_rebalance_lasts_until_the_last_member_has_its_target() -> None:

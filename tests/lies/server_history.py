@@ -93,7 +93,7 @@ def _is_bad_commit(row: Mapping[str, Any]) -> bool:
     """Whether a commit was refused because of its generation or member epoch."""
     return (
         row["kind"] == "requests_refused"
-        and row["api"] == "offset_commit"
+        and row["api"] == "OffsetCommit"
         and row["error_code"] in (22, 110, 113)
     )
 

@@ -191,6 +191,7 @@ def _tell_joined(outcome: Outcome, group: ClassicGroup, member: ClassicMember, r
             cut(request.body.reason),
             len(group.members),
             request.client_software,
+            member.session_timeout_ms,
         )
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.coordinator.consumer.decision import NEW_MEMBER, Decision
+from actors.coordinator.consumer.model import group_settings
 from actors.coordinator.consumer.model.group import NOT_JOINED, STABLE, UNREVOKED_PARTITIONS, ConsumerGroup
 from actors.coordinator.ground.partitions import EMPTY
 from actors.coordinator.ground.state import ShardState
@@ -77,9 +78,17 @@ def _arrival(decision: Decision) -> list[Any]:
             metadata.client_host,
             members=_size(decision),
             client_software=decision.request.client_software,
+            session_timeout_ms=_session_timeout_ms(decision),
         )
     )
     return events
+
+
+def _session_timeout_ms(decision: Decision) -> int:
+    """A member of the classic protocol joins with a timeout of its own (G3); others have the group's."""
+    if decision.classic is not None:
+        return decision.classic[0]
+    return group_settings.of(decision.state, decision.group.group_id).session_timeout_ms
 
 
 def _gone(

@@ -32,6 +32,8 @@ class MemberJoined(NamedTuple):
     """How many members the group has, this one included."""
     client_software: str | None = None
     """Name and version of the client's library (KIP-511); None: it has not said."""
+    session_timeout_ms: int | None = None
+    """The member's own; of one that heartbeats by KIP-848 what is in force for its group (A19)."""
 
     @property
     def kind(self) -> str:

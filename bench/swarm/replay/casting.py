@@ -9,11 +9,18 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from bench.member.assigning import CLASSIC_COOPERATIVE, CLASSIC_OPAQUE, CLASSIC_RANGE
-from bench.swarm.planning.plan import CONSUMER, CONSUMER_SESSION_MS, CRASH, LEAVE, START, Action, MemberPlan
+from bench.swarm.planning.plan import CONSUMER, CRASH, LEAVE, START, Action, MemberPlan
 from bench.swarm.replay.commits import interval_ms, partitions_each
 from bench.swarm.replay.past import EXPIRED, RETURNED, GroupPast, Life
 from bench.swarm.replay.software import client_of
-from bench.swarm.replay.timeline import ALIVE_S, AT_DIGITS, Timeline, session_ms, was_there
+from bench.swarm.replay.timeline import (
+    ALIVE_S,
+    AT_DIGITS,
+    Timeline,
+    guessed_session_ms,
+    replayed_session_ms,
+    was_there,
+)
 
 SPREAD_S: Final = 3.0
 """Over how long the members start that were there already."""
@@ -53,14 +60,12 @@ def played(name: str, past: GroupPast, topics: tuple[str, ...], timeline: Timeli
         group_id=name,
         protocol=protocol(past),
         topics=topics,
-        session_timeout_ms=session_ms(past),
+        session_timeout_ms=guessed_session_ms(past),
         rebalance_timeout_ms=REBALANCE_MS,
         commit_interval_ms=interval_ms(past, timeline),
         commit_partitions_max=partitions_each(past, timeline),
     )
-    members = tuple(
-        _member(model, place, part.lives[0], is_consumer=past.is_consumer) for place, part in enumerate(parts)
-    )
+    members = tuple(_member(model, place, part.lives[0], past) for place, part in enumerate(parts))
     actions: list[Action] = []
     late = 0
     for place, (member, part) in enumerate(zip(members, parts, strict=True)):
@@ -72,11 +77,12 @@ def played(name: str, past: GroupPast, topics: tuple[str, ...], timeline: Timeli
     return Played(members, tuple(actions), late)
 
 
-def _member(model: MemberPlan, place: int, life: Life, *, is_consumer: bool) -> MemberPlan:
-    client = client_of(life.software, is_consumer=is_consumer)
+def _member(model: MemberPlan, place: int, life: Life, past: GroupPast) -> MemberPlan:
+    client = client_of(life.software, is_consumer=past.is_consumer)
     return model._replace(
         name=f"{model.group_id}/{place}",
         instance_id=life.instance_id,
+        session_timeout_ms=replayed_session_ms(past, life),
         heartbeat_interval_ms=client.heartbeat_interval_ms,
         client=client.name,
     )
@@ -94,19 +100,20 @@ def protocol(past: GroupPast) -> str:
 
 def _parts(past: GroupPast) -> list[_Part]:
     parts: list[_Part] = []
-    idle: dict[str, list[tuple[int, _Part]]] = {}
-    """The parts that have nothing to play, by client, with the time since when."""
+    idle: dict[tuple[str, int], list[tuple[int, _Part]]] = {}
+    """The parts that have nothing to play, by client and session timeout, with the time since when."""
     for life in past.lives:
-        free = [each for each in idle.get(life.key, ()) if each[0] <= (life.began_ms or 0)]
+        client = life.key, replayed_session_ms(past, life)
+        free = [each for each in idle.get(client, ()) if each[0] <= (life.began_ms or 0)]
         if free:
-            idle[life.key].remove(free[0])
+            idle[client].remove(free[0])
             part = free[0][1]
             part.lives.append(life)
         else:
             part = _Part(life.key, [life])
             parts.append(part)
         if life.ended_ms is not None:
-            idle.setdefault(life.key, []).append((life.ended_ms, part))
+            idle.setdefault(client, []).append((life.ended_ms, part))
     return parts
 
 
@@ -120,7 +127,6 @@ def _acts(member: MemberPlan, life: Life, come_s: float, timeline: Timeline) -> 
     if life.ending != EXPIRED:
         gone_s = max(began_s, ended_s - AWAY_S) if life.ending == RETURNED else ended_s
         return [start, Action(round(gone_s, AT_DIGITS), LEAVE, member.name)], False
-    session_s = CONSUMER_SESSION_MS if member.protocol == CONSUMER else member.session_timeout_ms
-    died_s = ended_s - session_s / 1_000
+    died_s = ended_s - member.session_timeout_ms / 1_000
     gone_s = min(max(died_s, began_s + ALIVE_S), ended_s)
     return [start, Action(round(gone_s, AT_DIGITS), CRASH, member.name)], gone_s > died_s + LATE_S

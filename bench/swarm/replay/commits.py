@@ -66,7 +66,7 @@ def _owners(past: GroupPast, timeline: Timeline) -> _Owners:
     for life in past.lives:
         ended_ms = until_ms if life.ended_ms is None else life.ended_ms
         if life.ending == EXPIRED:
-            ended_ms -= session_ms(past)
+            ended_ms -= session_ms(past, life)
         began_ms = max(life.began_ms or 0, since_ms)
         if ended_ms > began_ms:
             changes += [(began_ms, 1), (ended_ms, -1)]

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from bench.swarm.replay.told import Committed, Recording, Told
-from storage.history.schema import GONE
+from storage.history.schema import GONE, MOVES_MAX
 
-HEARTBEAT_MS: Final = 3_000
-"""The default of heartbeat.interval.ms of Kafka's consumers."""
+STABLE: Final = "Stable"
+"""The state in which a consumer group's rebalance ends that the next one does not cut short."""
 LEFT: Final = "left"
 EXPIRED: Final = "expired"
 RETURNED: Final = "returned"
@@ -41,6 +41,8 @@ class Life(NamedTuple):
     ended_ms: int | None = None
     """When it ended; None: it was there at the span's end."""
     ending: str = ""
+    session_timeout_ms: int | None = None
+    """How long its session lasts; None: its join is not kept, or an older release recorded it."""
 
     @property
     def is_named(self) -> bool:
@@ -187,7 +189,13 @@ class _Members:
 
 def _life(event: Told, began_ms: int | None) -> Life:
     key = event.group_instance_id or f"{event.client_id}@{event.client_host}"
-    return Life(key, event.group_instance_id, event.client_software, began_ms)
+    return Life(
+        key,
+        event.group_instance_id,
+        event.client_software,
+        began_ms,
+        session_timeout_ms=event.session_timeout_ms,
+    )
 
 
 def _widths(events: Sequence[Told], sampled: Iterable[tuple[str, int]]) -> Iterable[Width]:
@@ -208,8 +216,9 @@ def _widths(events: Sequence[Told], sampled: Iterable[tuple[str, int]]) -> Itera
 
 
 def _handovers(recording: Recording, events: Sequence[Told], *, is_consumer: bool) -> Handovers:
-    """Find what rebalances mean for commits. A classic member commits when it hears of a rebalance, joins,
-    and waits for its end. One of a KIP-848 group goes on, and commits before it gives partitions up."""
+    """Find what rebalances mean for commits. A classic member commits when it hears of a rebalance, at once
+    since its heartbeat is held, joins, and waits for the end. One of a KIP-848 group goes on, and commits
+    before it gives partitions up. A newcomer waits until it is given any."""
     commits, waits = 0, Counter[int]()
     joined_ms: dict[str, int] = {}
     newcomers: dict[str, int] = {}
@@ -224,18 +233,24 @@ def _handovers(recording: Recording, events: Sequence[Told], *, is_consumer: boo
         elif event.kind == "assigned" and is_consumer and is_within:
             commits += sum(giver in joined_ms for giver in event.givers)
         elif event.kind == "rebalance_ended":
+            served = _served(event, newcomers, is_consumer=is_consumer)
             if is_within:
-                waits.update(event.at_ms - at_ms for at_ms in newcomers.values())
+                waits.update(event.at_ms - newcomers[each] for each in served)
             if is_within and not is_consumer:
                 stayed = (event.members or 0) - len(newcomers)
                 owners = max(0, stayed if event.partitions is None else min(stayed, event.partitions))
                 commits += owners
-                waits[_waited_ms(event.duration_ms or 0)] += owners
-            newcomers.clear()
+                waits[event.duration_ms or 0] += owners
+            for each in served:
+                del newcomers[each]
     return Handovers(commits, tuple(sorted(waits.items())))
 
 
-def _waited_ms(duration_ms: int) -> int:
-    """How long members wait in the mean: they hear of a rebalance with their heartbeats, the last of them
-    late enough to end it if it was short."""
-    return max(duration_ms // 2, duration_ms - HEARTBEAT_MS // 2)
+def _served(event: Told, newcomers: Iterable[str], *, is_consumer: bool) -> list[str]:
+    """The newcomers that have partitions when a rebalance has ended. A cooperative group gives them some only
+    with the rebalance after the one in which others give these up; what is unknown is taken for given."""
+    if is_consumer:
+        return [*newcomers] if event.state == STABLE else []
+    if event.moved is None or event.moved > MOVES_MAX:
+        return [*newcomers]
+    return [each for each in newcomers if each in event.takers]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ from storage.history.segments.reader import read, survey
 MINUTES_DEFAULT: Final = 10
 EVENTS_MAX: Final = 1_000_000
 """How many events are held one by one at most: 271,000 took a gigabyte of memory."""
-_PLAIN: Final = tuple(name for name in Told._fields if name not in ("widths", "givers"))
+_PLAIN: Final = tuple(name for name in Told._fields if name not in ("widths", "givers", "takers"))
 _COMMITS: Final = ("group_id", "first_ms", "last_ms", "commits", "offsets")
 _NAME: Final = ("offsets_partition", "term", "sequence")
 _SAMPLES: Final = ("topic", "partition")
@@ -72,7 +72,7 @@ def period(folder: Folder, since: str | None, until: str | None, now_ms: int) ->
 
 def recording(folder: Folder, span: Period, group: str | None = None) -> Recording:
     """Read all that is known of the groups, or of one, at that time. Raises BadScenario, OSError."""
-    seen = survey(folder, until_ms=span.until_ms)
+    seen = survey(folder, until_ms=span.until_ms + _TOLD_LATE_MS)
     skipped = list(seen.skipped)
     gathered = _Gathered(span)
     columns = [*_PLAIN, MOVES, *_COMMITS[1:], *_SAMPLES]
@@ -87,6 +87,7 @@ def recording(folder: Folder, span: Period, group: str | None = None) -> Recordi
         {group_id: in_order(events) for group_id, events in gathered.events.items()},
         gathered.commits(),
         {group_id: dict(topics) for group_id, topics in gathered.sampled.items()},
+        gathered.summed_ms,
         tuple(f"Left out: {each.path}: {each.why}" for each in skipped),
     )
 
@@ -116,6 +117,7 @@ class _Gathered:
         self.first_ms: int | None = None
         self.events: dict[str, list[Told]] = defaultdict(list)
         self.sampled: dict[str, dict[str, int]] = defaultdict(dict)
+        self.summed_ms: dict[str, int] = {}
         self._rows: dict[tuple[int, int, int], tuple[Any, ...]] = {}
         """The commits by the event's name: two segments may have the same event."""
         self._count = 0
@@ -145,6 +147,9 @@ class _Gathered:
         return dict(found)
 
     def _take_commits(self, table: pa.Table) -> None:
+        latest = table.group_by("group_id").aggregate([("at_ms", "max")])
+        for group_id, at_ms in _tuples(latest, ("group_id", "at_ms_max")):
+            self.summed_ms[group_id] = max(at_ms, self.summed_ms.get(group_id, at_ms))
         since_ms, until_ms = self._span
         is_within = pc.and_(
             pc.greater_equal(table["last_ms"], since_ms), pc.less(table["first_ms"], until_ms)
@@ -161,10 +166,14 @@ class _Gathered:
 
     def _take_events(self, table: pa.Table) -> None:
         self._counted(table)
-        widths, givers = _moves(table[MOVES])
+        moved = _moves(table[MOVES])
         for place, values in enumerate(_tuples(table, _PLAIN)):
             told = Told(**dict(zip(_PLAIN, values, strict=True)))
-            told = told._replace(widths=tuple(widths.get(place, ())), givers=tuple(givers.get(place, ())))
+            told = told._replace(
+                widths=tuple(moved.widths.get(place, ())),
+                givers=tuple(moved.givers.get(place, ())),
+                takers=tuple(moved.takers.get(place, ())),
+            )
             self.events[told.group_id].append(told)
 
     def _counted(self, table: pa.Table) -> None:
@@ -177,22 +186,34 @@ def _tuples(table: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]
     return zip(*(table[name].to_pylist() for name in names), strict=True)
 
 
-def _moves(column: pa.ChunkedArray) -> tuple[dict[int, list[tuple[str, int]]], dict[int, list[str]]]:
-    """The moves by the row's place: topics with their highest partition that moved, plus one, and the members
-    that gave partitions to others."""
-    widths: dict[int, list[tuple[str, int]]] = defaultdict(list)
-    givers: dict[int, list[str]] = defaultdict(list)
+class _Moved(NamedTuple):
+    """What `moves` say, by the row's place, as the fields of `Told` have it."""
+
+    widths: dict[int, list[tuple[str, int]]]
+    givers: dict[int, list[str]]
+    takers: dict[int, list[str]]
+
+
+def _moves(column: pa.ChunkedArray) -> _Moved:
+    """Gather what the moves say of topics and members."""
+    found = _Moved(defaultdict(list), defaultdict(list), defaultdict(list))
     moves = column.combine_chunks()
     if isinstance(moves, pa.ChunkedArray):  # there are no rows at all
-        return widths, givers
+        return found
     fields = ("topic", "partition", "from_member", "to_member")
     flat = dict(zip(fields, pc.list_flatten(moves).flatten(), strict=True))
     table = pa.table({"place": pc.list_parent_indices(moves), **flat})
     highest = table.group_by(["place", "topic"]).aggregate([("partition", "max")])
     for place, topic, partition in _tuples(highest, ("place", "topic", "partition_max")):
-        widths[place].append((topic, partition + 1))
-    given = table.filter(pc.and_(pc.is_valid(table["from_member"]), pc.is_valid(table["to_member"])))
-    by_giver = given.group_by(["place", "from_member"]).aggregate([])
-    for place, giver in _tuples(by_giver, ("place", "from_member")):
-        givers[place].append(giver)
-    return widths, givers
+        found.widths[place].append((topic, partition + 1))
+    taken = table.filter(pc.is_valid(table["to_member"]))
+    given = taken.filter(pc.is_valid(taken["from_member"]))
+    for rows, column_name, members in (
+        (given, "from_member", found.givers),
+        (taken, "to_member", found.takers),
+    ):
+        for place, member in _tuples(
+            rows.group_by(["place", column_name]).aggregate([]), ("place", column_name)
+        ):
+            members[place].append(member)
+    return found

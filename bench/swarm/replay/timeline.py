@@ -1,4 +1,4 @@
-"""Says when recorded events happen in a replay, and how long sessions last. PURE."""
+"""Says when recorded events happen in a replay, and how long sessions lasted. PURE."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ SESSION_MS: Final = 45_000
 """The default of session.timeout.ms of Kafka's consumers."""
 SESSION_MS_MIN: Final = 6_000
 """The default of Kafka's group.min.session.timeout.ms."""
+SESSION_MS_MAX: Final = 1_800_000
+"""The default of Kafka's group.max.session.timeout.ms."""
 AT_DIGITS: Final = 3
 """The digits of a time in seconds: times are in milliseconds."""
 
@@ -57,7 +59,8 @@ def timeline_of(span: Period, found: Sequence[GroupPast], faster: float) -> Time
     leads_s = [SETTLE_S] if there else [0.0]
     for past, life in there:
         if life.ending == EXPIRED and life.ended_ms is not None:
-            died_s = (life.ended_ms - span.since_ms) / 1_000 / faster - session_ms(past) / 1_000
+            session_s = replayed_session_ms(past, life) / 1_000
+            died_s = (life.ended_ms - span.since_ms) / 1_000 / faster - session_s
             leads_s.append(SETTLE_S - died_s)
     return Timeline(span, faster, round(max(leads_s), AT_DIGITS), min(CALM_S, length_s / 2))
 
@@ -67,13 +70,32 @@ def was_there(life: Life, span: Period) -> bool:
     return life.began_ms is None or life.began_ms < span.since_ms
 
 
-def session_ms(past: GroupPast) -> int:
-    """The session time-out of a group, which history does not record: it was shorter than any life that it
-    ended; else it is the default of the clients."""
+def session_ms(past: GroupPast, life: Life) -> int:
+    """The session timeout that a member had, guessed where history does not tell it."""
+    return guessed_session_ms(past) if life.session_timeout_ms is None else life.session_timeout_ms
+
+
+def replayed_session_ms(past: GroupPast, life: Life) -> int:
+    """The session timeout of whoever plays a member. The target is taken to have Kafka's defaults: these say
+    how long a KIP-848 member's is, which does not choose it, and which ones a classic member may choose."""
     if past.is_consumer:
         return CONSUMER_SESSION_MS
-    of_clients = {client_of(life.software, is_consumer=False).session_timeout_ms for life in past.lives}
-    return max(SESSION_MS_MIN, min((max(of_clients, default=SESSION_MS), *_lived_ms(past.lives))))
+    return min(max(SESSION_MS_MIN, session_ms(past, life)), SESSION_MS_MAX)
+
+
+def guessed_session_ms(past: GroupPast) -> int:
+    """The session timeout of those members of a group of which history does not tell it: it was shorter than
+    any of their lives that it ended; else it is the default of their clients."""
+    if past.is_consumer:
+        return CONSUMER_SESSION_MS
+    lives = untold(past)
+    of_clients = {client_of(life.software, is_consumer=False).session_timeout_ms for life in lives}
+    return max(SESSION_MS_MIN, min((max(of_clients, default=SESSION_MS), *_lived_ms(lives))))
+
+
+def untold(past: GroupPast) -> list[Life]:
+    """The lives of which history does not tell the session timeout."""
+    return [life for life in past.lives if life.session_timeout_ms is None]
 
 
 def _lived_ms(lives: Iterable[Life]) -> Iterable[int]:

@@ -6,6 +6,7 @@ PURE: `reading` fills these from segments, tests by hand.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from storage.history.period import Period
@@ -36,6 +37,7 @@ class Told(NamedTuple):
     client_id: str | None = None
     client_host: str | None = None
     client_software: str | None = None
+    session_timeout_ms: int | None = None
     cause: str | None = None
     duration_ms: int | None = None
     members: int | None = None
@@ -47,6 +49,8 @@ class Told(NamedTuple):
     """Each topic of `moves` with its highest partition that moved, plus one."""
     givers: tuple[str, ...] = ()
     """The members that gave partitions to others in `moves`."""
+    takers: tuple[str, ...] = ()
+    """The members that were given partitions in `moves`."""
 
 
 class Committed(NamedTuple):
@@ -70,6 +74,8 @@ class Recording(NamedTuple):
     commits: Mapping[str, Committed]
     sampled: Mapping[str, Mapping[str, int]]
     """How many partitions each topic of a group has at least, as lag samples tell."""
+    summed_ms: Mapping[str, int] = MappingProxyType({})
+    """When the commits of each group were summed up for the last time that is known."""
     skipped: tuple[str, ...] = ()
     """The files that were left out, and why."""
 

@@ -25,6 +25,7 @@ from storage.history.jobs.table import DUCKDB_TYPES, Table
 from storage.history.schema import COLUMNS, MOVES, TEXTS
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Found
+from storage.history.segments.older import METRICS_NAME
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,6 +39,11 @@ TYPES: Final = {
     MOVES: "STRUCT(topic VARCHAR, partition INTEGER, from_member VARCHAR, to_member VARCHAR)[]",
     TEXTS: "VARCHAR[]",
 }
+SCHEMA_NAME: Final = (
+    f"CASE WHEN regexp_matches(api, '{METRICS_NAME}') THEN array_to_string("
+    "[upper(part[1]) || part[2:] for part in string_split(api, '_')], '') ELSE api END"
+)
+"""Kafka's name of a request, as `older.schema_name` has it."""
 GROUPS_AT_ONCE: Final = 1_000
 """How many groups are replayed at once."""
 
@@ -87,13 +93,13 @@ class Embedded:
         self._kinds: dict[str, str] = {}
 
     def read(self, folder: Folder, found: list[Found]) -> None:
-        columns = ", ".join(f'NULL::{TYPES[each.type]} AS "{each.name}"' for each in COLUMNS)
         alone, alike = by_overlap(found)
         parts = [_parquet(paths(folder, alone))] if alone else []
         if alike:
             parts.append(f"SELECT DISTINCT ON ({', '.join(NAME)}) * FROM ({_parquet(paths(folder, alike))})")
-        query = " UNION ALL BY NAME ".join(parts) or f"SELECT {columns} WHERE false"
-        self.define(ALL_EVENTS, query, keep=False)
+        columns = ", ".join(f'NULL::{TYPES[each.type]} AS "{each.name}"' for each in COLUMNS)
+        query = " UNION ALL BY NAME ".join([f"SELECT {columns} WHERE false", *parts])
+        self.define(ALL_EVENTS, f"SELECT * REPLACE ({SCHEMA_NAME} AS api) FROM ({query})", keep=False)
 
     def define(self, name: str, query: str, *, keep: bool) -> None:
         kind = "TABLE" if keep else "VIEW"
@@ -143,7 +149,9 @@ class Embedded:
 
 
 def _parquet(files: Sequence[str]) -> str:
-    return f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], hive_partitioning=false)"
+    """A column that only some of the files have is null in the others."""
+    listed = ", ".join(map(literal, files))
+    return f"SELECT * FROM read_parquet([{listed}], hive_partitioning=false, union_by_name=true)"
 
 
 def _first_line(error: Exception) -> str:

@@ -14,6 +14,7 @@ from storage.history.jobs.table import Table
 from storage.history.schema import COLUMNS, MOVES, TEXTS
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Found
+from storage.history.segments.older import METRICS_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,11 @@ TYPES: Final = {
     MOVES: "array<struct<topic: string, partition: int, from_member: string, to_member: string>>",
     TEXTS: "array<string>",
 }
+SCHEMA_NAME: Final = (
+    f"CASE WHEN api RLIKE '{METRICS_NAME}'"
+    " THEN replace(initcap(replace(api, '_', ' ')), ' ', '') ELSE api END"
+)
+"""Kafka's name of a request, as `older.schema_name` has it."""
 DDL: Final = ", ".join(f"`{column.name}` {TYPES[column.type]}" for column in COLUMNS)
 
 
@@ -56,12 +62,14 @@ class OnSpark:
         self._kept: dict[str, DataFrame] = {}
 
     def read(self, folder: Folder, found: list[Found]) -> None:
+        from pyspark.sql.functions import expr
+
         alone, alike = by_overlap(found)
         read = self._spark.read.schema(DDL)
         whole = read.parquet(*paths(folder, alone)) if alone else self._spark.createDataFrame([], DDL)
         if alike:
             whole = whole.unionByName(read.parquet(*paths(folder, alike)).dropDuplicates(list(NAME)))
-        whole.createOrReplaceTempView(ALL_EVENTS)
+        whole.withColumn("api", expr(SCHEMA_NAME)).createOrReplaceTempView(ALL_EVENTS)
 
     def define(self, name: str, query: str, *, keep: bool) -> None:
         self._know(name, self._spark.sql(translated(query)), keep=keep)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage.history.schema import BULK, COLUMNS, SCHEMA_VERSION, arrow_schema
+from storage.history.segments import older
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Segment
 
@@ -33,7 +34,7 @@ _FOUND_BY: Final = ["at_ms", "sequence", "kind", "group_id"]
 
 
 class UnreadableSegment(Exception):
-    """Cut short, damaged, or of another schema version; says which."""
+    """Cut short, damaged, or of a schema version that is not known; says which."""
 
 
 class About(NamedTuple):
@@ -92,21 +93,20 @@ def opened(folder: Folder, segment: Segment) -> Iterator[tuple[pq.ParquetFile, A
 
 def _about(metadata: Mapping[bytes, bytes]) -> About:
     version = metadata.get(VERSION_KEY, b"").decode(errors="replace")
-    if version != str(SCHEMA_VERSION):
+    if version not in map(str, older.READABLE):
         said = f"schema version {version}" if version else "no schema version"
-        raise UnreadableSegment(f"{said}, and {SCHEMA_VERSION} is read here")
+        raise UnreadableSegment(f"{said}, and up to {SCHEMA_VERSION} is read here")
     replaces = tuple(json.loads(metadata.get(REPLACES_KEY, b"[]")))
     return About(metadata.get(TIER_KEY, b"").decode(errors="replace"), replaces)
 
 
 def row_group(file: pq.ParquetFile, number: int, columns: list[str] | None = None) -> pa.Table:
-    """One of a segment's row groups. Raises UnreadableSegment and OSError."""
+    """One of a segment's row groups, in this schema version. Raises UnreadableSegment and OSError."""
     try:
         table = file.read_row_group(number, columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise UnreadableSegment(f"damaged in row group {number}: {_first_line(error)}") from None
-    schema = arrow_schema()
-    return table.cast(pa.schema([schema.field(name) for name in table.column_names]))
+    return older.brought_up(table, columns)
 
 
 def _first_line(error: BaseException) -> str:

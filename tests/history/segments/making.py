@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from actors.coordinator.told.events import CLASSIC, StateChanged
 from storage.history.schema import Stretch
+from storage.history.segments import parquet
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Segment
 from storage.history.segments.writer import SegmentWriter
@@ -40,6 +45,15 @@ def changed(number: int, at_ms: int | None = None) -> StateChanged:
 
 def stretch(events: Iterable[Any], *, term: int = TERM, first: int = 1) -> Stretch:
     return Stretch(term, first, list(events))
+
+
+def rewritten_as_version_1(path: Path) -> None:
+    """Write a segment as the release before this schema version did: without the column that is new."""
+    old = pq.read_table(path, partitioning=None).drop_columns(["session_timeout_ms"])
+    place = old.column_names.index("version")
+    old = old.set_column(place, "version", pa.array([1] * old.num_rows, pa.int32()))
+    metadata = {parquet.VERSION_KEY: b"1", parquet.TIER_KEY: TIER.encode()}
+    pq.write_table(old.replace_schema_metadata(metadata), path)
 
 
 def publish(folder: Folder, events: Stretch) -> list[Segment]:

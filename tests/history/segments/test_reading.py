@@ -63,8 +63,8 @@ def test_other_schema_versions_are_named_and_skipped(tmp_path: Path) -> None:
     sequences, skipped = read(tmp_path)
     assert sequences == list(range(201, 301))
     assert skipped == {
-        first.name: "schema version 99, and 1 is read here",
-        second.name: "no schema version, and 1 is read here",
+        first.name: "schema version 99, and up to 2 is read here",
+        second.name: "no schema version, and up to 2 is read here",
     }
 
 

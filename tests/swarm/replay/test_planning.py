@@ -73,6 +73,54 @@ def test_a_classic_session_is_no_longer_than_a_life_that_it_ended() -> None:
     assert any("session timeout of billing is taken to be 11 s" in word for word in replayed.words)
 
 
+def test_a_member_crashes_as_long_before_it_expired_as_its_recorded_session_lasted() -> None:
+    """A replay had guessed 27 s from how long members had lived, where it had been 10 s."""
+    events = Events()
+    events.joined(5, "billing", "a", session_timeout_ms=10_000)
+    events.joined(6, "billing", "b", session_timeout_ms=30_000)
+    events.expired(40, "billing", "a", cause="session timed out")
+    events.expired(50, "billing", "b", cause="session timed out")
+    replayed = replay(events.recording(0, 60), Wish(), seed=1)
+    assert [member.session_timeout_ms for member in replayed.plan.members] == [10_000, 30_000]
+    assert acts(replayed, CRASH) == [(20, "billing/1"), (30, "billing/0")]
+    assert not any("session timeout" in word for word in replayed.words)
+
+
+def test_a_client_that_came_back_with_another_session_timeout_is_another_member() -> None:
+    events = Events()
+    for at_s, member, timeout_ms in ((5, "a#1", 10_000), (20, "a#2", 10_000), (35, "a#3", 20_000)):
+        events.joined(at_s, "billing", member, session_timeout_ms=timeout_ms)
+        events.left(at_s + 10, "billing", member)
+    replayed = replay(events.recording(0, 60), Wish(), seed=1)
+    assert [member.session_timeout_ms for member in replayed.plan.members] == [10_000, 20_000]
+    assert acts(replayed, START) == [(5, "billing/0"), (20, "billing/0"), (35, "billing/1")]
+
+
+def test_a_session_timeout_that_an_older_release_did_not_record_is_guessed_and_told() -> None:
+    events = Events()
+    events.joined(5, "billing", "a")
+    events.joined(6, "billing", "b", session_timeout_ms=30_000)
+    events.expired(17, "billing", "a", cause="session timed out")
+    replayed = replay(events.recording(0, 60), Wish(), seed=1)
+    assert [member.session_timeout_ms for member in replayed.plan.members] == [11_000, 30_000]
+    assert any(word.startswith("The session timeout of 1 member is not recorded") for word in replayed.words)
+    assert any("session timeout of billing is taken to be 11 s" in word for word in replayed.words)
+
+
+def test_a_session_timeout_that_the_target_would_not_have_is_told() -> None:
+    """A KIP-848 member's is the target's, and a classic one has bounds; each expires when it did."""
+    events = Events("consumer")
+    events.joined(5, "new", "a", session_timeout_ms=60_000)
+    events.expired(100, "new", "a", cause="session timeout")
+    events.group_type = "classic"
+    events.joined(5, "old", "b", session_timeout_ms=2_000)
+    events.expired(50, "old", "b", cause="session timed out")
+    replayed = replay(events.recording(0, 120), Wish(), seed=1)
+    assert acts(replayed, CRASH) == [(44, "old/0"), (55, "new/0")]
+    told = [word for word in replayed.words if "another than members have now" in word]
+    assert [word.split(" was ")[0] for word in told] == ["The session timeout of new, old"]
+
+
 def test_members_that_were_there_already_settle_before_the_recorded_time_begins() -> None:
     events = Events()
     events.joined(5, "billing", "a")
@@ -198,6 +246,33 @@ def test_what_members_commit_because_they_rebalance_is_not_planned_twice() -> No
     events.rebalanced(70, "billing", 0, partitions=24)
     events.left(70, "billing", "c")
     events.committed("billing", 202, 0)
+    member = replay(events.recording(0, 100), Wish(), seed=1).plan.members[0]
+    assert member.commit_interval_ms == pytest.approx(1_000, abs=5)
+
+
+def test_a_newcomer_of_a_cooperative_group_commits_once_it_was_given_partitions() -> None:
+    """Others give them up in its first rebalance, and it is given them in the next one, 20 s later."""
+    events = Events()
+    events.joined(0, "billing", "a")
+    share = {"partitions": 24, "widths": (("orders", 24),), "assignor": "cooperative-sticky"}
+    events.rebalanced(0, "billing", 0, **share, moved=24, takers=("a",))
+    events.joined(40, "billing", "b")
+    events.rebalanced(40, "billing", 0, **share, moved=12)
+    events.rebalanced(60, "billing", 0, **share, moved=12, takers=("b",))
+    events.committed("billing", 100 + 40 + 2, 0)
+    member = replay(events.recording(0, 100), Wish(), seed=1).plan.members[0]
+    assert member.commit_interval_ms == pytest.approx(1_000, abs=5)
+
+
+def test_a_newcomer_of_a_consumer_group_commits_once_the_group_is_stable() -> None:
+    """The rebalance that was under way is cut short when it joins."""
+    events = Events("consumer")
+    events.joined(0, "billing", "a")
+    events.rebalanced(0, "billing", 0, partitions=24, widths=(("orders", 24),))
+    events.joined(40, "billing", "b")
+    events.rebalanced(40, "billing", 2, state="Assigning")
+    events.rebalanced(60, "billing", 20)
+    events.committed("billing", 100 + 40, 0)
     member = replay(events.recording(0, 100), Wish(), seed=1).plan.members[0]
     assert member.commit_interval_ms == pytest.approx(1_000, abs=5)
 

@@ -39,7 +39,7 @@ FLAGS = ("--nodes", "1", "--replicas", "1", "--set", "history.segment.ms=1000")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_joins_leaves_crashes_and_commits_come_again(tmp_path: Path) -> None:
     plan = scenario.parse(SCENARIO, "busy.toml").plan(seed=7, prefix="busy-")
     with Tier(*FLAGS, nodes=1) as tier:
