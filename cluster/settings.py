@@ -1,9 +1,12 @@
-"""Gather a tier's settings from defaults, a TOML file, the environment and flags, check them, and hand them
-on.
+"""Gather a tier's settings from defaults, a file, the environment and flags, check them, and hand them on.
 
 Later sources win. The environment's names are the settings' in capitals with underscores, after GROUPD_:
-`group.initial.rebalance.delay.ms` is GROUPD_GROUP_INITIAL_REBALANCE_DELAY_MS. A TOML file uses the names
-as they are. Every fault is a SettingsError with key, value, where it came from, and what is allowed.
+`group.initial.rebalance.delay.ms` is GROUPD_GROUP_INITIAL_REBALANCE_DELAY_MS. A file, TOML or Java
+properties, uses the names as they are. Every fault is a SettingsError with key, value, where it came from,
+and what is allowed.
+
+A setting of Kafka's that the tier does not have is checked as Kafka would, and then kept apart with the
+reason why it has no effect (`cluster.kafka_names`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,11 +24,16 @@ from pydantic import Field, ValidationError, create_model
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from actors.assignors.spec import ENTRY_POINTS, OWN_NAMES, is_assignor
-from actors.ground.settings import CLASSIC_ONLY, GroupSettings
+from actors.ground.settings import CLASSIC_ONLY, PROTOCOLS_SERVED, GroupSettings
 from actors.ground.spec import BrokerSettings, HistorySettings, RaftSettings
-from cluster.settings_table import SETTINGS, Setting
+from cluster import kafka_names, properties_file
+from cluster.kafka_names import TRANSLATED, Ignored
+from cluster.settings_table import SETTINGS, Setting, as_text
 
 ENV_PREFIX = "GROUPD_"
+PROPERTIES = ".properties"
+"""The end of a file's name that is written as Kafka's server.properties is; others are TOML."""
+PROTOCOLS = "group.coordinator.rebalance.protocols"
 DEFAULT_ORIGIN = "default"
 
 
@@ -39,6 +47,8 @@ class Settings:
 
     values: Mapping[str, Any]
     origins: Mapping[str, str]
+    ignored: tuple[Ignored, ...] = ()
+    """The settings of Kafka's that were given and have no effect, by name."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -50,7 +60,8 @@ class Settings:
     def changed(self, values: Mapping[str, Any], origin: str) -> Settings:
         """Return these settings with some values replaced, unchecked: for what a data directory was made
         with."""
-        return Settings({**self.values, **values}, {**self.origins, **dict.fromkeys(values, origin)})
+        origins = {**self.origins, **dict.fromkeys(values, origin)}
+        return Settings({**self.values, **values}, origins, self.ignored)
 
     @property
     def groups(self) -> GroupSettings:
@@ -82,19 +93,77 @@ def load(
 ) -> Settings:
     """Gather the settings and check them. `flags` are by setting name, strings or values. Raises
     SettingsError."""
-    given: dict[str, Any] = {}
-    origins = dict.fromkeys(SETTINGS, DEFAULT_ORIGIN)
     environment = os.environ if environment is None else environment
+    given = _Given()
     for values, origin in (
         (_from_file(config), f"file {config}"),
         (_from_environment(environment), "environment"),
-        (_known(flags or {}, "flag"), "flag"),
+        (flags or {}, "flag"),
     ):
-        given |= values
-        origins |= dict.fromkeys(values, origin)
-    settings = Settings(_checked(given, origins), origins)
+        given.take(values, origin)
+    origins = dict.fromkeys(SETTINGS, DEFAULT_ORIGIN) | given.origins
+    values = _checked(given.values, origins)
+    ignored = {**given.ignored, **_unserved(values, origins)}
+    settings = Settings(values, origins, tuple(ignored[name] for name in sorted(ignored)))
     _check_together(settings)
     return settings
+
+
+@dataclass(slots=True)
+class _Given:
+    """What all sources give, the later ones over the earlier ones."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    ignored: dict[str, Ignored] = field(default_factory=dict)
+
+    def take(self, values: Mapping[str, Any], origin: str) -> None:
+        """Take what one source gives. The tier's own names win over what is translated into them. Raises
+        SettingsError."""
+        for name in (*(each for each in TRANSLATED if each in values), *values):
+            if name in SETTINGS:
+                self._set(name, values[name], origin)
+            elif name in TRANSLATED:
+                if TRANSLATED[name].name not in values:
+                    self._set(TRANSLATED[name].name, _translated(name, values[name], origin), origin)
+                    self.origins[TRANSLATED[name].name] = f"{origin}, {name}"
+            elif why := kafka_names.why_ignored(name):
+                text = _as_kafka_takes(name, values[name], origin)
+                self.ignored[name] = Ignored(name, text, origin, why)
+            else:
+                raise SettingsError(_unknown(name, [*SETTINGS, *kafka_names.names()], origin))
+
+    def _set(self, name: str, value: Any, origin: str) -> None:
+        self.values[name] = value
+        self.origins[name] = origin
+
+
+def _as_kafka_takes(name: str, value: Any, origin: str) -> str:
+    """Return the value of a setting of Kafka's as text. Raises SettingsError if Kafka would refuse it."""
+    text = as_text(tuple(map(str, value)) if isinstance(value, list) else value)
+    allowed = kafka_names.refused_by_kafka(name, text)
+    if allowed is not None:
+        raise SettingsError(f"{name} = {text!r} ({origin}): {allowed} is allowed")
+    return text
+
+
+def _translated(name: str, value: Any, origin: str) -> str:
+    text = _as_kafka_takes(name, value, origin)
+    translated = TRANSLATED[name].translate(text.strip())
+    if translated is None:
+        raise SettingsError(f"{name} = {text!r} ({origin}): {TRANSLATED[name].allowed} is allowed")
+    return translated
+
+
+def _unserved(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Ignored]:
+    """Return what is ignored of `group.coordinator.rebalance.protocols`: Kafka's own default has a protocol
+    that no kind of group of the tier has."""
+    name = PROTOCOLS
+    unserved = [each for each in values[name] if each not in PROTOCOLS_SERVED]
+    if not unserved:
+        return {}
+    why = f"no {' and no '.join(unserved)} groups"
+    return {name: Ignored(name, ",".join(unserved), origins[name], why)}
 
 
 def parse_assignments(assignments: list[str]) -> dict[str, str]:
@@ -112,12 +181,13 @@ def _from_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        table = properties_file.parse(text) if path.suffix == PROPERTIES else tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"--config {path}: cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"--config {path}: is no TOML: {error}") from None
-    return _known(_flattened(table, ""), f"file {path}")
+    return _flattened(table, "")
 
 
 def _flattened(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -129,7 +199,9 @@ def _flattened(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    by_variable = {ENV_PREFIX + setting.field.upper(): name for name, setting in SETTINGS.items()}
+    by_variable = {
+        ENV_PREFIX + name.replace(".", "_").upper(): name for name in (*kafka_names.names(), *SETTINGS)
+    }
     given = {}
     for variable, value in environment.items():
         if not variable.startswith(ENV_PREFIX):
@@ -138,13 +210,6 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             raise SettingsError(_unknown(variable, list(by_variable), "environment"))
         given[by_variable[variable]] = value
     return given
-
-
-def _known(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    for name in values:
-        if name not in SETTINGS:
-            raise SettingsError(_unknown(name, list(SETTINGS), origin))
-    return dict(values)
 
 
 def _unknown(name: str, names: list[str], origin: str) -> str:
@@ -212,6 +277,8 @@ def _as_typed(setting: Setting, value: Any) -> Any:
         return {"true": True, "false": False}.get(value.lower(), "neither")
     if type(setting.default) is int and isinstance(value, bool):
         return str(value)
+    if setting.any_case and isinstance(value, str):
+        return value.lower()
     return value
 
 
@@ -252,12 +319,21 @@ def _check_together(settings: Settings) -> None:
                 f"{smaller} = {settings[smaller]} ({origin}): "
                 f"less than {larger} = {settings[larger]} is allowed"
             )
+    _check_protocols(settings)
     _check_assignors(settings)
     _check_hold_clients(settings)
     _check_raft_heartbeat(settings)
     _check_raft_tls(settings)
     _check_addresses(settings)
     _check_history(settings)
+
+
+def _check_protocols(settings: Settings) -> None:
+    if PROTOCOLS_SERVED[0] not in settings[PROTOCOLS]:
+        raise SettingsError(
+            f"{PROTOCOLS} = {','.join(settings[PROTOCOLS])!r} ({settings.origins[PROTOCOLS]}): a list with "
+            f"{PROTOCOLS_SERVED[0]} is allowed, which cannot be switched off"
+        )
 
 
 def _check_assignors(settings: Settings) -> None:

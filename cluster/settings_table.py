@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from actors.coordinator.consumer.migration.policy import POLICIES
+from actors.ground.kafka_settings import kafka_settings
 from actors.ground.limits import FRAME_BYTES_MAX
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import PLAINTEXT, SASL_PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings
@@ -33,6 +34,8 @@ class Setting(NamedTuple):
     low: int | None = None
     high: int | None = None
     choices: tuple[str, ...] = ()
+    any_case: bool = False
+    """Whether a choice may be written in capitals, as Kafka allows it."""
 
     @property
     def field(self) -> str:
@@ -92,6 +95,9 @@ _TIER = (
 )  # fmt: skip
 
 _GROUPS = (
+    Setting("group.coordinator.rebalance.protocols", _DEFAULTS["group.coordinator.rebalance.protocols"],
+            "Protocols of groups that are served. Without consumer, KIP-848's requests are refused.",
+            choices=kafka_settings()["group.coordinator.rebalance.protocols"].choices),
     _row("group.min.session.timeout.ms", 1, INT32, "Classic: smallest session timeout to ask for."),
     _row("group.max.session.timeout.ms", 1, INT32, "Classic: largest session timeout to ask for."),
     _row("group.initial.rebalance.delay.ms", 0, INT32, "Classic: wait for more members of a new group."),
@@ -116,7 +122,7 @@ _GROUPS = (
          "KIP-848: age at which a regular expression is matched against all topics again."),
     Setting("group.consumer.migration.policy", POLICIES[0],
             "KIP-848: may groups with members change between the two protocols, and which way.",
-            choices=POLICIES),
+            choices=POLICIES, any_case=True),
     _row("group.heartbeat.hold.enable", None, None,
          "Hold the answers of heartbeats that say nothing until there is news for the member."),
     Setting("group.heartbeat.hold.clients", _DEFAULTS["group.heartbeat.hold.clients"],
@@ -137,8 +143,8 @@ _BROKERS = (
     _row("auto.create.topics.enable", None, None, "Create a topic when a client asks for it."),
     _row("num.partitions", 1, 100_000, "Partitions of a topic created without a number."),
     _row("connections.max.idle.ms", 1_000, INT64, "Close connections that say nothing for so long."),
-    _row("max.connections", 1, 1_000_000, "Connections of one node."),
-    _row("max.connections.per.ip", 1, 1_000_000, "Connections of one node from one address."),
+    _row("max.connections", 1, INT32, "Connections of one node."),
+    _row("max.connections.per.ip", 1, INT32, "Connections of one node from one address."),
     _row("socket.request.max.bytes", 1_024, FRAME_BYTES_MAX, "Largest request."),
     _row("message.max.bytes", 1, INT32, "Largest record batch of the development log."),
     _row("log.retention.bytes", 0, INT64, "Development log: bytes kept of one partition, in memory."),
@@ -225,8 +231,14 @@ _HEADING = """\
 Made by `python -m cluster.settings_table > cluster/SETTINGS.md`; a test compares them.
 
 `groupd config` lists the same with the value that each setting has and where the value comes from. Settings
-that Kafka knows have Kafka's names. Later sources win: defaults, `--config FILE` (TOML), the environment
-(`GROUPD_GROUP_INITIAL_REBALANCE_DELAY_MS=0`), flags (`--set group.initial.rebalance.delay.ms=0`).
+that Kafka knows have Kafka's names. Later sources win: defaults, `--config FILE` (TOML, or a file whose name
+ends as that of Kafka's `server.properties`), the environment (`GROUPD_GROUP_INITIAL_REBALANCE_DELAY_MS=0`),
+flags (`--set group.initial.rebalance.delay.ms=0`).
+
+Any other setting of a Kafka 4.4.0 broker may be given too, within Kafka's own bounds. It has no effect, and
+`groupd up` says in one line which these are and why; `groupd config --all` lists them. Three are taken for a
+setting of the tier: `log.retention.hours` and `log.retention.minutes` for `log.retention.ms`, and
+`authorizer.class.name` for `authorizer`. A name that neither has is an error.
 """
 
 

@@ -8,9 +8,12 @@ and `transactions` (O7); each brings its handlers, appliers and timers in an `Ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
+
+from kio.schema.errors import ErrorCode
 
 from actors.coordinator.areas import areas
+from actors.coordinator.ground.area import Handler
 from actors.coordinator.ground.held import Settled, Stamp
 from actors.coordinator.ground.kind import Kind, OfOtherKind, kind_of, kinds_of
 from actors.coordinator.ground.refusals import coordinator_error
@@ -43,7 +46,7 @@ class CoordinatorShard:
         self.state = ShardState(settings, new_id, image, kinds, gate)
         self.state.clock_us = clock_us
         self._areas = areas(kinds)
-        self._handlers = self._areas.handlers
+        self._handlers = {**self._areas.handlers, **_switched_off(kinds, settings)}
         self._appliers = self._areas.appliers
 
     @property
@@ -140,3 +143,13 @@ class CoordinatorShard:
     def refusal(self, request: Request, error_code: int, message: str | None = None) -> Any:
         refused = self._areas.refusals[request.api_key]
         return refused(request, coordinator_error(error_code), message)
+
+
+def _switched_off(kinds: tuple[Kind, ...], settings: GroupSettings) -> dict[int, Handler]:
+    """Return who answers the own requests of the kinds whose protocol is not served (A26)."""
+    served = settings.group_coordinator_rebalance_protocols
+    return {api_key: _unsupported for kind in kinds if kind.name not in served for api_key in kind.own}
+
+
+def _unsupported(state: ShardState, request: Request, now_ms: int) -> NoReturn:
+    raise GroupError(ErrorCode.unsupported_version)

@@ -1,8 +1,8 @@
 """The settings that a broker of Kafka knows, as a real one described them: `kafka_settings.json`, made by
 `java -cp "KAFKA/libs/*" tests/kafka/BrokerSettings.java HOST:PORT`.
 
-Whether the tier heeds a setting is not said here. This is what Kafka itself says:
-the type, the default, what is allowed, and whether a running broker lets the value be changed.
+Whether the tier heeds a setting is said elsewhere (`cluster.kafka_names`). This is what Kafka says: the
+type, the default, what is allowed, and whether a running broker lets the value be changed.
 """
 
 from __future__ import annotations

@@ -7,12 +7,18 @@ from dataclasses import dataclass
 CLASSIC_ONLY = ":classic"
 """The end of a pattern of `group_heartbeat_hold_clients` whose ConsumerGroupHeartbeat is not held."""
 
+PROTOCOLS_SERVED = ("classic", "consumer")
+"""The protocols of groups that the tier has. Classic groups are always served, as in Kafka."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     """The settings of the coordinators. Units are in the names. Each field `a_b_ms` is Kafka's setting
     `a.b.ms`."""
 
+    group_coordinator_rebalance_protocols: tuple[str, ...] = PROTOCOLS_SERVED
+    """The protocols that are served; a protocol that the tier does not have may be named, as in Kafka's own
+    default."""
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000

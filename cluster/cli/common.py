@@ -30,6 +30,9 @@ DataDirOption = Annotated[
         "--data-dir", help="The tier's data directory.", envvar="GROUPD_DATA_DIR", show_default=True
     ),
 ]
+SettingsFileOption = Annotated[
+    Path | None, typer.Option("--config", help="A TOML file of settings, or a server.properties.")
+]
 BootstrapOption = Annotated[
     str | None,
     typer.Option("--bootstrap", help="host:port of any Kafka; default: the tier in --data-dir."),

@@ -13,7 +13,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from actors import runtime
 from cluster import lifecycle
 from cluster.cli import screen
-from cluster.cli.common import EXIT_FAILED, JsonOption, console, errors, examples, fail, leave, print_json
+from cluster.cli.common import (
+    EXIT_FAILED,
+    JsonOption,
+    SettingsFileOption,
+    console,
+    errors,
+    examples,
+    fail,
+    leave,
+    print_json,
+)
 from cluster.settings import Settings, load, parse_assignments
 from cluster.tier import StartInterruptedError, Tier, gather_status
 from cluster.tier_file import TierError, TierFile, hint
@@ -49,7 +59,7 @@ def up(
         str | None, typer.Option(help="Directory of journals and snapshots. (default ./groupd-data)")
     ] = None,
     ray_address: Annotated[str | None, typer.Option(help="host:port of a Ray cluster to run in.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    config: SettingsFileOption = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of `groupd config`.")
     ] = None,
@@ -75,10 +85,18 @@ def up(
         flags: dict[str, Any] = parse_assignments(assignments or [])
         flags |= {name: value for name, value in named.items() if value is not None}
         settings = load(flags, config=config)
+        _tell_ignored(settings)
         if detach and not settings["ray.address"]:
             _up_in_background(settings, flags, config, as_json)
         else:
             _up_here(settings, as_json, stay=not detach)
+
+
+def _tell_ignored(settings: Settings) -> None:
+    """Say in one line which of Kafka's settings were given and have no effect, and why."""
+    if settings.ignored:
+        told = ", ".join(f"{each.name} ({each.why})" for each in settings.ignored)
+        typer.echo(f"groupd: ignored: {told}", err=True)
 
 
 def _up_here(settings: Settings, as_json: bool, *, stay: bool) -> None:

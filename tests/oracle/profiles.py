@@ -119,6 +119,7 @@ _ALL = (
         "expiry",
         both={"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "500"},
     ),
+    _profile("classic_only", both={"group.coordinator.rebalance.protocols": "classic"}),
     _profile("security", kafka=_KAFKA_SECURITY, groupd=_GROUPD_SECURITY, users=USERS),
 )
 PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for profile in _ALL})

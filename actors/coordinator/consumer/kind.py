@@ -25,6 +25,7 @@ KIND = Kind(
     new_state=ConsumerState,
     areas=(AREA, assignment_jobs.AREA, classic_members.AREA),
     makes=frozenset({api_keys.CONSUMER_GROUP_HEARTBEAT}),
+    own=frozenset({api_keys.CONSUMER_GROUP_HEARTBEAT, api_keys.CONSUMER_GROUP_DESCRIBE}),
     listed=views.listed,
     summary=views.summary,
     explain=explain,

@@ -59,6 +59,8 @@ class Kind:
     areas: tuple[Area, ...]
     makes: frozenset[int]
     """API keys of the requests that make a group."""
+    own: frozenset[int] = frozenset()
+    """API keys of the requests that no other kind has: refused where the kind's protocol is off (A26)."""
 
     # What administrators ask.
     listed: Callable[[ShardState, str], ListedGroup]
