@@ -16,7 +16,8 @@ from bench.swarm.planning.thresholds import BadThreshold
 from bench.swarm.runs import flags
 from bench.swarm.runs.reports import EXIT_NOT_RUN, leave_with
 from bench.swarm.told.ci_files import Asked
-from cluster.cli.common import JsonOption, columns, console, examples, fail, print_json
+from cluster.cli.common import JsonOption, console, examples, fail, print_json
+from cluster.cli.tables import print_table
 from cluster.tier_file import TierError
 from storage.history.judge.findings import BROKEN
 
@@ -80,8 +81,7 @@ def compare(
     if markdown:
         typer.echo(comparing.markdown(compared))
         return
-    for line in columns([comparing.HEADINGS, *(row.cells for row in compared.rows)]):
-        typer.echo(line)
+    print_table(console, comparing.HEADINGS, (row.cells for row in compared.rows))
     for name, verdict in zip(compared.names, compared.verdicts, strict=True):
         typer.echo(f"{name}: {verdict}")
     for remark in compared.remarks:

@@ -13,7 +13,7 @@ from bench.chaos.state import State
 from bench.swarm.planning import thresholds
 from bench.swarm.planning.thresholds import Checked
 from bench.swarm.runs.reports import show
-from cluster.cli.common import columns
+from cluster.cli.tables import print_table
 from storage.history.judge.verdict import Verdict
 
 TOLD_HERE_MAX: Final = 5
@@ -96,8 +96,7 @@ class Outcome(NamedTuple):
         """Print the outcome on a console."""
         if self.rows:
             headings = [name for name, _ in table.HEADINGS]
-            for line in columns([headings, *map(table.cells, self.rows)]):
-                console.print(line, soft_wrap=True, markup=False)
+            print_table(console, headings, map(table.cells, self.rows))
         console.print(self.done, soft_wrap=True)
         for words in (*self.state.words, *self.remarks):
             console.print(words, style="yellow", soft_wrap=True, markup=False)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rich.console import Console
+from rich.text import Text
 
 from bench.peers.plan import KAFKAS, Report, Row, part_of, unit_of
 from cluster.cli.tables import Table
@@ -120,7 +121,7 @@ def _table(report: Report, section: Section) -> Table:
         table.add_column(ratio, justify="right", no_wrap=True, style="bold", min_width=4)
     table.add_column("goal", justify="right", no_wrap=True)
     for line in section.lines:
-        goal = f"[{'red' if '!' in line.goal else 'green'}]{line.goal}[/]" if line.goal else ""
+        goal = Text(line.goal, style="red" if "!" in line.goal else "green")
         table.add_row(line.label, *line.cells, *line.ratios, goal)
     return table
 

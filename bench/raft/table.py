@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from rich.console import Console
+from rich.text import Text
 
 from bench.raft.measure import GROUPED, GROUPED_JOURNAL, OURS, TUNED, TUNED_JOURNAL, Figures, Result
 from cluster.cli.tables import Table
 
 BEST: Final = (TUNED, GROUPED)
 BEST_JOURNAL: Final = (TUNED_JOURNAL, GROUPED_JOURNAL)
-MET: Final = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "-"}
+MET: Final = {True: Text("yes", "green"), False: Text("no", "red"), None: Text("-")}
 FOREIGN_LOAD_MAX: Final = 0.05
 """If other programs have more than this share of the cores, the figures say as much about them as about
 Raft."""

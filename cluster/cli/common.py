@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
-from cluster.cli.tables import UNLIMITED
+from cluster.cli.tables import Console
 from cluster.settings import SettingsError
 from cluster.tier_file import DATA_DIR_DEFAULT as DATA_DIR_DEFAULT
 from cluster.tier_file import TierError
 
-console = Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
-"""The console of all commands. In a pipe nothing is wrapped: programs read lines."""
+console = Console()
+"""The console of all commands."""
 EXIT_FAILED = 1
 EXIT_WRONG_SETTING = 2
 

@@ -9,7 +9,7 @@ import typer
 from actors.ground.kafka_settings import allowed_values, kafka_settings
 from cluster import kafka_names
 from cluster.cli.common import JsonOption, SettingsFileOption, console, errors, examples, print_json
-from cluster.cli.tables import Table
+from cluster.cli.tables import UNLIMITED, Table
 from cluster.kafka_names import Ignored
 from cluster.settings import DEFAULT_ORIGIN, Settings, load, parse_assignments
 from cluster.settings_table import SETTINGS, as_text
@@ -50,12 +50,19 @@ def config(
     if as_json:
         print_json(rows)
         return
-    table = Table("name", "default", "value", "from", "meaning")
+    table = Table("name", "default", "value", "from", "meaning", spare=("default", "meaning"))
     for row in rows:
         style = None if row["from"] == DEFAULT_ORIGIN else "bold"
-        cells = (row["name"], as_text(row["default"]), as_text(row["value"]), row["from"], row["meaning"])
-        table.add_row(*cells, style=style)
+        values = map(_shown, (row["default"], row["value"]))
+        table.add_row(row["name"], *values, row["from"], row["meaning"], style=style)
     console.print(table)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as a user writes it. On a terminal a list has blanks between its entries, where a line
+    may end."""
+    between = ", " if console.width < UNLIMITED else ","
+    return between.join(value) if isinstance(value, tuple) else as_text(value)
 
 
 def _own(settings: Settings) -> list[dict[str, Any]]:

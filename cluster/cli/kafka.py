@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from cluster import administrator, tier_file
-from cluster.cli.common import columns
+from cluster.cli import tables
+from cluster.cli.common import console
 
 if TYPE_CHECKING:
     from cluster.groups.connection import Kafka
@@ -62,5 +63,4 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print a line of column names and a line for each row, as Kafka's tools do, with "-" for what is
     missing."""
     cells = [["-" if cell is None or cell == "" else str(cell) for cell in row] for row in rows]
-    for line in columns([names, *cells]):
-        typer.echo(line)
+    tables.print_table(console, names, cells)

@@ -16,12 +16,13 @@ from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     DataDirOption,
     JsonOption,
-    columns,
+    console,
     errors,
     examples,
     leave,
     print_json,
 )
+from cluster.cli.tables import print_table
 from cluster.replica_changes import present
 from cluster.sight import call, look_at
 from cluster.tier_actors import actors_of
@@ -49,7 +50,7 @@ def metrics(
     metrics.port is set.
     """
     if only_list:
-        typer.echo("\n".join(_meanings()))
+        print_table(console, None, _meanings())
         return
     with errors():
         tier, running = tier_file.require_running(data_dir)
@@ -63,7 +64,7 @@ def metrics(
         elif as_json:
             print_json([_plain(*key, value) for key, value in sorted(numbers.items())])
         else:
-            typer.echo("\n".join(_lines(numbers)))
+            print_table(console, None, _rows(numbers))
         leave()
 
 
@@ -92,11 +93,11 @@ def _quantiles(value: tuple[int, dict[int, int]]) -> dict[str, float]:
     }
 
 
-def _lines(numbers: Numbers) -> list[str]:
-    """Return one line for each row, in the order of the families."""
+def _rows(numbers: Numbers) -> list[tuple[str, ...]]:
+    """Return name, labels and value of each number, in the order of the families."""
     places = {name: place for place, name in enumerate(FAMILIES)}
     rows = sorted(numbers.items(), key=lambda row: (places[row[0][0]], row[0][1]))
-    return columns([(name, " ".join(labels), _shown(name, value)) for (name, labels), value in rows])
+    return [(name, " ".join(labels), _shown(name, value)) for (name, labels), value in rows]
 
 
 def _shown(name: str, value: Any) -> str:
@@ -107,8 +108,8 @@ def _shown(name: str, value: Any) -> str:
     return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
 
 
-def _meanings() -> list[str]:
-    rows = [
+def _meanings() -> list[tuple[str, ...]]:
+    return [
         (
             PREFIX + family.name + ("_total" if family.kind == "counter" else ""),
             ",".join(family.labels),
@@ -116,4 +117,3 @@ def _meanings() -> list[str]:
         )
         for family in FAMILIES.values()
     ]
-    return columns(rows)

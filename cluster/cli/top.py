@@ -85,7 +85,7 @@ def _refresh(leaders: GroupLeaders, by: Order, limit: int, every_s: float) -> No
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
         try:
             while True:
-                live.update(_table(_rows(leaders, by, limit)), refresh=True)
+                live.update(_table(_rows(leaders, by, limit), is_live=True), refresh=True)
                 time.sleep(every_s)
         except KeyboardInterrupt:
             return
@@ -109,10 +109,10 @@ def _ask(handle: runtime.Handle, by: Order, limit: int) -> dict[str, Any]:
     return told
 
 
-def _table(rows: Sequence[Row]) -> RenderableType:
+def _table(rows: Sequence[Row], *, is_live: bool = False) -> RenderableType:
     if not rows:
         return "No group has had anything to tell since its leader began."
-    table = Table(spare=("churn", "commits", "members", "last cause"))
+    table = Table(spare=("churn", "commits", "members", "last cause"), is_live=is_live)
     for name in ("group", "state", "members", "rebalances", "churn", "commits", "not stable", "last cause"):
         table.add_column(name, justify="right" if name in _NUMBERS else "left")
     for row in rows:

@@ -11,13 +11,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from rich.console import Console
-
+from cluster.cli.tables import Console
 from tests.lies import clean, table, trial
 from tests.lies.catalogue import LIES
 
 CLEAN = "clean"
-console = Console(highlight=False, soft_wrap=True)
+console = Console(soft_wrap=True)
 
 
 def main() -> int:

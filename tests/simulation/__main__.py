@@ -9,11 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+from cluster.cli.tables import Console, Table
 from tests.simulation import replay, table
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.runner import Task, verdicts
@@ -24,7 +23,7 @@ MUTANT_SEEDS = 500
 CASES_A_TASK = 10
 INTERRUPTED = 130
 
-console = Console(highlight=False, soft_wrap=True)
+console = Console(soft_wrap=True)
 
 
 def main() -> int:
@@ -139,8 +138,8 @@ def print_table(names: list[str], seeds: range, jobs: int, writes_markdown: bool
             progress.update(progress.tasks[0].id, advance=1, note=verdict.case.mutant)
     grid = Table(*table.COLUMNS)
     for verdict in found:
-        grid.add_row(*map(escape, table.row(verdict)))
-    console.print(grid)
+        grid.add_row(*table.row(verdict))
+    console.print(grid, soft_wrap=False)
     missed = [verdict.case.mutant for verdict in found if not verdict.is_caught]
     if missed:
         console.print(f"[bold red]not caught within {len(seeds)} seeds:[/] {', '.join(missed)}")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from bench.swarm.counted import intervals
@@ -16,6 +15,7 @@ from bench.swarm.told.compare import NoReport, compare, html, markdown, show
 from bench.swarm.told.comparison import Comparison, Row, Subject, compared
 from bench.swarm.told.report import VERSION
 from cluster.cli import app
+from cluster.cli.tables import Console
 
 QUICK = (10.0, 11.0, 12.0, 10.5, 11.5)
 SLOW = (20.0, 21.0, 22.0, 20.5, 21.5)
@@ -115,13 +115,13 @@ def directories(tmp_path: Path) -> list[Path]:
 
 
 def test_a_repeats_directory_is_one_subject_and_no_name_is_cut(
-    directories: list[Path], capsys: pytest.CaptureFixture[str]
+    directories: list[Path],
 ) -> None:
     comparison = compare(directories)
     assert comparison.names == (f"A: {LONG_NAME}, 3 runs", "B: first", "C: second")
     with io.StringIO() as screen:
-        show(Console(file=screen, width=60), comparison)
-    shown = capsys.readouterr().out.splitlines()
+        show(Console(file=screen), comparison)
+        shown = screen.getvalue().splitlines()
     assert shown[:3] == list(comparison.names)
     assert shown[3].split() == ["A", "B", "C", "A", "/", "B", "A", "/", "C"]
     told = row(comparison, "Heartbeat: latency", "p99").cells

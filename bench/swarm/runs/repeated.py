@@ -17,7 +17,8 @@ from bench.swarm.runs.reports import EXIT_NOT_RUN
 from bench.swarm.runs.series import Ran, Run
 from bench.swarm.told import compare
 from bench.swarm.told.page import Headline, Section, note, page, plots, table
-from cluster.cli.common import columns, console
+from cluster.cli.common import console
+from cluster.cli.tables import print_table
 
 JSON: Final = compare.REPEAT
 PAGE: Final = "repeat.html"
@@ -76,16 +77,13 @@ def show(found: Repeat, directory: Path) -> None:
     """Show it on a terminal; a pipe gets the same lines."""
     typer.echo("")
     width = len(repeats.HEADINGS)
-    for line in columns(
-        [repeats.HEADINGS, *((*row, *[""] * (width - len(row))) for row in repeats.rows(found))]
-        if found.runs
-        else [("No run was finished.",)]
-    ):
-        typer.echo(line)
     if found.runs:
+        rows = ((*row, *[""] * (width - len(row))) for row in repeats.rows(found))
+        print_table(console, repeats.HEADINGS, rows)
         typer.echo("")
-        for line in columns([("RUN", "SEED", "VERDICT", "BECAUSE"), *repeats.verdicts(found)]):
-            typer.echo(line)
+        print_table(console, ("RUN", "SEED", "VERDICT", "BECAUSE"), repeats.verdicts(found))
+    else:
+        typer.echo("No run was finished.")
     for word in found.words:
         typer.echo(word)
     typer.echo(repeats.summary(found))

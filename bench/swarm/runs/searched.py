@@ -23,7 +23,8 @@ from bench.swarm.runs.reports import EXIT_BROKEN, EXIT_NOT_RUN
 from bench.swarm.runs.series import Run
 from bench.swarm.told import charts
 from bench.swarm.told.page import Headline, Section, note, number, page, plots, table
-from cluster.cli.common import columns, console
+from cluster.cli.common import console
+from cluster.cli.tables import print_table
 from storage.history.judge.findings import BROKEN, KEPT
 
 VERSION: Final = 1
@@ -181,8 +182,7 @@ def _figure(checked: thresholds.Checked) -> str:
 def show(search: Search, directory: Path) -> None:
     """Show it on a terminal; a pipe gets the same lines."""
     typer.echo("")
-    for line in columns([headings(search), *rows(search)]):
-        typer.echo(line)
+    print_table(console, headings(search), rows(search))
     for line in answer(search):
         typer.echo(line)
     typer.echo(f"Report: {directory / PAGE}")

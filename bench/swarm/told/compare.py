@@ -9,16 +9,15 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
-import typer
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from bench.swarm.told import charts
 from bench.swarm.told.charts import Line
 from bench.swarm.told.comparison import SUBJECTS_MAX, Comparison, Report, Subject, compared
 from bench.swarm.told.page import Headline, Section, note, page, plots, table
 from bench.swarm.told.report import RESULTS, VERSION
-from cluster.cli.common import columns
+from cluster.cli.tables import Table, print_table
 
 REPEAT: Final = "repeat.json"
 """The file that `groupd swarm repeat` writes: the runs of its directory are several samples of one
@@ -78,9 +77,9 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def show(console: Console, comparison: Comparison) -> None:
-    """Show it on a terminal. What is wider than it is not wrapped: no name and no figure is cut."""
+    """Show it on a console: no name and no figure is cut."""
     if len(comparison.names) > _NARROW_MAX or _has_intervals(comparison):
-        _show_wide(comparison)
+        _show_wide(console, comparison)
     else:
         _show_pair(console, comparison)
     for remark in comparison.remarks:
@@ -89,22 +88,21 @@ def show(console: Console, comparison: Comparison) -> None:
 
 def _show_pair(console: Console, comparison: Comparison) -> None:
     names = [name.replace(": ", "\n", 1) for name in comparison.names]
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    shown.add_column("", overflow="fold")
+    shown = Table("")
     for name in (*names, *comparison.ratio_names):
-        shown.add_column(name, justify="right", overflow="fold", vertical="bottom")
+        shown.add_column(Text(name), justify="right", vertical="bottom")
     for part in comparison.parts:
-        shown.add_row(f"[bold]{part.heading}[/bold]")
+        shown.add_row(Text(part.heading, style="bold"))
         for row in part.rows:
             label, *cells = row.cells
             shown.add_row(f"  {label}", *cells)
     console.print(shown)
 
 
-def _show_wide(comparison: Comparison) -> None:
+def _show_wide(console: Console, comparison: Comparison) -> None:
     """Show the names first, then columns that are headed by their letters."""
     for name in comparison.names:
-        typer.echo(name)
+        console.print(name, markup=False, soft_wrap=True)
     letters = [name.partition(":")[0] for name in comparison.names]
     rows: list[Sequence[str]] = [("", *letters, *comparison.ratio_names)]
     blank = [""] * (len(rows[0]) - 1)
@@ -113,8 +111,7 @@ def _show_wide(comparison: Comparison) -> None:
         for row in part.rows:
             label, *cells = row.cells
             rows.append((f"  {label}", *cells))
-    for line in columns(rows):
-        typer.echo(line)
+    print_table(console, rows[0], rows[1:])
 
 
 def _has_intervals(comparison: Comparison) -> bool:

@@ -10,14 +10,16 @@ from typing import Final, NamedTuple
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from bench.swarm.rows.second import Second
+from cluster.cli.tables import Table
 
 LINE_EVERY_S: Final = 10.0
 PAST_SECONDS: Final = 40
 """How many past seconds are shown as bars beside the figures."""
+COURSE: Final = "course"
+"""The column that a narrow terminal does without."""
 BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
@@ -142,10 +144,9 @@ def board(head: Head, past: Iterable[Second]) -> RenderableType:
     ]
     if now.lag is not None:
         rows.append(("lag", f"{now.lag:,} records", (second.lag or 0 for second in past)))
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column()
-    table.add_column(style="cyan", no_wrap=True)
+    table = Table("", "", COURSE, spare=(COURSE,), is_live=True, show_header=False)
+    table.columns[0].style = "dim"
+    table.columns[2].style, table.columns[2].no_wrap = "cyan", True
     for name, figure, course in rows:
         table.add_row(name, figure, bars(course))
     return Group(Text(title(head), style="bold"), _clock(head, now.at_s), table)
@@ -167,7 +168,7 @@ def states(second: Second) -> str:
 
 
 def _clock(head: Head, at_s: float) -> RenderableType:
-    row = Table.grid(padding=(0, 1))
+    row = Table(COURSE, "", spare=(COURSE,), is_live=True, show_header=False)
     done_s = min(at_s, head.duration_s)
     row.add_row(
         ProgressBar(total=head.duration_s, completed=done_s, width=PAST_SECONDS),
