@@ -29,7 +29,7 @@ GAP = 2
 UNLIMITED = 100_000
 """How many characters a line of a pipe may have."""
 LEAST_WRAPPED = 20
-"""Of this many characters is the narrowest column that a paragraph's text is wrapped in."""
+"""How many characters a line of a paragraph may have at least, however narrow the terminal is."""
 _WORD = re.compile(r"\s*\S+\s*")
 
 
