@@ -36,7 +36,7 @@ def config(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting to try.")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Also the settings of Kafka's that the tier ignores, and why.")
+        bool, typer.Option("--all", help="Show also the settings of Kafka's that the tier ignores, and why.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
