@@ -21,7 +21,6 @@ from actors.coordinator.classic.group import (
 from actors.coordinator.classic.history import cut, tell_gone
 from actors.coordinator.classic.outcome import Outcome
 from actors.coordinator.classic.rebalance import (
-    arm_session,
     drop_pending,
     joined,
     maybe_complete_join,
@@ -239,13 +238,13 @@ def _replace_static_member(
     outcome: Outcome, group: ClassicGroup, request: Request, new: ClassicMember
 ) -> None:
     """C21, E3: the instance restarted. No rebalance if the group is Stable and keeps its protocol, even when
-    the subscription changed."""
+    the subscription changed. Its session is as long as its old self's until its next heartbeat."""
     instance_id = request.body.group_instance_id
     old = group.members[group.static_members[instance_id]]
     leader_before = group.leader or ""
     _fence(outcome, group, old)
     group.replace(old, new)
-    arm_session(outcome, new)
+    outcome.state.timers.schedule(new.session_key, outcome.now_ms + old.session_timeout_ms)
     cause = Cause("static member restarted", new.member_id, request.body.reason, "C21")
     tell_gone(outcome, group, MemberFenced, cause._replace(member_id=old.member_id), old)
     _tell_joined(outcome, group, new, request)

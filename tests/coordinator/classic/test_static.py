@@ -3,6 +3,7 @@ E10, E12)."""
 
 from __future__ import annotations
 
+import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.classic.group import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
@@ -218,6 +219,33 @@ def test_restarted_member_has_a_full_session() -> None:
     driver.advance(SESSION_MS - 100)
     driver.beat(leader, driver.group.generation)
     assert driver.beat(new, driver.group.generation) == ErrorCode.none
+
+
+@pytest.mark.parametrize(("before_ms", "after_ms"), [(10_000, 60_000), (60_000, 10_000)])
+def test_restarted_member_has_its_new_session_timeout_from_its_first_heartbeat_on(
+    before_ms: int, after_ms: int
+) -> None:
+    """C21: until then the timeout of its old life holds, the shorter one as the longer one."""
+    driver = Driver()
+    driver.stable_group("c")
+    driver.join(instance="s2", session_timeout_ms=before_ms)
+    driver.rejoin_all()
+    driver.sync_all()
+
+    def restart() -> str:
+        answer = driver.joined(driver.join(instance="s2", session_timeout_ms=after_ms))
+        assert driver.group.state is STABLE
+        return answer.member_id
+
+    def due_ms(member_id: str) -> int | None:
+        return driver.state.timers.deadline_ms(driver.group.members[member_id].session_key)
+
+    new = restart()
+    assert due_ms(new) == driver.now_ms + before_ms
+    driver.sync(new, driver.group.generation, instance="s2")
+    assert due_ms(new) == driver.now_ms + before_ms
+    driver.beat(new, driver.group.generation, "s2")
+    assert due_ms(new) == driver.now_ms + after_ms
 
 
 def test_restart_shows_the_new_host() -> None:

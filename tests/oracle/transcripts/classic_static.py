@@ -15,7 +15,7 @@ from tests.oracle.kits import (
     subscription,
     sync,
 )
-from tests.oracle.play import Play
+from tests.oracle.play import Client, Play
 from tests.oracle.registry import transcript
 
 STATIC = {"group_instance_id": "i"}
@@ -61,6 +61,35 @@ def restart_with_another_subscription(play: Play) -> None:
     other = protocols("range", metadata=subscription(["other"]))
     again.ask("join_group", 9, group_id=play.group(), protocols=other, **STATIC)
     describe(a, play.group())
+
+
+@transcript(rows=("C21",))
+def restart_with_a_longer_session(play: Play) -> None:
+    """Until its first heartbeat the member has the session timeout of its old self."""
+    a, again = play.connect("a"), play.connect("again", client_id="a")
+    settle_alone(a, play.group(), session_timeout=1_500, **STATIC)
+    again.ask("join_group", 9, group_id=play.group(), session_timeout=60_000, **STATIC)
+    _until_empty(a, play.group())
+
+
+@transcript(rows=("C21",))
+def restart_with_a_shorter_session(play: Play) -> None:
+    """The member outlives another one, whose session is longer than its new one; a heartbeat, and it is out
+    in time."""
+    a, again, other = play.connect("a"), play.connect("again", client_id="a"), play.connect("other")
+    settle_alone(a, play.group(), session_timeout=60_000, **STATIC)
+    joined = again.ask("join_group", 9, group_id=play.group(), session_timeout=300, **STATIC)
+    settle_alone(other, play.group("clock"), session_timeout=900)
+    _until_empty(other, play.group("clock"))
+    heartbeat(again, play.group(), joined, **STATIC)
+    _until_empty(a, play.group())
+
+
+def _until_empty(client: Client, group_id: str) -> None:
+    def is_empty(said: Any) -> bool:
+        return bool(said.groups[0].group_state == "Empty")
+
+    client.ask_until(is_empty, "describe_groups", 5, groups=[group_id])
 
 
 @transcript(rows=("C21",))
