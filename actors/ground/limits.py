@@ -4,9 +4,14 @@ MIB = 1024 * 1024
 
 FRAME_BYTES_MAX = 100 * MIB
 """The largest request or answer: Kafka's `socket.request.max.bytes`."""
-FIRST_FRAME_BYTES_MAX = 64 * 1024
-"""The largest frame of a connection that has not yet shown itself to be a Kafka client, by a valid
-ApiVersions or any valid request."""
+FIRST_FRAME_FREE_BYTES = 16 * 1024
+"""How much a connection may send without asking that has not yet shown itself to be a Kafka client, by a
+valid ApiVersions or any valid request. Nearly all first requests are smaller."""
+FIRST_FRAMES_BYTES_MAX = 128 * MIB
+"""How much the larger first frames of all such connections of a node may have together. What goes beyond it
+waits with its client."""
+SASL_FRAME_BYTES_MAX = 512 * 1024
+"""The largest frame of a client that has yet to authenticate: Kafka's `sasl.server.max.receive.size`."""
 CONNECTION_BUFFER_BYTES_MAX = 1 * MIB
 """How much may be read ahead of the request that is being answered before reading pauses (a frame may exceed
 it)."""
@@ -52,7 +57,8 @@ of work."""
 DELETED_TOPICS_REMEMBERED_MAX = 10_000
 """How many deleted topics a follower remembers, in case it is elected before their offsets are gone (O16)."""
 
-assert FIRST_FRAME_BYTES_MAX < FRAME_BYTES_MAX
+assert FIRST_FRAME_FREE_BYTES < SASL_FRAME_BYTES_MAX < FRAME_BYTES_MAX
+assert FRAME_BYTES_MAX + MIB < FIRST_FRAMES_BYTES_MAX, "the largest first frame must fit"
 assert RAFT_BATCH_BYTES_MAX <= RAFT_ENTRY_BYTES_MAX // 4
 assert 2 * MEMBER_FRAME_BYTES_MAX + MIB < RAFT_ENTRY_BYTES_MAX, "metadata and assignment make one record"
 assert RAFT_ENTRY_BYTES_MAX + MIB < RAFT_FRAME_BYTES_MAX, "an entry must fit a frame"
@@ -96,7 +102,8 @@ HISTORY_GROUPS_MAX = 10_000
 HISTORY_EVENTS_PER_GROUP_MAX = 64
 HISTORY_BYTES_MAX = 16 * MIB
 UNPROVEN_CONNECTIONS_MAX = 4096
-"""How many accepted connections may not have sent a whole frame yet."""
+"""How many accepted connections may not have sent a whole frame yet: with what each may send without asking,
+64 MiB in all."""
 LINK_FRAME_BYTES_MAX = FRAME_BYTES_MAX + 4 * MIB
 """The largest message between a broker and a replica of its node: a frame, what was read ahead of it, who
 sent it."""

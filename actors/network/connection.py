@@ -23,7 +23,6 @@ from typing import Any, Final, Protocol, cast
 from actors.ground.identity import ClientIdentity
 from actors.ground.limits import (
     CONNECTION_BUFFER_BYTES_MAX,
-    FIRST_FRAME_BYTES_MAX,
     FRAMES_PER_TURN_MAX,
     QUEUED_BYTES_MAX,
     WRITE_BUFFER_BYTES_MAX,
@@ -50,8 +49,8 @@ served."""
 
 _CHUNK_BYTES_MIN = LENGTH_BYTES + FRAME_BYTES_MIN
 
-# The states. READY is 0 so that the hot path asks one question: nothing is buffered, nothing is outstanding
-# and the client has proved itself.
+# The states. READY is 0 so that the hot path asks one question: nothing is buffered and nothing is
+# outstanding.
 _READY, _PARTIAL, _RUNNING, _WAITING, _CLOSING, _LEAVING, _CLOSED = range(7)
 
 
@@ -115,14 +114,7 @@ class Connection(asyncio.Protocol):
         "session",
     )
 
-    def __init__(
-        self,
-        table: Table,
-        service: Service,
-        identity: ClientIdentity,
-        buffered: bytes,
-        proven: bool,
-    ) -> None:
+    def __init__(self, table: Table, service: Service, identity: ClientIdentity, buffered: bytes) -> None:
         self.identity = identity
         self.session: Any = None
         """What the service keeps of this connection; the connection does not look at it."""
@@ -137,10 +129,9 @@ class Connection(asyncio.Protocol):
         self._service = service
         self._on_frame = service.on_frame
         frame_bytes_max = table.limits.frame_bytes_max
-        self._frames = FrameBuffer(frame_bytes_max if proven else FIRST_FRAME_BYTES_MAX)
+        self._frames = FrameBuffer(frame_bytes_max)
         self._frames.feed(buffered)
-        # The value 0 keeps frames off the hot path until the first one has been served.
-        self._chunk_bytes_max = frame_bytes_max + LENGTH_BYTES if proven else 0
+        self._chunk_bytes_max = frame_bytes_max + LENGTH_BYTES
         self._state = _PARTIAL
         self._early_answer: bytes | None = None
         self._close_reason: str | None = None
@@ -372,10 +363,6 @@ class Connection(asyncio.Protocol):
             answer, self._early_answer = self._early_answer, None
         if self._state != _RUNNING:
             return answer
-        if not self._chunk_bytes_max:
-            # Only now has the client shown itself to be one: bigger frames are welcome.
-            self._frames.frame_bytes_max = self._table.limits.frame_bytes_max
-            self._chunk_bytes_max = self._frames.frame_bytes_max + LENGTH_BYTES
         if answer is None:
             self._state = _WAITING
         elif self._released is not None:
@@ -408,7 +395,7 @@ class Connection(asyncio.Protocol):
             self._close_now()
         elif self._state == _LEAVING:
             self._depart()
-        elif self._state == _PARTIAL and not self._frames and self._chunk_bytes_max:
+        elif self._state == _PARTIAL and not self._frames:
             self._state = _READY
             self._pace_reading()
         else:

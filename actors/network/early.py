@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from actors.ground.identity import ClientIdentity
-from actors.ground.limits import FIRST_FRAME_BYTES_MAX, FRAMES_PER_TURN_MAX
+from actors.ground.limits import FIRST_FRAME_FREE_BYTES, FRAMES_PER_TURN_MAX, SASL_FRAME_BYTES_MAX
 from actors.network.connection import Service
+from actors.network.first_frames import FirstFrames
 from actors.network.frames import FRAME_BYTES_MIN, BadFrame, FrameBuffer, with_length
 from actors.network.table import ConnectionTable
 
@@ -62,6 +63,7 @@ class EarlyOwner(Protocol):
     loop: asyncio.AbstractEventLoop
     table: ConnectionTable
     decide: Decide
+    first_frames: FirstFrames
 
     def proved(self, early: EarlyConnection) -> None:
         """Learn that a connection's first whole frame is here."""
@@ -79,6 +81,7 @@ class EarlyConnection:
         "_frames",
         "_in_turn",
         "_owner",
+        "_room_bytes",
         "_sock",
         "_unsent",
         "deadline_s",
@@ -96,7 +99,13 @@ class EarlyConnection:
         self.proven = False
         self._owner = owner
         self._sock = sock
-        self._frames = FrameBuffer(FIRST_FRAME_BYTES_MAX)
+        # Who must authenticate has no principal yet, and nothing large to say.
+        frame_bytes_max = owner.table.limits.frame_bytes_max
+        self._frames = FrameBuffer(
+            frame_bytes_max if identity.principal else min(SASL_FRAME_BYTES_MAX, frame_bytes_max)
+        )
+        self._room_bytes = FIRST_FRAME_FREE_BYTES
+        """How much may be read and not yet taken, unless the client has proved itself."""
         self._unsent = b""
         self._closed = False
         self._close_reason: str | None = None
@@ -126,8 +135,9 @@ class EarlyConnection:
             self._end()
 
     def _readable(self) -> None:
+        room_bytes = READ_BYTES if self.proven else min(self._room_bytes - len(self._frames), READ_BYTES)
         try:
-            data = self._sock.recv(READ_BYTES)
+            data = self._sock.recv(room_bytes)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -149,15 +159,42 @@ class EarlyConnection:
                 self.close(str(bad))
                 break
             if frame is None:
+                if not self.proven:
+                    self._make_room()
                 break
             served += 1
             if self._step(frame):
                 return
+            if self._room_bytes > FIRST_FRAME_FREE_BYTES:
+                self._give_room_back()
         self._in_turn = False
         if self._closed:
             self._end()
         elif served == FRAMES_PER_TURN_MAX:
             self._owner.loop.call_soon(self._next_turn)
+
+    def _make_room(self) -> None:
+        """Claim room for a frame that is larger than what may be read; read no further without it."""
+        size_bytes = len(self._frames) + self._frames.lacks_bytes
+        if size_bytes > self._room_bytes and len(self._frames) >= self._room_bytes:
+            if self._owner.first_frames.claim(self, size_bytes):
+                self._room_bytes = size_bytes
+            else:
+                self._owner.loop.remove_reader(self._sock.fileno())
+
+    @property
+    def read_bytes(self) -> int:
+        """Return how much is read and not yet taken."""
+        return len(self._frames)
+
+    def read_on(self) -> None:
+        """Read a frame whose claim had to wait (`actors.network.first_frames`)."""
+        self._room_bytes = len(self._frames) + self._frames.lacks_bytes
+        self._owner.loop.add_reader(self._sock.fileno(), self._readable)
+
+    def _give_room_back(self) -> None:
+        self._room_bytes = FIRST_FRAME_FREE_BYTES
+        self._owner.first_frames.give_back(self)
 
     def _next_turn(self) -> None:
         if not self._closed and not self._in_turn:

@@ -71,6 +71,16 @@ class FrameBuffer:
         self._compact()
         return frame
 
+    @property
+    def lacks_bytes(self) -> int:
+        """Return how much is still to come of the frame that is not yet taken, if its length is here; 0 if
+        it is whole, or its length is still to come."""
+        held = len(self)
+        if held < LENGTH_BYTES:
+            return 0
+        (length,) = length_of(self._bytes, self._start)
+        return max(LENGTH_BYTES + int(length) - held, 0)
+
     def drain(self) -> bytes:
         """Take everything, the incomplete frame at the end included."""
         rest = bytes(self._bytes[self._start :])

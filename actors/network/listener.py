@@ -15,6 +15,7 @@ from typing import Final
 
 from actors.ground.identity import ClientIdentity, identity_of
 from actors.network.early import Decide, EarlyConnection
+from actors.network.first_frames import FirstFrames
 from actors.network.quota import ConnectionQuota
 from actors.network.table import ConnectionTable
 
@@ -66,6 +67,7 @@ class Listener:
         self.table = table
         self.decide = decide
         self.quota = quota
+        self.first_frames = FirstFrames(table.limits.first_frames_bytes_max)
         self.early: set[EarlyConnection] = set()
         self._address = address
         self._name = listener_name
@@ -127,6 +129,7 @@ class Listener:
 
     def left(self, early: EarlyConnection, ended: bool) -> None:
         self.early.discard(early)
+        self.first_frames.give_back(early)
         if not early.proven:
             self._unproven -= 1
         if ended:
@@ -188,6 +191,7 @@ class Listener:
 
     def _sweep(self) -> None:
         now_s = self.loop.time()
+        self.first_frames.sweep()
         for early in tuple(self.early):
             if now_s >= early.deadline_s:
                 if not early.proven:

@@ -6,7 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from actors.ground.identity import ClientIdentity
-from actors.ground.limits import FIRST_FRAME_MS_MAX, FRAME_BYTES_MAX, UNPROVEN_CONNECTIONS_MAX
+from actors.ground.limits import (
+    FIRST_FRAME_MS_MAX,
+    FIRST_FRAMES_BYTES_MAX,
+    FRAME_BYTES_MAX,
+    UNPROVEN_CONNECTIONS_MAX,
+)
 from actors.ground.spec import BrokerSettings
 from actors.network.frames import FRAME_BYTES_MIN
 
@@ -25,6 +30,7 @@ class ConnectionLimits:
     idle_ms_max: int = 600_000
     """How long a connection may be idle: `connections.max.idle.ms`."""
     first_frame_ms_max: int = FIRST_FRAME_MS_MAX
+    first_frames_bytes_max: int = FIRST_FRAMES_BYTES_MAX
     unproven_max: int = UNPROVEN_CONNECTIONS_MAX
 
     @classmethod

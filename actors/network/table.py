@@ -55,19 +55,13 @@ class ConnectionTable:
         return dict(Counter(connection.identity.address for connection in self._connections))
 
     def adopt(
-        self,
-        sock: socket.socket,
-        buffered: bytes,
-        identity: ClientIdentity,
-        service: Service,
-        proven: bool = True,
+        self, sock: socket.socket, buffered: bytes, identity: ClientIdentity, service: Service
     ) -> Connection:
         """Serve a non-blocking connected socket from now on; the socket belongs to the table.
 
-        `buffered` was read from the socket already and not served: it is served first. If `proven` is False,
-        the first frame may have FIRST_FRAME_BYTES_MAX only.
+        `buffered` was read from the socket already and not served: it is served first.
         """
-        connection = Connection(self, service, identity, buffered, proven)
+        connection = Connection(self, service, identity, buffered)
         self._connections.add(connection)
         task = self.loop.create_task(self._attach(sock, connection))
         self._attaching.add(task)

@@ -201,7 +201,7 @@ class Stack:
         table = self.broker._table if place < 0 else self.partitions[place]._clients.table
         socket = Socket()
         identity = ClientIdentity("/127.0.0.1", f"127.0.0.1:{next(self._peers)}", *software)
-        connection = Connection(table, service, identity, b"", proven=True)
+        connection = Connection(table, service, identity, b"")
         if place >= 0:
             connection.holding = self.partitions[place]._clients.held.of_client(*software)
         connection.connection_made(socket)  # type: ignore[arg-type]

@@ -104,8 +104,6 @@ def new_table(**limits: int) -> ConnectionTable:
     return ConnectionTable(asyncio.get_running_loop(), ConnectionLimits(**limits))
 
 
-def served(
-    service: Echo, table: ConnectionTable, buffered: bytes = b"", proven: bool = True
-) -> tuple[Client, Connection]:
+def served(service: Echo, table: ConnectionTable, buffered: bytes = b"") -> tuple[Client, Connection]:
     client, accepted, identity = pair()
-    return client, table.adopt(accepted, buffered, identity, service, proven)
+    return client, table.adopt(accepted, buffered, identity, service)

@@ -10,7 +10,7 @@ import pytest
 
 from actors.ground.limits import (
     CONNECTION_BUFFER_BYTES_MAX,
-    FIRST_FRAME_BYTES_MAX,
+    FRAME_BYTES_MAX,
     MIB,
     WRITE_BUFFER_BYTES_MAX,
 )
@@ -114,7 +114,7 @@ def test_no_answer_is_an_answer(run: Run) -> None:
     [
         (struct.pack(">i", 7) + bytes(7), "frame length 7"),
         (struct.pack(">i", -5), "frame length -5"),
-        (struct.pack(">i", FIRST_FRAME_BYTES_MAX + 1), f"frame length {FIRST_FRAME_BYTES_MAX + 1}"),
+        (struct.pack(">i", FRAME_BYTES_MAX + 1), f"frame length {FRAME_BYTES_MAX + 1}"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "a TLS handshake"),
         (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request"),
     ],
@@ -127,7 +127,7 @@ def test_bytes_that_are_no_frame_close_with_one_line(
 
     async def story() -> None:
         echo = Echo()
-        client, connection = served(echo, new_table(), proven=False)
+        client, connection = served(echo, new_table())
         await client.send(sent)
         assert await client.ended()
         await reached(lambda: echo.closed == [connection])
@@ -145,19 +145,6 @@ def test_what_came_before_the_garbage_is_answered(run: Run) -> None:
         client, _ = served(Echo(), new_table())
         await client.send(wire(request(1), request(2)) + struct.pack(">i", -1))
         assert await client.receive(100) == wire(request(1), request(2))
-        client.close()
-
-    run(story())
-
-
-def test_after_the_first_request_frames_may_be_big(run: Run) -> None:
-    async def story() -> None:
-        client, _ = served(Echo(), new_table(), proven=False)
-        big = wire(request(2, bytes(FIRST_FRAME_BYTES_MAX)))
-        await client.send(wire(request(1)))
-        await client.receive(12)
-        await client.send(big)
-        assert await client.receive(len(big)) == big
         client.close()
 
     run(story())

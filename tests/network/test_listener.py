@@ -12,6 +12,8 @@ import struct
 import pytest
 
 from actors.ground.identity import ClientIdentity, identity_of
+from actors.ground.limits import FIRST_FRAME_FREE_BYTES, FRAME_BYTES_MAX, MIB, SASL_FRAME_BYTES_MAX
+from actors.ground.spec import PLAINTEXT, SASL_PLAINTEXT
 from actors.network.early import Decision, EarlyConnection, HandOver, Keep
 from actors.network.listener import ACCEPT_PAUSE_S, Listener, raise_file_limit
 from actors.network.quota import ConnectionLimits, ConnectionQuota
@@ -21,19 +23,20 @@ from tests.network.sockets import Client, Echo, connect, request, wire
 from tests.polling import reached
 
 KEEP, GIVE, BYE, RAISE = 1, 2, 3, 4
+KIB = 1024
 
 
 class Node:
     """A listener with the parts that a broker has around it."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, listener_name: str = PLAINTEXT, **limits: int) -> None:
         self.limits = ConnectionLimits(**limits)
         self.quota = ConnectionQuota(self.limits)
         self.table = ConnectionTable(asyncio.get_running_loop(), self.limits, self.quota.gone)
         self.echo = Echo()
         self.given: list[tuple[socket.socket, ClientIdentity, bytes]] = []
         self.takes = True
-        self.listener = Listener(("127.0.0.1", 0), self.decide, self.table, self.quota)
+        self.listener = Listener(("127.0.0.1", 0), self.decide, self.table, self.quota, listener_name)
         self.address = ("", 0)
 
     async def __aenter__(self) -> Node:
@@ -207,6 +210,113 @@ def test_silent_newcomers_are_bounded_in_time_and_number(run: Run, caplog: pytes
                 client.close()
 
     run(story())
+
+
+@pytest.mark.parametrize("frame_bytes", [70 * KIB, MIB, FRAME_BYTES_MAX], ids=["70 KiB", "1 MiB", "largest"])
+def test_a_first_request_may_be_as_large_as_any_other(run: Run, frame_bytes: int) -> None:
+    """W13: Kafka bounds it by `socket.request.max.bytes` alone; a client may begin with a Produce."""
+
+    async def story() -> None:
+        async with Node() as node:
+            client = await connect(node.address)
+            sent = wire(request(1, bytes(frame_bytes - len(request(1))), key=GIVE))
+            await client.send(sent)
+            await reached(lambda: node.given)
+            assert node.given[0][2] == sent
+            assert node.listener.first_frames.claimed_bytes == 0
+            client.close()
+
+    run(story())
+
+
+def test_a_first_request_that_is_too_large_is_told_before_it_is_read(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with Node(frame_bytes_max=MIB) as node:
+            client = await connect(node.address)
+            await client.send(struct.pack(">i", MIB + 1) + bytes(10))
+            assert await client.ended()
+            assert f"frame length {MIB + 1}, allowed are 8 to {MIB}" in caplog.text
+            client.close()
+
+    run(story())
+
+
+def test_a_client_that_has_yet_to_authenticate_has_less_to_say(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka bounds its frames by `sasl.server.max.receive.size`, half a MiB."""
+
+    async def story() -> None:
+        async with Node(listener_name=SASL_PLAINTEXT) as node:
+            client = await connect(node.address)
+            large = wire(request(1, bytes(SASL_FRAME_BYTES_MAX - 8)))
+            await client.send(large)
+            assert await client.receive(len(large)) == large
+            await client.send(large)
+            assert await client.receive(len(large)) == large
+            assert node.listener.first_frames.claimed_bytes == 0
+            await client.send(struct.pack(">i", SASL_FRAME_BYTES_MAX + 1))
+            assert await client.ended()
+            assert f"frame length {SASL_FRAME_BYTES_MAX + 1}" in caplog.text
+            client.close()
+
+    run(story())
+
+
+def test_a_large_first_request_that_does_not_end_is_bounded_in_time(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with Node(first_frame_ms_max=200) as node:
+            client = await connect(node.address)
+            await client.send(wire(request(1, bytes(MIB)))[:-1])
+            await reached(lambda: node.listener.first_frames.claimed_bytes > MIB)
+            assert await client.ended()
+            assert "no whole request within the time allowed" in caplog.text
+            assert node.listener.first_frames.claimed_bytes == 0
+            client.close()
+
+    run(story())
+
+
+def test_a_thousand_large_first_requests_that_do_not_end_leave_room_for_others(run: Run) -> None:
+    """Their memory is bounded together; small requests wait for nobody, and large ones for a sweep or two."""
+    half = wire(request(1, bytes(128 * KIB)))[: 64 * KIB]
+    budget = 4 * MIB
+
+    async def story() -> None:
+        async with Node(first_frames_bytes_max=budget) as node:
+            frames = node.listener.first_frames
+            hold_sweeps(node)
+            slow = []
+            for _ in range(1_000):
+                slow.append(await connect(node.address))
+                await slow[-1].send(half)
+                assert frames.claimed_bytes <= budget
+            await reached(lambda: len(node.listener.early) == 1_000)
+            await reached(lambda: frames.claimed_bytes > budget - 128 * KIB)
+            read = sum(early.read_bytes for early in node.listener.early)
+            assert read <= budget + 1_000 * FIRST_FRAME_FREE_BYTES
+            good, large = await connect(node.address), await connect(node.address)
+            await beat(good, 1)
+            assert len(node.listener.early) >= 1_001, "nobody had to go for a small request"
+            sent = wire(request(2, bytes(70 * KIB)))
+            await large.send(sent)
+            node.listener._sweep()  # from now on it comes again by itself
+            assert await large.receive(len(sent)) == sent
+            assert frames.claimed_bytes <= budget
+            for client in (*slow, good, large):
+                client.close()
+
+    run(story())
+
+
+def hold_sweeps(node: Node) -> None:
+    """Let no sweep come by itself: the test says when time has passed."""
+    assert node.listener._sweeping is not None
+    node.listener._sweeping.cancel()
 
 
 def test_a_proven_early_connection_is_closed_when_idle(run: Run) -> None:

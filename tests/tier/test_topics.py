@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from typing import Any
 
@@ -11,9 +12,11 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from bench.ground.throwaway import Tier
+from bench.peers.members import find_coordinator
 from cluster.wire import Wire
 from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader, produce, shared_out
+from tests.topics.batches import batch
 
 pytestmark = pytest.mark.clients
 
@@ -123,6 +126,54 @@ def test_long_poll_waits_as_told_and_ends_when_records_come(
         waited_s, records = await waiting
         assert waited_s < 10
         assert b"0" in records
+        await wire.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("size", [70 * 1024, 1_000_000])
+def test_a_client_may_begin_with_a_large_produce(
+    tier: Tier, admin: AdminClient, topic: str, size: int
+) -> None:
+    """W13: clients that ask for no versions send what they have at once, as kafka-python 2.0 does."""
+    found = until(lambda: _leader_of(admin, topic), "the topic has a leader")
+    value = random.Random(size).randbytes(size)
+
+    async def story() -> None:
+        wire = await Wire.connect(found.host, found.port)
+        data = [{"name": topic, "partition_data": [{"index": 0, "records": batch(value)}]}]
+        answer = await wire.call("produce", 7, acks=-1, timeout=30_000, topic_data=data)
+        (stored,) = answer["responses"][0]["partition_responses"]
+        assert (stored["error_code"], stored["base_offset"]) == (0, 0)
+        await wire.close()
+
+    asyncio.run(story())
+    consumer = Consumer({"bootstrap.servers": tier.bootstrap, "group.id": "unused"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    message = until(lambda: consumer.poll(0.1), "the record is there")
+    assert message.value() == value
+    consumer.close()
+
+
+def test_a_client_may_begin_with_a_large_commit(tier: Tier, group_id: str) -> None:
+    """W13: such a connection goes to the group's leader, with all that was read of it."""
+    partitions = [
+        {"partition_index": number, "committed_offset": number, "committed_metadata": "m" * 100}
+        for number in range(1_000)
+    ]
+
+    async def story() -> None:
+        wire = await Wire.connect(*await find_coordinator("127.0.0.1", tier.port, group_id))
+        answer = await wire.call(
+            "offset_commit",
+            2,
+            group_id=group_id,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=[{"name": "t", "partitions": partitions}],
+        )
+        told = answer["topics"][0]["partitions"]
+        assert [row["partition_index"] for row in told] == list(range(1_000))
         await wire.close()
 
     asyncio.run(story())
