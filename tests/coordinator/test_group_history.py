@@ -110,7 +110,7 @@ def test_a_static_member_that_restarts_is_fenced_and_joins() -> None:
     """C21: there is no rebalance, but the history knows whose place the member took."""
     driver = ClassicDriver()
     driver.join(instance="s")
-    driver.advance(10_000)
+    driver.advance(9_000)
     driver.sync_all()
     old = next(iter(driver.group.members))
     driver.events.clear()

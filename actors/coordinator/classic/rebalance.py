@@ -202,9 +202,10 @@ def complete_join(outcome: Outcome, group: ClassicGroup) -> None:
     for member in missing:
         _remove_late(outcome, group, member, cause)
     if not group.elect_joined_leader() and group.members:
-        # Only absent static members: their session timers decide.
+        # Only absent static members: their session timers decide. Their rebalance timeout may be 0, and time
+        # has to pass before they are looked for again.
         group.join_deadline_ms = outcome.now_ms + group.rebalance_timeout_ms
-        timers.schedule(group.join_key, group.join_deadline_ms)
+        timers.schedule_late(group.join_key, group.join_deadline_ms)
         return
     group.generation += 1
     group.pending_syncs.clear()

@@ -63,7 +63,7 @@ def next_joins(state: ShardState, group_id: str, now_ms: int) -> list[Request]:
     forming.is_over = True
     joins, forming.joins = forming.joins[:count], forming.joins[count:]
     if forming.joins:
-        state.timers.schedule((FORMING_TIMER, group_id), now_ms)
+        state.timers.schedule_late((FORMING_TIMER, group_id), now_ms)
     else:
         del kept(state).forming[group_id]
     return joins

@@ -79,7 +79,7 @@ def _schedule(state: ShardState, group: ConsumerGroup, wanted: Iterable[str], no
         if outdated or not complete:
             wait_ms = REFRESH_INTERVAL_MIN_MS
         due_ms = max(last_ms + wait_ms, now_ms)
-    state.timers.schedule((REGEX_TIMER, group.group_id), due_ms)
+    state.timers.schedule_late((REGEX_TIMER, group.group_id), due_ms)
 
 
 def resolve(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
@@ -96,7 +96,7 @@ def resolve(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
             group.regex_counts, state.image, asker
         )
     if not resolution.go_on():
-        state.timers.schedule(key, now_ms)
+        state.timers.schedule_late(key, now_ms)
         return NOTHING
     del kept(state).regex_resolutions[group_id]
     return _finished(state, group, resolution, now_ms)
@@ -135,7 +135,7 @@ def _schedule_next(
     wait_ms = state.settings.group_consumer_regex_refresh_interval_ms
     if missed or outdated:
         wait_ms = REFRESH_INTERVAL_MIN_MS
-    state.timers.schedule((REGEX_TIMER, group.group_id), now_ms + wait_ms)
+    state.timers.schedule_late((REGEX_TIMER, group.group_id), now_ms + wait_ms)
 
 
 def note_new_topics(state: ShardState, before: MetadataImage, now_ms: int) -> None:

@@ -1,17 +1,19 @@
-"""One coarse timer wheel per shard.
+"""The timers of one shard: exact to the millisecond, and cheap for deadlines that move on and on.
 
-A heartbeat only moves a deadline in a dict; the key is looked at again when the slot it was filed under
-comes due, and filed anew if its deadline has moved on. So n heartbeats of a member cost n dict stores and
-one re-filing per session timeout.
+A heartbeat only moves a deadline in a dict. The key stays filed under the slot of a deadline that it once
+had, and is looked at when that slot is due: if its deadline has moved on it is filed anew, otherwise it waits
+for its own millisecond. So n heartbeats of a member cost n dict stores and one re-filing per session timeout,
+and members of one slot cost one wake-up together.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable
+from typing import Final
 
-SLOT_MS = 16
-"""Timers fire up to this much late."""
+SLOT_MS: Final = 16
+"""The width of a slot: keys whose deadlines are so close together are looked at together."""
 
 
 class _Numbers(dict[Hashable, int]):
@@ -23,15 +25,33 @@ class _Numbers(dict[Hashable, int]):
     __slots__ = ()
 
 
+class _Slot:
+    """The keys that were filed under one slot."""
+
+    __slots__ = ("due_ms", "keys", "number")
+
+    def __init__(self, number: int, due_ms: int) -> None:
+        self.number = number
+        """The slot's number; all keys filed here share this one int."""
+        self.due_ms = due_ms
+        """The earliest deadline that a key had when it was filed here."""
+        self.keys: list[Hashable] = []
+
+
 class Timers:
     """Deadlines by key. A key has one deadline; scheduling it again replaces it."""
 
     def __init__(self) -> None:
         self._deadlines = _Numbers()
         self._filed = _Numbers()
-        self._slots: dict[int, tuple[int, list[Hashable]]] = {}
-        """Slot number -> the same number, so that all keys filed there share one int, and the keys."""
+        """Key -> the number of the slot under which it was filed last."""
+        self._slots: dict[int, _Slot] = {}
         self._order: list[int] = []
+        """The numbers of all slots, as a heap."""
+        self._near: dict[int, list[Hashable]] = {}
+        """Millisecond -> the keys that were still due then when their slot was looked at."""
+        self._near_order: list[int] = []
+        """All milliseconds of `_near`, as a heap."""
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -41,11 +61,18 @@ class Timers:
 
     def schedule(self, key: Hashable, deadline_ms: int) -> None:
         """Set or move `key`'s deadline. Moving it later costs one dict store."""
-        self._deadlines[key] = deadline_ms
-        slot = deadline_ms // SLOT_MS + 1
+        number = deadline_ms // SLOT_MS
         filed = self._filed.get(key)
-        if filed is None or slot < filed:
-            self._file(key, slot)
+        if filed is None or number <= filed:
+            before_ms = self._deadlines.get(key)
+            if before_ms is None or deadline_ms < before_ms:  # else it is looked at in time
+                self._file(key, number, deadline_ms)
+        self._deadlines[key] = deadline_ms
+
+    def schedule_late(self, key: Hashable, deadline_ms: int) -> None:
+        """Set `key`'s deadline to the beginning of the first slot after `deadline_ms`. Keys that need no
+        exact time share a wake-up by this, and slices of work have turns of others between them."""
+        self.schedule(key, (deadline_ms // SLOT_MS + 1) * SLOT_MS)
 
     def cancel(self, key: Hashable) -> None:
         self._deadlines.pop(key, None)
@@ -55,35 +82,67 @@ class Timers:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When the earliest slot comes due; its keys may turn out to have moved on."""
-        return self._order[0] * SLOT_MS if self._order else None
+        """When a key is to be looked at next; it may turn out to have moved on."""
+        near_ms = self._near_order[0] if self._near_order else None
+        if not self._order:
+            return near_ms
+        slot_ms = self._slots[self._order[0]].due_ms
+        return slot_ms if near_ms is None else min(near_ms, slot_ms)
 
     def pop_due(self, now_ms: int) -> Hashable | None:
-        """Take one key whose deadline is over, or None. Keys of one slot come newest first."""
-        while self._order and self._order[0] * SLOT_MS <= now_ms:
-            slot = self._order[0]
-            _, keys = self._slots[slot]
+        """Take one key whose deadline is over, or None. Keys come in the order of their deadlines, those of
+        one millisecond newest first."""
+        while self._order and self._slots[self._order[0]].due_ms <= now_ms:
+            self._look_at(self._slots.pop(heapq.heappop(self._order)))
+        near = self._near
+        while self._near_order and self._near_order[0] <= now_ms:
+            at_ms = self._near_order[0]
+            keys = near[at_ms]
             while keys:
                 key = keys.pop()
-                if self._filed.get(key) != slot:
-                    continue
-                del self._filed[key]
                 deadline_ms = self._deadlines.get(key)
-                if deadline_ms is None:
-                    continue
-                if deadline_ms // SLOT_MS + 1 > slot:
-                    self._file(key, deadline_ms // SLOT_MS + 1)
-                    continue
-                del self._deadlines[key]
-                return key
-            heapq.heappop(self._order)
-            del self._slots[slot]
+                if self._filed.get(key) != at_ms // SLOT_MS:
+                    continue  # it is filed elsewhere, or it has fired
+                if deadline_ms is None or deadline_ms <= now_ms:
+                    del self._filed[key]
+                    if deadline_ms is not None:
+                        del self._deadlines[key]
+                        return key
+                else:
+                    self._file_again(key, at_ms // SLOT_MS, deadline_ms)
+            heapq.heappop(self._near_order)
+            del near[at_ms]
         return None
 
-    def _file(self, key: Hashable, slot: int) -> None:
-        filed = self._slots.get(slot)
-        if filed is None:
-            filed = self._slots[slot] = slot, []
-            heapq.heappush(self._order, slot)
-        self._filed[key], keys = filed
+    def _look_at(self, slot: _Slot) -> None:
+        """Let each key of a slot wait for its millisecond, if its deadline has not moved on."""
+        for key in slot.keys:
+            if self._filed.get(key) == slot.number:
+                deadline_ms = self._deadlines.get(key)
+                if deadline_ms is None:
+                    del self._filed[key]
+                else:
+                    self._file_again(key, slot.number, deadline_ms)
+
+    def _file_again(self, key: Hashable, number: int, deadline_ms: int) -> None:
+        if deadline_ms // SLOT_MS > number:
+            self._file(key, deadline_ms // SLOT_MS, deadline_ms)
+        else:
+            self._wait_near(key, deadline_ms)
+
+    def _file(self, key: Hashable, number: int, deadline_ms: int) -> None:
+        slot = self._slots.get(number)
+        if slot is None:
+            slot = self._slots[number] = _Slot(number, deadline_ms)
+            heapq.heappush(self._order, number)
+        elif deadline_ms < slot.due_ms:
+            slot.due_ms = deadline_ms
+        self._filed[key] = slot.number
+        slot.keys.append(key)
+
+    def _wait_near(self, key: Hashable, at_ms: int) -> None:
+        keys = self._near.get(at_ms)
+        if keys is None:
+            keys = self._near[at_ms] = []
+            heapq.heappush(self._near_order, at_ms)
         keys.append(key)

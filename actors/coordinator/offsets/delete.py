@@ -141,7 +141,7 @@ def _begin_sweep(state: ShardState, gone: frozenset[str], now_ms: int) -> None:
     deleted since."""
     unfinished = frozenset() if state.sweep is None else state.sweep.gone
     state.sweep = Sweep(stops(state), gone | unfinished)
-    state.timers.schedule(_SWEEP_KEY, now_ms)
+    state.timers.schedule_late(_SWEEP_KEY, now_ms)
 
 
 def _sweep(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
@@ -166,7 +166,7 @@ def _sweep(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
     if is_last:
         state.sweep = None
     else:
-        state.timers.schedule(_SWEEP_KEY, now_ms)
+        state.timers.schedule_late(_SWEEP_KEY, now_ms)
     return Result(records, events=events)
 
 

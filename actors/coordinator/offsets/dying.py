@@ -36,7 +36,7 @@ _COMMITS = frozenset({api_keys.OFFSET_COMMIT, api_keys.TXN_OFFSET_COMMIT})
 
 def begin(state: ShardState, group_id: str, now_ms: int) -> Record:
     """The record that decides that the group, which has no member, is dying."""
-    state.timers.schedule(_KEY, now_ms)
+    state.timers.schedule_late(_KEY, now_ms)
     return Record(DyingGroupKey(DYING_GROUP, group_id), DyingGroupValue(now_ms))
 
 
@@ -88,7 +88,7 @@ def _records(state: ShardState) -> Iterator[Record]:
 
 def _on_elected(state: ShardState, now_ms: int) -> Result:
     if state.dying:
-        state.timers.schedule(_KEY, now_ms)
+        state.timers.schedule_late(_KEY, now_ms)
     return NOTHING
 
 

@@ -64,7 +64,7 @@ def _check(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
         state.retention_walk = None
         _schedule(state, now_ms)
     else:
-        state.timers.schedule(_CHECK_KEY, now_ms)
+        state.timers.schedule_late(_CHECK_KEY, now_ms)
     return Result(records, events=events)
 
 

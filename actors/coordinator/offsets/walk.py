@@ -11,7 +11,8 @@ from actors.coordinator.ground.volatile import Stop
 from actors.ground.records import Position
 
 STOPS_PER_SLICE_MAX = 2_000
-"""How many stops a slice has: about 2 ms if every offset goes. Slices are a slot of the timer wheel apart."""
+"""How many stops a slice has: about 2 ms if every offset goes. Slices are a slot of the timers apart
+(`Timers.schedule_late`)."""
 
 
 def stops(state: ShardState) -> Iterator[Stop]:

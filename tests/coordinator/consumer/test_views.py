@@ -20,7 +20,16 @@ from actors.ground.records import (
     GroupMetadataValue,
 )
 from actors.protocol.errors import GroupError
-from tests.coordinator.consumer.driver import GROUP, Client, Driver, make_image, owned, settle, topic_id
+from tests.coordinator.consumer.driver import (
+    GROUP,
+    NEVER_MS,
+    Client,
+    Driver,
+    make_image,
+    owned,
+    settle,
+    topic_id,
+)
 
 
 def code_of(call: object, *arguments: object, **named: object) -> ErrorCode:
@@ -119,7 +128,7 @@ def test_deletion_leaves_nothing_after_any_prefix() -> None:
         views.describe(driver.state, GROUP) if GROUP in consumer_groups(driver.state) else None
     assert not consumer_groups(driver.state)
     assert list(consumer.AREA.records(driver.state)) == []
-    assert driver.state.timers.pop_due(driver.now_ms + 10**9) is None
+    assert driver.state.timers.pop_due(driver.now_ms + NEVER_MS - 1) is None
 
 
 def test_an_empty_classic_group_gives_way_and_another_does_not() -> None:

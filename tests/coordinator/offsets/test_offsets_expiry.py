@@ -294,7 +294,7 @@ def test_a_failover_neither_delays_a_check_nor_prolongs_an_offsets_life(tier: Dr
 
 
 def test_a_million_offsets_would_hold_up_nobody(tier: Driver) -> None:
-    """O15: a check is done in slices, one slot of the timer wheel apart, and goes on where it was."""
+    """O15: a check is done in slices, one slot of the timers apart, and goes on where it was."""
     groups = [f"g{number}" for number in range(3 * STOPS_PER_SLICE_MAX)]
     for group_id in groups:
         tier.commit_offsets(group_id)
