@@ -7,14 +7,14 @@ rules:
 * An answer is held if it says nothing and goes to a settled member (`actors.coordinator.ground.held`) that
   has said that it has what it was given. Of each member, only the newest answer is held.
 * It is held for as long as the kind of the group says (`HeldApi.hold_ms`): a share of the time until the
-  client's next heartbeat, and never so long that the client or its session might take the silence for a
-  failure.
+  client's next heartbeat, and never so long that the client might take the silence for a failure, or that its
+  session might end before it speaks again.
 * A hold ends when there is news for the member, when any further bytes come on the connection, when its time
   is over, or when the replica leads no longer.
 
 To hold a heartbeat is to decide it, to drop the answer, and to decide the same request again at the end, so
-that the member hears what is true then. Both decisions start its session anew, so that no hold ends a
-session.
+that the member hears what is true then. Its session counts from when the heartbeat came (C12, M17): a member
+that falls silent is out as soon as without a hold.
 
 This module is a pure machine beside the replica, which tells it what happens; time comes as an argument.
 """
@@ -354,7 +354,7 @@ class HeldHeartbeats:
         again soon, because no record will tell."""
         stamp = self._shard.stamp(group_id, now_ms)
         if stamp is not None and stamp.is_assigning:
-            self._timers.schedule(group_id, now_ms + LOOK_AGAIN_MS)
+            self._timers.schedule_late(group_id, now_ms + LOOK_AGAIN_MS)
         return stamp
 
     def _look(self, holding: Holding, now_ms: int) -> None:
@@ -368,7 +368,7 @@ class HeldHeartbeats:
         settled = self._shard.settled(request, holding.owned, now_ms)
         if settled is None:
             # What unsettles a member may be no news for it: a new image that has nothing for its group.
-            response = self._replica.submit(request, now_ms)
+            response = self._decide_again(request, now_ms)
             if response is not None and self.api(request).says_nothing(
                 request, response, self._beats(holding)
             ):
@@ -385,15 +385,25 @@ class HeldHeartbeats:
         at_ms = holding.until_ms
         if settled.waits:
             at_ms = min(now_ms + LOOK_AGAIN_MS, at_ms)
-        self._timers.schedule(holding, at_ms)
+        self._timers.schedule_late(holding, at_ms)
 
     def _end(self, holding: Holding, why: HoldEnd, now_ms: int) -> None:
         request = holding.request
         assert request is not None
         self._drop(holding, why)
-        response = self._replica.submit(request, now_ms)
+        response = self._decide_again(request, now_ms)
         if response is not None:
             self._release(request.token, response)
+
+    def _decide_again(self, request: Request, now_ms: int) -> Any | None:
+        """Decide a held heartbeat again, as `Replica.submit` does. If its member is still there, its session
+        ends when it would have ended without this decision."""
+        timers, key = self._shard.state.timers, self.api(request).session_key(request)
+        ends_ms = timers.deadline_ms(key)
+        response = self._replica.submit(request, now_ms)
+        if ends_ms is not None and key in timers:
+            timers.schedule(key, ends_ms)
+        return response
 
     def _drop(self, holding: Holding, why: HoldEnd) -> None:
         request, holding.request = holding.request, None

@@ -32,7 +32,9 @@ TOPIC_ID = b"orders".rjust(16, b"-")
 INTERVAL_MS = 5_000
 SPACING_MS = 3_000
 """The time between two heartbeats of a classic client."""
-SETTINGS = GroupSettings(group_initial_rebalance_delay_ms=0, group_rebalance_batch_max_ms=0)
+SETTINGS = GroupSettings(
+    group_initial_rebalance_delay_ms=0, group_rebalance_batch_max_ms=0, group_min_session_timeout_ms=1_000
+)
 
 
 def image(version: int, partition_count: int, **changes: Any) -> MetadataImage:
@@ -154,9 +156,13 @@ class Member(Connection):
         self.assigned: Any = None
         self.group_id = GROUP
 
-    def join(self) -> Any:
+    def join(self, instance_id: str | None = None) -> Any:
         return self.beat(
-            0, rebalance_timeout_ms=300_000, subscribed_topic_names=("orders",), topic_partitions=()
+            0,
+            instance_id=instance_id,
+            rebalance_timeout_ms=300_000,
+            subscribed_topic_names=("orders",),
+            topic_partitions=(),
         )
 
     def beat(self, epoch: int | None = None, **fields: Any) -> Any:

@@ -282,7 +282,7 @@ def test_a_large_first_request_that_does_not_end_is_bounded_in_time(
 
 
 def test_a_thousand_large_first_requests_that_do_not_end_leave_room_for_others(run: Run) -> None:
-    """Their memory is bounded together; small requests wait for nobody, and large ones for a sweep or two."""
+    """What they may have is bounded together. A small request waits for nobody, a large one for a sweep."""
     half = wire(request(1, bytes(128 * KIB)))[: 64 * KIB]
     budget = 4 * MIB
 

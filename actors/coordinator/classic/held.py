@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.classic.group import STABLE
+from actors.coordinator.classic.group import SESSION_TIMER, STABLE
 from actors.coordinator.classic.state import classic_groups
-from actors.coordinator.ground.held import HOLD_SHARE, SESSION_PART, Beats, HeldApi, Settled, Stamp
+from actors.coordinator.ground.held import (
+    HOLD_SHARE,
+    Beats,
+    HeldApi,
+    Settled,
+    Stamp,
+    hold_ms_max,
+)
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Request
 from actors.ground.records import TopicPartitions
@@ -17,6 +25,10 @@ from actors.protocol.messages import HeartbeatRequest
 CLASSIC_HOLD_MS_MAX: Final = 2_400
 """The longest hold of a classic member: its client counts from its own sending, and takes a longer silence
 for a failure or spins."""
+
+SESSION_PARTS: Final = 4
+"""A classic member is held for one of so many parts of its session at most: how long its client waits is only
+guessed."""
 
 
 def settled(
@@ -53,10 +65,18 @@ def says_nothing(request: Request, response: Any, beats: Beats) -> bool:
 
 def hold_ms(request: Request, found: Settled, beats: Beats) -> int:
     """The answer is held for a share of the time that the last two heartbeats are apart."""
-    if beats.spacing_ms < beats.spacing_ms_min:
+    session_timeout_ms, spacing_ms = found.session_timeout_ms, beats.spacing_ms
+    if spacing_ms < beats.spacing_ms_min:
         return 0
-    by_session_ms = found.session_timeout_ms // SESSION_PART
-    return min(int(beats.spacing_ms * HOLD_SHARE), CLASSIC_HOLD_MS_MAX, by_session_ms)
+    by_session_ms = min(session_timeout_ms // SESSION_PARTS, hold_ms_max(session_timeout_ms, spacing_ms))
+    return min(int(spacing_ms * HOLD_SHARE), CLASSIC_HOLD_MS_MAX, by_session_ms)
 
 
-HELD = HeldApi(settled=settled, owned=owned, says_nothing=says_nothing, hold_ms=hold_ms)
+def session_key(request: Request) -> Hashable:
+    body: HeartbeatRequest = request.body
+    return SESSION_TIMER, body.group_id, body.member_id
+
+
+HELD = HeldApi(
+    settled=settled, owned=owned, says_nothing=says_nothing, hold_ms=hold_ms, session_key=session_key
+)

@@ -6,16 +6,29 @@ for nothing. What both have to look at besides epochs and partitions is `is_as_c
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.consumer.heartbeat import WAITING_HEARTBEAT_INTERVAL_MS, is_as_checked
-from actors.coordinator.consumer.model.group import STABLE, UNRELEASED_PARTITIONS, ConsumerGroup
+from actors.coordinator.consumer.model.group import (
+    SESSION_TIMER,
+    STABLE,
+    UNRELEASED_PARTITIONS,
+    ConsumerGroup,
+)
 from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.consumer.target import is_interval_over
 from actors.coordinator.ground import partitions
-from actors.coordinator.ground.held import HOLD_SHARE, SESSION_PART, Beats, HeldApi, Settled, Stamp
+from actors.coordinator.ground.held import (
+    HOLD_SHARE,
+    Beats,
+    HeldApi,
+    Settled,
+    Stamp,
+    hold_ms_max,
+)
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Request
 from actors.ground.records import CurrentAssignmentValue, TopicPartitions
@@ -89,10 +102,17 @@ def says_nothing(request: Request, response: Any, beats: Beats) -> bool:
 
 def hold_ms(request: Request, found: Settled, beats: Beats) -> int:
     """The answer is held for a share of the interval that the member was last told; a newcomer counts as told
-    what those are told who wait. Never longer than half of the session."""
+    what those are told who wait."""
     body: ConsumerGroupHeartbeatRequest = request.body
     interval_ms = beats.told_ms if body.member_epoch else WAITING_HEARTBEAT_INTERVAL_MS
-    return min(int(interval_ms * HOLD_SHARE), 2 * (found.session_timeout_ms // SESSION_PART))
+    return min(int(interval_ms * HOLD_SHARE), hold_ms_max(found.session_timeout_ms, interval_ms))
 
 
-HELD = HeldApi(settled=settled, owned=owned, says_nothing=says_nothing, hold_ms=hold_ms)
+def session_key(request: Request) -> Hashable:
+    body: ConsumerGroupHeartbeatRequest = request.body
+    return SESSION_TIMER, body.group_id, body.member_id
+
+
+HELD = HeldApi(
+    settled=settled, owned=owned, says_nothing=says_nothing, hold_ms=hold_ms, session_key=session_key
+)

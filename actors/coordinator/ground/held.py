@@ -11,7 +11,7 @@ only time shows: the end of the assignment interval (`Stamp.is_assigning`) and p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -21,8 +21,6 @@ from actors.ground.records import TopicPartitions
 
 HOLD_SHARE: Final = 0.8
 """Which part of the time until a client's next heartbeat its answer may be held."""
-SESSION_PART: Final = 4
-"""A session's time is divided by this: nobody is held for longer than one or two such parts."""
 
 
 class Settled(NamedTuple):
@@ -64,3 +62,12 @@ class HeldApi:
     """(heartbeat, response, beats): whether the member hears nothing new by the response."""
     hold_ms: Callable[[Request, Settled, Beats], int]
     """How long the answer may be held; 0: not at all."""
+    session_key: Callable[[Request], Hashable]
+    """The key of the timer that ends the session of the heartbeat's member."""
+
+
+def hold_ms_max(session_timeout_ms: int, interval_ms: int) -> int:
+    """How long a member may be held whose client waits `interval_ms` before it speaks again. The session runs
+    during the hold, and some clients count from the answer: half of what the interval leaves of the session
+    is still there when they speak."""
+    return max((session_timeout_ms - interval_ms) // 2, 0)
