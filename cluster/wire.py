@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
-import importlib
 import io
 import ssl
 import struct
@@ -22,17 +21,18 @@ from typing import Any
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
+from actors.protocol.schema_classes import Kind, classes
+
 
 class Closed(Exception):
     """Raised if the server closed the connection instead of answering."""
 
 
 @cache
-def message_class(api: str, version: int, kind: str) -> Any:
-    """Return kio's class of `api` ("join_group"), with kind "request" or "response"."""
-    module = importlib.import_module(f"kio.schema.{api}.v{version}.{kind}")
+def message_class(api: str, version: int, kind: Kind) -> Any:
+    """Return the class of `api` ("join_group"): kio's, or one like kio's. Raises UnsupportedRequest."""
     name = "".join(part.capitalize() for part in api.split("_")) + kind.capitalize()
-    return getattr(module, name)
+    return getattr(classes(api, version, kind), name)
 
 
 @cache

@@ -1,9 +1,10 @@
 """Kafka's messages as kio's classes, read and written by functions compiled from those classes.
 
-kio gives the schemas; its own reader is not used on bytes from a socket, because it reserves memory for as
-many array elements as the frame claims and ends the whole process when that fails (six bytes suffice). Its
-writer is correct and slow: it is the oracle in the tests. Classes are imported when an API and version is
-first used: all of them at once would cost seconds and memory that most actors never need.
+kio gives the schemas, and `schema_classes` makes classes like kio's where kio has none. kio's own reader is
+not used on bytes from a socket, because it reserves memory for as many array elements as the frame claims and
+ends the whole process when that fails (six bytes suffice). Its writer is correct and slow: it is the oracle
+in the tests. Classes are imported when an API and version is first used: all of them at once would cost
+seconds and memory that most actors never need.
 
 Values are kio's: times are `datetime.timedelta`, a topic id of zeros is None, error codes are ErrorCode.
 """
@@ -12,16 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from actors.protocol import api_keys, entity_reading, entity_writing
 from actors.protocol.entity_schema import NO_TIME, field_names
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
+from actors.protocol.schema_classes import Kind, classes
 from actors.protocol.wire import CUT_SHORT
 
-Kind = Literal["request", "response"]
 ERROR_MESSAGE_CHARACTERS_MAX: Final = 8_000
 """How many characters of an error message are sent: a string has at most 32,767 bytes, and messages repeat
 names that have as many."""
@@ -30,10 +30,9 @@ _SUFFIX: Final = {"request": "Request", "response": "Response"}
 
 def _module(api_key: int, api_version: int, kind: Kind) -> Any:
     name = api_keys.NAMES.get(api_key)
-    try:
-        return import_module(f"kio.schema.{name}.v{api_version}.{kind}")
-    except ModuleNotFoundError as error:
-        raise UnsupportedRequest(f"API {api_key} version {api_version}") from error
+    if name is None:
+        raise UnsupportedRequest(f"API {api_key} version {api_version}")
+    return classes(name, api_version, kind)
 
 
 @cache

@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-VERSION: Final = "4.4.0"
+from bench.ground.reference import KAFKA_VERSION
+
 LOG4J_VERSION: Final = "2.24.3"
 FETCH_TIMEOUT_S: Final = 600
 POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -17,7 +18,7 @@ POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <groupId>groupd.bench</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>
   <dependencies>
     <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>
     </dependency>
     <dependency>
       <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId>
@@ -74,4 +75,4 @@ def fetch() -> None:
 
 
 def _fetched() -> Path:
-    return cache() / f"kafka-{VERSION}"
+    return cache() / f"kafka-{KAFKA_VERSION}"

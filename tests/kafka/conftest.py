@@ -72,7 +72,7 @@ def bootstrap(own_tier: Tier | None) -> str:
 
 @pytest.fixture(scope="session")
 def tools(built: Path, bootstrap: str) -> Iterator[Tools]:
-    with Tools(built, bootstrap) as running:
+    with Tools(jvm.build_tools(), bootstrap) as running:
         yield running
 
 

@@ -10,8 +10,10 @@ import subprocess
 from pathlib import Path
 
 from bench.clients.programs import JAVA, JVM_FLAGS
+from bench.ground.reference import KAFKA_TOOLS_VERSION, KAFKA_VERSION
 
 PROJECT = Path(__file__).parent / "java"
+TOOLS_PROJECT = Path(__file__).parent / "java_tools"
 CACHE = Path(os.environ.get("GROUPD_TEST_CACHE", Path.home() / ".cache" / "groupd-tests"))
 BUILD_TIMEOUT_S = 600
 """How long a build may take: the first one fetches a hundred jars."""
@@ -26,15 +28,26 @@ def missing() -> str | None:
 
 
 def build() -> Path:
-    """Fetch and compile unless the cache has it; returns the directory. RuntimeError: Maven's words."""
-    sources = sorted(path for place in (PROJECT, JAVA) for path in place.rglob("*") if path.is_file())
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    directory = CACHE / f"kafka-{digest}"
+    """Fetch and compile unless the cache has it; returns the directory, with the reference's jars in `libs`.
+    RuntimeError: Maven's words."""
+    return _built(PROJECT, KAFKA_VERSION)
+
+
+def build_tools() -> Path:
+    """The same of Kafka's command line tools, with the jars of their version."""
+    return _built(TOOLS_PROJECT, KAFKA_TOOLS_VERSION)
+
+
+def _built(project: Path, version: str) -> Path:
+    sources = sorted(path for place in (project, JAVA) for path in place.rglob("*") if path.is_file())
+    contents = b"".join(path.read_bytes() for path in sources)
+    digest = hashlib.sha256(version.encode() + contents).hexdigest()[:16]
+    directory = CACHE / f"{project.name}-{version}-{digest}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (directory / "complete").exists():
-            _run_maven(directory)
+            _run_maven(project, version, directory)
             (directory / "complete").touch()
     return directory
 
@@ -45,15 +58,16 @@ def command(directory: Path, main_class: str, *arguments: str) -> list[str]:
     return ["java", *JVM_FLAGS, "-cp", classpath, main_class, *arguments]
 
 
-def _run_maven(directory: Path) -> None:
+def _run_maven(source: Path, version: str, directory: Path) -> None:
     project = directory / "project"
-    shutil.copytree(PROJECT, project, dirs_exist_ok=True)
+    shutil.copytree(source, project, dirs_exist_ok=True)
     for name, place in (("Member.java", "java/groupd"), ("log4j2.properties", "resources")):
         (project / "src" / "main" / place).mkdir(parents=True, exist_ok=True)
         shutil.copy(JAVA / name, project / "src" / "main" / place)
     goals = ("dependency:copy-dependencies", "compile")
     places = (f"-Dbuild.dir={directory}", f"-DoutputDirectory={directory / 'libs'}", "-DincludeScope=runtime")
-    maven = ["mvn", "-q", "-B", "-f", str(project / "pom.xml"), *places, *goals]
+    given = (f"-Dkafka.version={version}", *places)
+    maven = ["mvn", "-q", "-B", "-f", str(project / "pom.xml"), *given, *goals]
     done = subprocess.run(maven, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(maven)}\n{done.stdout}\n{done.stderr}")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import importlib
 import io
-import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -15,6 +13,7 @@ from kio.serial import entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
 from actors.protocol.entity_schema import FieldShape, shapes
+from actors.protocol.schema_classes import known_versions
 from cluster.wire import message_class
 
 ZEROS: Mapping[str, Any] = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": None}
@@ -40,13 +39,6 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 
 @cache
-def versions(api: str) -> tuple[int, ...]:
-    """Return the versions that Kafka's schemas have of an API, such as "join_group"."""
-    package = importlib.import_module(f"kio.schema.{api}")
-    return tuple(sorted(int(module.name[1:]) for module in pkgutil.iter_modules(package.__path__)))
-
-
-@cache
 def _names(api: str) -> frozenset[str]:
     """Every field of every version's request, nested ones too."""
     found: set[str] = set()
@@ -57,7 +49,7 @@ def _names(api: str) -> frozenset[str]:
             if shape.entity is not None:
                 visit(shape.entity)
 
-    for version in versions(api):
+    for version in known_versions(api):
         visit(message_class(api, version, "request"))
     return frozenset(found)
 
