@@ -13,6 +13,7 @@ import typer
 from bench.ground import run_names
 from bench.ground.interrupts import terminable
 from bench.ground.machine import machine
+from bench.ground.reference import KAFKA_VERSION
 from bench.raft import measure as raft
 from bench.raft import table as raft_table
 from bench.replica import snapshot_pause
@@ -33,6 +34,8 @@ KafkaHome = Annotated[
     Path | None,
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
 ]
+HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
+"""Where the examples find Kafka."""
 
 
 @app.callback()
@@ -105,7 +108,7 @@ def raft_command(
     "hold",
     epilog="[bold]Examples[/bold]\n\n  groupd bench hold\n\n"
     "  groupd bench hold --sizes 3 --rounds 10\n\n  groupd bench hold --kafka localhost:9092 --json\n\n"
-    "  groupd bench hold --clients Java,confluent-kafka --rounds 3 --kafka-home ~/kafka_2.13-4.3.1\n\n"
+    f"  groupd bench hold --clients Java,confluent-kafka --rounds 3 --kafka-home {HOME}\n\n"
     "  groupd bench hold --clients confluent-kafka --servers held --rounds 0 --idle-minutes 10",
 )
 def hold_command(
@@ -185,8 +188,8 @@ def snapshot_command(
 @app.command(
     "peers",
     epilog="[bold]Examples[/bold]\n\n  groupd bench peers --quick --peers groupd-1,floor --work 1\n\n"
-    "  groupd bench peers --kafka-home ~/kafka_2.13-4.3.1\n\n"
-    "  groupd bench peers --kafka-home ~/kafka_2.13-4.3.1 --work 6,7   [dim]# adds to what is there[/dim]",
+    f"  groupd bench peers --kafka-home {HOME}\n\n"
+    f"  groupd bench peers --kafka-home {HOME} --work 6,7   [dim]# adds to what is there[/dim]",
 )
 def peers_command(
     peers: Annotated[str, typer.Option(help="Peers by name, as a,b. (default all that can run here)")] = "",
@@ -288,7 +291,7 @@ def _progress(update: Callable[[str], None]) -> Callable[[str], None]:
 @app.command(
     "rolling-restart",
     epilog="[bold]Examples[/bold]\n\n  groupd bench rolling-restart --members 60\n\n"
-    "  groupd bench rolling-restart --peers groupd-1,kafka-1 --kafka-home ~/kafka_2.13-4.3.1",
+    f"  groupd bench rolling-restart --peers groupd-1,kafka-1 --kafka-home {HOME}",
 )
 def rolling_restart_command(
     peers: Annotated[str, typer.Option(help="Peers of `groupd bench peers`.")] = "groupd-1,kafka-1",
@@ -325,7 +328,7 @@ def rolling_restart_command(
 @app.command(
     "swarms",
     epilog="[bold]Examples[/bold]\n\n  groupd bench swarms --quick\n\n"
-    "  groupd bench swarms --kafka-home ~/kafka_2.13-4.3.1 --out compared",
+    f"  groupd bench swarms --kafka-home {HOME} --out compared",
 )
 def swarms_command(
     seed: Annotated[int, typer.Option(help="Seed of the plans, the same on both servers.", min=0)] = 1,

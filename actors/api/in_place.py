@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from actors.api.metadata import find_coordinator_answer, metadata_answer
 from actors.catalog import codec
+from actors.catalog.api_versions import Place
 from actors.ground.image import MetadataImage
 from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, METADATA
 from actors.protocol.header import Header
@@ -34,7 +35,9 @@ def answer_in_place(
     """Return the answer to ApiVersions, Metadata, FindCoordinator, or to SASL's requests, which are too late
     here; None if the request is for the broker to work on."""
     if header.api_key == API_VERSIONS:
-        return codec.api_versions_answer(header, frame, body_offset)
+        # A node that has not heard of its tier yet cannot say who it is.
+        place = Place(view.image.cluster_id, view.node_id) if view.image.nodes else None
+        return codec.api_versions_answer(header, frame, body_offset, place)
     if header.api_key not in (METADATA, FIND_COORDINATOR):
         return refused_again(header)
     allowed, finish = screen(header, codec.decode_entity(header, frame, body_offset))

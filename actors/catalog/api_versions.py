@@ -1,7 +1,8 @@
 """Answer ApiVersions, the first request of every connection, from prepared bytes (KIP-511).
 
 A version that the tier does not know gets error 35 in the layout of version 0, which every client reads;
-it then asks again with a version that the answer names (W13).
+it then asks again with a version that the answer names (W13). From version 5 on a client says which node of
+which cluster it takes the other end for, and is told when it is wrong (W18, KIP-1242).
 """
 
 from __future__ import annotations
@@ -43,6 +44,17 @@ FEATURES: Final = (
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The form of what Kafka accepts as the name and version of a client's software."""
 _HEAD: Final = struct.Struct(">ii")
+
+
+class Place(NamedTuple):
+    """Whom a client has reached."""
+
+    cluster_id: str
+    node_id: int
+
+
+NOWHERE: Final = (None, -1)
+"""What a client says that does not know yet whom it reaches."""
 
 
 @cache
@@ -97,19 +109,32 @@ def client_software(header: Header, frame: bytes, body_offset: int) -> tuple[str
     return entity.client_software_name, entity.client_software_version
 
 
-def api_versions_answer(header: Header, frame: bytes, body_offset: int) -> bytes:
+def _refusal(entity: Any, place: Place | None) -> ErrorCode:
+    """Return the error of a request from version 3 on (W18)."""
+    wanted = (getattr(entity, "cluster_id", None), getattr(entity, "node_id", -1))
+    half = (wanted[0] is None) != (wanted[1] == -1)
+    software = (entity.client_software_name, entity.client_software_version)
+    if half or not all(map(_SOFTWARE.fullmatch, software)):
+        return ErrorCode.invalid_request
+    if place is not None and wanted not in (NOWHERE, place):
+        return ErrorCode.rebootstrap_required
+    return ErrorCode.none
+
+
+def api_versions_answer(header: Header, frame: bytes, body_offset: int, place: Place | None = None) -> bytes:
     """Return the whole frame of the answer, length prefix included; its header is always version 0.
 
     The answer may have an error: UNSUPPORTED_VERSION for a version outside the table (-1 too),
-    INVALID_REQUEST for a software name or version that Kafka would refuse. Raises MalformedRequest.
+    INVALID_REQUEST for a software name or version that Kafka would refuse and for half of a place,
+    REBOOTSTRAP_REQUIRED for a client that has not reached `place`; None: it is not compared. Raises
+    MalformedRequest.
     """
     api_version, error_code, keys = header.api_version, ErrorCode.none, _ANNOUNCED
     if not is_supported(api_keys.API_VERSIONS, api_version):
         # As in Kafka, the refusal names the versions of this API alone.
         api_version, error_code, keys = 0, ErrorCode.unsupported_version, (api_keys.API_VERSIONS,)
     elif is_flexible(api_keys.API_VERSIONS, api_version):
-        software = client_software(header, frame, body_offset)
-        if not all(map(_SOFTWARE.fullmatch, software)):
-            error_code, keys = ErrorCode.invalid_request, ()
+        error_code = _refusal(decode_entity(header, frame, body_offset), place)
+        keys = () if error_code else keys
     body = _body(api_version, error_code, keys)
     return _HEAD.pack(4 + len(body), header.correlation_id) + body

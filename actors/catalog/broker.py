@@ -19,7 +19,7 @@ BROKER: Final = (
     Api(api_keys.METADATA, 0, 13, 9, _BROKER, topic_checks.metadata, always_screened=True),
     Api(api_keys.FIND_COORDINATOR, 0, 6, 3, _BROKER, broker_checks.find_coordinator),
     Api(api_keys.SASL_HANDSHAKE, 0, 1, NEVER_FLEXIBLE, _CONNECTION),
-    Api(api_keys.API_VERSIONS, 0, 4, 3, _CONNECTION),
+    Api(api_keys.API_VERSIONS, 0, 5, 3, _CONNECTION),
     Api(api_keys.CREATE_TOPICS, 2, 7, 5, _BROKER, topic_checks.create_topics),
     Api(api_keys.DELETE_TOPICS, 1, 6, 4, _BROKER, topic_checks.delete_topics),
     Api(api_keys.DELETE_RECORDS, 0, 2, 2, _BROKER, topic_checks.delete_records),

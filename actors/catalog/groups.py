@@ -218,7 +218,7 @@ GROUPS: Final = (
     ),
     _row(
         api_keys.DELETE_GROUPS,
-        (0, 2),
+        (0, 3),
         2,
         Coordinated(
             requests.delete_groups,

@@ -72,7 +72,7 @@ def offset_commit(request: Request, error: ErrorCode, message: str | None) -> Tx
     body: TxnOffsetCommitRequest = request.body
     if error == ErrorCode.coordinator_load_in_progress and request.api_version < _LOADING_SINCE:
         error = ErrorCode.coordinator_not_available  # W8: old clients know no other retriable code
-    return TxnOffsetCommitResponse(refused_commit(body.topics, error))
+    return TxnOffsetCommitResponse(refused_commit(body.topics, error), body.topic_ids)
 
 
 def write_markers(request: Request, error: ErrorCode, message: str | None) -> WriteTxnMarkersResponse:

@@ -79,7 +79,7 @@ TRANSACTIONS: Final = (
     Api(
         api_keys.TXN_OFFSET_COMMIT,
         0,
-        5,
+        6,
         3,
         Server.COORDINATOR,
         coordinated=Coordinated(

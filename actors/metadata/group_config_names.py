@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from actors.ground.settings import GroupSettings
-from actors.metadata.topic_configs import BOOLEAN, INT, INT_MAX, STRING
+from actors.metadata.topic_configs import BOOLEAN, INT, INT_MAX, LIST, STRING, entries
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
+RACK_AWARE_TAGS = "streams.rack.aware.assignment.tags"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+_INTERNAL_TOPIC = "__"
 
 _KEPT = "Kept and shown; there are no groups of this type here."
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
@@ -110,6 +113,12 @@ _DEFINITIONS = (
         "streams.initial.rebalance.delay.ms", INT, "3000", "group.streams.initial.rebalance.delay.ms"
     ),
     _number("streams", "assignment.interval.ms", 1_000, 0),
+    GroupConfigDefinition(RACK_AWARE_TAGS, LIST, "", "group.streams.rack.aware.assignment.tags"),
+    GroupConfigDefinition(
+        "streams.assignor.name", STRING, "sticky", "group.streams.assignors", values=("sticky",)
+    ),
+    GroupConfigDefinition(DEAD_LETTER_TOPIC, STRING, ""),
+    GroupConfigDefinition("errors.deadletterqueue.copy.record.enable", BOOLEAN, "false"),
 )
 GROUP_CONFIGS: Mapping[str, GroupConfigDefinition] = {each.name: each for each in _DEFINITIONS}
 """Name -> definition, in the order in which Kafka looks at the configs' bounds."""
@@ -132,6 +141,8 @@ def parsed(definition: GroupConfigDefinition, value: str) -> str:
     value = value.strip()
     if definition.config_type == INT:
         return str(int(value))
+    if definition.config_type == LIST:
+        return ",".join(entries(value))
     return value.lower() if definition.config_type == BOOLEAN else value
 
 
@@ -158,6 +169,12 @@ def _reason(definition: GroupConfigDefinition, value: str) -> str | None:
         case config_type if config_type == BOOLEAN:
             good = value.lower() in ("true", "false")
             return None if good else "Expected value to be either true or false"
+        case config_type if config_type == LIST:
+            listed = [entry.strip() for entry in value.split(",")] if value else []
+            good = all(listed) and len(set(listed)) == len(listed)
+            return None if good else "A list has no empty entry and none twice"
+    if definition.name == DEAD_LETTER_TOPIC:
+        return "DLQ topic name must not start with '__'" if value.startswith(_INTERNAL_TOPIC) else None
     if definition.name == "share.auto.offset.reset":
         good = value in ("earliest", "latest") or _RESET_BY_DURATION.fullmatch(value) is not None
         return None if good else "It is earliest, latest, or by_duration:PnDTnHnMn.nS"

@@ -63,6 +63,7 @@ class Sasl:
             if self._is_tiers(header, frame, body_offset):
                 return Keep(service)
             if header.api_key == API_VERSIONS:
+                # W18: whom it has reached it is told when it has logged in.
                 return codec.api_versions_answer(header, frame, body_offset)
             if header.api_key not in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
                 raise UnsupportedRequest(f"API {header.api_key} before SASL authentication")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any, Final
-from uuid import UUID
 
 from actors.ground.records import TopicPartitions
 from actors.protocol.hot_requests import packed_topics
@@ -27,13 +26,12 @@ from actors.protocol.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from actors.protocol.transaction_codec import committed_partition
+from actors.protocol.transaction_codec import committed_partition, id_bytes, topic_ids
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _UNSET: Final = timedelta(milliseconds=-1)
-_ZERO_ID: Final = bytes(16)
 TOPIC_IDS_SINCE: Final = 10
-"""The first version of OffsetCommit and OffsetFetch with topic ids in the place of names."""
+"""The first version of OffsetCommit and OffsetFetch with topic ids in the place of names (KIP-848)."""
 
 
 def _ms(time: timedelta) -> int:
@@ -95,16 +93,8 @@ def offset_commit(entity: Any) -> OffsetCommitRequest:
             (getattr(topic, "name", ""), tuple(map(committed_partition, topic.partitions)))
             for topic in entity.topics
         ),
-        topic_ids=_topic_ids(entity),
+        topic_ids=topic_ids(entity, TOPIC_IDS_SINCE),
     )
-
-
-def _topic_ids(entity: Any) -> tuple[bytes, ...] | None:
-    """Return the topic ids that stand in the place of names in OffsetCommit and OffsetFetch from version 10
-    on (KIP-848)."""
-    if entity.__version__ < TOPIC_IDS_SINCE or entity.topics is None:
-        return None
-    return tuple(_id_bytes(topic.topic_id) for topic in entity.topics)
 
 
 def _fetch_group(entity: Any) -> OffsetFetchGroup:
@@ -116,7 +106,7 @@ def _fetch_group(entity: Any) -> OffsetFetchGroup:
         else tuple((getattr(topic, "name", ""), topic.partition_indexes) for topic in topics),
         member_id=getattr(entity, "member_id", None),
         member_epoch=getattr(entity, "member_epoch", -1),
-        topic_ids=_topic_ids(entity),
+        topic_ids=topic_ids(entity, TOPIC_IDS_SINCE),
     )
 
 
@@ -148,14 +138,10 @@ def delete_groups(entity: Any) -> DeleteGroupsRequest:
     return DeleteGroupsRequest(entity.groups_names)
 
 
-def _id_bytes(topic_id: UUID | None) -> bytes:
-    return _ZERO_ID if topic_id is None else topic_id.bytes
-
-
 def _owned(topics: Any) -> TopicPartitions | None:
     if topics is None:
         return None
-    return packed_topics([(_id_bytes(topic.topic_id), topic.partitions) for topic in topics])
+    return packed_topics([(id_bytes(topic.topic_id), topic.partitions) for topic in topics])
 
 
 def consumer_heartbeat(entity: Any) -> ConsumerGroupHeartbeatRequest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from actors.protocol import api_keys
 from actors.protocol.entities import build, nested, request_class, response_class
@@ -39,8 +40,11 @@ ADD_VERSION: Final = 5
 """The version in which nodes ask each other whether a partition is part of a transaction."""
 MARKERS_VERSION: Final = 1
 """The version in which nodes have each other write markers."""
+TXN_TOPIC_IDS_SINCE: Final = 6
+"""The first version of TxnOffsetCommit with topic ids in the place of names (KIP-1319)."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_ZERO_ID: Final = bytes(16)
 
 # Requests that come in.
 
@@ -97,11 +101,28 @@ def offset_commit(entity: Any) -> TxnOffsetCommitRequest:
         entity.group_id,
         entity.producer_id,
         entity.producer_epoch,
-        tuple((topic.name, tuple(map(committed_partition, topic.partitions))) for topic in entity.topics),
-        getattr(entity, "generation_id", -1),
+        tuple(
+            (getattr(topic, "name", ""), tuple(map(committed_partition, topic.partitions)))
+            for topic in entity.topics
+        ),
+        # From version 6 on the schema calls it what it has been all along.
+        getattr(entity, "generation_id_or_member_epoch", getattr(entity, "generation_id", -1)),
         getattr(entity, "member_id", ""),
         getattr(entity, "group_instance_id", None),
+        topic_ids(entity, TXN_TOPIC_IDS_SINCE),
     )
+
+
+def topic_ids(entity: Any, since_version: int) -> tuple[bytes, ...] | None:
+    """Return the topic ids that stand in the place of names from a version of the API on; None below."""
+    if entity.__version__ < since_version or entity.topics is None:
+        return None
+    return tuple(id_bytes(topic.topic_id) for topic in entity.topics)
+
+
+def id_bytes(topic_id: UUID | None) -> bytes:
+    """Return a topic id as 16 bytes; kio has None for zeros."""
+    return _ZERO_ID if topic_id is None else topic_id.bytes
 
 
 def committed_partition(partition: Any) -> CommittedPartition:
@@ -224,19 +245,22 @@ def offset_commit_answer(api_version: int, body: TxnOffsetCommitResponse) -> Any
     topic_class = nested(api_keys.TXN_OFFSET_COMMIT, api_version, "TxnOffsetCommitResponseTopic")
     partition_class = nested(api_keys.TXN_OFFSET_COMMIT, api_version, "TxnOffsetCommitResponsePartition")
     top = response_class(api_keys.TXN_OFFSET_COMMIT, api_version)
-    return build(top, topics=_with_errors(topic_class, partition_class, body.topics))
+    return build(top, topics=_with_errors(topic_class, partition_class, body.topics, body.topic_ids))
 
 
-def _with_errors(topic_class: Any, partition_class: Any, topics: TopicErrors) -> Any:
+def _with_errors(
+    topic_class: Any, partition_class: Any, topics: TopicErrors, ids: tuple[bytes, ...] | None = None
+) -> Any:
     return tuple(
         build(
             topic_class,
             name=topic,
+            topic_id=None if topic_id == _ZERO_ID else UUID(bytes=topic_id),
             partitions=tuple(
                 build(partition_class, partition_index=number, error_code=error) for number, error in numbers
             ),
         )
-        for topic, numbers in topics
+        for topic_id, (topic, numbers) in zip(ids or (_ZERO_ID,) * len(topics), topics, strict=True)
     )
 
 

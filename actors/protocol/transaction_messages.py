@@ -108,10 +108,14 @@ class TxnOffsetCommitRequest(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+    topic_ids: tuple[bytes, ...] | None = None
+    """The id of each of `topics`, whose names are "" then: version 6 names topics by id (KIP-1319)."""
 
 
 class TxnOffsetCommitResponse(NamedTuple):
     topics: TopicErrors
+    topic_ids: tuple[bytes, ...] | None = None
+    """The id of each of `topics`, in version 6."""
 
 
 class TxnMarker(NamedTuple):

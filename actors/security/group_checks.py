@@ -80,7 +80,7 @@ def consumer_heartbeat(
     return refused(ConsumerGroupHeartbeatResponse(TOPIC_FAILED))
 
 
-def _topic_check(
+def topic_check(
     access: Access, operation: Operation, topics_by_id: TopicsById, topic_ids: tuple[bytes, ...] | None
 ) -> Callable[[tuple[int, Any]], bool]:
     """Return the check whether an entry (position, (topic, ...)) of a request's topics may be served."""
@@ -98,7 +98,7 @@ def _topic_check(
     return allowed
 
 
-def _picked(values: tuple[bytes, ...] | None, entries: tuple[tuple[int, Any], ...]) -> Any:
+def picked(values: tuple[bytes, ...] | None, entries: tuple[tuple[int, Any], ...]) -> Any:
     return None if values is None else tuple(values[position] for position, _ in entries)
 
 
@@ -108,7 +108,7 @@ def offset_commit(
     """Screen OffsetCommit: READ of the group, and of each topic."""
     if not access.may(Operation.READ, ResourceType.GROUP, body.group_id):
         return refused(_commit_refused(tuple(enumerate(body.topics)), body.topic_ids, GROUP_FAILED))
-    check = _topic_check(access, Operation.READ, image.topics_by_id, body.topic_ids)
+    check = topic_check(access, Operation.READ, image.topics_by_id, body.topic_ids)
     allowed, others = parted(enumerate(body.topics), check)
     if not others:
         return Screened(body)
@@ -116,7 +116,7 @@ def offset_commit(
     if not allowed:
         return refused(no)
     left = body._replace(
-        topics=tuple(topic for _, topic in allowed), topic_ids=_picked(body.topic_ids, allowed)
+        topics=tuple(topic for _, topic in allowed), topic_ids=picked(body.topic_ids, allowed)
     )
 
     def finish(served: OffsetCommitResponse) -> OffsetCommitResponse:
@@ -130,7 +130,7 @@ def _commit_refused(
     topics: tuple[tuple[int, Any], ...], topic_ids: tuple[bytes, ...] | None, error: ErrorCode
 ) -> OffsetCommitResponse:
     answers = refused_commit((topic for _, topic in topics), error)
-    return OffsetCommitResponse(answers, _picked(topic_ids, topics))
+    return OffsetCommitResponse(answers, picked(topic_ids, topics))
 
 
 def offset_fetch(
@@ -163,13 +163,13 @@ def _fetch_of_group(
 ) -> tuple[OffsetFetchGroup, Finish]:
     if group.topics is None:
         return group, lambda served: _only_described(access, topics_by_id, served)
-    check = _topic_check(access, Operation.DESCRIBE, topics_by_id, group.topic_ids)
+    check = topic_check(access, Operation.DESCRIBE, topics_by_id, group.topic_ids)
     allowed, others = parted(enumerate(group.topics), check)
     topics = tuple(
         (name, tuple(FetchedOffset(partition, error_code=TOPIC_FAILED) for partition in partitions))
         for _, (name, partitions) in others
     )
-    hidden_ids = _picked(group.topic_ids, others)
+    hidden_ids = picked(group.topic_ids, others)
 
     def finish(served: FetchedGroup) -> FetchedGroup:
         if not others or served.error_code:
@@ -178,17 +178,17 @@ def _fetch_of_group(
         return served._replace(topics=served.topics + topics, topic_ids=ids)
 
     left = group._replace(
-        topics=tuple(topic for _, topic in allowed), topic_ids=_picked(group.topic_ids, allowed)
+        topics=tuple(topic for _, topic in allowed), topic_ids=picked(group.topic_ids, allowed)
     )
     return left, finish
 
 
 def _only_described(access: Access, topics_by_id: TopicsById, served: FetchedGroup) -> FetchedGroup:
     """Return an answer to a client that asks for all topics, without those that it may not see."""
-    check = _topic_check(access, Operation.DESCRIBE, topics_by_id, served.topic_ids)
+    check = topic_check(access, Operation.DESCRIBE, topics_by_id, served.topic_ids)
     shown, _ = parted(enumerate(served.topics), check)
     topics = tuple(topic for _, topic in shown)
-    return served._replace(topics=topics, topic_ids=_picked(served.topic_ids, shown))
+    return served._replace(topics=topics, topic_ids=picked(served.topic_ids, shown))
 
 
 def offset_delete(

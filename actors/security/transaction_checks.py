@@ -30,6 +30,7 @@ from actors.protocol.transaction_messages import (
     same_error,
 )
 from actors.security.authorizer import Access
+from actors.security.group_checks import picked, topic_check
 from actors.security.screening import Screened, parted, refused
 
 ID_FAILED: Final = ErrorCode.transactional_id_authorization_failed
@@ -115,20 +116,30 @@ def offset_commit(
     elif not access.may(Operation.READ, ResourceType.GROUP, body.group_id):
         error = ErrorCode.group_authorization_failed
     if error:
-        return refused(TxnOffsetCommitResponse(refused_commit(body.topics, error)))
-    allowed, others = parted(
-        body.topics, lambda topic: access.may(Operation.READ, ResourceType.TOPIC, topic[0])
-    )
+        return refused(_commit_refused(tuple(enumerate(body.topics)), body.topic_ids, error))
+    check = topic_check(access, Operation.READ, image.topics_by_id, body.topic_ids)
+    allowed, others = parted(enumerate(body.topics), check)
     if not others:
         return Screened(body)
-    no = refused_commit(others, ErrorCode.topic_authorization_failed)
+    no = _commit_refused(others, body.topic_ids, ErrorCode.topic_authorization_failed)
     if not allowed:
-        return refused(TxnOffsetCommitResponse(no))
+        return refused(no)
+    left = body._replace(
+        topics=tuple(topic for _, topic in allowed), topic_ids=picked(body.topic_ids, allowed)
+    )
 
     def finish(served: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
-        return TxnOffsetCommitResponse(no + served.topics)
+        ids = None if served.topic_ids is None else (no.topic_ids or ()) + served.topic_ids
+        return TxnOffsetCommitResponse(no.topics + served.topics, ids)
 
-    return Screened(body._replace(topics=allowed), finish)
+    return Screened(left, finish)
+
+
+def _commit_refused(
+    topics: tuple[tuple[int, Any], ...], topic_ids: tuple[bytes, ...] | None, error: ErrorCode
+) -> TxnOffsetCommitResponse:
+    answers = refused_commit((topic for _, topic in topics), error)
+    return TxnOffsetCommitResponse(answers, picked(topic_ids, topics))
 
 
 def _may_describe(access: Access, transactional_id: str) -> bool:

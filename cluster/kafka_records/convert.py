@@ -25,7 +25,7 @@ OFFSET_COMMIT_VERSION: Final = 4
 EXPIRING_OFFSET_VERSION: Final = 1
 """The one version of an offset's value with an expiry of its own; it has no leader epoch and no topic id."""
 CLASSIC_GROUP_VERSION: Final = 3
-"""The version of a classic group's value that Kafka 4.3.1 writes, though it reads 4."""
+"""The version of a classic group's value that Kafka writes, though it reads 4."""
 OFFSET_COMMIT_KINDS: Final = frozenset({0, ours.OFFSET_COMMIT})
 
 PackedRecord = tuple[tuple[Any, ...], tuple[Any, ...]]

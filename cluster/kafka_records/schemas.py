@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` as Kafka 4.3.1 defines them: one table, every version (A20).
+"""The records of `__consumer_offsets` as Kafka 4.4.0 defines them: one table, every version (A20).
 
 Names are those that Kafka's own formatters print.
 

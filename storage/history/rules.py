@@ -21,6 +21,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "C16": "a member that does not sync within the rebalance timeout is removed",
         "C21": "a static member that comes back takes the place of its old self",
         "C23": "a member that leaves is removed at once",
+        "M5": "the group epoch rises when what is assigned may change",
         "M6": "the group epoch rises when members, subscriptions or topics change",
         "M16": "a member that does not give up partitions within its rebalance timeout is removed",
         "M17": "a member that is silent for its session timeout is removed",

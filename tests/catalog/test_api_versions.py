@@ -1,5 +1,5 @@
-"""The answers to ApiVersions equal kio's byte for byte, and a version that is not known yet is answered, too
-(KIP-511)."""
+"""The answers to ApiVersions equal kio's byte for byte, a version that is not known yet is answered, too
+(KIP-511), and a client that has reached somebody else is told (KIP-1242)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from actors.catalog.api_versions import api_versions_answer, client_software
+from actors.catalog.api_versions import Place, api_versions_answer, client_software
 from actors.catalog.table import APIS
 from actors.protocol import api_keys
 from actors.protocol.entities import build, nested, request_class, response_class
@@ -20,8 +20,12 @@ from tests.protocol.random_entities import kio_bytes, opened, request_head
 V = api_keys.API_VERSIONS
 
 
-def _request(api_version: int, name: str = "librdkafka", version: str = "2.12.0-rc1") -> bytes:
-    entity = build(request_class(V, api_version), client_software_name=name, client_software_version=version)
+HERE = Place("tier", 2)
+
+
+def _request(api_version: int, name: str = "librdkafka", version: str = "2.12.0-rc1", **place: Any) -> bytes:
+    software = {"client_software_name": name, "client_software_version": version}
+    entity = build(request_class(V, api_version), **software, **place)
     return request_head(V, api_version) + kio_bytes(entity)
 
 
@@ -43,7 +47,7 @@ def _features(api_version: int) -> dict[str, Any]:
         "supported_features": tuple(
             supported(name=name, min_version=low, max_version=high)
             for name, (low, high) in levels.items()
-            if low or api_version == 4
+            if low or api_version >= 4
         ),
         "finalized_features_epoch": 0,
         "finalized_features": tuple(
@@ -53,7 +57,7 @@ def _features(api_version: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("api_version", range(5))
+@pytest.mark.parametrize("api_version", range(6))
 def test_the_answer_is_the_table_of_what_is_announced_and_the_features(api_version: int) -> None:
     """A25: version 4 can say that level 0 is supported too, version 3 cannot."""
     api_class = nested(V, api_version, "ApiVersion")
@@ -72,7 +76,7 @@ def test_the_answer_is_the_table_of_what_is_announced_and_the_features(api_versi
     assert answer[8:] == kio_bytes(expected)
 
 
-@pytest.mark.parametrize("api_version", range(5))
+@pytest.mark.parametrize("api_version", range(6))
 def test_produce_is_told_from_version_0_and_served_from_version_3(api_version: int) -> None:
     """librdkafka 2.6 compresses nothing for a broker that does not tell Produce 0. Kafka tells it, and closes
     the connection of who asks for it."""
@@ -84,12 +88,12 @@ def test_produce_is_told_from_version_0_and_served_from_version_3(api_version: i
             opened(struct.pack(">hhih", api_keys.PRODUCE, too_old, 7, -1))
 
 
-@pytest.mark.parametrize("api_version", [-1, 5, 99])
+@pytest.mark.parametrize("api_version", [-1, 6, 99])
 def test_w13_an_unknown_version_is_told_35_in_the_layout_of_version_0(api_version: int) -> None:
     frame = struct.pack(">hhih", V, api_version, 7, -1) + b"whatever comes"
     answer = _read(api_versions_answer(*opened(frame)), 0)
     assert answer.error_code is ErrorCode.unsupported_version
-    assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(V, 0, 4)]
+    assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(V, 0, 5)]
     assert client_software(*opened(frame)) == ("", "")
 
 
@@ -106,6 +110,39 @@ def test_the_clients_software_is_read_from_version_3_on() -> None:
 def test_a_software_name_that_kafka_refuses_is_told_invalid_request(name: str, version: str) -> None:
     answer = _read(api_versions_answer(*opened(_request(3, name, version))), 3)
     assert (answer.error_code, answer.api_keys) == (ErrorCode.invalid_request, ())
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "error"),
+    [
+        (None, -1, ErrorCode.none),
+        ("tier", 2, ErrorCode.none),
+        ("other", 2, ErrorCode.rebootstrap_required),
+        ("tier", 1, ErrorCode.rebootstrap_required),
+        ("", 2, ErrorCode.rebootstrap_required),
+        ("tier", -1, ErrorCode.invalid_request),
+        (None, 2, ErrorCode.invalid_request),
+    ],
+)
+def test_w18_a_client_is_told_that_it_has_reached_somebody_else(
+    cluster_id: str | None, node_id: int, error: ErrorCode
+) -> None:
+    frame = _request(5, cluster_id=cluster_id, node_id=node_id)
+    answer = _read(api_versions_answer(*opened(frame), HERE), 5)
+    assert (answer.error_code, bool(answer.api_keys)) == (error, error is ErrorCode.none)
+    assert bool(answer.supported_features) is (error is ErrorCode.none)
+
+
+def test_w18_where_the_place_is_not_known_only_half_of_it_is_refused() -> None:
+    """Before a login, and before a node has heard of its tier."""
+    wrong, half = _request(5, cluster_id="other", node_id=9), _request(5, node_id=9)
+    assert _read(api_versions_answer(*opened(wrong)), 5).error_code is ErrorCode.none
+    assert _read(api_versions_answer(*opened(half)), 5).error_code is ErrorCode.invalid_request
+
+
+def test_w18_a_software_name_that_cannot_be_goes_before_the_place() -> None:
+    frame = _request(5, "a b", cluster_id="other", node_id=9)
+    assert _read(api_versions_answer(*opened(frame), HERE), 5).error_code is ErrorCode.invalid_request
 
 
 def test_every_prefix_of_a_version_3_request_is_malformed() -> None:

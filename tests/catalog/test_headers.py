@@ -61,7 +61,7 @@ def test_w13_what_is_not_advertised_is_refused() -> None:
 
 
 def test_w13_an_unknown_version_of_api_versions_passes_for_its_error_35() -> None:
-    for api_version in (-1, 5, 32767):
+    for api_version in (-1, 6, 32767):
         frame = struct.pack(">hhih", api_keys.API_VERSIONS, api_version, 9, 3) + b"abc" + b"\xff\xff"
         assert parse_header(frame) == (Header(api_keys.API_VERSIONS, api_version, 9, "abc"), 13)
 

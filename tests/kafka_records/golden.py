@@ -1,4 +1,4 @@
-"""The golden records: bytes of a real Kafka 4.3.1, and what its own classes read in them (see `capture`)."""
+"""The golden records: bytes of a real Kafka, and what its own classes read in them (see `capture`)."""
 
 from __future__ import annotations
 

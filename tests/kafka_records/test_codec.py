@@ -1,4 +1,4 @@
-"""Records of __consumer_offsets, byte by byte as a Kafka 4.3.1 keeps them: A20."""
+"""Records of __consumer_offsets, byte by byte as a real Kafka keeps them: A20."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request transcripts, played against our tier and a real Kafka 4.3.1, every answer compared.
+"""Request transcripts, played against our tier and a real Kafka, every answer compared.
 
 **Write** a function in `transcripts/<area>.py` (wire, classic, offsets, transactions, consumer, migration,
 configs, admin, security, bad_input; modules are found by themselves, `<area>_<part>.py` too)::

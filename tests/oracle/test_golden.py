@@ -1,4 +1,4 @@
-"""Every transcript against our tier: each answer is what a real Kafka 4.3.1 said when it was recorded."""
+"""Every transcript against our tier: each answer is what a real Kafka said when it was recorded."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
     """The topics of a ConsumerProtocolSubscription of any version; None if the bytes are none.
 
     Read as version 0, which is the prefix of all later ones, as Kafka does; so a client newer than this
-    code is understood. Bytes on which Kafka's join phase hangs (C29) are merely unknown here.
+    code is understood (C29).
     """
     return _read(metadata) if len(metadata) > KEPT_BYTES_MAX else _kept(metadata)
 

@@ -89,7 +89,7 @@ def join_group(state: ShardState, request: Request, now_ms: int) -> Result:
     except GroupError as error:
         return _told(request, JoinGroupResponse(error.error_code))
     except MalformedRequest:
-        return _told(request, JoinGroupResponse(ErrorCode.unknown_server_error))
+        return _told(request, JoinGroupResponse(ErrorCode.inconsistent_group_protocol))
 
 
 def _give_way(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -110,7 +110,7 @@ def _join(state: ShardState, request: Request, now_ms: int) -> Result:
     if not allows_classic_members(state.settings):
         raise GroupError(ErrorCode.inconsistent_group_protocol)
     member_id = body.member_id or state.new_id()
-    refuse_if_full(group, member_id, state.settings.group_consumer_max_size)
+    refuse_if_full(group, member_id, body.group_instance_id, state.settings.group_consumer_max_size)
     if not _supports(group, body):
         raise GroupError(ErrorCode.inconsistent_group_protocol)
     is_nameless = body.member_id == "" and body.group_instance_id is None

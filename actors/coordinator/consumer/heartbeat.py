@@ -40,13 +40,14 @@ from actors.coordinator.consumer.regexes import (
     update_regexes,
 )
 from actors.coordinator.consumer.request import validate
-from actors.coordinator.consumer.target import update_target
+from actors.coordinator.consumer.target import changes_assignor, update_target
 from actors.coordinator.ground import regex
 from actors.coordinator.ground.partitions import EMPTY
 from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.ground.slices import at_once
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import (
+    CAUSE_ASSIGNOR_CHANGED,
     CAUSE_MEMBER_JOINED,
     CAUSE_METADATA_CHANGED,
     CAUSE_SUBSCRIPTION_CHANGED,
@@ -94,7 +95,7 @@ def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
     if body.member_epoch < 0:
         return leave(state, request, now_ms)
     group = find_or_create_group(state, body)
-    refuse_if_full(group, body.member_id, state.settings.group_consumer_max_size)
+    refuse_if_full(group, body.member_id, body.instance_id, state.settings.group_consumer_max_size)
     decision = Decision(state, request, group, now_ms)
     find_member(decision)
     if may_wait(decision):
@@ -193,9 +194,9 @@ def _topic_ids(decision: Decision) -> frozenset[bytes]:
 
 
 def _update_epoch(decision: Decision) -> None:
-    """M5, second half, and M6: who joins with a subscription, changes it, or finds its topics changed,
-    raises the group epoch. An assignor's name alone does not (M5), nor does a regex that is not
-    resolved yet, whatever the one before it matched: its resolution will, once (M24)."""
+    """M5, second half, and M6: who joins with a subscription, changes it, finds its topics changed, or has
+    the group take another assignor, raises the group epoch. A regex that is not resolved yet does not,
+    whatever the one before it matched: its resolution will, once (M24)."""
     group, image = decision.group, decision.state.image
     key = decision.metadata.subscribed_topic_names, decision.metadata.subscribed_topic_regex
     changed = decision.names_changed or decision.regex_resolved
@@ -205,6 +206,8 @@ def _update_epoch(decision: Decision) -> None:
     cause = None
     if changed:
         cause = CAUSE_MEMBER_JOINED if decision.previous is NEW_MEMBER else CAUSE_SUBSCRIPTION_CHANGED
+    elif changes_assignor(decision):
+        cause = CAUSE_ASSIGNOR_CHANGED
     if topics_may_differ:
         computed = metadata_hash(_subscribed_names(decision), image)
         if computed != decision.metadata_hash:

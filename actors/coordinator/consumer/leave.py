@@ -15,6 +15,7 @@ from actors.coordinator.consumer.migration.downgrade import classic_twin, is_due
 from actors.coordinator.consumer.model import assignment_epochs
 from actors.coordinator.consumer.model.group import (
     LEAVE_STATIC_EPOCH,
+    NEVER_MS,
     NOT_JOINED,
     UNREVOKED_PARTITIONS,
     ConsumerGroup,
@@ -34,10 +35,12 @@ from actors.ground.records import (
     CONSUMER_GROUP_METADATA,
     CURRENT_MEMBER_ASSIGNMENT,
     REGULAR_EXPRESSION,
+    TARGET_ASSIGNMENT_METADATA,
     ConsumerGroupKey,
     ConsumerGroupValue,
     ConsumerMemberKey,
     RegularExpressionKey,
+    TargetMetadataValue,
 )
 from actors.protocol.messages import (
     NO_ERROR,
@@ -84,8 +87,9 @@ def _leave_for_a_while(
 def remove_members(
     state: ShardState, group: ConsumerGroup, gone: Sequence[str], cause: str, now_ms: int
 ) -> Result:
-    """Tombstones in Kafka's order (8, 7, 5), then the bumped epoch (M19); or, if only members of the classic
-    protocol stay, a classic group that rebalances (G7). The members `gone` are in the group, none twice."""
+    """Tombstones in Kafka's order (8, 7, 5), then the bumped epoch, which is the target's too if nobody stays
+    (M19); or, if only members of the classic protocol stay, a classic group that rebalances (G7). The members
+    `gone` are in the group, none twice."""
     events = consumer_history.removed(state, group, gone, cause, now_ms)
     if is_due(state, group, gone):
         result = _downgrade(state, group, gone, now_ms)
@@ -106,6 +110,10 @@ def remove_members(
         kept_hash = metadata_hash(names, state.image)
     key = ConsumerGroupKey(CONSUMER_GROUP_METADATA, group.group_id)
     records.append(Record(key, ConsumerGroupValue(epoch, kept_hash)))
+    if len(gone) == group.size:
+        # M8: as no target was computed at any time, whoever comes next need not wait for one.
+        target_key = ConsumerGroupKey(TARGET_ASSIGNMENT_METADATA, group.group_id)
+        records.append(Record(target_key, TargetMetadataValue(epoch, NEVER_MS)))
     events += consumer_history.bumped_by_removal(state, group, gone, cause, now_ms)
     return Result(records, (), events)
 

@@ -57,8 +57,10 @@ def find_or_create_group(state: ShardState, body: ConsumerGroupHeartbeatRequest)
     return ConsumerGroup(body.group_id)
 
 
-def refuse_if_full(group: ConsumerGroup, member_id: str, max_size: int) -> None:
-    """M3: only a known member id gets into a full group."""
+def refuse_if_full(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> None:
+    """M3: only a known member id or instance id gets into a full group."""
+    if instance_id is not None and group.static_member_id(instance_id) is not None:
+        return
     if group.size >= max_size and (not member_id or group.member(member_id) is None):
         raise GroupError(
             ErrorCode.group_max_size_reached,

@@ -78,6 +78,14 @@ def preferred_assignor(votes: Mapping[str, int], settings: GroupSettings) -> str
     return max(names, key=lambda name: (votes.get(name, 0), -names.index(name)))
 
 
+def changes_assignor(decision: Decision) -> bool:
+    """Whether the request makes another assignor the group's (M5, M7). Raises GroupError, as
+    `assignor_names` does."""
+    before, settings = decision.group.votes, decision.state.settings
+    votes = _votes(decision)
+    return votes is not before and preferred_assignor(votes, settings) != preferred_assignor(before, settings)
+
+
 def assignor_names(settings: GroupSettings) -> tuple[str, ...]:
     """What members may ask for, the default first (A22). Raises GroupError(unknown_server_error) if a plug-in
     cannot be had on this node."""

@@ -53,6 +53,8 @@ from actors.protocol.transaction_messages import TxnOffsetCommitRequest
 
 MEMBER_EPOCH_VERSION = 9
 """The first version of OffsetCommit that carries a member epoch."""
+TXN_STALE_EPOCH_VERSION = 6
+"""The first version of TxnOffsetCommit that knows STALE_MEMBER_EPOCH."""
 PROTOCOL_TYPE = "consumer"
 """What ListGroups shows in the place of a classic group's protocol type."""
 _CONSUMER_MEMBER = 1
@@ -87,8 +89,8 @@ def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
 
 def validate_txn_commit(state: ShardState, request: Request, now_ms: int) -> None:
     """O7: a TxnOffsetCommit that names no member is not asked who it is; any other is checked as an
-    OffsetCommit of a version that may name a member epoch, but no client of transactions knows
-    STALE_MEMBER_EPOCH."""
+    OffsetCommit of a version that may name a member epoch, but below version 6 no client of transactions
+    knows STALE_MEMBER_EPOCH (KIP-1319)."""
     body: TxnOffsetCommitRequest = request.body
     if body.generation_id == -1 and body.member_id == "" and body.group_instance_id is None:
         return
@@ -98,8 +100,9 @@ def validate_txn_commit(state: ShardState, request: Request, now_ms: int) -> Non
     try:
         validate_commit(state, request._replace(body=as_commit, api_version=MEMBER_EPOCH_VERSION), now_ms)
     except GroupError as error:
-        is_stale = error.error_code == ErrorCode.stale_member_epoch
-        raise GroupError(ErrorCode.illegal_generation if is_stale else error.error_code) from error
+        if error.error_code != ErrorCode.stale_member_epoch or request.api_version >= TXN_STALE_EPOCH_VERSION:
+            raise
+        raise GroupError(ErrorCode.illegal_generation) from error
 
 
 def validate_fetch(state: ShardState, group_id: str, member_id: str | None, member_epoch: int) -> None:

@@ -12,6 +12,7 @@ from storage.history.schema import Move
 
 CAUSE_MEMBER_JOINED = "member joined"
 CAUSE_SUBSCRIPTION_CHANGED = "subscription changed"
+CAUSE_ASSIGNOR_CHANGED = "assignor changed"
 CAUSE_METADATA_CHANGED = "topic metadata changed"
 CAUSE_REGEX_RESOLVED = "regular expression resolved"
 CAUSE_MEMBER_LEFT = "member left"
@@ -22,6 +23,7 @@ CAUSE_UNDER_WAY = "under way when this leader took over"
 RULES = {
     CAUSE_MEMBER_JOINED: "M6",
     CAUSE_SUBSCRIPTION_CHANGED: "M6",
+    CAUSE_ASSIGNOR_CHANGED: "M5",
     CAUSE_METADATA_CHANGED: "M6",
     CAUSE_REGEX_RESOLVED: "M24",
     CAUSE_MEMBER_LEFT: "M19",

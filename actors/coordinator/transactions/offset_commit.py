@@ -57,8 +57,11 @@ ADDS_PARTITION_VERSION = 5
 """The first version whose TxnOffsetCommit adds the group's partition to the transaction itself."""
 ABORTABLE_VERSION = 4
 """The first version that knows TRANSACTION_ABORTABLE."""
+GROUP_ID_NOT_FOUND_VERSION = 6
+"""The first version that knows GROUP_ID_NOT_FOUND (O7)."""
 
 Errors = Mapping[tuple[str, int], ErrorCode]
+_Committed = tuple[str, tuple[CommittedPartition, ...]]
 
 
 def commit(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -110,9 +113,10 @@ def _for_version(request: Request, error: ErrorCode) -> ErrorCode:
 
 def _decided(state: ShardState, request: Request, now_ms: int) -> Result:
     body: TxnOffsetCommitRequest = request.body
+    by_name = request._replace(body=body._replace(topics=_named(state, body), topic_ids=None))
     try:
         markers.check_producer(state, body.producer_id, body.producer_epoch)
-        _validate(state, request, now_ms)
+        _validate(state, by_name, now_ms)
     except GroupError as error:
         return _refused(state, request, error.error_code)
     records: list[Record] = []
@@ -148,14 +152,25 @@ def _validate(state: ShardState, request: Request, now_ms: int) -> None:
     if kind is not None:
         kind.validate_txn_commit(state, request, now_ms)
     elif body.generation_id >= 0:
-        exists = simple_groups.exists(state, group_id)
-        raise GroupError(ErrorCode.unknown_member_id if exists else ErrorCode.illegal_generation)
+        if simple_groups.exists(state, group_id):
+            raise GroupError(ErrorCode.unknown_member_id)
+        knows_it = request.api_version >= GROUP_ID_NOT_FOUND_VERSION
+        raise GroupError(ErrorCode.group_id_not_found if knows_it else ErrorCode.illegal_generation)
+
+
+def _named(state: ShardState, body: TxnOffsetCommitRequest) -> tuple[_Committed, ...]:
+    """The topics by name, also if the request has their ids; one of an unknown id is called ""."""
+    if body.topic_ids is None:
+        return body.topics
+    known = state.image.topics_by_id
+    names = (known[topic_id].name if topic_id in known else "" for topic_id in body.topic_ids)
+    return tuple((name, partitions) for name, (_, partitions) in zip(names, body.topics, strict=True))
 
 
 def _known(state: ShardState, body: TxnOffsetCommitRequest) -> Iterator[tuple[str, CommittedPartition]]:
     """The partitions that exist."""
     topics = state.image.topics
-    for topic, partitions in body.topics:
+    for topic, partitions in _named(state, body):
         image = topics.get(topic)
         count = 0 if image is None else image.partition_count
         for partition in partitions:
@@ -164,21 +179,31 @@ def _known(state: ShardState, body: TxnOffsetCommitRequest) -> Iterator[tuple[st
 
 
 def _refused(state: ShardState, request: Request, error: ErrorCode) -> Result:
-    answer = transaction_refusals.offset_commit(request, coordinator_error(error), None)
-    known = {(topic, partition.partition) for topic, partition in _known(state, request.body)}
+    body: TxnOffsetCommitRequest = request.body
+    by_name = request._replace(body=body._replace(topics=_named(state, body)))
+    answer = transaction_refusals.offset_commit(by_name, coordinator_error(error), None)
+    known = {(topic, partition.partition) for topic, partition in _known(state, body)}
     errors = error_of_each((answer.topics,))
     return _answered(state, request, {place: errors[place] for place in known})
 
 
 def _answered(state: ShardState, request: Request, errors: Errors) -> Result:
     body: TxnOffsetCommitRequest = request.body
-    unknown = ErrorCode.unknown_topic_or_partition
-    topics = tuple(
-        (topic, tuple((p.partition, errors.get((topic, p.partition), unknown)) for p in partitions))
-        for topic, partitions in body.topics
-        if partitions or topic not in state.image.topics  # as Kafka
+    by_id = body.topic_ids is not None
+    topics = []
+    ids = body.topic_ids or (b"",) * len(body.topics)
+    for topic_id, (topic, partitions) in zip(ids, _named(state, body), strict=True):
+        is_known = topic in state.image.topics
+        missing = (
+            ErrorCode.unknown_topic_or_partition if is_known or not by_id else ErrorCode.unknown_topic_id
+        )
+        each = tuple((p.partition, errors.get((topic, p.partition), missing)) for p in partitions)
+        if partitions or not is_known:  # as Kafka
+            topics.append((topic_id, ("" if by_id else topic, each)))
+    answer = TxnOffsetCommitResponse(
+        tuple(each for _, each in topics), tuple(topic_id for topic_id, _ in topics) if by_id else None
     )
-    return Result((), (Reply(request.token, TxnOffsetCommitResponse(topics), body.group_id),))
+    return Result((), (Reply(request.token, answer, body.group_id),))
 
 
 # WriteTxnMarkers.

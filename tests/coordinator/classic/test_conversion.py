@@ -37,11 +37,11 @@ def join(driver: Driver, member_id: str, protocol_type: str = "consumer") -> Joi
 
 
 def test_consumer_group_refuses_bytes_that_are_no_subscription() -> None:
-    """G3: the answer is UNKNOWN_SERVER_ERROR with member id ""; the group goes on."""
+    """G3: the answer is INCONSISTENT_GROUP_PROTOCOL with member id ""; the group goes on."""
     driver = Driver(t=3)
     assert beat(driver, 0) == ErrorCode.none
     for member_id in ("", "m"):
-        assert join(driver, member_id) == JoinGroupResponse(ErrorCode.unknown_server_error)
+        assert join(driver, member_id) == JoinGroupResponse(ErrorCode.inconsistent_group_protocol)
     heartbeat = driver.ask(api_keys.HEARTBEAT, HeartbeatRequest(GROUP, 1, "m"), 4)
     assert heartbeat.error_code == ErrorCode.unknown_member_id
     assert GROUP in consumer_groups(driver.shard.state)

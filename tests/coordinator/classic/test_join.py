@@ -317,7 +317,7 @@ def test_group_of_another_protocol_type_keeps_opaque_bytes() -> None:
 
 
 def test_consumer_bytes_that_are_no_subscription_do_no_harm() -> None:
-    """C29: such bytes make Kafka's join phase hang or fail; here the group works."""
+    """C29: the topics are unknown then, and the group works."""
     for metadata in (
         b"",
         b"\0",

@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.consumer import views
+from actors.coordinator.told.consumer_events import EpochBumped
 from actors.ground.settings import GroupSettings
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import ConsumerGroupHeartbeatResponse
@@ -86,14 +87,15 @@ def test_version_zero_gets_a_member_id_from_the_server() -> None:
 
 
 def test_a_full_group_takes_only_members_it_knows() -> None:
-    """M3: the size is checked before the member is looked up, static instances included."""
+    """M3: the size is checked before the member is looked up; a known instance comes in with a new id too."""
     driver = Driver(settings=GroupSettings(group_consumer_max_size=1, group_rebalance_batch_max_ms=0))
     driver.join("a", instance_id="i")
     driver.refused_join(ErrorCode.group_max_size_reached, "b")
     driver.refused(ErrorCode.group_max_size_reached, "b", 5)
     driver.beat("a", -2, instance_id="i")
-    driver.refused_join(ErrorCode.group_max_size_reached, "b", instance_id="i")
-    assert driver.join("a", instance_id="i").member_epoch == 2
+    driver.refused_join(ErrorCode.group_max_size_reached, "b", instance_id="j")
+    assert driver.join("b", instance_id="i").member_epoch == 2
+    driver.refused_join(ErrorCode.unreleased_instance_id, "c", instance_id="i")
 
 
 def test_epochs_fence() -> None:
@@ -148,21 +150,26 @@ def test_static_members_are_told_apart() -> None:
     assert driver.beat("s", 2).member_epoch == 2
 
 
-def test_only_changes_are_written_and_only_subscriptions_bump() -> None:
-    """M5: another order or repetition of names is no change; host, rack, timeouts and assignor do not raise
-    the epoch."""
+def test_only_changes_are_written_and_only_subscriptions_and_the_assignor_bump() -> None:
+    """M5: another order or repetition of names is no change; host, rack and timeouts do not raise the epoch,
+    nor does a vote for the assignor that the group has."""
     driver = Driver(image=make_image(1, orders=4, returns=2))
     driver.join("a", "orders", "returns")
     driver.beat("a", 2, subscribed_topic_names=("returns", "orders", "orders"))
     assert driver.last_records == []
     driver.beat("a", 2, rack_id="r", rebalance_timeout_ms=9)
     assert [record.key.kind for record in driver.last_records] == [5]
-    driver.beat("a", 2, server_assignor="range")
-    assert driver.group().group_epoch == 2
+    driver.beat("a", 2, server_assignor="uniform")
+    assert [record.key.kind for record in driver.last_records] == [5]
+    answer = driver.beat("a", 2, server_assignor="range")
+    assert (answer.member_epoch, driver.group().group_epoch) == (3, 3)
     assert views.describe(driver.state, GROUP).assignor_name == "range"
-    answer = driver.beat("a", 2, subscribed_topic_names=("returns",))
-    assert (answer.member_epoch, answer.assignment) == (2, owned(returns=range(2)))
-    assert driver.group().group_epoch == 3
+    assert [event.cause for event in driver.events if isinstance(event, EpochBumped)][
+        -1
+    ] == "assignor changed"
+    answer = driver.beat("a", 3, subscribed_topic_names=("returns",))
+    assert (answer.member_epoch, answer.assignment) == (3, owned(returns=range(2)))
+    assert driver.group().group_epoch == 4
 
 
 def test_the_assignment_is_told_when_it_matters() -> None:

@@ -92,28 +92,45 @@ def test_leaving_frees_at_once() -> None:
     driver.refused(ErrorCode.group_id_not_found, "b", -1, group_id="other")
 
 
-def test_the_last_leave_keeps_the_assignment_epoch() -> None:
-    """M19: the group is Empty with group epoch 3 and assignment epoch 2."""
+def test_the_last_leave_raises_the_assignment_epoch_too() -> None:
+    """M19: the group is Empty with group epoch 3 and assignment epoch 3, also if all go at once."""
     driver = Driver()
     driver.join("a")
     driver.beat("a", -1)
     described = views.describe(driver.state, GROUP)
-    assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Empty", 3, 2)
+    assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Empty", 3, 3)
     assert views.is_empty(driver.state, GROUP)
 
 
-def test_a_target_waits_for_the_assignment_interval() -> None:
-    """M8: a member that joins within the interval after the group became empty waits for a target."""
+def test_who_is_left_alone_does_not_raise_the_assignment_epoch() -> None:
+    """M19, M8: one of two goes within the interval; the other keeps its part until the interval is over."""
     driver = Driver(settings=AS_KAFKA)
     driver.join("a")
-    driver.beat("a", -1)
+    driver.join("b")
+    driver.beat("b", -1)
+    described = views.describe(driver.state, GROUP)
+    assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Assigning", 4, 2)
+
+
+def test_a_target_waits_for_the_assignment_interval() -> None:
+    """M8: a member that joins within the interval waits for a target."""
+    driver = Driver(settings=AS_KAFKA)
+    driver.join("a")
     driver.advance(500)
     answer = driver.join("b")
     assert (answer.member_epoch, answer.assignment, answer.heartbeat_interval_ms) == (2, (), 1_000)
     described = views.describe(driver.state, GROUP)
-    assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Assigning", 4, 2)
+    assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Assigning", 3, 2)
     driver.advance(500)
-    answer = driver.beat("b", 2)
+    assert driver.beat("b", 2).member_epoch == 3
+
+
+def test_a_group_that_became_empty_does_not_make_the_next_member_wait() -> None:
+    """M8, M19: the target of nobody was computed at no time, so the interval does not hold the next one."""
+    driver = Driver(settings=AS_KAFKA)
+    driver.join("a")
+    driver.beat("a", -1)
+    answer = driver.join("b")
     assert (answer.member_epoch, answer.assignment) == (4, owned(orders=range(4)))
 
 

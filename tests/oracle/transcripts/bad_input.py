@@ -110,13 +110,13 @@ def protocol(name: str = "range", metadata: bytes = subscription(())) -> dict[st
     return {"name": name, "metadata": metadata}
 
 
-# No name twice: a lone member that does so is given an id by Kafka, and then never an answer (C15, bug);
-# nor a subscription whose lengths are absurd: Kafka never answers that join either (C29, bug).
+# No name twice: a lone member that does so is given an id by Kafka, and then never an answer (C15, bug).
 PROTOCOLS = (
     [],
     [protocol("")],
     [protocol(metadata=b"")],
     [protocol(metadata=b"\xff")],
+    [protocol(metadata=b"\0\0\x7f\xff\xff\xff")],
     [protocol(LONG)],
     [protocol(f"p{n}") for n in range(50)],
     [protocol(metadata=subscription((), user_data=b"m" * 100_000))],

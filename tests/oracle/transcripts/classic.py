@@ -414,6 +414,27 @@ def short_subscription_is_tolerated(play: Play, metadata: bytes) -> None:
     describe(a, play.group())
 
 
+ABSURD = {
+    "more topics than bytes": b"\0\0\x7f\xff\xff\xff",
+    "fewer topics than none": b"\0\0\xff\xff\xff\xff",
+    "a name longer than the rest": b"\0\0\0\0\0\1\x7f\xff",
+    "a version below 0": b"\xff\xff\0\0\0\0",
+}
+
+
+@transcript(rows=("C29",), cases=ABSURD)
+def absurd_subscription_is_tolerated(play: Play, metadata: bytes) -> None:
+    """The member settles, joins again with other bytes, and leaves."""
+    a = play.connect()
+    joined = settle_alone(a, play.group(), protocols=[{"name": "range", "metadata": metadata}])
+    changed = [{"name": "range", "metadata": metadata + b"z"}]
+    again = a.ask("join_group", 9, group_id=play.group(), member_id=joined.member_id, protocols=changed)
+    sync(a, play.group(), again)
+    describe(a, play.group())
+    a.ask("leave_group", 5, group_id=play.group(), members=[{"member_id": joined.member_id}])
+    describe(a, play.group())
+
+
 @transcript(rows=("C25", "A12", "W12"), cases={f"v{version}": version for version in range(7)})
 def every_version_of_describe(play: Play, version: int) -> None:
     """Only version 6 says of an unknown group that it is not there."""

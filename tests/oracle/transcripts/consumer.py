@@ -132,7 +132,7 @@ def a_topic_that_is_not_there_counts_as_a_subscription(play: Play) -> None:
 
 @transcript(rows=("M3",), profile="small")
 def a_full_group(play: Play) -> None:
-    """Only a known member id is let in; a static instance that was away is not, if it comes with a new id."""
+    """Only a known member id is let in, or a static instance that was away, whatever its new id."""
     a = play.connect()
     beat_in(a, play.group(), "a", [])
     beat_in(a, play.group(), "s", [], instance_id="i")
@@ -140,6 +140,7 @@ def a_full_group(play: Play) -> None:
     beat(a, play.group(), "c", 7)
     beat_in(a, play.group(), "a", [])
     beat(a, play.group(), "s", -2, instance_id="i")
+    beat_in(a, play.group(), "s2", [], instance_id="j")
     beat_in(a, play.group(), "s2", [], instance_id="i")
     beat_in(a, play.group(), "s", [], instance_id="i")
     beat(a, play.group(), "a", -1)
@@ -178,7 +179,7 @@ def a_lost_answer_is_given_again(play: Play) -> None:
 CHANGES: dict[str, dict[str, Any]] = {
     "rack": {"rack_id": "r"},
     "timeout": {"rebalance_timeout": 9_000},
-    "assignor": {"server_assignor": "range"},
+    "vote for the assignor that it has": {"server_assignor": "uniform"},
     "regex that is empty": {"subscribed_topic_regex": ""},
     "nothing": {},
 }
@@ -191,6 +192,22 @@ def what_a_member_may_change_without_a_new_epoch(play: Play, changes: dict[str, 
     beat_in(a, play.group(), "m", [topic])
     beat(a, play.group(), "m", 2, **changes)
     consumer_describe(a, play.group())
+
+
+@transcript(rows=("M5", "M7"))
+def another_assignor_is_a_new_epoch(play: Play) -> None:
+    """So it is when a member's vote changes what the group takes, and only then; a newcomer's vote counts.
+    What equal votes lead to, the order of two hash maps says."""
+    a, topic = play.connect(), play.topic("t", 2)
+    beat_in(a, play.group(), "m", [topic])
+    beat_in(a, play.group(), "n", [], server_assignor="range")
+    consumer_describe(a, play.group(), ignore=("members",))
+    beat_in(a, play.group(), "o", [], server_assignor="range")
+    beat(a, play.group(), "m", 2, server_assignor="uniform")
+    consumer_describe(a, play.group(), ignore=("members",))
+    beat(a, play.group(), "o", 3, server_assignor="uniform")
+    beat(a, play.group(), "o", 4, server_assignor="uniform")
+    consumer_describe(a, play.group(), ignore=("members",))
 
 
 @transcript(rows=("M5",))
@@ -259,7 +276,7 @@ def the_assignor_that_most_members_ask_for(play: Play) -> None:
 
 @transcript(rows=("M8", "A19"))
 def a_target_waits_for_the_assignment_interval(play: Play) -> None:
-    """Who joins within it has nothing yet; also when the group had become empty."""
+    """Who joins within it has nothing yet; but who joins a group that had become empty has."""
     a, topic = play.connect(), play.topic("t", 2)
     configure(a, play.group(), assignment_interval_ms=700)
     beat_in(a, play.group(), "a", [topic])

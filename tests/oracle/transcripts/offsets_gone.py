@@ -305,3 +305,15 @@ def open_transaction_keeps_an_offset(play: Play) -> None:
     end(a, producer, committed=False)
     until_forgotten(a, play.group())
     fetch(a, 6, play.group(), None)
+
+
+@transcript(rows=("O13",))
+def what_is_said_of_groups_that_cannot_be_deleted(play: Play) -> None:
+    """Version 3 has a place for words, and they are missing."""
+    a, topic = play.connect(), play.topic()
+    beat_in(a, play.group("busy"), "m", [topic])
+    settle_alone(a, play.group("classic"))
+    commit(a, 8, play.group("simple"), {topic: {0: 5}})
+    names = [play.group(name) for name in ("busy", "classic", "simple", "none", "none")]
+    answer = a.ask("delete_groups", 3, groups_names=names)
+    play.note("messages", sorted({str(result.error_message) for result in answer.results}))

@@ -17,7 +17,7 @@ from actors.coordinator.classic.rebalance import forget
 from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.consumer.migration.policy import allows_upgrade
 from actors.coordinator.consumer.model import apply as consumer_apply
-from actors.coordinator.consumer.model.group import NOT_JOINED, STABLE, ConsumerGroup
+from actors.coordinator.consumer.model.group import NEVER_MS, NOT_JOINED, STABLE, ConsumerGroup
 from actors.coordinator.consumer.model.metadata import metadata_hash
 from actors.coordinator.ground import partitions, regex
 from actors.coordinator.ground.state import ShardState
@@ -46,9 +46,6 @@ from actors.protocol.consumer_protocol import (
 )
 from actors.protocol.errors import GroupError, MalformedRequest
 from actors.protocol.messages import JoinGroupResponse, SyncGroupResponse
-
-NEVER_MS = 0
-"""The time of an upgraded group's last target: long ago, so that the next one is not delayed (M8)."""
 
 
 def upgraded(state: ShardState, live: ClassicGroup) -> ConsumerGroup:

@@ -45,6 +45,8 @@ NOT_JOINED = CurrentAssignmentValue(0, 0, STABLE, EMPTY, EMPTY)
 """The current assignment of a member that has no record of one."""
 FIRST_EPOCH = 1
 """The epoch of a group whose first member brings no subscription (M2 and M5)."""
+NEVER_MS = 0
+"""The time of a target that nobody computed: it is long ago, so that the next one is not delayed (M8)."""
 NO_IMAGE_VERSION = -1
 NO_TOPICS_HASH = 0
 

@@ -53,8 +53,8 @@ def test_a_made_up_member_id_is_taken(both: Both) -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\1", b"\0\0\x7f\xff\xff\xff"])
 def test_an_unreadable_subscription_is_refused(both: Both, metadata: bytes) -> None:
-    """G3: the error is UNKNOWN_SERVER_ERROR, with member id ""."""
-    assert both.join("m", metadata) == JoinGroupResponse(ErrorCode.unknown_server_error)
+    """G3: the error is INCONSISTENT_GROUP_PROTOCOL, with member id ""."""
+    assert both.join("m", metadata) == JoinGroupResponse(ErrorCode.inconsistent_group_protocol)
     assert len(both.described().members) == 1
 
 
