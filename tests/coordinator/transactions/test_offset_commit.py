@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.transactions.coordinator import OFFSETS_TOPIC
 from actors.protocol.messages import CommittedPartition
-from tests.coordinator.driver import image_of
+from tests.coordinator.driver import image_of, topic_id
 from tests.coordinator.transactions.driver import TERM, TransactionDriver
 
 
@@ -239,3 +241,58 @@ def test_each_partition_has_its_own_error(tier: TransactionDriver) -> None:
     invalid = ErrorCode.invalid_group_id
     expected = (("t", ((0, invalid), (1, invalid), (2, unknown))), ("missing", ((0, unknown),)))
     assert tier.replies[token].topics == expected
+
+
+def by_id(*topics: tuple[bytes, tuple[CommittedPartition, ...]]) -> dict[str, Any]:
+    """The fields of a TxnOffsetCommit of version 6 for these topics."""
+    return {
+        "version": 6,
+        "topic_ids": tuple(topic_id for topic_id, _ in topics),
+        "topics": tuple(("", partitions) for _, partitions in topics),
+    }
+
+
+T, NOBODYS = topic_id(1), topic_id(99)
+
+
+def test_topics_may_be_named_by_id(tier: TransactionDriver) -> None:
+    """O7, W12: an unknown id has an error of its own, and what is committed is the topic's by name."""
+    producer = open_transaction(tier)
+    asked = by_id(
+        (NOBODYS, (CommittedPartition(0, 1),)),
+        (T, (CommittedPartition(0, 10), CommittedPartition(7, 11))),
+    )
+    token = tier.send_commit(producer, **asked)
+    tier.verify_all()
+    answer = tier.replies[token]
+    unknown = ErrorCode.unknown_topic_or_partition
+    assert answer.topic_ids == (NOBODYS, T)
+    assert answer.topics == (
+        ("", ((0, ErrorCode.unknown_topic_id),)),
+        ("", ((0, ErrorCode.none), (7, unknown))),
+    )
+    tier.end(producer)
+    tier.deliver_markers()
+    assert tier.offset() == (10, 0)
+
+
+def test_a_refused_commit_by_id_tells_of_unknown_ids_all_the_same(tier: TransactionDriver) -> None:
+    """This is rule W12: the broker sorts them out before the coordinator looks at the group."""
+    producer = open_transaction(tier)
+    asked = by_id((T, (CommittedPartition(0, 1),)), (NOBODYS, (CommittedPartition(0, 1),)))
+    token = tier.send_commit(producer, group_id="", **asked)
+    assert tier.replies[token].topics == (
+        ("", ((0, ErrorCode.invalid_group_id),)),
+        ("", ((0, ErrorCode.unknown_topic_id),)),
+    )
+    assert tier.replies[token].topic_ids == (T, NOBODYS)
+
+
+def test_version_6_knows_that_a_group_is_not_there(tier: TransactionDriver) -> None:
+    """O7: older versions are told ILLEGAL_GENERATION."""
+    producer = open_transaction(tier)
+    one = by_id((T, (CommittedPartition(0, 1),)))
+    member = {"generation_id": 1, "member_id": "m"}
+    assert tier.commit_in_transaction(producer, **one, **member) == ErrorCode.group_id_not_found
+    assert tier.commit_in_transaction(producer, version=5, **member) == ErrorCode.illegal_generation
+    assert tier.commit_in_transaction(producer, **one) == ErrorCode.none

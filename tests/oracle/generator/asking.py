@@ -343,10 +343,12 @@ def _txn_commit(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> Reques
         **_producing(known, slot, args),
         "group_id": known.group,
         "generation_id": -1,
+        "generation_id_or_member_epoch": -1,
         "member_id": "",
-        "topics": [{"name": "t", "partitions": [part]}],
+        "topics": [{"name": "t", "topic_id": known.topic_id("t"), "partitions": [part]}],
     }
-    return Request(slot.number, "txn_offset_commit", args.get("version", 3), fields)
+    by_id = args.get("by_id", False)
+    return Request(slot.number, "txn_offset_commit", 6 if by_id else args.get("version", 3), fields)
 
 
 def _end_txn(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> Request:

@@ -221,6 +221,7 @@ def transaction(rng: random.Random) -> Operation:
     what = rng.choice(("init_producer", "add_offsets", "txn_commit", "txn_commit", "end_txn"))
     args: dict[str, Any] = {"commits": rng.random() < 0.6, "offset": rng.randrange(1_000)}
     args["version"] = rng.choice((0, 1, 2, 3, 3, 3))
+    args["by_id"] = rng.random() < 0.3
     if rng.random() < 0.2:
         args["producer_epoch"] = rng.choice((1, -1))
     if rng.random() < 0.05:
