@@ -65,7 +65,7 @@ def restart_with_another_subscription(play: Play) -> None:
 
 @transcript(rows=("C21",))
 def restart_with_a_longer_session(play: Play) -> None:
-    """Until its first heartbeat the member has the session timeout of its old self."""
+    """The member has the session timeout of its old self until its first heartbeat."""
     a, again = play.connect("a"), play.connect("again", client_id="a")
     settle_alone(a, play.group(), session_timeout=1_500, **STATIC)
     again.ask("join_group", 9, group_id=play.group(), session_timeout=60_000, **STATIC)
