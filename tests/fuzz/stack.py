@@ -47,6 +47,9 @@ class Controller:
         await self.tell()
         return result
 
+    async def placement(self) -> None:
+        """Return that it is not known where replicas are: no leadership is handed over here."""
+
     async def tell(self) -> None:
         packed = pack_image(self.host.shard.image())
         for broker in self.brokers:
