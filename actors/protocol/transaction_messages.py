@@ -165,7 +165,7 @@ class ListTransactionsRequest(NamedTuple):
     state_filters: tuple[str, ...] = ()
     producer_id_filters: tuple[int, ...] = ()
     duration_filter_ms: int = -1
-    """The least time, in ms, for which a transaction is open that is listed; negative for any time (KIP-994)."""
+    """The least time, in ms, for which listed transactions are open; negative for any time (KIP-994)."""
     transactional_id_pattern: str | None = None
     """A regular expression in RE2's syntax for the whole id; null and "" mean any (KIP-1152)."""
 
