@@ -2,7 +2,8 @@
 go out.
 
 This file only dispatches. Pure answers are in `metadata`, topics in `topics`, records in `produce`, `fetch`
-and `data`, partitions' leaders and sizes in `partitions`, configs in `configs`, producer ids in `producers`.
+and `data`, partitions' leaders and sizes in `partitions`, configs in `configs` and `config_changes`, quotas in
+`quotas`, producer ids in `producers`.
 Group requests are answered by coordinators.
 """
 
@@ -14,12 +15,14 @@ from typing import Any
 
 from actors.api import (
     acls,
+    config_changes,
     configs,
     credentials,
     data,
     fetch,
     partitions,
     produce,
+    quotas,
     telemetry,
     topics,
     transactions,
@@ -54,7 +57,10 @@ _HANDLERS: Mapping[int, _Handler] = {
     api_keys.DELETE_TOPICS: topics.delete_topics,
     api_keys.CREATE_PARTITIONS: topics.create_partitions,
     api_keys.DESCRIBE_CONFIGS: configs.describe_configs,
-    api_keys.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    api_keys.ALTER_CONFIGS: config_changes.alter_configs,
+    api_keys.INCREMENTAL_ALTER_CONFIGS: config_changes.alter_configs,
+    api_keys.DESCRIBE_CLIENT_QUOTAS: quotas.describe_client_quotas,
+    api_keys.ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
     api_keys.LIST_CONFIG_RESOURCES: configs.list_config_resources,
     api_keys.DESCRIBE_ACLS: acls.describe_acls,
     api_keys.CREATE_ACLS: acls.create_acls,

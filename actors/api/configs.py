@@ -1,28 +1,18 @@
-"""Answer DescribeConfigs of topics, brokers and groups, IncrementalAlterConfigs of topics and groups, and
-ListConfigResources."""
+"""Answer DescribeConfigs of topics, brokers and groups, and ListConfigResources. Configs are changed in
+`config_changes`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from actors.api.config_entries import ConfigEntry, broker_configs, group_configs, topic_configs
-from actors.api.context import IMAGE_WAIT_S, BrokerContext
+from actors.api.context import BrokerContext
 from actors.catalog import codec
-from actors.ground.image import MetadataImage
 from actors.ground.topic_names import name_problem
-from actors.metadata.commands import (
-    SET,
-    AlterGroupConfigs,
-    AlterTopicConfigs,
-    GroupConfigChange,
-    GroupOutcome,
-    TopicConfigChange,
-    TopicOutcome,
-)
-from actors.protocol.api_keys import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
+from actors.protocol.api_keys import DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES
 from actors.protocol.errors import GroupError
 from actors.protocol.header import Header
 
@@ -36,9 +26,6 @@ _ALL_TYPES_VERSION = 1
 """The first version of ListConfigResources that knows other types than CLIENT_METRICS (KIP-1142)."""
 _LISTED_TYPES = frozenset(
     {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE}
-)
-_NOT_CHANGEABLE = (
-    "Only configs of topics and groups can be changed; a broker's are given when the tier starts."
 )
 
 
@@ -138,73 +125,6 @@ def _entry(version: int, entity: Any, entry: ConfigEntry, read_only: bool) -> An
         ),
         config_type=entry.config_type,
         documentation=entry.documentation if documented else None,
-    )
-
-
-async def incremental_alter_configs(context: BrokerContext, header: Header, entity: Any) -> Any:
-    """Alter configs. Topics' changes and groups' go to the controller in a command each; this broker knows
-    the groups' when it answers."""
-    outcomes: dict[int, Iterator[TopicOutcome | GroupOutcome]] = {
-        TOPIC_RESOURCE: iter(await _alter_topics(context, entity)),
-        GROUP_RESOURCE: iter(await _alter_groups(context, entity)),
-    }
-    responses = []
-    for resource in entity.resources:
-        name, kind = resource.resource_name, resource.resource_type
-        refused = TopicOutcome(name, ErrorCode.invalid_request, _NOT_CHANGEABLE)
-        outcome = next(outcomes[kind]) if kind in outcomes else refused
-        responses.append(
-            codec.build(
-                codec.nested(INCREMENTAL_ALTER_CONFIGS, header.api_version, "AlterConfigsResourceResponse"),
-                error_code=ErrorCode(outcome.error_code),
-                error_message=outcome.error_message,
-                resource_type=kind,
-                resource_name=name,
-            )
-        )
-    response_class = codec.response_class(INCREMENTAL_ALTER_CONFIGS, header.api_version)
-    return codec.build(response_class, responses=tuple(responses))
-
-
-async def _alter_topics(context: BrokerContext, entity: Any) -> Sequence[TopicOutcome]:
-    changes = tuple(
-        TopicConfigChange(resource.resource_name, _changes(resource))
-        for resource in entity.resources
-        if resource.resource_type == TOPIC_RESOURCE
-    )
-    if not changes:
-        return ()
-    result = await context.submit(AlterTopicConfigs(changes, entity.validate_only))
-    outcomes: Sequence[TopicOutcome] = result.topics
-    return outcomes
-
-
-async def _alter_groups(context: BrokerContext, entity: Any) -> Sequence[GroupOutcome]:
-    changes = tuple(
-        GroupConfigChange(resource.resource_name, _changes(resource))
-        for resource in entity.resources
-        if resource.resource_type == GROUP_RESOURCE
-    )
-    if not changes:
-        return ()
-    result = await context.submit(AlterGroupConfigs(changes, entity.validate_only))
-    outcomes: Sequence[GroupOutcome] = result.groups
-    if not entity.validate_only:
-        made = [change for change, done in zip(changes, outcomes, strict=True) if not done.error_code]
-        await context.wait_for_image(lambda image: _shows(image, made), IMAGE_WAIT_S)
-    return outcomes
-
-
-def _changes(resource: Any) -> tuple[tuple[str, int, str | None], ...]:
-    return tuple((config.name, config.config_operation, config.value) for config in resource.configs)
-
-
-def _shows(image: MetadataImage, made: Iterable[GroupConfigChange]) -> bool:
-    """Return whether the image has what was changed. A deletion carries no value that counts."""
-    return all(
-        image.group_configs.get(group_id, {}).get(name) == (value if operation == SET else None)
-        for group_id, changes in made
-        for name, operation, value in changes
     )
 
 

@@ -115,6 +115,8 @@ class TopicConfigChange(NamedTuple):
 class AlterTopicConfigs(NamedTuple):
     topics: tuple[TopicConfigChange, ...]
     validate_only: bool = False
+    replace: bool = False
+    """Whether what a topic has and the change does not name goes back to its default (AlterConfigs)."""
 
 
 class AlterTopicConfigsResult(NamedTuple):
@@ -130,6 +132,8 @@ class GroupConfigChange(NamedTuple):
 class AlterGroupConfigs(NamedTuple):
     groups: tuple[GroupConfigChange, ...]
     validate_only: bool = False
+    replace: bool = False
+    """Whether what a group has and the change does not name goes back to its default (AlterConfigs)."""
 
 
 class GroupOutcome(NamedTuple):

@@ -1,4 +1,7 @@
-"""Change topic configs one by one (KIP-339). The changes to one topic are made all or none."""
+"""Change topic configs one by one (KIP-339), or all that a topic has at once (KIP-133, W41).
+
+The changes to one topic are made all or none.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections import Counter
 from kio.schema.errors import ErrorCode
 
 from actors.ground.contract import Record
+from actors.ground.topic_names import name_problem
 from actors.metadata.commands import (
     APPEND,
     DELETE,
@@ -17,6 +21,7 @@ from actors.metadata.commands import (
     TopicConfigChange,
     TopicOutcome,
 )
+from actors.metadata.config_form import check_form, check_once
 from actors.metadata.records import TOPIC, TopicKey, TopicValue
 from actors.metadata.state import MetadataState
 from actors.metadata.topic_configs import LIST, TOPIC_CONFIGS, default_value, entries, problem
@@ -31,9 +36,8 @@ def alter_topic_configs(
     times = Counter(change.topic for change in command.topics)
     for change in command.topics:
         try:
-            if times[change.topic] > 1:
-                raise GroupError(ErrorCode.invalid_request, "Each resource must appear at most once.")
-            value = _altered(state, change)
+            check_once(times[change.topic])
+            value = _altered(state, change, command.replace)
         except GroupError as error:
             outcomes.append(TopicOutcome(change.topic, error.error_code, error.message))
             continue
@@ -43,26 +47,27 @@ def alter_topic_configs(
     return records, AlterTopicConfigsResult(tuple(outcomes))
 
 
-def _altered(state: MetadataState, change: TopicConfigChange) -> TopicValue:
+def _altered(state: MetadataState, change: TopicConfigChange, replace: bool) -> TopicValue:
     """Return the topic with its configs changed. Raises GroupError if one of the changes is not possible."""
+    check_form(change.changes)
+    if not change.topic:
+        raise GroupError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+    wrong = name_problem(change.topic)
+    if wrong is not None:
+        raise GroupError(ErrorCode.invalid_topic_exception, wrong)
     value = state.topics.get(change.topic)
     if value is None:
         message = f"The topic '{change.topic}' does not exist."
         raise GroupError(ErrorCode.unknown_topic_or_partition, message)
-    names = [name for name, _, _ in change.changes]
-    if len(set(names)) != len(names):
-        raise GroupError(ErrorCode.invalid_request, "Error due to duplicate config keys")
-    configs = dict(value.configs)
+    configs = {} if replace else dict(value.configs)
     for name, operation, given in change.changes:
         if name not in TOPIC_CONFIGS:
             raise GroupError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
-        if operation == DELETE:
+        if operation == DELETE or given is None:
             configs.pop(name, None)
             continue
         if operation not in (SET, APPEND, SUBTRACT):
             raise GroupError(ErrorCode.invalid_request, f"Unknown operation type {operation}.")
-        if given is None:
-            raise GroupError(ErrorCode.invalid_request, f"Null value not supported for : {name}")
         configs[name] = given if operation == SET else _list_changed(state, configs, name, operation, given)
         wrong = problem(name, configs[name])
         if wrong is not None:

@@ -22,6 +22,7 @@ from actors.metadata.commands import (
     GroupConfigChange,
     GroupOutcome,
 )
+from actors.metadata.config_form import check_form, check_once
 from actors.metadata.group_config_names import problem
 from actors.metadata.records import GROUP_CONFIG, GroupConfigKey, GroupConfigValue
 from actors.metadata.state import MetadataState
@@ -40,9 +41,8 @@ def alter_group_configs(
     for change in command.groups:
         before = state.group_configs.get(change.group_id)
         try:
-            if times[change.group_id] > 1:
-                raise GroupError(ErrorCode.invalid_request, "Each resource must appear at most once.")
-            after = _altered(state, change)
+            check_once(times[change.group_id])
+            after = _altered(state, change, command.replace)
             if before is None and after:
                 room -= 1
                 _check_room(room)
@@ -62,20 +62,12 @@ def _check_room(room: int) -> None:
         raise GroupError(ErrorCode.policy_violation, message)
 
 
-def _altered(state: MetadataState, change: GroupConfigChange) -> Configs:
+def _altered(state: MetadataState, change: GroupConfigChange, replace: bool) -> Configs:
     """Return the group's own configs after the change, sorted. Raises GroupError: 42 for what no controller
     would look at, 40 for a name, an operation or a value that is not possible."""
-    names = [name for name, _, _ in change.changes]
-    if len(set(names)) != len(names):
-        raise GroupError(ErrorCode.invalid_request, "Error due to duplicate config keys")
-    without_value = [
-        name for name, operation, value in change.changes if value is None and operation != DELETE
-    ]
-    if without_value:
-        message = f"Null value not supported for : {', '.join(without_value)}"
-        raise GroupError(ErrorCode.invalid_request, message)
+    check_form(change.changes)
     before = state.group_configs.get(change.group_id)
-    configs = {} if before is None else dict(before.configs)
+    configs = {} if before is None or replace else dict(before.configs)
     for name, operation, value in change.changes:
         _change(configs, name, operation, value)
     if not change.group_id:

@@ -158,7 +158,7 @@ def describe_configs(asking: Asking, header: Header, entity: Any) -> Screened:
 
 
 def alter_configs(asking: Asking, header: Header, entity: Any) -> Screened:
-    """Screen IncrementalAlterConfigs: ALTER_CONFIGS of each resource."""
+    """Screen IncrementalAlterConfigs and AlterConfigs: ALTER_CONFIGS of each resource."""
     names = ("responses", "AlterConfigsResourceResponse")
     return _configs(asking, header, entity, Operation.ALTER_CONFIGS, names)
 
@@ -257,6 +257,29 @@ def _no_election(header: Header, entity: Any) -> Any:
     return _answer(header, error_code=CLUSTER_FAILED, replica_election_results=results)
 
 
+def _no_quotas(header: Header, entity: Any) -> Any:
+    message = MESSAGES[CLUSTER_FAILED]
+    return _answer(header, error_code=CLUSTER_FAILED, error_message=message, entries=None)
+
+
+def _no_quota_changes(header: Header, entity: Any) -> Any:
+    message = MESSAGES[CLUSTER_FAILED]
+    entries = tuple(
+        _entry(
+            header,
+            "EntryData",
+            error_code=CLUSTER_FAILED,
+            error_message=message,
+            entity=tuple(
+                _entry(header, "EntityData", entity_type=part.entity_type, entity_name=part.entity_name)
+                for part in entry.entity
+            ),
+        )
+        for entry in entity.entries
+    )
+    return _answer(header, entries=entries)
+
+
 def write_markers(asking: Asking, header: Header, entity: Any) -> Screened:
     """Screen WriteTxnMarkers, which comes from other brokers, or from an administrator who aborts a
     transaction that hangs (KIP-664)."""
@@ -290,6 +313,8 @@ def _no_marker(header: Header, topic: Any) -> Any:
 describe_log_dirs = _cluster(Operation.DESCRIBE, _no_log_dirs)
 elect_leaders = _cluster(Operation.ALTER, _no_election)
 list_config_resources = _cluster(Operation.DESCRIBE_CONFIGS, _no_resources)
+describe_quotas = _cluster(Operation.DESCRIBE_CONFIGS, _no_quotas)
+alter_quotas = _cluster(Operation.ALTER_CONFIGS, _no_quota_changes)
 describe_acls = _cluster(Operation.DESCRIBE, _no_acls)
 create_acls = _cluster(Operation.ALTER, _no_creation)
 delete_acls = _cluster(Operation.ALTER, _no_deletion)

@@ -11,7 +11,12 @@ from kio.schema.errors import ErrorCode
 
 from actors.metadata.commands import SET, AlterGroupConfigs, CreateTopics, GroupConfigChange, NewTopic
 from actors.metadata.group_config_names import GROUP_CONFIGS
-from actors.protocol.api_keys import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
+from actors.protocol.api_keys import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_CONFIG_RESOURCES,
+)
 from tests.api.brokers import Broker, brokers, describe_configs, part, versions
 
 GROUP = 32
@@ -95,6 +100,32 @@ def test_each_group_has_its_own_answer_and_this_broker_shows_the_change_at_once(
         assert one.apis.image.group_configs == {"a": {SESSION: "50000"}}
         assert await altered(one, version, ("a", SESSION, 1, None)) == [ErrorCode.none]
         assert one.apis.image.group_configs == {}
+
+    run(story())
+
+
+@pytest.mark.parametrize("version", versions(ALTER_CONFIGS))
+def test_w31_a_replacement_is_shown_at_once_by_this_broker(version: int) -> None:
+    async def story() -> None:
+        _, (one, *_) = brokers()
+        await altered(one, 1, ("a", SESSION, 0, "50000"), ("b", SESSION, 0, "50000"))
+        asked = [
+            part(
+                ALTER_CONFIGS,
+                version,
+                "AlterConfigsResource",
+                resource_type=GROUP,
+                resource_name=group_id,
+                configs=tuple(
+                    part(ALTER_CONFIGS, version, "AlterableConfig", name=name, value=value)
+                    for name, value in configs
+                ),
+            )
+            for group_id, configs in (("a", [(HEARTBEAT, "6000")]), ("b", []), ("c", [(HEARTBEAT, "1")]))
+        ]
+        answer = await one.ask(ALTER_CONFIGS, version, resources=tuple(asked), validate_only=False)
+        assert [each.error_code for each in answer.responses] == [0, 0, ErrorCode.invalid_config]
+        assert one.apis.image.group_configs == {"a": {HEARTBEAT: "6000"}}
 
     run(story())
 

@@ -33,6 +33,14 @@ def alter(host: Host, *changes: tuple[str, int, str | None], validate_only: bool
     return int(outcome.error_code)
 
 
+def replace(host: Host, *configs: tuple[str, str], validate_only: bool = False) -> int:
+    """Say all configs that the topic is to have."""
+    changes = tuple((name, SET, value) for name, value in configs)
+    command = AlterTopicConfigs((TopicConfigChange("t", changes),), validate_only, replace=True)
+    (outcome,) = host.submit(command).topics
+    return int(outcome.error_code)
+
+
 def configs(host: Host) -> dict[str, str]:
     return dict(host.shard.image().topics["t"].configs)
 
@@ -40,6 +48,17 @@ def configs(host: Host) -> dict[str, str]:
 def test_set_and_delete(host: Host) -> None:
     assert alter(host, ("retention.ms", DELETE, None), ("retention.bytes", SET, "5")) == 0
     assert configs(host) == {"retention.bytes": "5"}
+
+
+def test_w31_a_replacement_takes_away_what_it_does_not_name(host: Host) -> None:
+    assert replace(host, ("flush.ms", "7"), validate_only=True) == 0
+    assert configs(host) == {"retention.ms": "1000"}
+    assert replace(host, ("flush.ms", "7")) == 0
+    assert configs(host) == {"flush.ms": "7"}
+    assert replace(host, ("retention.ms", "5"), ("flush.ms", "x")) == ErrorCode.invalid_config
+    assert configs(host) == {"flush.ms": "7"}
+    assert replace(host) == 0
+    assert configs(host) == {}
 
 
 def test_append_and_subtract_work_on_lists_from_their_default_on(host: Host) -> None:

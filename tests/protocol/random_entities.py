@@ -57,6 +57,7 @@ _SPECIAL: dict[str, Callable[[random.Random], Any]] = {
     "bytes": random_bytes,
     "records": random_bytes,
     "bool": lambda rng: rng.random() < 0.5,
+    "float64": lambda rng: rng.choice((0.0, -1.5, 1e300, rng.random())),
     "uuid": random_uuid,
     "error_code": lambda rng: rng.choice(ERRORS),
     "timedelta_i32": lambda rng: timedelta(milliseconds=random_int(rng, 32)),
