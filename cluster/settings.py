@@ -24,6 +24,7 @@ from pydantic import Field, ValidationError, create_model
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from actors.assignors.spec import ENTRY_POINTS, OWN_NAMES, is_assignor
+from actors.ground.changeable import BETWEEN, LESS
 from actors.ground.settings import CLASSIC_ONLY, PROTOCOLS_SERVED, GroupSettings
 from actors.ground.spec import BrokerSettings, HistorySettings, RaftSettings
 from cluster import kafka_names, properties_file
@@ -288,31 +289,11 @@ def _wrong(setting: Setting, value: Any, origin: str) -> SettingsError:
 
 def _check_together(settings: Settings) -> None:
     """Check rules between settings; Kafka refuses to start for the same reasons."""
-    for low, name, high in (
-        (
-            "group.consumer.min.session.timeout.ms",
-            "group.consumer.session.timeout.ms",
-            "group.consumer.max.session.timeout.ms",
-        ),
-        (
-            "group.consumer.min.heartbeat.interval.ms",
-            "group.consumer.heartbeat.interval.ms",
-            "group.consumer.max.heartbeat.interval.ms",
-        ),
-        (
-            "group.consumer.min.assignment.interval.ms",
-            "group.consumer.assignment.interval.ms",
-            "group.consumer.max.assignment.interval.ms",
-        ),
-    ):
+    for low, name, high in BETWEEN:
         if not settings[low] <= settings[name] <= settings[high]:
             allowed = f"{settings[low]} ({low}) to {settings[high]} ({high})"
             raise SettingsError(f"{name} = {settings[name]} ({settings.origins[name]}): {allowed} is allowed")
-    for smaller, larger in (
-        ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
-        ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
-        ("raft.election.timeout.min.ms", "raft.election.timeout.max.ms"),
-    ):
+    for smaller, larger in (*LESS, ("raft.election.timeout.min.ms", "raft.election.timeout.max.ms")):
         if settings[smaller] >= settings[larger]:
             origin = settings.origins[smaller]
             raise SettingsError(

@@ -12,10 +12,9 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from actors.coordinator.consumer.migration.policy import POLICIES
 from actors.ground.kafka_settings import kafka_settings
 from actors.ground.limits import FRAME_BYTES_MAX
-from actors.ground.settings import GroupSettings
+from actors.ground.settings import POLICIES, GroupSettings
 from actors.ground.spec import PLAINTEXT, SASL_PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings
 from actors.security.gate import ACLS, NO_AUTHORIZER
 from actors.security.sasl import MECHANISMS

@@ -2,8 +2,8 @@
 go out.
 
 This file only dispatches. Pure answers are in `metadata`, topics in `topics`, records in `produce`, `fetch`
-and `data`, partitions' leaders and sizes in `partitions`, configs in `configs` and `config_changes`, quotas in
-`quotas`, producer ids in `producers`.
+and `data`, partitions' leaders and sizes in `partitions`, configs in `configs` and `config_changes`, quotas
+in `quotas`, features in `features`, producer ids in `producers`.
 Group requests are answered by coordinators.
 """
 
@@ -19,6 +19,7 @@ from actors.api import (
     configs,
     credentials,
     data,
+    features,
     fetch,
     partitions,
     produce,
@@ -31,6 +32,7 @@ from actors.api.context import BrokerContext, ControllerClient, Elect, NotAvaila
 from actors.api.metadata import describe_cluster_answer, find_coordinator_answer, metadata_answer
 from actors.api.producers import ProducerIds, init_producer_id
 from actors.ground.image import MetadataImage
+from actors.ground.spec import BrokerSettings
 from actors.protocol import api_keys
 from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.header import Header
@@ -59,6 +61,7 @@ _HANDLERS: Mapping[int, _Handler] = {
     api_keys.DESCRIBE_CONFIGS: configs.describe_configs,
     api_keys.ALTER_CONFIGS: config_changes.alter_configs,
     api_keys.INCREMENTAL_ALTER_CONFIGS: config_changes.alter_configs,
+    api_keys.UPDATE_FEATURES: features.update_features,
     api_keys.DESCRIBE_CLIENT_QUOTAS: quotas.describe_client_quotas,
     api_keys.ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
     api_keys.LIST_CONFIG_RESOURCES: configs.list_config_resources,
@@ -86,6 +89,11 @@ class BrokerApis:
     @property
     def image(self) -> MetadataImage:
         return self._context.image
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """Return the settings that are in force on this node now."""
+        return self._context.settings
 
     def verify_with(self, verify: Verify) -> None:
         """Append transactional batches only once `verify` says that they may be."""

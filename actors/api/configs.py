@@ -8,7 +8,13 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.api.config_entries import ConfigEntry, broker_configs, group_configs, topic_configs
+from actors.api.config_entries import (
+    ConfigEntry,
+    broker_configs,
+    changed_broker_configs,
+    group_configs,
+    topic_configs,
+)
 from actors.api.context import BrokerContext
 from actors.catalog import codec
 from actors.ground.topic_names import name_problem
@@ -46,7 +52,6 @@ def _described(context: BrokerContext, version: int, entity: Any, resource: Any)
         error_code, message = error.error_code, error.message
     # Null and empty both mean all configs.
     wanted = set(resource.configuration_keys or ())
-    read_only = resource.resource_type not in (TOPIC_RESOURCE, GROUP_RESOURCE)
     return codec.build(
         codec.nested(DESCRIBE_CONFIGS, version, "DescribeConfigsResult"),
         error_code=error_code,
@@ -54,9 +59,7 @@ def _described(context: BrokerContext, version: int, entity: Any, resource: Any)
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=tuple(
-            _entry(version, entity, entry, read_only)
-            for entry in listed
-            if not wanted or entry.name in wanted
+            _entry(version, entity, entry) for entry in listed if not wanted or entry.name in wanted
         ),
     )
 
@@ -80,26 +83,25 @@ def _listed_of_topic(context: BrokerContext, name: str) -> Sequence[ConfigEntry]
         raise GroupError(
             ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
         )
-    return topic_configs(topic.configs, context.settings)
+    return topic_configs(topic.configs, context.node)
 
 
 def _listed_of_broker(context: BrokerContext, name: str) -> Sequence[ConfigEntry]:
     if name == "":
-        # An empty name is for Kafka's cluster-wide dynamic settings; there are none here.
-        return ()
+        return changed_broker_configs(context.image.broker_configs)
     if name != str(context.node_id):
         raise GroupError(
             ErrorCode.invalid_request,
             f"Unexpected broker id, expected {context.node_id} or empty string, but received {name}",
         )
-    return broker_configs(context.node_id, context.settings)
+    return broker_configs(context.node)
 
 
 def _listed_of_group(context: BrokerContext, name: str) -> Sequence[ConfigEntry]:
     """Return the configs of any group, whether it exists or not (A19)."""
     if not name:
         raise GroupError(ErrorCode.invalid_request, "Group name must not be empty")
-    return group_configs(context.image.group_configs.get(name, {}), context.group_settings)
+    return group_configs(context.image.group_configs.get(name, {}), context.node)
 
 
 _LISTERS: Mapping[int, Callable[[BrokerContext, str], Sequence[ConfigEntry]]] = {
@@ -109,14 +111,14 @@ _LISTERS: Mapping[int, Callable[[BrokerContext, str], Sequence[ConfigEntry]]] = 
 }
 
 
-def _entry(version: int, entity: Any, entry: ConfigEntry, read_only: bool) -> Any:
+def _entry(version: int, entity: Any, entry: ConfigEntry) -> Any:
     synonym_class = codec.nested(DESCRIBE_CONFIGS, version, "DescribeConfigsSynonym")
     documented = version >= 3 and entity.include_documentation
     return codec.build(
         codec.nested(DESCRIBE_CONFIGS, version, "DescribeConfigsResourceResult"),
         name=entry.name,
         value=entry.value,
-        read_only=read_only,
+        read_only=entry.read_only,
         config_source=entry.source,
         is_sensitive=False,
         synonyms=tuple(

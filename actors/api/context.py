@@ -6,12 +6,14 @@ import asyncio
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
 
+from actors.api.config_entries import Node
 from actors.api.topic_ids import plain_topic_id
 from actors.coordinator.refusals import refusal
+from actors.ground.changeable import in_force
 from actors.ground.contract import Request
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings
@@ -49,6 +51,13 @@ async def no_election(partition: int) -> ErrorCode:
     return ErrorCode.preferred_leader_not_available
 
 
+class Started(NamedTuple):
+    """The settings that the tier was started with."""
+
+    broker: BrokerSettings
+    groups: GroupSettings
+
+
 class NotAvailable(Exception):
     """Raised if no controller takes commands at present."""
 
@@ -75,8 +84,10 @@ class BrokerContext:
         clock_ms: Callable[[], int],
     ) -> None:
         self.node_id = node_id
-        self.settings = settings
-        self.group_settings = group_settings or GroupSettings()
+        self.started = Started(settings, group_settings or GroupSettings())
+        self.settings = self.started.broker
+        """The settings that are in force on this node now (W43), as `group_settings` are."""
+        self.group_settings = self.started.groups
         self.logs = logs
         self.clock_ms = clock_ms
         self.image = MetadataImage()
@@ -93,8 +104,18 @@ class BrokerContext:
         self._controller = controller
         self._image_waiters: set[asyncio.Future[None]] = set()
 
+    @property
+    def node(self) -> Node:
+        """Return this node's settings, and what was changed of them."""
+        return Node(self.node_id, self.started.broker, self.started.groups, self.image.broker_configs)
+
     def set_image(self, image: MetadataImage) -> None:
         """Take a newer image; logs of partitions that are led elsewhere or nowhere are dropped."""
+        if image.broker_configs != self.image.broker_configs:
+            configs = image.broker_configs
+            self.settings = in_force(self.started.broker, configs, self.node_id)
+            self.group_settings = in_force(self.started.groups, configs, self.node_id)
+            self.logs.take(self.settings)
         self.image = image
         self.logs.retain(image, self.node_id)
         for waiter in self._image_waiters:

@@ -37,7 +37,7 @@ def answer_in_place(
     if header.api_key == API_VERSIONS:
         # A node that has not heard of its tier yet cannot say who it is.
         place = Place(view.image.cluster_id, view.node_id) if view.image.nodes else None
-        return codec.api_versions_answer(header, frame, body_offset, place)
+        return codec.api_versions_answer(header, frame, body_offset, place, view.image.features)
     if header.api_key not in (METADATA, FIND_COORDINATOR):
         return refused_again(header)
     allowed, finish = screen(header, codec.decode_entity(header, frame, body_offset))

@@ -117,7 +117,7 @@ def _created_topic(context: BrokerContext, version: int, topic: CreatedTopic) ->
                 config_source=entry.source,
                 is_sensitive=False,
             )
-            for entry in topic_configs(topic.configs, context.settings)
+            for entry in topic_configs(topic.configs, context.node)
         )
     return codec.build(
         codec.nested(CREATE_TOPICS, version, "CreatableTopicResult"),

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 import struct
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from actors.catalog.table import APIS, is_flexible, is_supported
+from actors.ground.features import FEATURES, Features
+from actors.ground.image import NO_CHANGES
 from actors.protocol import api_keys
 from actors.protocol.entities import build, decode_entity, nested, response_class
 from actors.protocol.entity_writing import entity_writer
@@ -22,27 +24,10 @@ from actors.protocol.header import Header
 
 FEATURES_SINCE: Final = 3
 _ANNOUNCED: Final = tuple(key for key, api in APIS.items() if api.announced)
-
-
-class Feature(NamedTuple):
-    """A feature of the cluster (KIP-584): what clients may count on."""
-
-    name: str
-    min_level: int
-    max_level: int
-    level: int
-    """The level that is in force."""
-
-
-FEATURES: Final = (
-    # A25: from level 1 on clients may use the consumer protocol.
-    Feature("group.version", 0, 1, 1),
-    Feature("metadata.version", 7, 33, 33),
-    # O18: from level 2 on clients use the second generation of transactions.
-    Feature("transaction.version", 0, 2, 2),
-)
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The form of what Kafka accepts as the name and version of a client's software."""
+BODIES_KEPT: Final = 32
+"""How many prepared answers are kept: one for each version, and some of features before a change."""
 _HEAD: Final = struct.Struct(">ii")
 
 
@@ -57,8 +42,8 @@ NOWHERE: Final = (None, -1)
 """What a client says that does not know yet whom it reaches."""
 
 
-@cache
-def _body(api_version: int, error_code: ErrorCode, keys: tuple[int, ...]) -> bytes:
+@lru_cache(maxsize=BODIES_KEPT)
+def _body(api_version: int, error_code: ErrorCode, keys: tuple[int, ...], levels: Features) -> bytes:
     cls = response_class(api_keys.API_VERSIONS, api_version)
     row = nested(api_keys.API_VERSIONS, api_version, "ApiVersion")
     rows = tuple(
@@ -70,29 +55,30 @@ def _body(api_version: int, error_code: ErrorCode, keys: tuple[int, ...]) -> byt
         )
         for api_key in keys
     )
-    features = _features(api_version) if error_code is ErrorCode.none else {}
+    features = _features(api_version, levels) if error_code is ErrorCode.none else {}
     pieces: list[bytes] = []
     entity_writer(cls)(pieces.append, build(cls, error_code=error_code, api_keys=rows, **features))
     return b"".join(pieces)
 
 
-def _features(api_version: int) -> dict[str, Any]:
-    """Return the features that the tier tells, as a Kafka 4.4 broker does. A lowest level of 0 is something
-    that version 3 cannot say: there Kafka leaves the feature out of what is supported."""
+def _features(api_version: int, levels: Features) -> dict[str, Any]:
+    """Return the features that the tier tells: what it can serve, and the levels in force (W44). By
+    group.version clients know that they may use the consumer protocol (A25). Version 3 cannot say that level
+    0 is supported: such features Kafka leaves out there."""
     if api_version < FEATURES_SINCE:
         return {}
     supported = nested(api_keys.API_VERSIONS, api_version, "SupportedFeatureKey")
     finalized = nested(api_keys.API_VERSIONS, api_version, "FinalizedFeatureKey")
     return {
         "supported_features": tuple(
-            supported(name=feature.name, min_version=feature.min_level, max_version=feature.max_level)
-            for feature in FEATURES
-            if feature.min_level > 0 or api_version > FEATURES_SINCE
+            supported(name=each.name, min_version=each.low, max_version=each.high)
+            for each in FEATURES.values()
+            if each.low > 0 or api_version > FEATURES_SINCE
         ),
-        "finalized_features_epoch": 0,
+        "finalized_features_epoch": levels.epoch,
         "finalized_features": tuple(
-            finalized(name=feature.name, min_version_level=feature.level, max_version_level=feature.level)
-            for feature in FEATURES
+            finalized(name=name, min_version_level=level, max_version_level=level)
+            for name, level in levels.finalized()
         ),
     }
 
@@ -121,8 +107,15 @@ def _refusal(entity: Any, place: Place | None) -> ErrorCode:
     return ErrorCode.none
 
 
-def api_versions_answer(header: Header, frame: bytes, body_offset: int, place: Place | None = None) -> bytes:
+def api_versions_answer(
+    header: Header,
+    frame: bytes,
+    body_offset: int,
+    place: Place | None = None,
+    features: Features = NO_CHANGES,
+) -> bytes:
     """Return the whole frame of the answer, length prefix included; its header is always version 0.
+    `features` are the levels in force.
 
     The answer may have an error: UNSUPPORTED_VERSION for a version outside the table (-1 too),
     INVALID_REQUEST for a software name or version that Kafka would refuse and for half of a place,
@@ -136,5 +129,5 @@ def api_versions_answer(header: Header, frame: bytes, body_offset: int, place: P
     elif is_flexible(api_keys.API_VERSIONS, api_version):
         error_code = _refusal(decode_entity(header, frame, body_offset), place)
         keys = () if error_code else keys
-    body = _body(api_version, error_code, keys)
+    body = _body(api_version, error_code, keys, features)
     return _HEAD.pack(4 + len(body), header.correlation_id) + body

@@ -38,6 +38,7 @@ BROKER: Final = (
     Api(api_keys.ALTER_CLIENT_QUOTAS, 0, 1, 1, _BROKER, broker_checks.alter_quotas),
     Api(api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, 0, _BROKER, broker_checks.describe_credentials),
     Api(api_keys.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, 0, _BROKER, broker_checks.alter_credentials),
+    Api(api_keys.UPDATE_FEATURES, 0, 2, 0, _BROKER, broker_checks.update_features),
     Api(api_keys.DESCRIBE_CLUSTER, 0, 2, 0, _BROKER, broker_checks.describe_cluster, always_screened=True),
     Api(api_keys.DESCRIBE_PRODUCERS, 0, 0, 0, _BROKER, topic_checks.describe_producers),
     Api(api_keys.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, 0, _BROKER, announced=False),

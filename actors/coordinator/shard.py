@@ -8,12 +8,11 @@ and `transactions` (O7); each brings its handlers, appliers and timers in an `Ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.areas import areas
-from actors.coordinator.ground.area import Handler
 from actors.coordinator.ground.held import Settled, Stamp
 from actors.coordinator.ground.kind import Kind, OfOtherKind, kind_of, kinds_of
 from actors.coordinator.ground.refusals import coordinator_error
@@ -22,8 +21,10 @@ from actors.coordinator.ground.state import ShardState, no_clock
 from actors.coordinator.kinds import KINDS
 from actors.coordinator.offsets import dying as dying_groups
 from actors.coordinator.offsets import store as offsets_store
+from actors.ground.changeable import in_force
 from actors.ground.contract import NOTHING, Key, Record, Reply, Request, Result, Value
-from actors.ground.image import MetadataImage
+from actors.ground.features import Features
+from actors.ground.image import NO_NODE, MetadataImage
 from actors.ground.records import TopicPartitions
 from actors.ground.settings import GroupSettings
 from actors.protocol.errors import GroupError
@@ -31,7 +32,8 @@ from actors.security.gate import Gate
 
 
 class CoordinatorShard:
-    """See `actors.ground.contract.Shard`. `new_id` yields UUID strings; `clock_us` times assignors."""
+    """See `actors.ground.contract.Shard`. `new_id` yields UUID strings; `clock_us` times assignors; `node_id`
+    is the node whose settings hold (W43)."""
 
     def __init__(
         self,
@@ -42,11 +44,18 @@ class CoordinatorShard:
         clock_us: Callable[[], int] = no_clock,
         *,
         kinds: tuple[Kind, ...] = KINDS,
+        node_id: int = NO_NODE,
     ) -> None:
-        self.state = ShardState(settings, new_id, image, kinds, gate)
+        self._started_settings = settings
+        """The settings that the tier was started with; those in force are the state's."""
+        self._node_id = node_id
+        self.state = ShardState(in_force(settings, image.broker_configs, node_id), new_id, image, kinds, gate)
         self.state.clock_us = clock_us
         self._areas = areas(kinds)
-        self._handlers = {**self._areas.handlers, **_switched_off(kinds, settings)}
+        self._handlers = self._areas.handlers
+        self._kinds = kinds
+        self._off = _switched_off(kinds, settings, image.features)
+        """API keys of the requests that nobody serves at present."""
         self._appliers = self._areas.appliers
 
     @property
@@ -58,6 +67,8 @@ class CoordinatorShard:
         try:
             if state.dying:
                 dying_groups.refuse(state, request)
+            if request.api_key in self._off:
+                raise GroupError(ErrorCode.unsupported_version)
             return self._handlers[request.api_key](state, request, now_ms)
         except OfOtherKind as found:
             return self._handed_on(request, found, now_ms)
@@ -112,6 +123,10 @@ class CoordinatorShard:
 
     def on_metadata(self, image: MetadataImage, now_ms: int) -> Result:
         before, self.state.image = self.state.image, image
+        if image.broker_configs != before.broker_configs:
+            self.state.settings = in_force(self._started_settings, image.broker_configs, self._node_id)
+        if image.features != before.features:
+            self._off = _switched_off(self._kinds, self._started_settings, image.features)
         for area in self._areas.every:
             area.on_metadata(self.state, before, now_ms)
         return NOTHING
@@ -145,11 +160,13 @@ class CoordinatorShard:
         return refused(request, coordinator_error(error_code), message)
 
 
-def _switched_off(kinds: tuple[Kind, ...], settings: GroupSettings) -> dict[int, Handler]:
-    """Return who answers the own requests of the kinds whose protocol is not served (A26)."""
+def _switched_off(kinds: tuple[Kind, ...], settings: GroupSettings, features: Features) -> frozenset[int]:
+    """Return the API keys of the own requests of the kinds whose protocol is not served (A26), or whose
+    feature is at level 0 (W44)."""
     served = settings.group_coordinator_rebalance_protocols
-    return {api_key: _unsupported for kind in kinds if kind.name not in served for api_key in kind.own}
-
-
-def _unsupported(state: ShardState, request: Request, now_ms: int) -> NoReturn:
-    raise GroupError(ErrorCode.unsupported_version)
+    off = (
+        kind
+        for kind in kinds
+        if kind.name not in served or (kind.feature and not features.level(kind.feature))
+    )
+    return frozenset(api_key for kind in off for api_key in kind.own)

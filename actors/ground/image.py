@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from actors.ground.acl import Acl
+from actors.ground.features import Features
 
 TopicId = bytes
 """A topic's UUID: 16 bytes, as they stand on the wire."""
 NO_TOPIC_ID: TopicId = bytes(16)
 """The id that stands on the wire if a topic's id is not known."""
 NO_NODE = -1
+NO_CHANGES = Features()
+"""The features of a tier in which nobody has changed one."""
 
 
 class NodeImage(NamedTuple):
@@ -61,10 +64,12 @@ class MetadataImage:
 
     __slots__ = (
         "acls",
+        "broker_configs",
         "cluster_id",
         "controller_node_id",
         "controllers",
         "credentials",
+        "features",
         "group_configs",
         "nodes",
         "offsets_leaders",
@@ -84,6 +89,8 @@ class MetadataImage:
         offsets_leaders: tuple[int, ...] = (),
         controllers: tuple[int, ...] = (),
         group_configs: Mapping[str, Mapping[str, str]] | None = None,
+        broker_configs: Mapping[str, Mapping[str, str]] | None = None,
+        features: Features = NO_CHANGES,
         acls: tuple[Acl, ...] = (),
         credentials: tuple[ScramCredential, ...] = (),
     ) -> None:
@@ -100,6 +107,9 @@ class MetadataImage:
         """The numbers of the controller's replicas, the leaving ones too; () before they are known."""
         self.group_configs: Mapping[str, Mapping[str, str]] = group_configs or {}
         """Group id -> the group's own configs, as they were set (A19)."""
+        self.broker_configs: Mapping[str, Mapping[str, str]] = broker_configs or {}
+        """Node id as text, or "" for all nodes -> the settings that were changed at run time (W43)."""
+        self.features = features
         self.acls = acls
         self.credentials = {(each.user, each.mechanism): each for each in credentials}
 

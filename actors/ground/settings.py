@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+DISABLED = "disabled"
+UPGRADE = "upgrade"
+DOWNGRADE = "downgrade"
+BIDIRECTIONAL = "bidirectional"
+POLICIES = (BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED)
+"""The values of `group.consumer.migration.policy`; the first is Kafka's default."""
 CLASSIC_ONLY = ":classic"
 """The end of a pattern of `group_heartbeat_hold_clients` whose ConsumerGroupHeartbeat is not held."""
 

@@ -79,12 +79,13 @@ class OffsetsPartition(StateSource):
         self._unwrap("_release", "_on_events", "_on_turn")
         self._partition = partition
         self._known = known = KnownTier(spec)
+        node_id = spec.node_of(partition_group(partition), replica_id)
         host = self._host = outside.new_host(
             spec,
             partition_group(partition),
             replica_id,
             new_shard=lambda: CoordinatorShard(
-                spec.groups, outside.new_id, known.image, known.gate, monotonic_us
+                spec.groups, outside.new_id, known.image, known.gate, monotonic_us, node_id=node_id
             ),
             record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
             release=self._release,

@@ -146,6 +146,45 @@ class AlterGroupConfigsResult(NamedTuple):
     groups: tuple[GroupOutcome, ...]
 
 
+class BrokerConfigChange(NamedTuple):
+    broker: str
+    """The id of a node, or "" for all nodes."""
+    changes: tuple[tuple[str, int, str | None], ...]
+    """What to change: (setting, SET, DELETE, APPEND or SUBTRACT, value)."""
+
+
+class AlterBrokerConfigs(NamedTuple):
+    brokers: tuple[BrokerConfigChange, ...]
+    validate_only: bool = False
+    replace: bool = False
+    """Whether a setting that the change does not name goes back to what the tier started with
+    (AlterConfigs)."""
+
+
+class BrokerOutcome(NamedTuple):
+    broker: str
+    error_code: int = 0
+    error_message: str | None = None
+
+
+class AlterBrokerConfigsResult(NamedTuple):
+    brokers: tuple[BrokerOutcome, ...]
+
+
+class FeatureUpdate(NamedTuple):
+    name: str
+    level: int
+    way: int
+    """UPGRADE, SAFE_DOWNGRADE or UNSAFE_DOWNGRADE of `actors.ground.features`."""
+
+
+class UpdateFeatures(NamedTuple):
+    """The order to change levels of features, all or none."""
+
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool = False
+
+
 class AllocateProducerIds(NamedTuple):
     node_id: int
     """The node that asks for a block; every answer is a new block."""
@@ -305,8 +344,8 @@ class AlterCredentialsResult(NamedTuple):
 
 class Outcome(NamedTuple):
     """The answer to RegisterNode, SetNodeAlive, ReportLeader, ReportController, RestoreTopics, SeedPlacement,
-    PlaceGroup and ForgetReplica, and to any command that is refused as a whole (this replica does not
-    lead)."""
+    PlaceGroup, ForgetReplica and UpdateFeatures, and to any command that is refused as a whole (this replica
+    does not lead)."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -322,6 +361,8 @@ Command = (
     | CreatePartitions
     | AlterTopicConfigs
     | AlterGroupConfigs
+    | AlterBrokerConfigs
+    | UpdateFeatures
     | AllocateProducerIds
     | RegisterNode
     | SetNodeAlive
@@ -341,6 +382,7 @@ CommandResult = (
     | CreatePartitionsResult
     | AlterTopicConfigsResult
     | AlterGroupConfigsResult
+    | AlterBrokerConfigsResult
     | ProducerIdBlock
     | Outcome
     | CreateAclsResult
@@ -363,6 +405,8 @@ _SHAPES = {
         _Shape(CreatePartitions, (MorePartitions,)),
         _Shape(AlterTopicConfigs, (TopicConfigChange,)),
         _Shape(AlterGroupConfigs, (GroupConfigChange,)),
+        _Shape(AlterBrokerConfigs, (BrokerConfigChange,)),
+        _Shape(UpdateFeatures, (FeatureUpdate,)),
         _Shape(AllocateProducerIds),
         _Shape(RegisterNode),
         _Shape(SetNodeAlive),
@@ -377,6 +421,7 @@ _SHAPES = {
         _Shape(CreatePartitionsResult, (TopicOutcome,)),
         _Shape(AlterTopicConfigsResult, (TopicOutcome,)),
         _Shape(AlterGroupConfigsResult, (GroupOutcome,)),
+        _Shape(AlterBrokerConfigsResult, (BrokerOutcome,)),
         _Shape(ProducerIdBlock),
         _Shape(Outcome),
         _Shape(CreateAcls, (Acl,)),

@@ -21,10 +21,12 @@ GROUP_PLACEMENT = 207
 GROUP_CONFIG = 208
 ACL = 209
 SCRAM_CREDENTIAL = 210
+BROKER_CONFIG = 211
+FEATURE_LEVELS = 212
 
 
 class SingletonKey(NamedTuple):
-    """The key of IMAGE_VERSION, CONTROLLER and PRODUCER_IDS: there is one record of each."""
+    """The key of IMAGE_VERSION, CONTROLLER, PRODUCER_IDS and FEATURE_LEVELS: there is one record of each."""
 
     kind: int
     topic: str = ""
@@ -141,3 +143,21 @@ class ScramCredentialValue(NamedTuple):
     stored_key: bytes
     server_key: bytes
     iterations: int
+
+
+class BrokerConfigKey(NamedTuple):
+    kind: int
+    topic: str
+    broker: str
+    """The id of a node, or "" for all nodes."""
+
+
+class BrokerConfigValue(NamedTuple):
+    configs: tuple[tuple[str, str], ...]
+    """The settings that were changed at run time, sorted by name; never empty (W43)."""
+
+
+class FeaturesValue(NamedTuple):
+    epoch: int
+    changed: tuple[tuple[str, int], ...]
+    """Name and level of the features that were changed, sorted by name (W44)."""

@@ -6,6 +6,8 @@ from typing import assert_never
 
 from actors.metadata.commands import (
     AllocateProducerIds,
+    AlterBrokerConfigs,
+    AlterBrokerConfigsResult,
     AlterCredentials,
     AlterCredentialsResult,
     AlteredUser,
@@ -13,6 +15,7 @@ from actors.metadata.commands import (
     AlterGroupConfigsResult,
     AlterTopicConfigs,
     AlterTopicConfigsResult,
+    BrokerOutcome,
     Command,
     CommandResult,
     CreateAcls,
@@ -40,6 +43,7 @@ from actors.metadata.commands import (
     SeedPlacement,
     SetNodeAlive,
     TopicOutcome,
+    UpdateFeatures,
 )
 
 
@@ -67,11 +71,15 @@ def refused(command: Command, error_code: int, message: str | None = None) -> Co
             return AlterGroupConfigsResult(
                 tuple(GroupOutcome(change.group_id, error_code, message) for change in command.groups)
             )
+        case AlterBrokerConfigs():
+            return AlterBrokerConfigsResult(
+                tuple(BrokerOutcome(change.broker, error_code, message) for change in command.brokers)
+            )
         case AllocateProducerIds():
             return ProducerIdBlock(error_code)
         case RegisterNode() | SetNodeAlive() | ReportLeader() | ReportController() | RestoreTopics():
             return Outcome(error_code, message)
-        case SeedPlacement() | PlaceGroup() | ForgetReplica():
+        case SeedPlacement() | PlaceGroup() | ForgetReplica() | UpdateFeatures():
             return Outcome(error_code, message)
         case CreateAcls():
             return CreateAclsResult(tuple(Outcome(error_code, message) for _ in command.acls))

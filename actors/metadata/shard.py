@@ -1,9 +1,9 @@
 """The metadata shard: the controller's replicated state behind the `Shard` contract.
 
-This file only dispatches. The rules live in `topics`, `configs`, `group_configs`, `acls`, `credentials`,
-`nodes` and `replicas`; each takes the state and a command and returns the records and the answer. Nothing
-here is volatile and nothing is timed: whether a node is alive is judged by the controller's actor, which
-knows a clock.
+This file only dispatches. The rules live in `topics`, `configs`, `group_configs`, `broker_configs`,
+`features`, `acls`, `credentials`, `nodes` and `replicas`; each takes the state and a command and returns the
+records and the answer. Nothing here is volatile and nothing is timed: whether a node is alive is judged by
+the controller's actor, which knows a clock.
 """
 
 from __future__ import annotations
@@ -15,9 +15,20 @@ from actors.ground.contract import NOTHING, Key, Record, Reply, Request, Result,
 from actors.ground.image import MetadataImage
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings
-from actors.metadata import acls, configs, credentials, group_configs, nodes, replicas, topics
+from actors.metadata import (
+    acls,
+    broker_configs,
+    configs,
+    credentials,
+    features,
+    group_configs,
+    nodes,
+    replicas,
+    topics,
+)
 from actors.metadata.commands import (
     AllocateProducerIds,
+    AlterBrokerConfigs,
     AlterCredentials,
     AlterGroupConfigs,
     AlterTopicConfigs,
@@ -37,10 +48,13 @@ from actors.metadata.commands import (
     RestoreTopics,
     SeedPlacement,
     SetNodeAlive,
+    UpdateFeatures,
 )
 from actors.metadata.records import (
     ACL,
+    BROKER_CONFIG,
     CONTROLLER,
+    FEATURE_LEVELS,
     GROUP_CONFIG,
     GROUP_PLACEMENT,
     IMAGE_VERSION,
@@ -51,7 +65,10 @@ from actors.metadata.records import (
     TOPIC,
     AclKey,
     AclValue,
+    BrokerConfigKey,
+    BrokerConfigValue,
     ControllerValue,
+    FeaturesValue,
     GroupConfigKey,
     GroupConfigValue,
     GroupPlacementKey,
@@ -75,6 +92,7 @@ RECORD_TYPES = {
     IMAGE_VERSION: (SingletonKey, ImageVersionValue),
     CONTROLLER: (SingletonKey, ControllerValue),
     PRODUCER_IDS: (SingletonKey, ProducerIdsValue),
+    FEATURE_LEVELS: (SingletonKey, FeaturesValue),
     NODE: (NodeKey, NodeValue),
     OFFSETS_LEADER: (OffsetsLeaderKey, OffsetsLeaderValue),
     TOPIC: (TopicKey, TopicValue),
@@ -82,6 +100,7 @@ RECORD_TYPES = {
     ACL: (AclKey, AclValue),
     SCRAM_CREDENTIAL: (ScramCredentialKey, ScramCredentialValue),
     GROUP_CONFIG: (GroupConfigKey, GroupConfigValue),
+    BROKER_CONFIG: (BrokerConfigKey, BrokerConfigValue),
 }
 """Kind of record -> (key class, value class)."""
 
@@ -166,6 +185,10 @@ def _decide(state: MetadataState, command: Command) -> tuple[list[Record], Comma
             return configs.alter_topic_configs(state, command)
         case AlterGroupConfigs():
             return group_configs.alter_group_configs(state, command)
+        case AlterBrokerConfigs():
+            return broker_configs.alter_broker_configs(state, command)
+        case UpdateFeatures():
+            return features.update_features(state, command)
         case AllocateProducerIds():
             return nodes.allocate_producer_ids(state, command)
         case RegisterNode():

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from actors.ground.acl import Acl
+from actors.ground.changeable import in_force
 from actors.ground.contract import Key, Record, Value
+from actors.ground.features import Features
 from actors.ground.image import NO_NODE, MetadataImage, NodeImage, ScramCredential, TopicImage
 from actors.ground.settings import GroupSettings
 from actors.ground.snapshot_build import live_items
@@ -14,7 +16,9 @@ from actors.ground.spec import CONTROLLER_GROUP, BrokerSettings
 from actors.ground.topic_names import collision_name
 from actors.metadata.records import (
     ACL,
+    BROKER_CONFIG,
     CONTROLLER,
+    FEATURE_LEVELS,
     GROUP_CONFIG,
     GROUP_PLACEMENT,
     IMAGE_VERSION,
@@ -25,7 +29,10 @@ from actors.metadata.records import (
     TOPIC,
     AclKey,
     AclValue,
+    BrokerConfigKey,
+    BrokerConfigValue,
     ControllerValue,
+    FeaturesValue,
     GroupConfigKey,
     GroupConfigValue,
     GroupPlacementKey,
@@ -61,8 +68,8 @@ class MetadataState:
         group_settings: GroupSettings,
     ) -> None:
         self.settings = settings
-        self.group_settings = group_settings
-        """The coordinators' settings, which bound what a group's own configs may be (A19)."""
+        self.started_group_settings = group_settings
+        """The coordinators' settings that the tier was started with."""
         self.new_topic_id = new_topic_id
         self.cluster_id = cluster_id
         self.offsets_partitions = offsets_partitions
@@ -76,6 +83,8 @@ class MetadataState:
         """Raft group -> where its replicas should be."""
         self.group_configs: dict[str, GroupConfigValue] = {}
         """Group id -> the group's own configs; the group may not exist."""
+        self.broker_configs: dict[str, BrokerConfigValue] = {}
+        """Node id as text, or "" for all nodes -> the settings that were changed at run time (W43)."""
         self.acls: dict[Acl, AclValue] = {}
         self.credentials: dict[tuple[str, str], ScramCredentialValue] = {}
         """(user, mechanism) -> the user's credential."""
@@ -93,10 +102,25 @@ class MetadataState:
         value = self.singletons.get(IMAGE_VERSION)
         return 0 if value is None else ImageVersionValue(*value).version
 
+    def broker_overrides(self) -> dict[str, dict[str, str]]:
+        """Return the settings that were changed at run time, as `changeable.in_force` takes them."""
+        return {broker: dict(own.configs) for broker, own in self.broker_configs.items()}
+
+    @property
+    def group_settings(self) -> GroupSettings:
+        """Return the coordinators' settings on nodes without settings of their own: they bound what a group's
+        own configs may be (A19)."""
+        return in_force(self.started_group_settings, self.broker_overrides())
+
     @property
     def next_producer_id(self) -> int:
         value = self.singletons.get(PRODUCER_IDS)
         return 0 if value is None else ProducerIdsValue(*value).next_producer_id
+
+    @property
+    def features(self) -> Features:
+        value = self.singletons.get(FEATURE_LEVELS)
+        return Features() if value is None else Features(*FeaturesValue(*value))
 
     @property
     def controller_node_id(self) -> int:
@@ -130,7 +154,8 @@ class MetadataState:
             yield Record(GroupPlacementKey(GROUP_PLACEMENT, "", group), placed)
         for group_id, configured in live_items(self.group_configs, sorted(self.group_configs)):
             yield Record(GroupConfigKey(GROUP_CONFIG, "", group_id), configured)
-
+        for broker, changed in live_items(self.broker_configs, sorted(self.broker_configs)):
+            yield Record(BrokerConfigKey(BROKER_CONFIG, "", broker), changed)
         for acl, nothing in live_items(self.acls, sorted(self.acls)):
             yield Record(AclKey(ACL, "", acl), nothing)
         for user, credential in live_items(self.credentials, sorted(self.credentials)):
@@ -155,6 +180,8 @@ class MetadataState:
                 controllers=self._controllers(),
                 acls=tuple(sorted(self.acls)),
                 credentials=self._credentials(),
+                broker_configs=self.broker_overrides(),
+                features=self.features,
                 group_configs={group_id: dict(own.configs) for group_id, own in self.group_configs.items()},
             )
         return self._image
@@ -184,6 +211,9 @@ class MetadataState:
 
     def apply_group_config(self, key: Key, value: Value | None) -> Value | None:
         return _put(self.group_configs, key[2], None if value is None else GroupConfigValue(*value))
+
+    def apply_broker_config(self, key: Key, value: Value | None) -> Value | None:
+        return _put(self.broker_configs, key[2], None if value is None else BrokerConfigValue(*value))
 
     def apply_acl(self, key: Key, value: Value | None) -> Value | None:
         return _put(self.acls, Acl(*key[2]), None if value is None else AclValue())
@@ -234,11 +264,13 @@ _APPLIERS: dict[int, Callable[[MetadataState, Key, Value | None], Value | None]]
     IMAGE_VERSION: MetadataState.apply_singleton,
     CONTROLLER: MetadataState.apply_singleton,
     PRODUCER_IDS: MetadataState.apply_singleton,
+    FEATURE_LEVELS: MetadataState.apply_singleton,
     NODE: MetadataState.apply_node,
     OFFSETS_LEADER: MetadataState.apply_offsets_leader,
     TOPIC: MetadataState.apply_topic,
     GROUP_PLACEMENT: MetadataState.apply_placement,
     GROUP_CONFIG: MetadataState.apply_group_config,
+    BROKER_CONFIG: MetadataState.apply_broker_config,
     ACL: MetadataState.apply_acl,
     SCRAM_CREDENTIAL: MetadataState.apply_credential,
 }

@@ -7,12 +7,13 @@ from typing import Any, cast
 import msgpack
 
 from actors.ground.acl import Acl
+from actors.ground.features import Features
 from actors.ground.image import MetadataImage, NodeImage, ScramCredential, TopicImage
 
-FORMAT = 3
+FORMAT = 4
 """The format that stands before every packed image."""
-READABLE = (2, FORMAT)
-_ABSENT: list[Any] = [{}, (), ()]
+READABLE = (2, 3, FORMAT)
+_ABSENT: list[Any] = [{}, (), (), {}, (0, ())]
 """What stands for the fields that an older release does not write."""
 
 
@@ -33,6 +34,8 @@ def pack_image(image: MetadataImage) -> bytes:
         image.group_configs,
         image.acls,
         tuple(image.credentials.values()),
+        image.broker_configs,
+        image.features,
     )
     return cast(bytes, msgpack.packb(fields))
 
@@ -44,7 +47,7 @@ def unpack_image(packed: bytes) -> MetadataImage:
         if format_version not in READABLE:
             raise Unreadable(f"image of format version {format_version}; this release reads {READABLE}")
         version, cluster_id, controller_node_id, nodes, topics, offsets_leaders, controllers, *later = fields
-        group_configs, acls, credentials = list(later) + _ABSENT[len(later) :]
+        group_configs, acls, credentials, broker_configs, features = list(later) + _ABSENT[len(later) :]
         return MetadataImage(
             version=version,
             cluster_id=cluster_id,
@@ -54,6 +57,8 @@ def unpack_image(packed: bytes) -> MetadataImage:
             offsets_leaders=offsets_leaders,
             controllers=controllers,
             group_configs=group_configs,
+            broker_configs=broker_configs,
+            features=Features(*features),
             acls=tuple(Acl(*acl) for acl in acls),
             credentials=tuple(ScramCredential(*credential) for credential in credentials),
         )

@@ -15,7 +15,7 @@ from typing import Final
 from actors.catalog import codec
 from actors.catalog.headers import parse_header
 from actors.ground.identity import ClientIdentity
-from actors.ground.image import MetadataImage
+from actors.ground.image import NO_CHANGES, MetadataImage
 from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
 from actors.network.connection import Connection, Service
 from actors.network.early import Decision, Dismiss, EarlyConnection, Keep
@@ -41,6 +41,7 @@ class Sasl:
         """Make SASL as the settings say. `is_tiers` recognizes requests of the tier's own nodes, which prove
         themselves one by one."""
         self._is_tiers = is_tiers or (lambda *_: False)
+        self._features = NO_CHANGES
         self.is_wanted = settings.listener_security_protocol == SASL_PLAINTEXT
         self._policy = SaslPolicy(
             settings.sasl_enabled_mechanisms,
@@ -51,6 +52,7 @@ class Sasl:
 
     def take(self, image: MetadataImage) -> None:
         self._policy.credentials = image.credentials
+        self._features = image.features
 
     def on_stranger(self, early: EarlyConnection, frame: bytes, service: Service) -> Decision:
         """Decide about a frame of a connection that is not authenticated; `service` serves other nodes of the
@@ -64,7 +66,7 @@ class Sasl:
                 return Keep(service)
             if header.api_key == API_VERSIONS:
                 # W18: whom it has reached it is told when it has logged in.
-                return codec.api_versions_answer(header, frame, body_offset)
+                return codec.api_versions_answer(header, frame, body_offset, features=self._features)
             if header.api_key not in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
                 raise UnsupportedRequest(f"API {header.api_key} before SASL authentication")
             if exchange is None:

@@ -73,6 +73,10 @@ class ConnectionQuota:
         self.refused_total = 0
         """How many connections were closed at accept, since the start."""
 
+    def take(self, limits: ConnectionLimits) -> None:
+        """Take other limits. Connections beyond them stay until they end."""
+        self._limits = limits
+
     def refusal(self, address: str) -> str | None:
         """Return why there may be no further connection from `address`; None if there may."""
         if self.total >= self._limits.connections_max:

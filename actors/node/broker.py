@@ -188,6 +188,7 @@ class Broker(Actor):
         image = unpack_image(payload)
         if image.version >= self._apis.image.version:
             self._apis.set_image(image)
+            self._quota.take(ConnectionLimits.of(self._apis.settings))
             self._sasl.take(image)
             self._gate.take(image)
             self._hub.push("image", payload)

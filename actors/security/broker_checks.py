@@ -28,6 +28,8 @@ MESSAGES: Final = {
 }
 _ENTRIES_SINCE: Final = 4
 """The first version of FindCoordinator whose answers have an entry for each key."""
+_RESULTS_UNTIL: Final = 1
+"""The last version of UpdateFeatures whose answers have an entry for each feature."""
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _TOPIC_CONFIGS: Final = 2
@@ -226,6 +228,12 @@ def _no_alteration(header: Header, entity: Any) -> Any:
     )
 
 
+def _no_update(header: Header, entity: Any) -> Any:
+    fields = {"results": ()} if header.api_version <= _RESULTS_UNTIL else {}
+    message = MESSAGES[CLUSTER_FAILED]
+    return _answer(header, error_code=CLUSTER_FAILED, error_message=message, **fields)
+
+
 def _no_resources(header: Header, entity: Any) -> Any:
     return _answer(header, error_code=CLUSTER_FAILED, config_resources=())
 
@@ -313,6 +321,7 @@ def _no_marker(header: Header, topic: Any) -> Any:
 describe_log_dirs = _cluster(Operation.DESCRIBE, _no_log_dirs)
 elect_leaders = _cluster(Operation.ALTER, _no_election)
 list_config_resources = _cluster(Operation.DESCRIBE_CONFIGS, _no_resources)
+update_features = _cluster(Operation.ALTER, _no_update)
 describe_quotas = _cluster(Operation.DESCRIBE_CONFIGS, _no_quotas)
 alter_quotas = _cluster(Operation.ALTER_CONFIGS, _no_quota_changes)
 describe_acls = _cluster(Operation.DESCRIBE, _no_acls)

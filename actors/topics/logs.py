@@ -122,11 +122,18 @@ class TopicLogs:
             log.expire(now_ms)
             self._bytes += log.size_bytes - before
 
+    def take(self, settings: BrokerSettings) -> None:
+        """Take other settings: `retain`, which comes after, has every log keep to them."""
+        self._settings = settings
+        self._configs = {}
+
     def retain(self, image: MetadataImage, node_id: int) -> None:
         """Drop the logs of partitions that `node_id` does not lead (any more), deleted topics' among them."""
         for key in [key for key in self._logs if not _leads(image, key, node_id)]:
             self._bytes -= self._logs.pop(key).size_bytes
             self.waiters.interrupt(key)
+        for key, log in self._logs.items():
+            log.settings = self._log_settings(image.topics_by_id[key[0]])
         self._configs = {
             topic_id: known for topic_id, known in self._configs.items() if topic_id in image.topics_by_id
         }

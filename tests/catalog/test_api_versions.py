@@ -12,6 +12,8 @@ from kio.serial import entity_reader
 
 from actors.catalog.api_versions import Place, api_versions_answer, client_software
 from actors.catalog.table import APIS
+from actors.ground.features import Features
+from actors.ground.image import NO_CHANGES
 from actors.protocol import api_keys
 from actors.protocol.entities import build, nested, request_class, response_class
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
@@ -37,29 +39,37 @@ def _read(answer: bytes, api_version: int) -> Any:
     return entity
 
 
-def _features(api_version: int) -> dict[str, Any]:
+CHANGED = Features(7, (("group.version", 0), ("transaction.version", 1)))
+
+
+def _features(api_version: int, features: Features) -> dict[str, Any]:
     if api_version < 3:
         return {}
     finalized = nested(V, api_version, "FinalizedFeatureKey")
     supported = nested(V, api_version, "SupportedFeatureKey")
-    levels = {"group.version": (0, 1), "metadata.version": (7, 33), "transaction.version": (0, 2)}
+    can = [("group.version", 0, 1), ("metadata.version", 7, 33), ("transaction.version", 0, 2)]
+    told = {0: [("group.version", 1), ("metadata.version", 33), ("transaction.version", 2)]}
+    told[7] = [("metadata.version", 33), ("transaction.version", 1)]
     return {
         "supported_features": tuple(
             supported(name=name, min_version=low, max_version=high)
-            for name, (low, high) in levels.items()
-            if low or api_version >= 4
+            for name, low, high in can
+            if api_version >= 4 or low
         ),
-        "finalized_features_epoch": 0,
+        "finalized_features_epoch": features.epoch,
         "finalized_features": tuple(
-            finalized(name=name, min_version_level=high, max_version_level=high)
-            for name, (_, high) in levels.items()
+            finalized(name=name, min_version_level=level, max_version_level=level)
+            for name, level in told[features.epoch]
         ),
     }
 
 
+@pytest.mark.parametrize("features", [NO_CHANGES, CHANGED], ids=["as started", "changed"])
 @pytest.mark.parametrize("api_version", range(6))
-def test_the_answer_is_the_table_of_what_is_announced_and_the_features(api_version: int) -> None:
-    """A25: version 4 can say that level 0 is supported too, version 3 cannot."""
+def test_the_answer_is_the_table_of_what_is_announced_and_the_features(
+    api_version: int, features: Features
+) -> None:
+    """A25, W44: version 4 can say that level 0 is supported too, version 3 cannot."""
     api_class = nested(V, api_version, "ApiVersion")
     expected = build(
         response_class(V, api_version),
@@ -69,9 +79,9 @@ def test_the_answer_is_the_table_of_what_is_announced_and_the_features(api_versi
             for api_key, api in APIS.items()
             if api.announced
         ),
-        **_features(api_version),
+        **_features(api_version, features),
     )
-    answer = api_versions_answer(*opened(_request(api_version)))
+    answer = api_versions_answer(*opened(_request(api_version)), features=features)
     assert _read(answer, api_version) == expected
     assert answer[8:] == kio_bytes(expected)
 

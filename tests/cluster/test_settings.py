@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.ground.changeable import CHANGEABLE
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings, HistorySettings, RaftSettings
 from cluster.settings import SettingsError, load, parse_assignments
@@ -126,3 +127,15 @@ def test_an_assignment_without_a_value_is_refused() -> None:
 
 def test_the_journals_sync_is_switched_by_its_word() -> None:
     assert load({"journal.sync": "off"}, environment={}).raft.journal_sync is False
+
+
+def test_w33_what_can_change_at_run_time_keeps_to_the_bounds_of_its_row() -> None:
+    """A tier never takes a value while it runs that it would not have started with."""
+    for name, changeable in CHANGEABLE.items():
+        setting = SETTINGS[name]
+        if not changeable.choices:
+            assert setting.low is not None
+            assert setting.high is not None
+            assert (changeable.low, changeable.high <= setting.high) == (setting.low, True), name
+        elif setting.choices:
+            assert set(changeable.choices) == set(setting.choices)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import count
 
 from actors.coordinator.shard import CoordinatorShard
-from actors.ground.image import MetadataImage
+from actors.ground.image import NO_NODE, MetadataImage
 from actors.ground.settings import GroupSettings
 from actors.security.gate import Gate
 
@@ -26,6 +26,7 @@ def new_shard(
     *,
     gate: Gate | None = None,
     new_id: Callable[[], str] | None = None,
+    node_id: int = NO_NODE,
 ) -> CoordinatorShard:
     """Make an empty shard. `new_id` is given where several shards must not make the same ids."""
-    return CoordinatorShard(settings, new_id or numbered(), image, gate)
+    return CoordinatorShard(settings, new_id or numbered(), image, gate, node_id=node_id)

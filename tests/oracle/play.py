@@ -74,7 +74,7 @@ class Play:
     def create_topic(self, unique: str, partitions: int = 1) -> None:
         """The same of a name that `unique` made before."""
         self.create_log(unique, partitions)
-        for watcher in self._watchers():
+        for watcher in self.watchers():
             self.until(
                 partial(self._is_assigned, unique, watcher), f"a group coordinator that knows {unique}"
             )
@@ -87,7 +87,7 @@ class Play:
         self.until(lambda: self._partitions(unique) == partitions, f"topic {unique}")
         self.names.know_topic(self.topic_id(unique), unique)
 
-    def _watchers(self) -> list[str]:
+    def watchers(self) -> list[str]:
         """A group for each offsets partition: every coordinator hears of a topic by itself."""
         groups: dict[int, str] = {}
         numbers = itertools.count()

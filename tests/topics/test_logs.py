@@ -58,6 +58,15 @@ def test_changed_configs_hold_from_the_next_use_on() -> None:
     assert (logs.size_bytes, logs.log(small, 0).log_start_offset) == (0, 1)
 
 
+def test_w33_changed_settings_of_the_broker_hold_for_logs_that_nobody_uses() -> None:
+    logs = new_logs()
+    logs.append(TOPIC, 0, Produced(batch(b"x" * 500)), 0)
+    logs.take(BrokerSettings(log_retention_ms=5))
+    logs.retain(MetadataImage(topics=(TOPIC,)), 1)
+    logs.expire(6)
+    assert logs.size_bytes == 0
+
+
 def test_delete_records_gives_the_bytes_back_to_the_budget() -> None:
     logs = new_logs()
     logs.append(TOPIC, 0, Produced(batch(b"x")), 0)

@@ -9,6 +9,7 @@ from actors.coordinator.consumer.explain import explain
 from actors.coordinator.consumer.model.state import ConsumerState
 from actors.coordinator.ground.kind import Kind
 from actors.coordinator.told.events import CONSUMER
+from actors.ground.features import GROUP_VERSION
 from actors.ground.records import (
     CONSUMER_GROUP_METADATA,
     CONSUMER_MEMBER_METADATA,
@@ -26,6 +27,7 @@ KIND = Kind(
     areas=(AREA, assignment_jobs.AREA, classic_members.AREA),
     makes=frozenset({api_keys.CONSUMER_GROUP_HEARTBEAT}),
     own=frozenset({api_keys.CONSUMER_GROUP_HEARTBEAT, api_keys.CONSUMER_GROUP_DESCRIBE}),
+    feature=GROUP_VERSION,
     listed=views.listed,
     summary=views.summary,
     explain=explain,

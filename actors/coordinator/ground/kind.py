@@ -60,7 +60,10 @@ class Kind:
     makes: frozenset[int]
     """API keys of the requests that make a group."""
     own: frozenset[int] = frozenset()
-    """API keys of the requests that no other kind has: refused where the kind's protocol is off (A26)."""
+    """API keys of the requests that no other kind has: refused where the kind is switched off (A26,
+    W44)."""
+    feature: str = ""
+    """The feature whose level 0 switches the kind off; "" for a kind that is always on."""
 
     # What administrators ask.
     listed: Callable[[ShardState, str], ListedGroup]

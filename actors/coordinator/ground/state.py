@@ -91,6 +91,7 @@ class ShardState:
         gate: Gate | None = None,
     ) -> None:
         self.settings = settings
+        """The settings that are in force now: the shard takes others with a newer image (W43)."""
         self.new_id = new_id
         """Source of UUID strings for member ids; injected, so that simulations repeat."""
         self.image = image

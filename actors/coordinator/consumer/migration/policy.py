@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from actors.ground.settings import GroupSettings
-
-DISABLED = "disabled"
-UPGRADE = "upgrade"
-DOWNGRADE = "downgrade"
-BIDIRECTIONAL = "bidirectional"
-POLICIES = (BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED)
-"""The values of `group.consumer.migration.policy`; the first is Kafka's default."""
+from actors.ground.settings import BIDIRECTIONAL, DISABLED, DOWNGRADE, UPGRADE, GroupSettings
 
 
 def allows_upgrade(settings: GroupSettings) -> bool:
