@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.clients.programs import JAVA, JVM_FLAGS
@@ -15,6 +16,7 @@ from bench.ground.reference import KAFKA_TOOLS_VERSION, KAFKA_VERSION
 PROJECT = Path(__file__).parent / "java"
 TOOLS_PROJECT = Path(__file__).parent / "java_tools"
 CACHE = Path(os.environ.get("GROUPD_TEST_CACHE", Path.home() / ".cache" / "groupd-tests"))
+GOALS = ("dependency:copy-dependencies", "compile")
 BUILD_TIMEOUT_S = 600
 """How long a build may take: the first one fetches a hundred jars."""
 
@@ -27,27 +29,20 @@ def missing() -> str | None:
     )
 
 
-def build() -> Path:
-    """Fetch and compile unless the cache has it; returns the directory, with the reference's jars in `libs`.
-    RuntimeError: Maven's words."""
-    return _built(PROJECT, KAFKA_VERSION)
-
-
-def build_tools() -> Path:
-    """The same of Kafka's command line tools, with the jars of their version."""
-    return _built(TOOLS_PROJECT, KAFKA_TOOLS_VERSION)
-
-
-def _built(project: Path, version: str) -> Path:
+def build(
+    project: Path = PROJECT, *, kafka_version: str = KAFKA_VERSION, goals: Sequence[str] = GOALS
+) -> Path:
+    """Fetch and compile a Maven project unless the cache has it; returns the directory, with jars of that
+    version in `libs`. RuntimeError: Maven's words."""
     sources = sorted(path for place in (project, JAVA) for path in place.rglob("*") if path.is_file())
-    contents = b"".join(path.read_bytes() for path in sources)
-    digest = hashlib.sha256(version.encode() + contents).hexdigest()[:16]
-    directory = CACHE / f"{project.name}-{version}-{digest}"
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
+    digest.update(" ".join((kafka_version, *goals)).encode())
+    directory = CACHE / f"{_name(project)}-{kafka_version}-{digest.hexdigest()[:16]}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (directory / "complete").exists():
-            _run_maven(project, version, directory)
+            _run_maven(project, directory, (f"-Dkafka.version={kafka_version}", *goals))
             (directory / "complete").touch()
     return directory
 
@@ -58,16 +53,24 @@ def command(directory: Path, main_class: str, *arguments: str) -> list[str]:
     return ["java", *JVM_FLAGS, "-cp", classpath, main_class, *arguments]
 
 
-def _run_maven(source: Path, version: str, directory: Path) -> None:
-    project = directory / "project"
-    shutil.copytree(source, project, dirs_exist_ok=True)
+def build_tools() -> Path:
+    """Build Kafka's command line tools, with the jars of their version."""
+    return build(TOOLS_PROJECT, kafka_version=KAFKA_TOOLS_VERSION)
+
+
+def _name(project: Path) -> str:
+    """What the cache calls a project: the folder that has a project in Java, or its own name."""
+    return project.parent.name if project.name == "java" else project.name
+
+
+def _run_maven(project: Path, directory: Path, asked: Sequence[str]) -> None:
+    copy = directory / "project"
+    shutil.copytree(project, copy, dirs_exist_ok=True)
     for name, place in (("Member.java", "java/groupd"), ("log4j2.properties", "resources")):
-        (project / "src" / "main" / place).mkdir(parents=True, exist_ok=True)
-        shutil.copy(JAVA / name, project / "src" / "main" / place)
-    goals = ("dependency:copy-dependencies", "compile")
+        (copy / "src" / "main" / place).mkdir(parents=True, exist_ok=True)
+        shutil.copy(JAVA / name, copy / "src" / "main" / place)
     places = (f"-Dbuild.dir={directory}", f"-DoutputDirectory={directory / 'libs'}", "-DincludeScope=runtime")
-    given = (f"-Dkafka.version={version}", *places)
-    maven = ["mvn", "-q", "-B", "-f", str(project / "pom.xml"), *given, *goals]
+    maven = ["mvn", "-q", "-B", "-f", str(copy / "pom.xml"), *places, *asked]
     done = subprocess.run(maven, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(maven)}\n{done.stdout}\n{done.stderr}")
