@@ -18,6 +18,8 @@ class Member:
         self._line = line
         self._polled: dict[tuple[str, int], int] = {}
         settings = {NAMES.get(name, name): value for name, value in line.settings.items()}
+        if settings.get("group.protocol") == "classic":
+            del settings["group.protocol"]  # what every version does unasked; old ones do not know the name
         settings = {"fetch.wait.max.ms": "100", "log_level": "0"} | settings
         self._consumer = Consumer({**settings, "error_cb": self._complained})
 
@@ -36,13 +38,14 @@ class Member:
         )
 
     def _poll(self) -> None:
-        by_partition: dict[tuple[str, int], list[int]] = {}
+        by_partition: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
         for message in self._consumer.consume(100, POLL_S):
             if message.error() is None:
-                by_partition.setdefault((message.topic(), message.partition()), []).append(message.offset())
-        for (topic, number), offsets in by_partition.items():
-            self._polled[topic, number] = offsets[-1] + 1
-            self._line.tell("records", partition=f"{topic}-{number}", offsets=offsets)
+                records = by_partition.setdefault((message.topic(), message.partition()), [])
+                records.append((message.offset(), message.value()))
+        for partition, records in by_partition.items():
+            self._polled[partition] = records[-1][0] + 1
+            self._line.tell_records(partition, records)
         if by_partition and self._line.commits_each_poll:
             self._commit()
 

@@ -2,18 +2,20 @@
 them too.
 
 The arguments are TOPIC[,TOPIC...], pattern:REGEX or nothing (the member subscribes when told to), then the
-consumer's settings as name=value. Commands come on standard input; events go out as JSON with "at" in ms of
-the wall clock.
+consumer's settings as name=value. Two settings are ours: `commit.each.poll=true` commits after every poll
+that brought records, `tell.digests=true` tells the SHA-256 of every value. Commands come on standard input;
+events go out as JSON with "at" in ms of the wall clock.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -24,6 +26,7 @@ class Line:
         topics, *pairs = sys.argv[1:]
         self.settings: dict[str, str] = dict(pair.split("=", 1) for pair in pairs)
         self.commits_each_poll = self.settings.pop("commit.each.poll", "") == "true"
+        self._tells_digests = self.settings.pop("tell.digests", "") == "true"
         self.pattern = topics.removeprefix("pattern:") if topics.startswith("pattern:") else None
         self.topics = topics.split(",") if topics else []
         self.revoke_ms = 0
@@ -35,6 +38,10 @@ class Line:
     def command(self) -> list[str]:
         """The words of the next command; [] if there is none."""
         return self._commands.get().split() if not self._commands.empty() else []
+
+    def wait_for_command(self) -> list[str]:
+        """The words of the next command, once there is one."""
+        return self._commands.get().split()
 
     def serve(
         self,
@@ -80,6 +87,13 @@ class Line:
         named = sorted(named_partition(each) for each in partitions)
         if named:
             self.tell(event, partitions=named)
+
+    def tell_records(self, partition: Any, records: Sequence[tuple[int, bytes]]) -> None:
+        """`records`: offset and value of each."""
+        fields: dict[str, Any] = {"offsets": [offset for offset, _ in records]}
+        if self._tells_digests:
+            fields["sha256"] = [hashlib.sha256(value).hexdigest() for _, value in records]
+        self.tell("records", partition=named_partition(partition), **fields)
 
     def tell_committed(self, offsets: Mapping[Any, int]) -> None:
         self.tell("committed", offsets={named_partition(each): offset for each, offset in offsets.items()})

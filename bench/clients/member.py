@@ -40,6 +40,8 @@ class Member:
         self.events: list[Event] = []
         self.owned: set[str] = set()
         self.seen: set[tuple[str, int]] = set()
+        self.digests: dict[tuple[str, int], str] = {}
+        """The SHA-256 of each value seen, if the member was told to tell them."""
         self.acknowledged: dict[str, int] = {}
         """The last offset of each partition that the server confirmed to have committed."""
         self.ended_at: float | None = None
@@ -118,7 +120,9 @@ class Member:
                 case "revoked" | "lost":
                     self.owned -= set(event["partitions"])
                 case "records":
-                    self.seen |= {(event["partition"], offset) for offset in event["offsets"]}
+                    seen = [(event["partition"], offset) for offset in event["offsets"]]
+                    self.digests |= dict(zip(seen, event.get("sha256", ()), strict=False))
+                    self.seen |= set(seen)
                 case "committed":
                     self.acknowledged |= event["offsets"]
             self.events.append(event)

@@ -2,9 +2,12 @@
 
 `python -m tests.matrix --markdown` runs it all and writes CLIENTS.md.
 
-A client's program takes TOPIC[,TOPIC...] or pattern:REGEX and then settings as name=value: the Java
-consumer's names, which each program translates, and `commit.each.poll=true` (every poll that brought records
-is followed by a synchronous commit). Commands come on standard input, one a line:
+A client stands in the matrix in several versions, old and new: `builds.py` makes each apart from the others.
+Its producer is a program too: `writers`.
+
+A member's program takes TOPIC[,TOPIC...] or pattern:REGEX and then settings as name=value: the Java
+consumer's names, which each program translates, `commit.each.poll=true` (every poll that brought records is
+followed by a synchronous commit) and `tell.digests=true`. Commands come on standard input, one a line:
 
     commit      commit what was polled
     nap MS      do not poll for so long, as if a record took long to process, or until the next command
@@ -14,7 +17,7 @@ is followed by a synchronous commit). Commands come on standard input, one a lin
 Events leave on standard output, one JSON object a line, with "at" (ms of the wall clock):
 
     assigned, revoked, lost   "partitions": ["topic-0", ...]; revoked is told before the partitions are let go
-    records                   "partition": "topic-0", "offsets": [...]
+    records                   "partition": "topic-0", "offsets": [...], if asked "sha256": [...]
     committed                 "offsets": {"topic-0": 17}, acknowledged by the server
     refused                   "error": why a commit was not taken; the member goes on
     napped, closed

@@ -13,7 +13,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.protocol.java_hash import partition_for
-from bench.clients.member import Broken, Member, until
+from bench.clients.member import Broken, Event, Member, until
 from bench.ground.throwaway import Tier
 from tests.matrix.clients import Client
 from tests.matrix.ownership import shared_at_once
@@ -67,7 +67,10 @@ class Cell:
         self._partition = partition
         self._settings = settings
         self._admin = AdminClient({"bootstrap.servers": tier.bootstrap, "log_level": 0})
+        self._writers: list[Member] = []
         self._produced: dict[str, int] = {}
+        self._digests: dict[tuple[str, int], str] = {}
+        """The SHA-256 of each value that the client's own writer has written."""
         self._victim: int | None = None
         self.create_topic(self.topic)
 
@@ -75,7 +78,7 @@ class Cell:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for member in self.members:
+        for member in (*self.members, *self._writers):
             member.kill()
 
     # What stories do.
@@ -117,6 +120,37 @@ class Cell:
         if producer.flush(ADMIN_TIMEOUT_S) or failed:
             raise Broken(f"records could not be produced: {failed[:1]}")
 
+    def start_writer(self) -> Member:
+        """Start the client's own producer, for `write`."""
+        settings = {"bootstrap.servers": self.tier.bootstrap}
+        writer = Member(f"w{len(self._writers) + 1}", self.client.writer(), self.topic, settings)
+        self._writers.append(writer)
+        return writer
+
+    def write(self, writer: Member, codec: str, size: int) -> None:
+        """Write a record of so many bytes into the next partition; returns when it is acknowledged."""
+        answer = self._answer(writer, codec, size)
+        partition = answer.get("partition")
+        if answer["event"] != "written" or answer["offset"] != self._produced[str(partition)]:
+            raise Broken(f"{size} bytes, {codec}: {answer}, {self._produced} before\n{writer.story()}")
+        self._digests[str(partition), answer["offset"]] = answer["sha256"]
+        self._produced[str(partition)] += 1
+
+    def write_in_vain(self, writer: Member, codec: str, size: int, code: int) -> None:
+        """Write a record that has to be refused with this code of an error."""
+        answer = self._answer(writer, codec, size)
+        if answer["event"] != "refused" or answer["code"] != code:
+            raise Broken(f"{size} bytes, {codec}: {answer}, where {code} was due\n{writer.story()}")
+
+    def _answer(self, writer: Member, codec: str, size: int) -> Event:
+        def answers() -> list[Event]:
+            return [event for event in list(writer.events) if event["event"] in ("written", "refused")]
+
+        number = len(answers())
+        writer.tell(f"write {codec} {size} {number % PARTITIONS}")
+        self.wait(lambda: len(answers()) > number, f"an answer to {size} bytes, {codec}")
+        return answers()[number]
+
     @property
     def partitions(self) -> list[str]:
         """The partitions of all its topics."""
@@ -134,7 +168,7 @@ class Cell:
         """Poll until it holds; fails at once when a member's process fails."""
 
         def checked() -> Any:
-            for member in self.members:
+            for member in (*self.members, *self._writers):
                 member.check()
             return holds()
 
@@ -170,14 +204,21 @@ class Cell:
         self.produce()
         self.all_seen()
         self.wait(lambda: not self._uncommitted(), "everything is committed and acknowledged")
-        for member in self.members:
+        for member in (*self.members, *self._writers):
             if member.lives:
                 member.close()
         self.judge()
 
     def judge(self) -> None:
-        """Judge the story. Raises Broken if a partition was owned twice or a commit is gone."""
+        """Judge the story. Raises Broken if a partition was owned twice, a value is another or a commit is
+        gone."""
         wrong = shared_at_once(self.members)
+        wrong += [
+            f"{where}: {member.name} read another value"
+            for where, digest in self._digests.items()
+            for member in self.members
+            if where in member.seen and member.digests.get(where) != digest
+        ]
         committed = self._committed()
         wrong += [
             f"{partition}: {count} records, {committed.get(partition)} committed"
@@ -188,7 +229,7 @@ class Cell:
             raise Broken("\n".join([*wrong[:8], self.story()]))
 
     def story(self) -> str:
-        return "\n".join(member.story() for member in self.members)
+        return "\n".join(member.story() for member in (*self.members, *self._writers))
 
     def _common(self) -> dict[str, Any]:
         return {

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+
 from tests.matrix.cell import Cell
 from tests.matrix.clients import Client
 
@@ -16,6 +18,13 @@ ASLEEP_MS = 120_000
 """How long a member sleeps at most that is woken before."""
 STATIC = {"session_timeout_ms": 45_000, "max_poll_interval_ms": 60_000}
 COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}
+DIGESTED = {"tell_digests": "true"}
+SIZES = (1, 1_000, 100_000)
+LARGE_UNTIL_COMPRESSED = 3_000_000
+"""Within message.max.bytes when it is compressed, and only then."""
+LARGEST_VALUE_BYTES = 1_048_588 - 61 - 11
+"""A value that fills message.max.bytes as it is by default: a batch's header has 61 bytes, a record's own
+fields have 11."""
 OVERSLEEPING = {"session_timeout_ms": 6_000, "max_poll_interval_ms": 7_000}
 
 
@@ -161,6 +170,40 @@ def long_processing(cell: Cell) -> None:
     cell.shared_out()
 
 
+def compression(cell: Cell) -> None:
+    """The client writes with each of its codecs, small records and large ones, and reads what it wrote."""
+    cell.start()
+    cell.start()
+    cell.shared_out()
+    writer = cell.start_writer()
+    cell.aim()
+    for number, codec in enumerate(cell.client.codecs):
+        for size in SIZES if codec == "none" else (*SIZES, LARGE_UNTIL_COMPRESSED):
+            cell.write(writer, codec, size)
+        if number == len(cell.client.codecs) // 2:
+            cell.strike()
+    cell.all_seen()
+
+
+def record_sizes(cell: Cell) -> None:
+    """Records up to message.max.bytes are taken and read; one byte more is refused, and harms nothing."""
+    cell.start()
+    cell.start()
+    cell.shared_out()
+    writer = cell.start_writer()
+    cell.aim()
+    for size in (*SIZES, LARGEST_VALUE_BYTES):
+        cell.write(writer, "none", size)
+    cell.strike()
+    for size in (LARGEST_VALUE_BYTES + 1, 2 * LARGEST_VALUE_BYTES):
+        cell.write_in_vain(writer, "none", size, ErrorCode.message_too_large)
+        if cell.client.stuck_when_refused:
+            writer = cell.start_writer()
+        cell.write(writer, "none", 1_000)
+    cell.write(writer, "none", LARGEST_VALUE_BYTES)
+    cell.all_seen()
+
+
 def _not_cooperative(client: Client) -> str:
     able = client.protocol == "consumer" or "cooperative-sticky" in client.assignors
     return "" if able else f"{client.name} has no cooperative assignor."
@@ -183,8 +226,10 @@ STORIES = (
     ),
     Story("cooperative", cooperative, COOPERATIVE, why_not=_not_cooperative),
     Story("commit while rebalancing", commit_while_rebalancing),
-    Story("regex", regex, eased=_of_new_topics),
+    Story("regex", regex, why_not=attrgetter("no_patterns"), eased=_of_new_topics),
     Story("long processing", long_processing, OVERSLEEPING, eased=attrgetter("stays_when_idle")),
+    Story("compression", compression, DIGESTED, eased=attrgetter("lacks_codecs")),
+    Story("record sizes", record_sizes, DIGESTED, eased=attrgetter("stuck_when_refused")),
 )
 
 

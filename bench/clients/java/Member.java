@@ -4,10 +4,13 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.HexFormat;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Queue;
@@ -32,7 +35,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * One consumer in a process of its own, told what to do on standard input, telling what happens on standard output.
  *
  * <p>Arguments: TOPIC[,TOPIC...], pattern:RE2J or nothing (it subscribes when told to), then consumer settings as
- * name=value; "commit.each.poll=true" is ours: every poll that returned records is followed by a synchronous commit.
+ * name=value; "commit.each.poll=true" is ours (every poll that returned records is followed by a synchronous commit),
+ * and "tell.digests=true" (records are told with the SHA-256 of their values).
  * Commands, one a line: "commit" (commitSync of what was polled; refused if the member is out or a rebalance is under
  * way), "nap MS" (do not poll for so long, or until the next command, say "wake"), "subscribe TOPIC[,TOPIC...]",
  * "revoke MS" (giving up partitions takes so long from now on), "committed" (what the group has committed for each
@@ -47,6 +51,7 @@ public final class Member implements ConsumerRebalanceListener {
     private final Queue<String> commands = new ConcurrentLinkedQueue<>();
     private final String topics;
     private final boolean commitEachPoll;
+    private final boolean tellDigests;
     private final String protocol;
     private final Map<TopicPartition, OffsetAndMetadata> polled = new HashMap<>();
     private boolean subscribed;
@@ -55,6 +60,7 @@ public final class Member implements ConsumerRebalanceListener {
     private Member(String topics, Properties settings) {
         this.topics = topics;
         this.commitEachPoll = Boolean.parseBoolean((String) settings.remove("commit.each.poll"));
+        this.tellDigests = Boolean.parseBoolean((String) settings.remove("tell.digests"));
         this.protocol = settings.getProperty("group.protocol", "classic");
         this.consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
@@ -144,11 +150,16 @@ public final class Member implements ConsumerRebalanceListener {
         ConsumerRecords<byte[], byte[]> records = consumer.poll(POLL);
         for (TopicPartition partition : records.partitions()) {
             StringBuilder offsets = new StringBuilder();
+            StringBuilder digests = new StringBuilder();
             for (ConsumerRecord<byte[], byte[]> record : records.records(partition)) {
                 offsets.append(offsets.length() == 0 ? "" : ",").append(record.offset());
+                if (tellDigests) {
+                    digests.append(digests.length() == 0 ? "" : ",").append(quote(sha256(record.value())));
+                }
                 polled.put(partition, new OffsetAndMetadata(record.offset() + 1));
             }
-            emit("records", "\"partition\":" + quote(partition) + ",\"offsets\":[" + offsets + "]");
+            String told = tellDigests ? ",\"sha256\":[" + digests + "]" : "";
+            emit("records", "\"partition\":" + quote(partition) + ",\"offsets\":[" + offsets + "]" + told);
         }
         if (commitEachPoll && !records.isEmpty()) {
             commit();
@@ -219,6 +230,14 @@ public final class Member implements ConsumerRebalanceListener {
             emit("failed", "\"error\":" + quote(error));
         }
         commands.add("close");
+    }
+
+    private static String sha256(byte[] value) {
+        try {
+            return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(value));
+        } catch (NoSuchAlgorithmException impossible) {
+            throw new IllegalStateException(impossible);
+        }
     }
 
     private static synchronized void emit(String event, String fields) {

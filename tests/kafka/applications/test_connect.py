@@ -72,7 +72,7 @@ def test_files_arrive_whole_while_leaders_and_a_worker_are_killed(
     ports = list(range(first_port, first_port + FILES))
     processes = [start(run, cluster, group_id, port) for port in ports]
     workers = Workers(ports)
-    wait(processes, lambda: all(each.told("started") for each in processes), "started", START_DEADLINE_S)
+    started(processes)
     for name, config in connectors(topics, sources, sinks).items():
         wait(processes, lambda n=name, c=config: workers.put(n, c), f"{name} is taken", DEADLINE_S * 4)
     settled(processes, workers)
@@ -84,6 +84,7 @@ def test_files_arrive_whole_while_leaders_and_a_worker_are_killed(
         work(processes, seconds / 3)
         workers.ports.append(first_port + FILES)
         processes.append(start(run, cluster, group_id, first_port + FILES))
+        started(processes)
         settled(processes, workers)
         work(processes, seconds / 3)
     wait(
@@ -136,6 +137,11 @@ def connectors(topics: list[str], sources: list[Path], sinks: list[Path]) -> dic
             "topics": topic,
         }
     return configs
+
+
+def started(processes: list[Member]) -> None:
+    """Wait until every worker has started."""
+    wait(processes, lambda: all(each.told("started") for each in processes), "started", START_DEADLINE_S)
 
 
 def settled(processes: list[Member], workers: Workers) -> None:

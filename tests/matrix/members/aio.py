@@ -55,8 +55,7 @@ class Member(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
         got = await self._consumer.getmany(timeout_ms=POLL_MS)
         for partition, records in got.items():
             self._polled[partition] = records[-1].offset + 1
-            name = f"{partition.topic}-{partition.partition}"
-            self._line.tell("records", partition=name, offsets=[record.offset for record in records])
+            self._line.tell_records(partition, [(record.offset, record.value) for record in records])
         if got and self._line.commits_each_poll:
             await self._commit()
 

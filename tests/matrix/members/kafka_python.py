@@ -1,4 +1,4 @@
-"""A member of kafka-python."""
+"""A member of kafka-python, from version 2.0.2 on."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ from collections.abc import Collection
 from typing import Any
 
 import kafka
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from bench.clients.line import Line, play
 
 POLL_MS = 50
-ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 NUMBERS = {"session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "metadata.max.age.ms"}
+
+NO_EPOCH = (-1,) * (len(kafka.OffsetAndMetadata._fields) - 2)
+"""The leader's epoch, which versions before 2.2 do not commit."""
+
+
+def _assignor(name: str) -> Any:
+    if name == "range":
+        return RangePartitionAssignor
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor  # since 3.0
+
+    return CooperativeStickyAssignor
 
 
 class Member(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
@@ -28,7 +37,7 @@ class Member(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
         settings["enable_auto_commit"] = False
         strategy = settings.pop("partition_assignment_strategy", "range")
         self._consumer = kafka.KafkaConsumer(
-            partition_assignment_strategy=(ASSIGNORS[strategy],), fetch_max_wait_ms=100, **settings
+            partition_assignment_strategy=(_assignor(strategy),), fetch_max_wait_ms=100, **settings
         )
 
     def run(self) -> None:
@@ -45,8 +54,7 @@ class Member(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
         got = self._consumer.poll(POLL_MS)
         for partition, records in got.items():
             self._polled[partition] = records[-1].offset + 1
-            name = f"{partition.topic}-{partition.partition}"
-            self._line.tell("records", partition=name, offsets=[record.offset for record in records])
+            self._line.tell_records(partition, [(record.offset, record.value) for record in records])
         if got and self._line.commits_each_poll:
             self._commit()
 
@@ -56,7 +64,7 @@ class Member(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
             return
         try:
             self._consumer.commit(
-                {each: kafka.OffsetAndMetadata(offset, "", -1) for each, offset in offsets.items()}
+                {each: kafka.OffsetAndMetadata(offset, "", *NO_EPOCH) for each, offset in offsets.items()}
             )
         except kafka.errors.KafkaError as error:
             self._line.tell("refused", error=repr(error))

@@ -1,9 +1,11 @@
-// A member of franz-go, classic or (protocol "consumer") KIP-848.
+// A member of franz-go, classic or (protocol "consumer") KIP-848; with "write" before its arguments, a writer.
 package main
 
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -22,6 +24,8 @@ type member struct {
 	mu     sync.Mutex
 	polled map[string]map[int32]kgo.EpochOffset
 	each   bool
+	// digests: the SHA-256 of every value is told.
+	digests bool
 }
 
 var out sync.Mutex
@@ -129,9 +133,13 @@ func (m *member) poll(client *kgo.Client) {
 			return
 		}
 		seen = true
-		offsets := []int64{}
+		offsets, digests := []int64{}, []string{}
 		for _, record := range p.Records {
 			offsets = append(offsets, record.Offset)
+			if m.digests {
+				digest := sha256.Sum256(record.Value)
+				digests = append(digests, hex.EncodeToString(digest[:]))
+			}
 		}
 		last := p.Records[len(p.Records)-1]
 		m.mu.Lock()
@@ -140,7 +148,8 @@ func (m *member) poll(client *kgo.Client) {
 		}
 		m.polled[p.Topic][p.Partition] = kgo.EpochOffset{Epoch: last.LeaderEpoch, Offset: last.Offset + 1}
 		m.mu.Unlock()
-		tell("records", map[string]any{"partition": fmt.Sprintf("%s-%d", p.Topic, p.Partition), "offsets": offsets})
+		name := fmt.Sprintf("%s-%d", p.Topic, p.Partition)
+		tell("records", map[string]any{"partition": name, "offsets": offsets, "sha256": digests})
 	})
 	if seen && m.each {
 		m.commit(client)
@@ -201,13 +210,26 @@ func nap(commands chan string, long time.Duration) {
 }
 
 func main() {
+	arguments := os.Args[1:]
+	writes := arguments[0] == "write"
+	if writes {
+		arguments = arguments[1:]
+	}
 	settings := map[string]string{}
-	for _, pair := range os.Args[2:] {
+	for _, pair := range arguments[1:] {
 		name, value, _ := strings.Cut(pair, "=")
 		settings[name] = value
 	}
-	m := &member{polled: map[string]map[int32]kgo.EpochOffset{}, each: settings["commit.each.poll"] == "true"}
-	client, err := kgo.NewClient(m.options(os.Args[1], settings)...)
+	if writes {
+		write(arguments[0], settings)
+		return
+	}
+	m := &member{
+		polled:  map[string]map[int32]kgo.EpochOffset{},
+		each:    settings["commit.each.poll"] == "true",
+		digests: settings["tell.digests"] == "true",
+	}
+	client, err := kgo.NewClient(m.options(arguments[0], settings)...)
 	if err != nil {
 		fail(err)
 	}

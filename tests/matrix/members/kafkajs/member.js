@@ -4,9 +4,11 @@
 
 const readline = require('node:readline')
 const { Kafka, logLevel } = require('kafkajs')
+const { sha256 } = require('./codecs')
 
 const [topics, ...pairs] = process.argv.slice(2)
 const settings = Object.fromEntries(pairs.map((pair) => [pair.split('=')[0], pair.slice(pair.indexOf('=') + 1)]))
+const tellsDigests = settings['tell.digests'] === 'true'
 const commitsEachPoll = settings['commit.each.poll'] === 'true'
 const polled = new Map()
 let owned = []
@@ -60,7 +62,8 @@ async function eachBatch({ batch, resolveOffset, heartbeat, isRunning, isStale }
   if (offsets.length > 0) {
     resolveOffset(batch.lastOffset())
     polled.set(name, offsets[offsets.length - 1] + 1)
-    tell('records', { partition: name, offsets })
+    const digests = tellsDigests ? batch.messages.map(({ value }) => sha256(value)) : []
+    tell('records', { partition: name, offsets, sha256: digests })
     if (commitsEachPoll) await commit()
   }
   if (napMs > 0) {

@@ -1,9 +1,12 @@
-// A member of sarama, classic protocol. Its handler's Setup and Cleanup are the two sides of a generation.
+// A member of sarama, classic protocol; with "write" before its arguments, a writer. Its handler's Setup and
+// Cleanup are the two sides of a generation.
 package main
 
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +25,12 @@ type member struct {
 	session sarama.ConsumerGroupSession
 	polled  map[string]map[int32]int64
 	each    bool
+	// digests: the SHA-256 of every value is told.
+	digests bool
+	group   string
+	admin   sarama.ClusterAdmin
+	// napping is held by whoever handles a record, and during a nap.
+	napping sync.Mutex
 }
 
 var out sync.Mutex
@@ -78,6 +87,8 @@ func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 			if !open {
 				return nil
 			}
+			m.napping.Lock()
+			m.napping.Unlock()
 			session.MarkMessage(message, "")
 			m.mu.Lock()
 			if m.polled[message.Topic] == nil {
@@ -85,8 +96,13 @@ func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 			}
 			m.polled[message.Topic][message.Partition] = message.Offset + 1
 			m.mu.Unlock()
+			digests := []string{}
+			if m.digests {
+				digest := sha256.Sum256(message.Value)
+				digests = append(digests, hex.EncodeToString(digest[:]))
+			}
 			name := fmt.Sprintf("%s-%d", message.Topic, message.Partition)
-			tell("records", map[string]any{"partition": name, "offsets": []int64{message.Offset}})
+			tell("records", map[string]any{"partition": name, "offsets": []int64{message.Offset}, "sha256": digests})
 			if m.each {
 				m.commit()
 			}
@@ -96,22 +112,53 @@ func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 	}
 }
 
-// commit returns when the offsets are acknowledged; sarama does not say whether they were.
+// commit commits what was polled. Sarama does not say whether a commit was taken: what the group has committed is
+// read back, and told.
 func (m *member) commit() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	told := map[string]int64{}
+	asked := map[string][]int32{}
 	for topic, partitions := range m.polled {
-		for number, offset := range partitions {
-			told[fmt.Sprintf("%s-%d", topic, number)] = offset
+		for number := range partitions {
+			asked[topic] = append(asked[topic], number)
 		}
 	}
-	if m.session == nil || m.session.Context().Err() != nil || len(told) == 0 {
+	if m.session == nil || m.session.Context().Err() != nil || len(asked) == 0 {
 		return
 	}
 	tell("committing", nil)
 	m.session.Commit()
+	answer, err := m.admin.ListConsumerGroupOffsets(m.group, asked)
+	if err != nil {
+		tell("refused", map[string]any{"error": err.Error()})
+		return
+	}
+	told := map[string]int64{}
+	for topic, partitions := range m.polled {
+		for number, offset := range partitions {
+			block := answer.GetBlock(topic, number)
+			if block == nil || block.Offset < offset {
+				tell("refused", map[string]any{"error": fmt.Sprintf("%s-%d is behind %d", topic, number, offset)})
+				continue
+			}
+			told[fmt.Sprintf("%s-%d", topic, number)] = block.Offset
+		}
+	}
 	tell("committed", map[string]any{"offsets": told})
+}
+
+// nap handles no record for so long, or until the next command.
+func (m *member) nap(commands chan string, long time.Duration) {
+	m.napping.Lock()
+	defer m.napping.Unlock()
+	select {
+	case <-time.After(long):
+	case command := <-commands:
+		if command != "wake" {
+			commands <- command
+		}
+	}
+	tell("napped", nil)
 }
 
 func milliseconds(settings map[string]string, name string, otherwise time.Duration) time.Duration {
@@ -128,6 +175,7 @@ func configuration(settings map[string]string) *sarama.Config {
 	config.Consumer.MaxWaitTime = 100 * time.Millisecond
 	group := &config.Consumer.Group
 	group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{sarama.NewBalanceStrategyRange()}
+	group.InstanceId = settings["group.instance.id"]
 	group.Session.Timeout = milliseconds(settings, "session.timeout.ms", group.Session.Timeout)
 	group.Heartbeat.Interval = milliseconds(settings, "heartbeat.interval.ms", group.Heartbeat.Interval)
 	group.Rebalance.Timeout = milliseconds(settings, "max.poll.interval.ms", group.Rebalance.Timeout)
@@ -136,18 +184,36 @@ func configuration(settings map[string]string) *sarama.Config {
 }
 
 func main() {
+	arguments := os.Args[1:]
+	writes := arguments[0] == "write"
+	if writes {
+		arguments = arguments[1:]
+	}
 	settings := map[string]string{}
-	for _, pair := range os.Args[2:] {
+	for _, pair := range arguments[1:] {
 		name, value, _ := strings.Cut(pair, "=")
 		settings[name] = value
 	}
-	m := &member{each: settings["commit.each.poll"] == "true"}
+	if writes {
+		write(arguments[0], settings)
+		return
+	}
 	brokers := strings.Split(settings["bootstrap.servers"], ",")
+	admin, err := sarama.NewClusterAdmin(brokers, sarama.NewConfig())
+	if err != nil {
+		fail(err)
+	}
+	m := &member{
+		each:    settings["commit.each.poll"] == "true",
+		digests: settings["tell.digests"] == "true",
+		group:   settings["group.id"],
+		admin:   admin,
+	}
 	group, err := sarama.NewConsumerGroup(brokers, settings["group.id"], configuration(settings))
 	if err != nil {
 		fail(err)
 	}
-	topics, ended := strings.Split(os.Args[1], ","), make(chan struct{})
+	topics, ended := strings.Split(arguments[0], ","), make(chan struct{})
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		defer close(ended)
@@ -157,15 +223,7 @@ func main() {
 			}
 		}
 	}()
-	input := bufio.NewScanner(os.Stdin)
-	for input.Scan() {
-		command := strings.TrimSpace(input.Text())
-		if command == "commit" {
-			m.commit()
-		} else if command == "close" {
-			break
-		}
-	}
+	m.obey()
 	tell("closing", nil)
 	stop()
 	<-ended
@@ -173,4 +231,27 @@ func main() {
 		fail(err)
 	}
 	tell("closed", nil)
+}
+
+// obey carries out commands until the one to close, or the end of input.
+func (m *member) obey() {
+	commands := make(chan string, 16)
+	go func() {
+		input := bufio.NewScanner(os.Stdin)
+		for input.Scan() {
+			commands <- strings.TrimSpace(input.Text())
+		}
+		commands <- "close"
+	}()
+	for command := range commands {
+		word, argument, _ := strings.Cut(command, " ")
+		switch word {
+		case "commit":
+			m.commit()
+		case "nap":
+			m.nap(commands, milliseconds(map[string]string{"nap": argument}, "nap", 0))
+		case "close":
+			return
+		}
+	}
 }
