@@ -30,19 +30,20 @@ def missing() -> str | None:
 
 
 def build(
-    project: Path = PROJECT, *, kafka_version: str = KAFKA_VERSION, goals: Sequence[str] = GOALS
+    project: Path = PROJECT, *, kafka_version: str | None = KAFKA_VERSION, goals: Sequence[str] = GOALS
 ) -> Path:
     """Fetch and compile a Maven project unless the cache has it; returns the directory, with jars of that
-    version in `libs`. RuntimeError: Maven's words."""
+    version (None: of the project's own) in `libs`. RuntimeError: Maven's words."""
+    asked = (*(() if kafka_version is None else (f"-Dkafka.version={kafka_version}",)), *goals)
     sources = sorted(path for place in (project, JAVA) for path in place.rglob("*") if path.is_file())
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
-    digest.update(" ".join((kafka_version, *goals)).encode())
-    directory = CACHE / f"{_name(project)}-{kafka_version}-{digest.hexdigest()[:16]}"
+    digest.update(" ".join(asked).encode())
+    directory = CACHE / f"{_name(project)}-{kafka_version or 'own'}-{digest.hexdigest()[:16]}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (directory / "complete").exists():
-            _run_maven(project, directory, (f"-Dkafka.version={kafka_version}", *goals))
+            _run_maven(project, directory, asked)
             (directory / "complete").touch()
     return directory
 

@@ -24,7 +24,9 @@ class Program(NamedTuple):
     """Arguments that come before all others."""
 
     def command(self) -> list[str]:
-        return jvm.command(jvm.build(HERE / self.project), f"groupd.{self.main}", *self.arguments)
+        return jvm.command(
+            jvm.build(HERE / self.project, kafka_version=None), f"groupd.{self.main}", *self.arguments
+        )
 
 
 def word_count(lines: str) -> Program:
