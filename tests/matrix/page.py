@@ -24,9 +24,9 @@ HEADING = """\
 Made from `tests/matrix/CLIENTS.json` by `python -m tests.matrix.page > tests/matrix/CLIENTS.md`; a test
 compares them. `python -m tests.matrix --markdown` runs every cell and writes both files.
 
-Real clients, old versions beside new ones, each a process of its own, live through every story against a real
-tier. A cell holds if every record is seen, no partition has two owners at a time, and what is committed in the
-end is right. Last whole run: {day}. ✓ undisturbed, ⚡ with the group's leader killed midway, ✗ broken.
+Real clients, old versions beside new ones, each a process of its own, live through every story against a
+real tier. A cell holds if every record is seen, no partition has two owners at a time, and what is committed
+in the end is right. Last whole run: {day}. ✓ undisturbed, ⚡ with the group's leader killed midway, ✗ broken.
 """
 
 
