@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -29,7 +30,7 @@ BUILD_TIMEOUT_S = 900
 def python_with(*requirements: str) -> str:
     """The interpreter of a virtual environment that has these packages."""
     digest = hashlib.sha256("\n".join((sys.version, *requirements)).encode())
-    name = requirements[0].replace("==", "-")
+    name = re.sub(r"(\[.*])?==", "-", requirements[0])
 
     def make(directory: Path) -> None:
         _run([sys.executable, "-m", "venv", str(directory)], directory)

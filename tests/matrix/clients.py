@@ -157,14 +157,14 @@ def _kafka_python(version: str) -> Client:
 
 
 def _aiokafka(version: str) -> Client:
-    packages = (f"aiokafka=={version}", "cramjam")
+    package = f"aiokafka[lz4,snappy,zstd]=={version}"
     return Client(
         name="aiokafka",
         version=version,
         protocol="classic",
         marker="clients",
-        command=_python("tests.matrix.members.aio", *packages),
-        writer=_python("tests.matrix.writers.aio", *packages),
+        command=_python("tests.matrix.members.aio", package),
+        writer=_python("tests.matrix.writers.aio", package),
         finds_one_at_a_time=_AIOKAFKA_ASSERTS,
     )
 
