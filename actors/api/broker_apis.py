@@ -28,7 +28,14 @@ from actors.api import (
     topics,
     transactions,
 )
-from actors.api.context import BrokerContext, ControllerClient, Elect, NotAvailable, Verify
+from actors.api.context import (
+    BrokerContext,
+    ControllerClient,
+    Elect,
+    InternalLogs,
+    NotAvailable,
+    Verify,
+)
 from actors.api.metadata import describe_cluster_answer, find_coordinator_answer, metadata_answer
 from actors.api.producers import ProducerIds, init_producer_id
 from actors.ground.image import MetadataImage
@@ -107,6 +114,10 @@ class BrokerApis:
         """Have `elect` elect the leaders of offsets partitions."""
         self._context.elect = elect
 
+    def read_offsets_from(self, logs: InternalLogs) -> None:
+        """Read `__consumer_offsets` from `logs`."""
+        self._context.internal_logs = logs
+
     def set_image(self, image: MetadataImage) -> None:
         """Take a newer image: requests that wait for it go on, logs that are led elsewhere are dropped."""
         self._context.set_image(image)
@@ -119,7 +130,7 @@ class BrokerApis:
 
     @offsets_leaders.setter
     def offsets_leaders(self, offsets_leaders: Mapping[int, int]) -> None:
-        self._context.offsets_leaders = offsets_leaders
+        self._context.set_offsets_leaders(offsets_leaders)
 
     async def handle(self, header: Header, entity: Any) -> Any | None:
         """Return the response entity; None if the request has no answer (Produce with acks 0).

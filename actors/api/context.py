@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
@@ -18,6 +18,7 @@ from actors.ground.contract import Request
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings
+from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.metadata.commands import Command, CommandResult, Outcome
 from actors.metadata.refusals import refused
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN
@@ -26,6 +27,7 @@ from actors.protocol.transaction_messages import AddPartitionsToTxnRequest, AddP
 from actors.topics.errors import LogError
 from actors.topics.fetch_sessions import FetchSessions
 from actors.topics.logs import TopicLogs
+from actors.topics.partition_log import PartitionLog
 
 IMAGE_WAIT_S = 5.0
 """How long, in seconds, an admin request waits at most until this broker sees what it has done."""
@@ -70,6 +72,32 @@ class ControllerClient(Protocol):
         retries of its own."""
 
 
+class InternalLogs(Protocol):
+    """The logs of `__consumer_offsets`."""
+
+    async def ready(self, partitions: Collection[int]) -> None:
+        """Wait until the logs of these partitions can be read, as far as this broker leads them."""
+
+    def log(self, partition: int) -> PartitionLog:
+        """Return a log that is ready. Raises LogError."""
+
+    def partition_bytes(self, partition: int) -> int:
+        """Return the size of a log; 0 if nobody reads it."""
+
+
+class NoInternalLogs:
+    """The logs of a broker that reaches no leader of offsets partitions."""
+
+    async def ready(self, partitions: Collection[int]) -> None:
+        """Return at once."""
+
+    def log(self, partition: int) -> PartitionLog:
+        raise LogError(ErrorCode.not_leader_or_follower)
+
+    def partition_bytes(self, partition: int) -> int:
+        return 0
+
+
 class BrokerContext:
     """One broker's state, held by `broker_apis.BrokerApis`. `clock_ms` never runs back."""
 
@@ -91,7 +119,9 @@ class BrokerContext:
         self.logs = logs
         self.clock_ms = clock_ms
         self.image = MetadataImage()
+        """The newest image, with fresher news of who leads offsets partitions."""
         self.offsets_leaders: Mapping[int, int] = {}
+        self.internal_logs: InternalLogs = NoInternalLogs()
         self.creating: dict[str, asyncio.Task[None]] = {}
         """Topic -> the task that creates it because somebody asked for its metadata."""
         self.verify: Verify = no_coordinator
@@ -116,11 +146,16 @@ class BrokerContext:
             self.settings = in_force(self.started.broker, configs, self.node_id)
             self.group_settings = in_force(self.started.groups, configs, self.node_id)
             self.logs.take(self.settings)
-        self.image = image
+        self.image = image.led_by(self.offsets_leaders)
         self.logs.retain(image, self.node_id)
         for waiter in self._image_waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+    def set_offsets_leaders(self, offsets_leaders: Mapping[int, int]) -> None:
+        """Take news of who leads offsets partitions."""
+        self.offsets_leaders = offsets_leaders
+        self.image = self.image.led_by(offsets_leaders)
 
     async def submit(self, command: Command) -> Any:
         """Return the result that belongs to `command`; every entry of it is refused if no controller
@@ -158,6 +193,22 @@ class BrokerContext:
         """Return the name of the topic that has this id, or None."""
         topic = self.image.topics_by_id.get(plain_topic_id(topic_id))
         return None if topic is None else topic.name
+
+    def log(self, topic: TopicImage, partition: int) -> PartitionLog:
+        """Return the log of a partition that this broker leads. Raises LogError."""
+        return self.internal_logs.log(partition) if topic.internal else self.logs.log(topic, partition)
+
+    def partition_bytes(self, topic: TopicImage, partition: int) -> int:
+        """Return the size of a partition's log; 0 if nobody has used it yet."""
+        if topic.internal:
+            return self.internal_logs.partition_bytes(partition)
+        return self.logs.partition_bytes(topic, partition)
+
+    async def ready(self, asked: Iterable[tuple[str | None, int]]) -> None:
+        """Wait until the logs of internal topics among these partitions can be read."""
+        internal = {partition for name, partition in asked if name == OFFSETS_TOPIC}
+        if internal:
+            await self.internal_logs.ready(internal)
 
     def known_topic(self, name: str, partition: int) -> TopicImage:
         """Return the topic, if it has that partition. Raises LogError."""

@@ -54,6 +54,7 @@ async def list_offsets(context: BrokerContext, header: Header, entity: Any) -> A
             if partition.partition_index in asked:
                 twice.add((topic.name, partition.partition_index))
             asked[partition.partition_index] = partition
+    await context.ready((name, index) for name, asked in topics.items() for index in asked)
     level = getattr(entity, "isolation_level", READ_UNCOMMITTED)
     topic_class = codec.nested(LIST_OFFSETS, version, "ListOffsetsTopicResponse")
     return codec.build(
@@ -124,7 +125,7 @@ def _log(context: BrokerContext, name: str, partition: int, current_leader_epoch
     LogError."""
     context.known_topic(name, partition)
     check_leader_epoch(current_leader_epoch)
-    return context.logs.log(context.topic_led_here(name, partition), partition)
+    return context.log(context.topic_led_here(name, partition), partition)
 
 
 def check_leader_epoch(current_leader_epoch: int) -> None:
@@ -139,6 +140,7 @@ def check_leader_epoch(current_leader_epoch: int) -> None:
 async def offset_for_leader_epoch(context: BrokerContext, header: Header, entity: Any) -> Any:
     """Answer up to which offset a log may have records of an epoch (KIP-320)."""
     version = header.api_version
+    await context.ready((topic.topic, each.partition) for topic in entity.topics for each in topic.partitions)
     topic_class = codec.nested(OFFSET_FOR_LEADER_EPOCH, version, "OffsetForLeaderTopicResult")
     return codec.build(
         codec.response_class(OFFSET_FOR_LEADER_EPOCH, version),
@@ -192,6 +194,8 @@ async def delete_records(context: BrokerContext, header: Header, entity: Any) ->
 def _deleted(context: BrokerContext, version: int, name: str, partition: Any) -> Any:
     error_code, low_watermark = ErrorCode.none, NO_OFFSET
     try:
+        if context.known_topic(name, partition.partition_index).internal:
+            raise LogError(ErrorCode.invalid_topic_exception)
         topic = context.topic_led_here(name, partition.partition_index)
         low_watermark = context.logs.delete_records(topic, partition.partition_index, partition.offset)
     except LogError as error:

@@ -94,6 +94,11 @@ async def fetch(context: BrokerContext, header: Header, given: Any) -> Any:
     # A client that went away is noticed when its connection is idle for too long: no fetch waits longer.
     wait_s = min(entity.max_wait.total_seconds(), context.settings.connections_max_idle_ms / 1_000)
     deadline = loop.time() + wait_s
+    await context.ready(
+        (each.name, each.place[1])
+        for each in request.partitions
+        if each.name is not None and may_read(each.name)
+    )
     bytes_max = min(entity.max_bytes, FETCH_BYTES_MAX)
     while True:
         read = _read_all(context, request, bytes_max)
@@ -198,7 +203,7 @@ def _read(
     context.topic_led_here(name, index)
     if wanted.bytes_max < 0:
         raise LogError(ErrorCode.unknown_server_error)
-    log = context.logs.log(topic, index)
+    log = context.log(topic, index)
     return (topic.topic_id, index), _read_log(log, request.entity.isolation_level, wanted, room)
 
 

@@ -194,7 +194,7 @@ def _producers_of(context: BrokerContext, header: Header, name: str, partition: 
                 coordinator_epoch=state.coordinator_epoch,
                 current_txn_start_offset=state.current_txn_start_offset,
             )
-            for state in context.logs.log(topic, partition).active_producers()
+            for state in ([] if topic.internal else context.logs.log(topic, partition).active_producers())
         )
     except LogError as error:
         # Kafka has no words for a partition that is not there, or not led here, in a topic that is.
@@ -225,7 +225,7 @@ async def describe_log_dirs(context: BrokerContext, header: Header, entity: Any)
                 codec.build(
                     partition_class,
                     partition_index=partition,
-                    partition_size=context.logs.partition_bytes(topic, partition),
+                    partition_size=context.partition_bytes(topic, partition),
                     offset_lag=0,
                     is_future_key=False,
                 )

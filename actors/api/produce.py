@@ -122,10 +122,12 @@ def _appended(
         raise LogError(verdict.error_code)
     if piece.name is None:
         raise LogError(ErrorCode.unknown_topic_id)
-    context.known_topic(piece.name, piece.partition)
+    known = context.known_topic(piece.name, piece.partition)
     batch = one_batch(piece.records, zstd_allowed=version >= _ZSTD_SINCE)
     if verdict is None:
         raise LogError(ErrorCode.invalid_required_acks)
+    if known.internal:
+        raise LogError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {piece.name}")
     topic = context.topic_led_here(piece.name, piece.partition)
     if verdict.error_code:
         raise LogError(verdict.error_code)

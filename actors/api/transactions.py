@@ -130,6 +130,8 @@ def _guard(context: BrokerContext, piece: Piece, producer: tuple[int, int]) -> o
         topic = context.topic_led_here(piece.name, piece.partition)
     except LogError:
         return None
+    if topic.internal:
+        return None  # it is refused whatever the coordinator says
     transactions = context.logs.log(topic, piece.partition).transactions
     return None if transactions.is_open(*producer) else transactions.guard(producer[0])
 

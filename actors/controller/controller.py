@@ -120,7 +120,7 @@ class Controller(StateSource):
             image = self._shard.image()
             status |= self._host.health()
             status["problem"] = self._problem or status["problem"]
-            status |= {"topics": len(image.topics), "image_version": image.version}
+            status |= {"topics": len(image.created_topics), "image_version": image.version}
         return status
 
     async def submit(self, command: bytes) -> bytes:

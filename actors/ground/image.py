@@ -7,10 +7,12 @@ change, so a receiver keeps the newest and drops the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import NamedTuple
 
 from actors.ground.acl import Acl
 from actors.ground.features import Features
+from actors.ground.topic_names import OFFSETS_TOPIC, internal_topic_id
 
 TopicId = bytes
 """A topic's UUID: 16 bytes, as they stand on the wire."""
@@ -19,6 +21,12 @@ NO_TOPIC_ID: TopicId = bytes(16)
 NO_NODE = -1
 NO_CHANGES = Features()
 """The features of a tier in which nobody has changed one."""
+OFFSETS_TOPIC_CONFIGS = (
+    ("cleanup.policy", "compact"),
+    ("compression.type", "producer"),
+    ("segment.bytes", "104857600"),
+)
+"""The configs that Kafka gives to `__consumer_offsets`."""
 
 
 class NodeImage(NamedTuple):
@@ -99,7 +107,10 @@ class MetadataImage:
         self.controller_node_id = controller_node_id
         self.nodes = {node.node_id: node for node in nodes}
         self.topics = {topic.name: topic for topic in topics}
-        self.topics_by_id = {topic.topic_id: topic for topic in topics}
+        if offsets_leaders:
+            # The offsets partitions are a topic too, from the beginning on (W41).
+            self.topics[OFFSETS_TOPIC] = _offsets_topic(cluster_id, offsets_leaders)
+        self.topics_by_id = {topic.topic_id: topic for topic in self.topics.values()}
         self.offsets_leaders = offsets_leaders
         """The node id of each offsets partition's leader as the controller last heard, or NO_NODE. The length
         is the number of offsets partitions. Brokers overlay fresher news from their own replicas."""
@@ -113,6 +124,23 @@ class MetadataImage:
         self.acls = acls
         self.credentials = {(each.user, each.mechanism): each for each in credentials}
 
+    @property
+    def created_topics(self) -> dict[str, TopicImage]:
+        """Return the topics that somebody has created, which are all but the internal ones."""
+        return {name: topic for name, topic in self.topics.items() if not topic.internal}
+
+    def led_by(self, offsets_leaders: Mapping[int, int]) -> MetadataImage:
+        """Return this image with fresher news of who leads offsets partitions."""
+        leaders = tuple(offsets_leaders.get(p, leader) for p, leader in enumerate(self.offsets_leaders))
+        if leaders == self.offsets_leaders:
+            return self
+        image = copy(self)
+        image.offsets_leaders = leaders
+        topic = self.topics[OFFSETS_TOPIC]._replace(partition_leaders=leaders)
+        image.topics = self.topics | {OFFSETS_TOPIC: topic}
+        image.topics_by_id = self.topics_by_id | {topic.topic_id: topic}
+        return image
+
     def leader_of(self, topic: str, partition: int) -> int | None:
         """Return the node id of the leader of a topic's partition, or NO_NODE; None if there is no such
         partition."""
@@ -120,3 +148,8 @@ class MetadataImage:
         if known is None or not 0 <= partition < known.partition_count:
             return None
         return known.partition_leaders[partition]
+
+
+def _offsets_topic(cluster_id: str, leaders: tuple[int, ...]) -> TopicImage:
+    topic_id = internal_topic_id(cluster_id, OFFSETS_TOPIC)
+    return TopicImage(topic_id, OFFSETS_TOPIC, leaders, OFFSETS_TOPIC_CONFIGS, internal=True)

@@ -79,6 +79,23 @@ CREDENTIALS_MAX = 10_000
 """How many credentials the tier may have; every actor holds them all, and gets them all with each change of
 metadata."""
 
+OFFSETS_STATE_BYTES_MAX = 256 * MIB
+"""How large the state of one offsets partition may be, in Kafka's records, for `__consumer_offsets` to be
+read; beyond it reading is refused (KAFKA_STORAGE_ERROR)."""
+OFFSETS_TAIL_BYTES_MAX = 64 * MIB
+"""How much may follow the state in the log of a partition of `__consumer_offsets` before the log starts anew
+with the state of then."""
+OFFSETS_TAIL_BATCHES_MAX = 50_000
+"""How many batches may follow the state, as OFFSETS_TAIL_BYTES_MAX says for bytes."""
+FEED_PENDING_BYTES_MAX = 64 * MIB
+"""How much may be committed and not yet fetched by the node's broker before a feed ends: whoever reads
+`__consumer_offsets` then meets OFFSET_OUT_OF_RANGE once."""
+FEED_ANSWER_BYTES_MAX = 1 * MIB
+"""The size from which an answer of a feed takes no further piece; a piece may be an entry as large as
+RAFT_ENTRY_BYTES_MAX."""
+
+assert RAFT_ENTRY_BYTES_MAX < FEED_PENDING_BYTES_MAX, "what one entry commits must fit"
+
 LOG_FILE_BYTES_MAX = 8 * MIB
 LOG_FILES_MAX = 3
 """How many log files each actor keeps."""
@@ -116,3 +133,4 @@ LINK_GREETING_BYTES_MAX = 4096
 
 assert FRAME_BYTES_MAX + 2 * CONNECTION_BUFFER_BYTES_MAX < LINK_FRAME_BYTES_MAX, "a hand-over must fit"
 assert LINK_FRAME_BYTES_MAX < LINK_QUEUE_BYTES_MAX
+assert RAFT_ENTRY_BYTES_MAX + 2 * FEED_ANSWER_BYTES_MAX < LINK_FRAME_BYTES_MAX, "an answer of a feed must fit"

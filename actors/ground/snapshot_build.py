@@ -56,17 +56,35 @@ class SnapshotBuild:
 
     def step(self, records_max: int = RECORDS_PER_STEP_MAX) -> bytes | None:
         """Go on for a bounded number of records and bytes. Return the whole snapshot once it is complete."""
-        data, pack = self._data, self._packer.pack
+        data = self._data
         assert data is not None, "this build is complete, or another one or a restore abandoned it"
+        if self._go_on(data, records_max):
+            return None
+        self.close()
+        return data.getvalue()
+
+    def take(self, records_max: int = RECORDS_PER_STEP_MAX) -> bytes | None:
+        """Go on as `step` does, and return only what that has given: so a state is passed on without ever
+        being kept whole. None: all of it was taken, or the build is closed."""
+        data, self._data = self._data, BytesIO()
+        if data is None:
+            self._data = None
+            return None
+        if not self._go_on(data, records_max):
+            self.close()
+        return data.getvalue()
+
+    def _go_on(self, data: BytesIO, records_max: int) -> bool:
+        """Add a bounded number of records and bytes to `data`. Return whether there may be more."""
+        pack = self._packer.pack
         records_left, bytes_left = records_max, BYTES_PER_STEP_MAX
         for key, value in self._records:
             if value is not None:
                 bytes_left -= data.write(pack((key, value)))
             records_left -= 1
             if records_left <= 0 or bytes_left <= 0:
-                return None
-        self.close()
-        return data.getvalue()
+                return True
+        return False
 
     def close(self) -> None:
         """End the build, complete or not, and keep nothing."""

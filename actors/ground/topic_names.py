@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from functools import lru_cache
 
 OFFSETS_TOPIC = "__consumer_offsets"
 """The topic whose partitions are the offsets partitions."""
 NAME_LENGTH_MAX = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+
+@lru_cache(maxsize=64)
+def internal_topic_id(cluster_id: str, name: str) -> bytes:
+    """Return the id of an internal topic, which is the same for as long as the tier exists."""
+    return hashlib.sha256(f"{cluster_id} {name}".encode()).digest()[:16]
 
 
 def name_problem(name: str) -> str | None:

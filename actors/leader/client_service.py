@@ -19,10 +19,11 @@ from actors.catalog.headers import parse_header
 from actors.catalog.screening import screen_entity
 from actors.catalog.table import COORDINATOR_APIS
 from actors.ground.contract import Token
-from actors.ground.identity import ClientIdentity
+from actors.ground.identity import TIER, ClientIdentity
 from actors.leader.group_server import ElsewhereError, GroupServer
 from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd
 from actors.leader.known_tier import KnownTier
+from actors.leader.offsets_feed import OffsetsFeed
 from actors.leader.warm_kernels import WarmKernels
 from actors.network.channel import Answer
 from actors.network.connection import LATER, Connection
@@ -31,6 +32,7 @@ from actors.network.quota import ConnectionLimits
 from actors.network.table import ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
+from actors.protocol.offsets_feed import unpack_question
 from actors.replica.host import ReplicaHost
 
 log = logging.getLogger("groupd.partition")
@@ -61,6 +63,7 @@ class ClientService:
         self.held = HeldHeartbeats(host.replica, server.release, host.now_ms, spec.groups.held_clients)
         """The heartbeats whose answers wait until there is news for the member."""
         host.replica.watcher = self.held
+        self._feed = OffsetsFeed(host.replica)
         self._kernels = WarmKernels(host.replica, known)
         self.link = new_link(self)
         """The link to the node's broker."""
@@ -194,6 +197,11 @@ class ClientService:
         connection.holding = self.held.of_client(identity.software_name, identity.software_version)
 
     def on_relay(self, identity: ClientIdentity, frame: bytes, answer: Answer) -> None:
+        if identity == TIER:
+            question = unpack_question(frame)
+            if question is not None:
+                self._feed.ask(question, answer)
+                return
         try:
             header, body_offset = parse_header(frame)
             answered = self._server.serve_relayed(header, frame, body_offset, identity, answer)

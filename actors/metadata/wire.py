@@ -28,7 +28,7 @@ def pack_image(image: MetadataImage) -> bytes:
         image.cluster_id,
         image.controller_node_id,
         tuple(image.nodes.values()),
-        tuple(image.topics.values()),
+        tuple(image.created_topics.values()),
         image.offsets_leaders,
         image.controllers,
         image.group_configs,

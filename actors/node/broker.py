@@ -33,6 +33,7 @@ from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import NO_NODE
 from actors.ground.nodes import node_address
 from actors.ground.spec import TierSpec, broker_name, replica_of_slot
+from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.metadata.wire import unpack_image
 from actors.metrics.numbers import Row
 from actors.network.authentication import Sasl
@@ -48,6 +49,7 @@ from actors.node.elections import Elections
 from actors.node.fallen_leaders import FallenLeaders
 from actors.node.log_ends import LogEnds
 from actors.node.metrics import NodeMetrics
+from actors.node.offsets_topic import OffsetsTopic
 from actors.protocol.api_keys import (
     API_VERSIONS,
     INIT_PRODUCER_ID,
@@ -93,6 +95,7 @@ class Broker(Actor):
         """Offsets partition -> (term, node id of its leader), as the freshest news say."""
         self._controller = new_controller(spec)
         self._logs = TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics")
+        clock = clock_ms or steady_clock_ms()
         self._apis = BrokerApis(
             BrokerContext(
                 node_id=node_id,
@@ -100,7 +103,7 @@ class Broker(Actor):
                 group_settings=spec.groups,
                 controller=self._controller,
                 logs=self._logs,
-                clock_ms=clock_ms or steady_clock_ms(),
+                clock_ms=clock,
             )
         )
         limits = ConnectionLimits.of(spec.broker)
@@ -125,6 +128,8 @@ class Broker(Actor):
         self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
         self._apis.verify_with(self._transactions.add_partitions)
         self._apis.elect_with(Elections(spec, self._controller).elect)
+        self._offsets_topic = OffsetsTopic(self, self._hub, self._offsets_appended, clock)
+        self._apis.read_offsets_from(self._offsets_topic)
         super().__init__(spec.data_dir, broker_name(node_id))
 
     async def _open(self) -> None:
@@ -152,6 +157,7 @@ class Broker(Actor):
         self._metrics.close()
         self._table.close()
         self._peers.close()
+        self._offsets_topic.close()
         self._hub.close()
         self._apis.close()
         try:
@@ -167,7 +173,7 @@ class Broker(Actor):
             "port": self._node.port,
             "pid": os.getpid(),
             "connections": self._quota.total,
-            "topics": len(self._apis.image.topics),
+            "topics": len(self._apis.image.created_topics),
             "image_version": self._apis.image.version,
             "leaders": {p: node for p, (_, node) in self._leaders.items()},
             "metrics_port": self._metrics.port,
@@ -241,6 +247,16 @@ class Broker(Actor):
         it is not known."""
         leader = self._leaders.get(partition_)
         return None if leader is None else leader[1]
+
+    def _offsets_appended(self, partition_: int, size_bytes: int) -> None:
+        """Wake whoever waits for records of `__consumer_offsets`."""
+        topic = self._apis.image.topics.get(OFFSETS_TOPIC)
+        if topic is not None:
+            key = (topic.topic_id, partition_)
+            if size_bytes:
+                self._logs.waiters.appended(key, size_bytes)
+            else:
+                self._logs.waiters.interrupt(key)
 
     def _learn_leader(self, partition_: int, node_id: int, term: int) -> None:
         if term >= self._leaders.get(partition_, (-1, -1))[0]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgpack
 from kio.schema.errors import ErrorCode
@@ -27,6 +27,7 @@ from actors.ground.image import MetadataImage
 from actors.ground.limits import RAFT_BATCH_BYTES_MAX, RAFT_ENTRY_BYTES_MAX, RAFT_PENDING_BYTES_MAX
 from actors.ground.snapshot_build import SnapshotBuild
 from actors.replica.long_works import LongWorks
+from actors.replica.neighbours import Feed, Log, Watcher
 from storage.raft.errors import Busy, NotLeader
 
 FORMAT_VERSION = 2
@@ -41,30 +42,6 @@ PACKED_AT_ONCE_MAX = 1_000
 """How many records of one Result are packed in one call."""
 TIMERS_PER_TURN_MAX = 256
 """How many timers are fired in one turn, before requests are served again."""
-
-
-class Log(Protocol):
-    """What a replica needs of Raft."""
-
-    @property
-    def is_leader(self) -> bool: ...
-    @property
-    def term(self) -> int: ...
-    @property
-    def pending_bytes(self) -> int: ...
-    def propose(self, command: bytes) -> int: ...
-    def has_lease(self) -> bool: ...
-
-
-class Watcher(Protocol):
-    """What wants to know what happens to a serving replica's shard, and has its part of each turn."""
-
-    @property
-    def next_deadline_ms(self) -> int | None: ...
-    def happened(self, result: Result) -> None: ...
-    def image_changed(self) -> None: ...
-    def run(self, now_ms: int) -> None: ...
-    def refuse_all(self) -> None: ...
 
 
 class RecordType(NamedTuple):
@@ -112,6 +89,8 @@ class Replica:
         """The log, set once, right after it has been made (each needs the other)."""
         self.watcher: Watcher | None = None
         """What watches the shard, set once; None: nothing does."""
+        self.feed: Feed | None = None
+        """What passes on what is committed; None: nobody reads it, which is the rule."""
         self.serving = False
         self._new_shard = new_shard
         self._layouts: dict[int, tuple[Any, int, Any, int]] = {
@@ -149,6 +128,8 @@ class Replica:
         """The last snapshot that was begun."""
         self._copy: SnapshotBuild | None = None
         """The last copy that was begun."""
+        self._fed: SnapshotBuild | None = None
+        """The last state that was begun for a feed."""
 
     # Requests.
 
@@ -256,6 +237,8 @@ class Replica:
     def apply(self, index: int, term: int, command: bytes) -> None:
         """Apply a committed entry. Its records are already applied if this leader decided them."""
         if self._uncommitted and self._uncommitted[0].index == index:
+            if self.feed is not None:
+                self.feed.committed(command)
             self._commit(self._uncommitted.popleft())
             return
         decided_in, records = self._unpack(command)
@@ -274,6 +257,12 @@ class Replica:
         self._copy = self._begin(self._copy)
         return self._copy
 
+    def begin_fed(self) -> SnapshotBuild:
+        """Begin the state that a feed gives, made as a snapshot is and beside the others. It abandons an
+        unfinished one of a feed."""
+        self._fed = self._begin(self._fed)
+        return self._fed
+
     def _begin(self, unfinished: SnapshotBuild | None) -> SnapshotBuild:
         if unfinished is not None:
             unfinished.close()
@@ -286,7 +275,7 @@ class Replica:
         return SnapshotBuild((FORMAT_VERSION, 0), self.shard.records(), before)
 
     def restore(self, data: bytes) -> None:
-        for build in (self._build, self._copy):
+        for build in (self._build, self._copy, self._fed):
             if build is not None:
                 build.close()
         shard = self._new_shard()
@@ -325,6 +314,8 @@ class Replica:
         knows."""
         self.serving, self._takeover, self._taken_over = False, None, []
         self._works.clear()
+        if self.feed is not None:
+            self.feed.end()
         for entry in reversed(self._uncommitted):
             self._write(reversed(entry.undo))
         self._uncommitted.clear()
@@ -345,7 +336,7 @@ class Replica:
         must know of it. Return the values replaced, each with its key."""
         apply = self.shard.apply
         replaced = [(key, apply(key, value)) for key, value in records]
-        for build in (self._build, self._copy):
+        for build in (self._build, self._copy, self._fed):
             if build is not None and build.is_walking:
                 for key, value in replaced:
                     for single in self.shard.singles(key, value):

@@ -7,7 +7,7 @@ the base offset and the leader epoch in front of it can be set without computing
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -212,6 +212,29 @@ def end_marker(
     return bytes(batch)
 
 
+def plain_batch(records: Sequence[tuple[bytes, bytes | None]], timestamp_ms: int) -> bytes:
+    """Return a batch of these keys and values, to be `placed`; a value that is None is a tombstone."""
+    body = bytearray()
+    for delta, (key, value) in enumerate(records):
+        record = bytearray(2)  # no attributes, no delta of the timestamp
+        _put_varint(record, delta)
+        _put_varint(record, len(key))
+        record += key
+        _put_varint(record, -1 if value is None else len(value))
+        record += value or b""
+        record.append(0)  # no headers
+        _put_varint(body, len(record))
+        body += record
+    length = HEADER_BYTES - _LENGTH_FROM + len(body)
+    times = (timestamp_ms, timestamp_ms)
+    producer = (NO_PRODUCER_ID, -1, NO_SEQUENCE)
+    batch = bytearray(
+        _HEADER.pack(0, length, 0, MAGIC, 0, 0, len(records) - 1, *times, *producer, len(records)) + body
+    )
+    _CRC.pack_into(batch, _CRC_FROM - _CRC.size, crc32c(memoryview(batch)[_CRC_FROM:]))
+    return bytes(batch)
+
+
 def first_since(batch: bytes, timestamp_ms: int, start_offset: int) -> tuple[int, int] | None:
     """Return (offset, timestamp) of the batch's first record from `start_offset` on that is at least so
     young.
@@ -275,3 +298,12 @@ def _varint(batch: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise IndexError(at)
+
+
+def _put_varint(out: bytearray, number: int) -> None:
+    """Add a zigzag varint of at most 32 bits."""
+    value = (number << 1) ^ (number >> 31)
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)

@@ -23,9 +23,9 @@ from cluster.cli.kafka import CommandConfigOption, with_kafka
 from cluster.tier_file import TierError
 
 if TYPE_CHECKING:
+    from actors.coordinator.kafka_records.codec import KafkaRecord
     from cluster.groups.connection import Kafka
     from cluster.groups.transfer import Imported
-    from cluster.kafka_records.codec import KafkaRecord
 
 commands = typer.Typer(
     no_args_is_help=True,

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from actors.coordinator.kafka_records.codec import KafkaRecord
+from actors.coordinator.kafka_records.convert import OFFSET_COMMIT_KINDS, PackedRecord, to_kafka
+from actors.coordinator.kafka_records.schemas import NO_ID
 from actors.ground.records import NO_EXPIRY, OFFSET_COMMIT, OffsetCommitValue
 from cluster.groups.connection import Kafka, NoSuchGroup
 from cluster.groups.describe import INACTIVE, describe_group
 from cluster.groups.requests import Committed, TopicPartition, commit, committed_offsets, partitions_of
-from cluster.kafka_records.codec import KafkaRecord
-from cluster.kafka_records.convert import OFFSET_COMMIT_KINDS, PackedRecord, to_kafka
-from cluster.kafka_records.schemas import NO_ID
 from cluster.tier_file import TierError
 
 PROBLEMS_SHOWN: Final = 20

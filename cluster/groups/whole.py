@@ -14,6 +14,9 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from actors import runtime
+from actors.coordinator.kafka_records.codec import KafkaRecord, RecordError, decode, kind_of
+from actors.coordinator.kafka_records.convert import from_kafka, to_kafka
+from actors.coordinator.kafka_records.schemas import SCHEMAS
 from actors.coordinator.restore import emptied
 from actors.ground.contract import Record
 from actors.ground.records import (
@@ -29,9 +32,6 @@ from cluster.group_leaders import GroupLeaders
 from cluster.group_writer import GroupWriter
 from cluster.groups.properties import ClientProperties
 from cluster.groups.transfer import Imported, raise_problems
-from cluster.kafka_records.codec import KafkaRecord, RecordError, decode, kind_of
-from cluster.kafka_records.convert import from_kafka, to_kafka
-from cluster.kafka_records.schemas import SCHEMAS
 from cluster.state_copy import open_copy
 from cluster.tier_file import TierError
 

@@ -25,11 +25,11 @@ from typing import Any, BinaryIO, Final
 
 from crc32c import crc32c
 
+from actors.coordinator.kafka_records.codec import KafkaRecord, RecordError, decode, encode, kind_of
+from actors.coordinator.kafka_records.convert import OFFSET_COMMIT_KINDS
+from actors.coordinator.kafka_records.schemas import SCHEMAS
 from actors.ground.limits import MIB
 from cluster.kafka_records import json_form
-from cluster.kafka_records.codec import KafkaRecord, RecordError, decode, encode, kind_of
-from cluster.kafka_records.convert import OFFSET_COMMIT_KINDS
-from cluster.kafka_records.schemas import SCHEMAS
 from cluster.tier_file import TierError
 
 KAFKA: Final = "kafka"

@@ -11,8 +11,8 @@ import base64
 import binascii
 from typing import Any
 
-from cluster.kafka_records.codec import KafkaRecord, Plain, RecordError, check_version, schema_of
-from cluster.kafka_records.schemas import (
+from actors.coordinator.kafka_records.codec import KafkaRecord, Plain, RecordError, check_version, schema_of
+from actors.coordinator.kafka_records.schemas import (
     BYTES,
     NUMBERS,
     STRING,

@@ -15,6 +15,7 @@ from actors.api.metadata import find_coordinator_answer, metadata_answer
 from actors.catalog import codec
 from actors.ground.image import MetadataImage
 from actors.ground.spec import BrokerSettings
+from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.metadata.commands import CreateTopics, NewTopic, ReportController, SetNodeAlive
 from actors.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA
 from actors.protocol.java_hash import partition_for
@@ -76,7 +77,7 @@ def test_all_topics_are_asked_for_by_null_and_before_version_1_by_none(version: 
         }
         none = await one.ask(METADATA, version, topics=(), **fields)
         everything = none if version == 0 else await one.ask(METADATA, version, topics=None, **fields)
-        assert {topic.name for topic in everything.topics} == {"t", "u"}
+        assert {topic.name for topic in everything.topics} == {OFFSETS_TOPIC, "t", "u"}
         if version >= 1:
             assert none.topics == ()
 
@@ -178,10 +179,10 @@ def test_a_broker_creates_a_bounded_number_of_topics_at_a_time(monkeypatch: pyte
         asked = await metadata(one, 12, *names, create=True)
         assert {topic.error_code for topic in asked.topics} == {ErrorCode.unknown_topic_or_partition}
         await created(one)
-        assert set(one.apis.image.topics) == {"new-0", "new-1", "new-2"}
+        assert set(one.apis.image.created_topics) == {"new-0", "new-1", "new-2"}
         await metadata(one, 12, *names, create=True)
         await created(one)
-        assert set(one.apis.image.topics) == set(names)
+        assert set(one.apis.image.created_topics) == set(names)
 
     run(story())
 

@@ -68,7 +68,7 @@ def test_validate_only_creates_nothing() -> None:
         _, (one, *_) = brokers()
         (topic,) = await create(one, 7, "t", validate_only=True)
         assert (topic.error_code, topic.num_partitions) == (ErrorCode.none, 2)
-        assert not one.apis.image.topics
+        assert not one.apis.image.created_topics
 
     run(story())
 
@@ -152,7 +152,7 @@ def test_topics_are_deleted_and_gone_when_the_answer_is_there(version: int) -> N
             expected.append(("b", ErrorCode.none))
             assert answer.responses[2].topic_id == by_id
         assert [(topic.name, topic.error_code) for topic in answer.responses] == expected
-        assert set(one.apis.image.topics) == ({"b"} if version < 6 else set())
+        assert set(one.apis.image.created_topics) == ({"b"} if version < 6 else set())
 
     run(story())
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from actors.coordinator.kafka_records import codec
+from actors.coordinator.kafka_records.convert import PackedRecord, to_kafka
 from actors.ground import records as ours
-from cluster.kafka_records import codec
-from cluster.kafka_records.convert import PackedRecord, to_kafka
 from cluster.kafka_records.dump import read_dump
 from tests.kafka.conftest import DEADLINE_S
 from tests.kafka.tools import CONSUMER, Tools

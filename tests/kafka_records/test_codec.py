@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from cluster.kafka_records import codec, json_form
-from cluster.kafka_records.codec import KafkaRecord, RecordError
-from cluster.kafka_records.schemas import SCHEMAS
+from actors.coordinator.kafka_records import codec
+from actors.coordinator.kafka_records.codec import KafkaRecord, RecordError
+from actors.coordinator.kafka_records.schemas import SCHEMAS
+from cluster.kafka_records import json_form
 from tests.kafka_records.golden import LINES, NAMES, parts
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from actors.coordinator.kafka_records import codec
+from actors.coordinator.kafka_records.codec import KafkaRecord, RecordError
+from actors.coordinator.kafka_records.convert import PackedRecord, from_kafka, to_kafka
 from actors.ground import records as ours
-from cluster.kafka_records import codec
-from cluster.kafka_records.codec import KafkaRecord, RecordError
-from cluster.kafka_records.convert import PackedRecord, from_kafka, to_kafka
 from tests.kafka_records.golden import LINES, NAMES, parts
 
 TOPIC_A, TOPIC_B = b"a" * 16, b"b" * 16

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.kafka_records import codec
-from cluster.kafka_records.codec import KafkaRecord
+from actors.coordinator.kafka_records import codec
+from actors.coordinator.kafka_records.codec import KafkaRecord
 from cluster.kafka_records.dump import FORMATS, JSON, KAFKA, DumpDamaged, latest, read_dump, write_dump
 from cluster.tier_file import TierError
 from tests.kafka_records.golden import LINES, parts

@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
+from actors.coordinator.kafka_records import codec
+from actors.coordinator.kafka_records.convert import PackedRecord, to_kafka
 from actors.ground import records as ours
-from cluster.kafka_records import codec, json_form
-from cluster.kafka_records.convert import PackedRecord, to_kafka
+from cluster.kafka_records import json_form
 from tests.kafka import jvm
 from tests.kafka_records.capture import ask_kafka
 

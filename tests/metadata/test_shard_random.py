@@ -96,15 +96,15 @@ def same(one: MetadataImage, other: MetadataImage) -> bool:
 def check(shard: MetadataShard) -> None:
     """Check what must hold after any history."""
     state, image = shard.state, shard.image()
-    assert state.partition_total == sum(topic.partition_count for topic in image.topics.values())
-    assert state.topic_names == {topic.topic_id: topic.name for topic in image.topics.values()}
-    assert len(image.topics) <= state.settings.topics_max
+    assert state.partition_total == sum(topic.partition_count for topic in image.created_topics.values())
+    assert state.topic_names == {topic.topic_id: topic.name for topic in image.created_topics.values()}
+    assert len(image.created_topics) <= state.settings.topics_max
     assert state.partition_total <= state.settings.partitions_max
-    collisions = [collision_name(name) for name in image.topics if collision_name(name) is not None]
+    collisions = [collision_name(name) for name in image.created_topics if collision_name(name) is not None]
     assert len(set(collisions)) == len(collisions)
     assert set(state.colliding_names) == set(collisions)
     alive = {node.node_id for node in image.nodes.values() if node.alive}
-    for topic in image.topics.values():
+    for topic in image.created_topics.values():
         assert not alive or set(topic.partition_leaders) <= alive
 
 

@@ -38,7 +38,7 @@ def test_a_topic_without_wishes_gets_the_defaults_and_leaders_on_all_nodes() -> 
 def test_one_partition_topics_are_spread_over_nodes_by_their_names() -> None:
     host = tier()
     create(host, *(NewTopic(f"t{number}", 1) for number in range(60)))
-    leaders = [topic.partition_leaders[0] for topic in host.shard.image().topics.values()]
+    leaders = [topic.partition_leaders[0] for topic in host.shard.image().created_topics.values()]
     assert min(leaders.count(node) for node in (1, 2, 3)) >= 10
 
 
@@ -81,7 +81,7 @@ def test_an_existing_or_repeated_name_is_refused_and_the_rest_is_created() -> No
         topic.error_code for topic in create(host, NewTopic("a"), NewTopic("b"), NewTopic("c"), NewTopic("c"))
     ]
     assert codes == [ErrorCode.topic_already_exists, 0, ErrorCode.invalid_request, ErrorCode.invalid_request]
-    assert set(host.shard.image().topics) == {"a", "b"}
+    assert set(host.shard.image().created_topics) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_topic_that_cannot_be_is_refused_and_nothing_changes(topic: NewTopic, 
     (created,) = create(host, topic)
     assert created.error_code == code
     assert created.error_message
-    assert (host.shard.image().version, len(host.shard.image().topics)) == (version, 0)
+    assert (host.shard.image().version, len(host.shard.image().created_topics)) == (version, 0)
 
 
 def test_a_manual_assignment_names_the_leaders_the_first_living_node_counts() -> None:
@@ -124,7 +124,7 @@ def test_validate_only_says_what_would_be_and_creates_nothing() -> None:
     host = tier()
     (created,) = create(host, NewTopic("t", 7), validate_only=True)
     assert (created.error_code, created.partition_count, created.topic_id) == (0, 7, NO_TOPIC_ID)
-    assert not host.shard.image().topics
+    assert not host.shard.image().created_topics
 
 
 def test_without_a_living_node_no_topic_is_created() -> None:
@@ -151,7 +151,7 @@ def test_a_deleted_topics_name_is_free_at_once_with_another_id() -> None:
     assert deleted == DeletedTopic("t", first.topic_id)
     assert second.error_code == 0
     assert second.topic_id != first.topic_id
-    assert set(host.shard.image().topics_by_id) == {second.topic_id}
+    assert {each.topic_id for each in host.shard.image().created_topics.values()} == {second.topic_id}
 
 
 def test_topics_are_deleted_by_name_or_id_and_never_twice() -> None:
@@ -178,7 +178,7 @@ def test_topics_are_deleted_by_name_or_id_and_never_twice() -> None:
         ErrorCode.invalid_request,
         ErrorCode.invalid_request,
     ]
-    assert set(host.shard.image().topics) == {"b"}
+    assert set(host.shard.image().created_topics) == {"b"}
 
 
 def test_partitions_are_added_behind_the_old_ones_which_keep_their_leaders() -> None:

@@ -300,7 +300,7 @@ def test_the_controllers_records_are_walked_while_topics_come_and_go() -> None:
     assert dict(records_of(data)) == expected | {version: (1,)}
     replica.restore(data)
     assert isinstance(replica.shard, MetadataShard)
-    assert set(replica.shard.image().topics) == set(topics)
+    assert set(replica.shard.image().created_topics) == set(topics)
     assert replica.shard.image().version == 1
 
 

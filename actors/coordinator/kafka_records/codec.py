@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final, NamedTuple
 
-from cluster.kafka_records.schemas import (
+from actors.coordinator.kafka_records.schemas import (
     INT8,
     INT32,
     INT64,
@@ -26,6 +26,9 @@ from cluster.kafka_records.schemas import (
 _NUMBERS: Final = {INT8: struct.Struct(">b"), INT32: struct.Struct(">i"), INT64: struct.Struct(">q")}
 _INT16: Final = struct.Struct(">h")
 _VARINT_BITS_MAX: Final = 35
+
+NO_VERSION: Final = -1
+"""The version of a tombstone."""
 
 Plain = dict[str, Any]
 
@@ -60,7 +63,7 @@ def decode(key: bytes, value: bytes | None) -> KafkaRecord:
     schema = schema_of(kind)
     key_fields = _decode_whole(schema.key, key, 0, flexible=False, what=f"{schema.name} key")
     if value is None:
-        return KafkaRecord(kind, key_fields, -1, None)
+        return KafkaRecord(kind, key_fields, NO_VERSION, None)
     if len(value) < _INT16.size:
         raise RecordError(f"{schema.name} value: {len(value)} bytes are too short for a version")
     version: int = _INT16.unpack_from(value)[0]

@@ -16,10 +16,10 @@ from typing import Any, Final
 import numpy as np
 
 from actors.coordinator.consumer.model.assignment_epochs import epochs_of
+from actors.coordinator.kafka_records.codec import NO_VERSION, KafkaRecord, Plain, RecordError, schema_of
+from actors.coordinator.kafka_records.schemas import NO_ID
 from actors.ground import records as ours
 from actors.ground.contract import Record
-from cluster.kafka_records.codec import KafkaRecord, Plain, RecordError
-from cluster.kafka_records.schemas import NO_ID
 
 OFFSET_COMMIT_VERSION: Final = 4
 EXPIRING_OFFSET_VERSION: Final = 1
@@ -45,12 +45,27 @@ def to_kafka(state: Iterable[PackedRecord], left_out: Counter[int]) -> Iterator[
             classic[group_id] = _named(kind, packed)
         elif kind == ours.CLASSIC_MEMBER:
             members.setdefault(group_id, []).append((key[2], _named(kind, packed)))
-        elif kind in _WRITTEN:
-            yield _WRITTEN[kind](key, _named(kind, packed))
         else:
-            left_out[kind] += 1
+            record = single_to_kafka(key, packed)
+            if record is None:
+                left_out[kind] += 1
+            else:
+                yield record
     for group_id, group in classic.items():
-        yield _classic_group(group_id, group, members.get(group_id, []))
+        yield classic_group_to_kafka(group_id, group, members.get(group_id, []))
+
+
+def single_to_kafka(key: tuple[Any, ...], packed: tuple[Any, ...] | None) -> KafkaRecord | None:
+    """Return the record that Kafka has for one of ours, a tombstone for a value that is None; None if Kafka
+    has none by itself, as for a part of a classic group."""
+    kind = key[0]
+    write = _WRITTEN.get(kind)
+    if write is None:
+        return None
+    if packed is None:
+        names = (field.name for field in schema_of(kind).key.fields)
+        return KafkaRecord(kind, dict(zip(names, key[1:], strict=True)), NO_VERSION, None)
+    return write(key, _named(kind, packed))
 
 
 def _named(kind: int, packed: tuple[Any, ...]) -> Any:
@@ -74,9 +89,10 @@ def _offset_commit(key: tuple[Any, ...], commit: ours.OffsetCommitValue) -> Kafk
     return KafkaRecord(ours.OFFSET_COMMIT, kafka_key, version, fields)
 
 
-def _classic_group(
-    group_id: str, group: ours.GroupMetadataValue, members: list[tuple[str, ours.ClassicMemberValue]]
+def classic_group_to_kafka(
+    group_id: str, group: ours.GroupMetadataValue, members: Iterable[tuple[str, ours.ClassicMemberValue]]
 ) -> KafkaRecord:
+    """Return the one record that Kafka has for a classic group and its members."""
     fields = {
         "protocolType": group.protocol_type,
         "generation": group.generation,

@@ -1,0 +1,92 @@
+"""What is committed, as the records that Kafka would write for it: a state first, then change by change.
+
+Kafka keeps a classic group and its members in one record, and here each is a record of its own. So the parts
+of classic groups are remembered, and after each change the groups that it touched are written whole.
+
+What Kafka writes with an open transaction is not written before the transaction is committed. Then it is a
+plain record, which readers of committed records see at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from actors.coordinator.kafka_records.codec import NO_VERSION, KafkaRecord
+from actors.coordinator.kafka_records.convert import classic_group_to_kafka, single_to_kafka
+from actors.ground import records as ours
+
+PlainRecord = tuple[tuple[Any, ...], tuple[Any, ...] | None]
+"""A record's key and value as they stand in the log; the value is None if the key is deleted."""
+
+
+class CommittedRecords:
+    """The records of one offsets partition on their way to Kafka's form."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ours.GroupMetadataValue] = {}
+        self._members: dict[str, dict[str, ours.ClassicMemberValue]] = {}
+        self._touched: dict[str, None] = {}
+        """The classic groups that are to be written whole, in the order in which they changed."""
+
+    def restart(self) -> None:
+        """Forget the groups, because the whole state comes anew."""
+        self._groups.clear()
+        self._members.clear()
+        self._touched.clear()
+
+    def to_kafka(self, records: Iterable[PlainRecord]) -> Iterator[KafkaRecord]:
+        """Yield what Kafka would write for a part of the state or of a change. Classic groups wait for
+        `groups`."""
+        for key, packed in records:
+            kind = key[0]
+            if kind == ours.OFFSET_BATCH:
+                if packed is not None:
+                    yield from _of_batch(key, ours.OffsetBatchValue(*packed))
+            elif kind in (ours.GROUP_METADATA, ours.CLASSIC_MEMBER):
+                self._note(key, packed)
+            else:
+                record = single_to_kafka(key, packed)
+                if record is not None:
+                    yield record
+
+    def groups(self) -> Iterator[KafkaRecord]:
+        """Yield the classic groups that have changed, at the end of the state or of one change."""
+        touched, self._touched = self._touched, {}
+        for group_id in touched:
+            group = self._groups.get(group_id)
+            if group is not None:
+                yield classic_group_to_kafka(group_id, group, self._members.get(group_id, {}).items())
+            else:
+                yield KafkaRecord(ours.GROUP_METADATA, {"group": group_id}, NO_VERSION, None)
+
+    def _note(self, key: tuple[Any, ...], packed: tuple[Any, ...] | None) -> None:
+        kind, group_id = key[:2]
+        self._touched[group_id] = None
+        if kind == ours.GROUP_METADATA:
+            if packed is None:
+                self._groups.pop(group_id, None)
+            else:
+                self._groups[group_id] = ours.GroupMetadataValue(*packed)
+            return
+        members = self._members.setdefault(group_id, {})
+        if packed is None:
+            members.pop(key[2], None)
+        else:
+            members[key[2]] = ours.ClassicMemberValue(*packed)
+        if not members:
+            del self._members[group_id]
+
+
+def _of_batch(key: tuple[Any, ...], batch: ours.OffsetBatchValue) -> Iterator[KafkaRecord]:
+    """Yield a record for each partition that one request has committed."""
+    _, group_id, topic = key
+    for partition, offset, leader_epoch in zip(
+        batch.partitions, batch.offsets, batch.leader_epochs, strict=True
+    ):
+        value = ours.OffsetCommitValue(
+            offset, leader_epoch, "", batch.commit_timestamp_ms, batch.expire_timestamp_ms, batch.topic_id
+        )
+        record = single_to_kafka((ours.OFFSET_COMMIT, group_id, topic, partition), value)
+        assert record is not None
+        yield record

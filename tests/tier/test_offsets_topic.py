@@ -1,0 +1,143 @@
+"""A real consumer reads `__consumer_offsets` of a real tier: W41, W42."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from actors.coordinator.kafka_records.codec import KafkaRecord, decode
+from actors.ground.records import OFFSET_COMMIT
+from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.protocol.java_hash import partition_for
+from bench.ground.throwaway import Tier
+from tests.polling import DEADLINE_S, until
+from tests.tier.conftest import kill
+from tests.tier.test_failover import leader_of
+
+pytestmark = pytest.mark.clients
+
+Committed = dict[tuple[str, int], tuple[int, str]]
+"""Topic and partition -> offset and metadata."""
+
+
+class Monitor:
+    """A monitor like Burrow: it reads all of `__consumer_offsets` and keeps what groups have committed."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.groups: dict[str, Committed] = {}
+        self.offsets: dict[int, list[int]] = {}
+        """The offsets of the records that were read, by partition."""
+        self.partitions = [each.partition for each in consumer.assignment()]
+        self._consumer = consumer
+
+    def look(self) -> Monitor:
+        for message in self._consumer.consume(500, timeout=0.2):
+            self._take(message)
+        return self
+
+    def _take(self, message: Message) -> None:
+        assert message.error() is None, message.error()
+        self.offsets.setdefault(message.partition(), []).append(message.offset())
+        key = message.key()
+        assert isinstance(key, bytes)
+        value = message.value()
+        assert value is None or isinstance(value, bytes)
+        self._keep(decode(key, value))
+
+    def _keep(self, record: KafkaRecord) -> None:
+        if record.kind != OFFSET_COMMIT:
+            return
+        committed = self.groups.setdefault(record.key["group"], {})
+        position = record.key["topic"], record.key["partition"]
+        if record.value is None:
+            committed.pop(position, None)
+        else:
+            # librdkafka commits the zero at the end of a C string too, and its own answers end before it.
+            committed[position] = record.value["offset"], record.value["metadata"].rstrip("\0")
+
+
+@contextmanager
+def monitor(tier: Tier) -> Iterator[Monitor]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": tier.bootstrap,
+            "group.id": "monitor",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        known = consumer.list_topics(OFFSETS_TOPIC, timeout=DEADLINE_S).topics[OFFSETS_TOPIC]
+        consumer.assign([TopicPartition(OFFSETS_TOPIC, number) for number in known.partitions])
+        yield Monitor(consumer)
+    finally:
+        consumer.close()
+
+
+def commit(tier: Tier, group_id: str, *offsets: TopicPartition) -> None:
+    consumer = Consumer({"bootstrap.servers": tier.bootstrap, "group.id": group_id})
+    try:
+        committed = consumer.commit(offsets=list(offsets), asynchronous=False)
+        assert committed is not None
+        assert all(each.error is None for each in committed)
+    finally:
+        consumer.close()
+
+
+def fetched(admin: AdminClient, group_id: str) -> Committed:
+    """Return what OffsetFetch tells."""
+    asked = ConsumerGroupTopicPartitions(group_id)
+    answer = admin.list_consumer_group_offsets([asked])[group_id].result(DEADLINE_S)
+    return {
+        (each.topic, each.partition): (each.offset, each.metadata or "") for each in answer.topic_partitions
+    }
+
+
+def test_a_monitor_reads_what_groups_commit_and_goes_on_through_a_killed_leader(
+    tier: Tier, admin: AdminClient, topic: str, group_id: str
+) -> None:
+    """W41, W42: the state first, then commits and deletions as they come, and after a failover the state
+    again at higher offsets: in the end always exactly what OffsetFetch tells."""
+    commit(tier, group_id, TopicPartition(topic, 0, 5), TopicPartition(topic, 1, 2**40, "where ü"))
+    with monitor(tier) as watched:
+        until(lambda: watched.look().groups.get(group_id) == fetched(admin, group_id), "the state")
+        assert len(fetched(admin, group_id)) == 2
+        commit(tier, group_id, TopicPartition(topic, 0, 6), TopicPartition(topic, 2, 1))
+        until(lambda: watched.look().groups[group_id] == fetched(admin, group_id), "new commits")
+        partition = partition_for(group_id, len(watched.partitions))
+        seen = watched.offsets[partition][-1]
+        kill(leader_of(tier, partition)["pid"])
+        commit(tier, group_id, TopicPartition(topic, 1, 77))
+        until(lambda: watched.look().groups[group_id] == fetched(admin, group_id), "the next leader's", 60)
+        assert watched.groups[group_id][topic, 1][0] == 77
+        assert watched.offsets[partition][-1] > seen
+        admin.delete_consumer_groups([group_id])[group_id].result(DEADLINE_S)
+        until(lambda: not watched.look().groups[group_id], "tombstones of a deleted group")
+
+
+def test_clients_see_the_offsets_partitions_as_an_internal_topic(tier: Tier, admin: AdminClient) -> None:
+    """W41: its partitions are led where the groups' coordinators are, and nobody else writes it."""
+    described = admin.describe_topics(TopicCollection([OFFSETS_TOPIC]))[OFFSETS_TOPIC].result(DEADLINE_S)
+    assert described.is_internal
+    assert len(described.partitions) == 4
+    errors: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": tier.bootstrap})
+    producer.produce(OFFSETS_TOPIC, b"x", partition=0, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(DEADLINE_S) == 0
+    assert [error.code() for error in errors] == [KafkaError.TOPIC_EXCEPTION]
+    with pytest.raises(KafkaException) as refused:
+        admin.create_topics([NewTopic(OFFSETS_TOPIC, 4, 1)])[OFFSETS_TOPIC].result(DEADLINE_S)
+    assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
