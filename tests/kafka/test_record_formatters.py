@@ -6,11 +6,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from actors.coordinator.kafka_records import codec
 from actors.coordinator.kafka_records.convert import PackedRecord, to_kafka
 from actors.ground import records as ours
+from actors.ground.topic_names import OFFSETS_TOPIC
 from cluster.kafka_records.dump import read_dump
 from tests.kafka.conftest import DEADLINE_S
 from tests.kafka.tools import CONSUMER, Tools
@@ -49,3 +50,24 @@ def test_the_console_consumer_prints_our_records(
     file = tmp_path / "printed"
     file.write_text("".join(line + "\n" for line in printed.splitlines() if line.startswith("{")))
     assert list(read_dump(file, Counter())) == [record for record in records if record.kind == kind]
+
+
+def test_the_console_consumer_prints_what_groups_commit_on_the_cluster_itself(
+    tools: Tools, bootstrap: str, topic: str, group_id: str, tmp_path: Path
+) -> None:
+    """W42: offsets and metadata, as the formatter shows them of Kafka's own `__consumer_offsets`."""
+    committed = {number: (100 + number, f"by hand {number}") for number in range(6)}
+    offsets = [TopicPartition(topic, number, *told) for number, told in committed.items()]
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_id})
+    consumer.commit(offsets=offsets, asynchronous=False)
+    consumer.close()
+    where = ("--topic", OFFSETS_TOPIC, "--from-beginning", "--timeout-ms", "15000")
+    run = tools.attempt(CONSUMER, *where, "--formatter", OFFSETS)
+    file = tmp_path / "printed"
+    file.write_text("".join(line + "\n" for line in run.out.splitlines() if line.startswith("{")))
+    shown = {
+        record.key["partition"]: (record.value["offset"], record.value["metadata"].rstrip("\0"))
+        for record in read_dump(file, Counter())
+        if record.kind == ours.OFFSET_COMMIT and record.key["group"] == group_id and record.value
+    }
+    assert shown == committed

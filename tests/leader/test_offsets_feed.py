@@ -285,7 +285,7 @@ def test_a_broker_that_was_restarted_gives_out_no_offset_twice() -> None:
 
 
 def test_nothing_is_kept_for_a_log_that_nobody_reads() -> None:
-    """And who comes back to where it stood is not told less than it missed."""
+    """Who comes back to where it stood reads the state again, for it has missed what came meanwhile."""
 
     async def story() -> None:
         leader = Leader()

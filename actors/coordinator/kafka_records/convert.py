@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from actors.coordinator.consumer.model.assignment_epochs import epochs_of
+from actors.coordinator.ground.partition_epochs import epochs_of
 from actors.coordinator.kafka_records.codec import NO_VERSION, KafkaRecord, Plain, RecordError, schema_of
 from actors.coordinator.kafka_records.schemas import NO_ID
 from actors.ground import records as ours

@@ -6,26 +6,16 @@ epoch 5 may still commit it with epoch 6 when its own is 7 by now.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, repeat
-from struct import pack as struct_pack
+from collections.abc import Iterable
 
 from actors.coordinator.consumer.model.group import STABLE
-from actors.coordinator.ground.partitions import EMPTY, PARTITION_BYTES, unpack
+from actors.coordinator.ground.partition_epochs import Epochs, epochs_of, pack_epochs
+from actors.coordinator.ground.partitions import EMPTY, unpack
 from actors.ground.records import CurrentAssignmentValue
 
-Epochs = tuple[int, ...]
 LEFT_EPOCH = 0
 """The epoch of every partition of a static member that left for a while (M20)."""
 _Known = dict[bytes, tuple[bytes, Epochs]]
-
-
-def epochs_of(current: CurrentAssignmentValue) -> Iterator[tuple[bytes, bytes, Epochs]]:
-    """(topic id, packed partitions, their epochs), each topic of `assigned`, then of `pending_revocation`."""
-    pairs = chain(current.assigned, current.pending_revocation)
-    stored: Iterable[bytes] = current.assignment_epochs or repeat(_pack((current.member_epoch,)))
-    for (topic_id, packed), epochs in zip(pairs, stored, strict=False):
-        yield topic_id, packed, _spread(epochs, packed)
 
 
 def of_topic(current: CurrentAssignmentValue, topic_id: bytes) -> dict[int, int]:
@@ -72,8 +62,8 @@ def reset(current: CurrentAssignmentValue) -> CurrentAssignmentValue:
 
 def _with_epochs(current: CurrentAssignmentValue, arrays: Iterable[Epochs]) -> CurrentAssignmentValue:
     """Store epochs in the shortest form, so that equal epochs are equal records."""
-    packed = tuple(_pack(epochs[:1] if len(set(epochs)) == 1 else epochs) for epochs in arrays)
-    all_now = _pack((current.member_epoch,))
+    packed = tuple(pack_epochs(epochs[:1] if len(set(epochs)) == 1 else epochs) for epochs in arrays)
+    all_now = pack_epochs((current.member_epoch,))
     return current._replace(assignment_epochs=() if all(each == all_now for each in packed) else packed)
 
 
@@ -88,12 +78,3 @@ def _looked_up(pair: tuple[bytes, bytes], sources: tuple[_Known, ...], new_epoch
     for numbers, epochs in reversed(found):
         by_partition.update(zip(unpack(numbers), epochs, strict=True))
     return tuple(by_partition.get(partition, new_epoch) for partition in unpack(packed))
-
-
-def _spread(epochs: bytes, packed: bytes) -> Epochs:
-    numbers = unpack(epochs)
-    return numbers * (len(packed) // PARTITION_BYTES) if len(numbers) == 1 else numbers
-
-
-def _pack(epochs: Epochs) -> bytes:
-    return struct_pack(f">{len(epochs)}i", *epochs)
