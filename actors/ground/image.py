@@ -108,7 +108,7 @@ class MetadataImage:
         self.nodes = {node.node_id: node for node in nodes}
         self.topics = {topic.name: topic for topic in topics}
         if offsets_leaders:
-            # The offsets partitions are a topic too, from the beginning on (W41).
+            # The offsets partitions are a topic too, from the beginning on (W51).
             self.topics[OFFSETS_TOPIC] = _offsets_topic(cluster_id, offsets_leaders)
         self.topics_by_id = {topic.topic_id: topic for topic in self.topics.values()}
         self.offsets_leaders = offsets_leaders

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` as brokers show and refuse it: W41."""
+"""`__consumer_offsets` as brokers show and refuse it: W51."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def shown(broker: Broker, version: int) -> Any:
 
 @pytest.mark.parametrize("version", versions(api_keys.METADATA))
 def test_metadata_shows_the_offsets_partitions_with_their_leaders(version: int) -> None:
-    """W41: news that are fresher than the image count, and the id is the same at every broker."""
+    """W51: news that are fresher than the image count, and the id is the same at every broker."""
 
     async def story() -> None:
         _, (one, two, _) = brokers()

@@ -55,7 +55,7 @@ def test_the_console_consumer_prints_our_records(
 def test_the_console_consumer_prints_what_groups_commit_on_the_cluster_itself(
     tools: Tools, bootstrap: str, topic: str, group_id: str, tmp_path: Path
 ) -> None:
-    """W42: offsets and metadata, as the formatter shows them of Kafka's own `__consumer_offsets`."""
+    """W52: offsets and metadata, as the formatter shows them of Kafka's own `__consumer_offsets`."""
     committed = {number: (100 + number, f"by hand {number}") for number in range(6)}
     offsets = [TopicPartition(topic, number, *told) for number, told in committed.items()]
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_id})

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` as a broker makes it of what a leader holds and commits (W42).
+"""`__consumer_offsets` as a broker makes it of what a leader holds and commits (W52).
 
 Leader and broker are the real ones; the socket between them is left out.
 """
@@ -186,7 +186,7 @@ def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def test_a_log_begins_with_the_state_and_goes_on_with_commits_and_tombstones() -> None:
-    """O17, W42: offsets rise by one; what was only decided when the state began is no part of it."""
+    """O17, W52: offsets rise by one; what was only decided when the state began is no part of it."""
 
     async def story() -> None:
         leader = Leader()

@@ -1,4 +1,4 @@
-"""A real consumer reads `__consumer_offsets` of a real tier: W41, W42."""
+"""A real consumer reads `__consumer_offsets` of a real tier: W51, W52."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def fetched(admin: AdminClient, group_id: str) -> Committed:
 def test_a_monitor_reads_what_groups_commit_and_goes_on_through_a_killed_leader(
     tier: Tier, admin: AdminClient, topic: str, group_id: str
 ) -> None:
-    """W41, W42: the state first, then commits and deletions as they come, and after a failover the state
+    """W51, W52: the state first, then commits and deletions as they come, and after a failover the state
     again at higher offsets: in the end always exactly what OffsetFetch tells."""
     commit(tier, group_id, TopicPartition(topic, 0, 5), TopicPartition(topic, 1, 2**40, "where ü"))
     with monitor(tier) as watched:
@@ -129,7 +129,7 @@ def test_a_monitor_reads_what_groups_commit_and_goes_on_through_a_killed_leader(
 
 
 def test_clients_see_the_offsets_partitions_as_an_internal_topic(tier: Tier, admin: AdminClient) -> None:
-    """W41: its partitions are led where the groups' coordinators are, and nobody else writes it."""
+    """W51: its partitions are led where the groups' coordinators are, and nobody else writes it."""
     described = admin.describe_topics(TopicCollection([OFFSETS_TOPIC]))[OFFSETS_TOPIC].result(DEADLINE_S)
     assert described.is_internal
     assert len(described.partitions) == 4

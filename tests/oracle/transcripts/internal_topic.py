@@ -1,4 +1,4 @@
-"""`__consumer_offsets` as a topic that clients look at and may not write (W41)."""
+"""`__consumer_offsets` as a topic that clients look at and may not write (W51)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def looked_at(play: Play) -> Client:
     return play.connect("a")
 
 
-@transcript(rows=("W41",), cases={f"v{version}": version for version in (0, 1, 5, 9, 13)})
+@transcript(rows=("W51",), cases={f"v{version}": version for version in (0, 1, 5, 9, 13)})
 def internal_topic_in_metadata(play: Play, version: int) -> None:
     a = looked_at(play)
     fields = {"topics": [{"name": OFFSETS_TOPIC, "topic_id": None}], "allow_auto_topic_creation": True}
     a.ask("metadata", version, ignore=IGNORED, unordered=("partitions",), **fields)
 
 
-@transcript(rows=("W41",))
+@transcript(rows=("W51",))
 def internal_topic_in_pages(play: Play) -> None:
     a = looked_at(play)
     a.ask(
@@ -43,7 +43,7 @@ def internal_topic_in_pages(play: Play) -> None:
     )
 
 
-@transcript(rows=("W41",))
+@transcript(rows=("W51",))
 def internal_topic_is_made_once_and_has_its_configs(play: Play) -> None:
     a = looked_at(play)
     new = {"name": OFFSETS_TOPIC, "num_partitions": 1, "replication_factor": 1}
@@ -56,7 +56,7 @@ def internal_topic_is_made_once_and_has_its_configs(play: Play) -> None:
     a.ask("describe_configs", 4, resources=[resource], unordered=("configs",))
 
 
-@transcript(rows=("W41",), cases={"v3": 3, "v9": 9, "v13": 13})
+@transcript(rows=("W51",), cases={"v3": 3, "v9": 9, "v13": 13})
 def internal_topic_takes_nobodys_records(play: Play, version: int) -> None:
     """A damaged batch, acknowledgements that there are not, and partitions that are not there come first."""
     a = looked_at(play)
@@ -66,7 +66,7 @@ def internal_topic_takes_nobodys_records(play: Play, version: int) -> None:
     a.ask("produce", version, acks=-1, topic_data=produced(play, OFFSETS_TOPIC, {99: batch(b"x")}))
 
 
-@transcript(rows=("W41",))
+@transcript(rows=("W51",))
 def internal_topic_keeps_its_records(play: Play) -> None:
     a = looked_at(play)
     partitions = [{"partition_index": number, "offset": 0} for number in (0, 99)]
