@@ -23,9 +23,9 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 Handle = Any
 """Ray's handle of an actor; travels between actors."""
@@ -68,17 +68,16 @@ class RayUnreachableError(Exception):
     """Raised if no Ray cluster answers at the address."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActorOptions:
+class ActorOptions(NamedTuple):
     """Where and how an actor is made."""
 
     namespace: str
     ray_node: str | None = None
     """The address of the machine on which the actor stays: if that is lost, Ray waits until one comes that
     has it."""
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = MappingProxyType({})
     """Extra environment variables, for clusters whose machines we did not start."""
-    kinds: Mapping[str, str] = field(default_factory=lambda: KINDS)
+    kinds: Mapping[str, str] = KINDS
 
 
 class _Local:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from actors import runtime
@@ -125,7 +124,7 @@ class Reconciler:
         """
         group = actor.group
         has_changed = group is not None and self._spec.copies(group) != self._first.copies(group)
-        spec = replace(self._spec, formed=self._spec.formed or has_changed)
+        spec = self._spec._replace(formed=self._spec.formed or has_changed)
         try:
             create_actor(spec, actor, self._kinds)
         except ValueError:
@@ -153,7 +152,7 @@ class Reconciler:
             await asyncio.to_thread(on_node, spec, actor.node_id, set_aside, directory, began)
         except (ActorCallError, TimeoutError, OSError):
             return False  # the next step makes the actor again, which says what is wrong
-        await asyncio.to_thread(create_actor, replace(spec, formed=True), actor, self._kinds)
+        await asyncio.to_thread(create_actor, spec._replace(formed=True), actor, self._kinds)
         return True
 
     # Looking at all actors.

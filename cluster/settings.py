@@ -16,7 +16,7 @@ import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,7 +82,7 @@ class Settings:
         return RaftSettings(**self._fields(RaftSettings, "raft."), journal_sync=sync)
 
     def _fields(self, cls: Any, prefix: str) -> dict[str, Any]:
-        names = {field.name: prefix + field.name.replace("_", ".") for field in fields(cls)}
+        names = {field: prefix + field.replace("_", ".") for field in cls._fields}
         return {field: self.values[name] for field, name in names.items() if name in self.values}
 
 

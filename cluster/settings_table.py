@@ -8,7 +8,6 @@ SETTINGS.md; a test fails when that is stale.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -61,8 +60,8 @@ def _actor_defaults() -> dict[str, Any]:
         (HistorySettings, ""),
         (RaftSettings, "raft."),
     ):
-        for field in fields(cls):
-            defaults[prefix + field.name.replace("_", ".")] = field.default
+        for name, default in cls._field_defaults.items():
+            defaults[prefix + name.replace("_", ".")] = default
     return defaults
 
 

@@ -198,7 +198,7 @@ class Tier:
             raise TierError(f"{group} has no majority: {first} ({len(names)} replicas; {NO_MAJORITY})")
 
     def _make_alone(self, actor: TierActor, group: str) -> None:
-        spec = replace(self.spec, alone=(group, actor.replica_id))
+        spec = self.spec._replace(alone=(group, actor.replica_id))
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             handle = _find(actor.name, spec.namespace)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -150,9 +149,9 @@ def broker_configs(node: Node) -> list[ConfigEntry]:
     listed = [_entry(node, "node.id", (node.node_id, None)), _entry(node, "broker.id", (node.node_id, -1))]
     for settings in (node.broker, node.groups):
         listed += [
-            _entry(node, _dotted(field.name), (getattr(settings, field.name), field.default))
-            for field in dataclasses.fields(settings)
-            if field.name not in _CONSTANTS
+            _entry(node, _dotted(name), (value, settings._field_defaults[name]))
+            for name, value in settings._asdict().items()
+            if name not in _CONSTANTS
         ]
     return listed
 

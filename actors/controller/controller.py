@@ -15,7 +15,6 @@ import os
 import secrets
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +227,7 @@ class Controller(StateSource):
     def _present_spec(self) -> TierSpec:
         """Return the spec with the nodes and replicas that the tier has now."""
         present = present_spec(self._spec, self._shard.state.placements)
-        return replace(present, nodes=nodes_of(present, self._shard.image()))
+        return present._replace(nodes=nodes_of(present, self._shard.image()))
 
     def _note_placement(self) -> None:
         """Keep a copy of the placement for the next start of the tier, on this replica's machine."""

@@ -7,7 +7,6 @@ check on.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -106,13 +105,12 @@ def in_force(settings: S, configs: BrokerConfigs, node_id: int = NO_NODE) -> S:
     """Return the settings that hold on a node; without a node, those that hold where nodes have none of their
     own."""
     given = {**configs.get(ALL_NODES, {}), **configs.get(str(node_id), {})}
-    names = {field.name for field in dataclasses.fields(settings)}
     values: dict[str, Any] = {
         CHANGEABLE[name].field: _typed(text, getattr(settings, CHANGEABLE[name].field))
         for name, text in given.items()
-        if name in CHANGEABLE and CHANGEABLE[name].field in names
+        if name in CHANGEABLE and CHANGEABLE[name].field in settings._fields
     }
-    return dataclasses.replace(settings, **values) if values else settings
+    return settings._replace(**values) if values else settings
 
 
 def _typed(text: str, before: object) -> object:

@@ -4,8 +4,6 @@ Nobody changes an image; the controller's shard makes the next one. `version` ri
 change, so a receiver keeps the newest and drops the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import copy
 from typing import NamedTuple

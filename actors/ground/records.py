@@ -6,8 +6,6 @@ a record too large (KAFKA-3810). Everything is str, int, bytes, None or tuples
 of these: msgpack carries it as it is.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 OFFSET_COMMIT = 1

@@ -1,8 +1,6 @@
 """What the coordinators are told to do: Kafka's settings with Kafka's defaults."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from typing import NamedTuple
 
 DISABLED = "disabled"
 UPGRADE = "upgrade"
@@ -17,8 +15,7 @@ PROTOCOLS_SERVED = ("classic", "consumer")
 """The protocols of groups that the tier has. Classic groups are always served, as in Kafka."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
+class GroupSettings(NamedTuple):
     """The settings of the coordinators. Units are in the names. Each field `a_b_ms` is Kafka's setting
     `a.b.ms`."""
 

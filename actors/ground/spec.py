@@ -1,10 +1,8 @@
 """What an actor is told when it is made: plain values that travel through Ray once."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from actors.ground.settings import GroupSettings
@@ -54,8 +52,7 @@ def copies(node_ids: Sequence[int]) -> Copies:
     return tuple(Copy(replica_id, node_id) for replica_id, node_id in enumerate(node_ids))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaftSettings:
+class RaftSettings(NamedTuple):
     """The settings of a Raft group. A killed leader's closed connections start an election at once; these
     times only judge the silent (frozen, cut off), so they are long enough for a machine whose processors are
     all busy."""
@@ -81,8 +78,7 @@ class RaftSettings:
     nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
+class BrokerSettings(NamedTuple):
     """The settings of a broker. Each field `a_b` is the setting `a.b`, with Kafka's name and default if Kafka
     has it."""
 
@@ -114,8 +110,7 @@ class BrokerSettings:
     """The port of the first node's HTTP endpoint, which the others' follow; 0: any free port; -1: none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistorySettings:
+class HistorySettings(NamedTuple):
     """The settings of the history of one replica's events. Each field `a_b` is the setting `a.b`."""
 
     history_enable: bool = True
@@ -133,8 +128,7 @@ class HistorySettings:
     """The interval at which groups' lag is sampled; 0: it is not sampled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierSpec:
+class TierSpec(NamedTuple):
     """One tier, as all its actors know it."""
 
     tier_id: str
@@ -168,10 +162,10 @@ class TierSpec:
     """How long, in ms, a replica may not answer before it is replaced on another node; 0: for ever."""
     admin_password: str = ""
     """The password of `admin.user`, if clients must authenticate."""
-    groups: GroupSettings = field(default_factory=GroupSettings)
-    raft: RaftSettings = field(default_factory=RaftSettings)
-    broker: BrokerSettings = field(default_factory=BrokerSettings)
-    history: HistorySettings = field(default_factory=HistorySettings)
+    groups: GroupSettings = GroupSettings()
+    raft: RaftSettings = RaftSettings()
+    broker: BrokerSettings = BrokerSettings()
+    history: HistorySettings = HistorySettings()
 
     @property
     def namespace(self) -> str:

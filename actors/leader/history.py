@@ -5,8 +5,6 @@ What groups do comes from the shard (`Result.events`). What the leader sees besi
 requests, followers that lag, its own election and fall) is looked at every few seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -38,8 +38,8 @@ from actors.leader.own_requests import OwnRequests
 from actors.leader.plug_in_assignments import PlugInAssignments
 from actors.leader.transaction_markers import Transactions
 from actors.metrics.numbers import Row
+from actors.network.file_limit import raise_file_limit
 from actors.network.link import Link
-from actors.network.listener import raise_file_limit
 from actors.replica.host import ReplicaHost
 from actors.replica.replica import RecordType
 from actors.replica.state_source import StateSource

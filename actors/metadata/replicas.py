@@ -8,7 +8,6 @@ The placement says only what is wanted. What is there is for the groups' own log
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
@@ -126,8 +125,7 @@ def present_spec(spec: TierSpec, placements: Mapping[str, GroupPlacementValue]) 
         placed = placements.get(partition_group(partition))
         rows.append(row if placed is None else placed.copies)
     controllers = placements.get(CONTROLLER_GROUP)
-    return replace(
-        spec,
+    return spec._replace(
         placement=tuple(rows),
         controllers=spec.controllers if controllers is None else controllers.copies,
         leaving=tuple((group, copy) for group, placed in placements.items() for copy in placed.leaving),

@@ -1,4 +1,5 @@
-"""SASL where the connections are: for new ones at a node's listener, and for those that authenticate again.
+"""SASL where the connections are: clients that were let in authenticate again. How they are let in says
+`actors.network.early_authentication`.
 
 A client's identity has no principal until it is authenticated. Afterwards the principal travels with the
 connection; when `connections.max.reauth.ms` limits the authentication in time, whichever actor has the
@@ -12,15 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from actors.catalog import codec
-from actors.catalog.headers import parse_header
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import NO_CHANGES, MetadataImage
 from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
-from actors.network.connection import Connection, Service
-from actors.network.early import Decision, Dismiss, EarlyConnection, Keep
-from actors.protocol.api_keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
-from actors.protocol.errors import UnsupportedRequest
+from actors.network.connection import Connection
+from actors.protocol.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from actors.protocol.header import Header
 from actors.security.sasl import Passwords, SaslExchange, SaslPolicy
 
@@ -53,32 +50,6 @@ class Sasl:
     def take(self, image: MetadataImage) -> None:
         self._policy.credentials = image.credentials
         self._features = image.features
-
-    def on_stranger(self, early: EarlyConnection, frame: bytes, service: Service) -> Decision:
-        """Decide about a frame of a connection that is not authenticated; `service` serves other nodes of the
-        tier. Raises MalformedRequest, UnsupportedRequest."""
-        exchange: SaslExchange | None = early.session
-        if exchange is not None and exchange.expects_bare_token:
-            step = exchange.on_bare_token(frame)
-        else:
-            header, body_offset = parse_header(frame)
-            if self._is_tiers(header, frame, body_offset):
-                return Keep(service)
-            if header.api_key == API_VERSIONS:
-                # W18: whom it has reached it is told when it has logged in.
-                return codec.api_versions_answer(header, frame, body_offset, features=self._features)
-            if header.api_key not in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
-                raise UnsupportedRequest(f"API {header.api_key} before SASL authentication")
-            if exchange is None:
-                exchange = early.session = SaslExchange(self._policy)
-            step = exchange.on_request(header, frame, body_offset)
-        if step.failure:
-            return Dismiss(step.answer, step.failure)
-        if step.principal:
-            early.session = None
-            early.identity = self._known(early.identity, step.principal)
-        early.take_bare_tokens(exchange.expects_bare_token and not step.principal)
-        return step.answer
 
     def on_request(
         self, connection: Connection, header: Header, frame: bytes, body_offset: int

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import resource
 import socket
 from collections import Counter
 from typing import Final
@@ -30,21 +29,6 @@ LOG_INTERVAL_S: Final = 10.0
 SWEEP_S_MAX: Final = 1.0
 
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_FILES_AT_MOST = 1024 * 1024
-
-
-def raise_file_limit() -> int:
-    """Raise RLIMIT_NOFILE to what this process may have at most. Return the limit now in force."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES_AT_MOST if hard == resource.RLIM_INFINITY else hard
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return soft
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (ValueError, OSError) as error:
-        logger.warning("the file limit stays at %d: %s", soft, error)
-        return soft
-    return wanted
 
 
 class Listener:

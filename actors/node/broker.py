@@ -36,11 +36,12 @@ from actors.ground.spec import TierSpec, broker_name, replica_of_slot
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.metadata.wire import unpack_image
 from actors.metrics.numbers import Row
-from actors.network.authentication import Sasl
 from actors.network.connection import LATER, Connection
 from actors.network.early import Decision, EarlyConnection, HandOver, Keep
+from actors.network.early_authentication import EarlySasl
+from actors.network.file_limit import raise_file_limit
 from actors.network.hub import Hub, Leading
-from actors.network.listener import Listener, raise_file_limit
+from actors.network.listener import Listener
 from actors.network.peers import Peers, is_signed
 from actors.network.quota import ConnectionLimits, ConnectionQuota
 from actors.network.table import ConnectionTable
@@ -120,7 +121,7 @@ class Broker(Actor):
             spec.broker.listener_security_protocol,
         )
         self._peer_secret = spec.raft_secret(PEERS)
-        self._sasl = Sasl(spec.broker, partial(is_signed, self._peer_secret))
+        self._sasl = EarlySasl(spec.broker, partial(is_signed, self._peer_secret))
         self._peers = Peers(self._peer_secret, self._address_of)
         ways = Ways(node_id, self._hub, self, self._peers)
         self._transactions = TransactionRelay(spec, ways, self._apis.write_markers)

@@ -5,8 +5,6 @@ of an API: a field that a version lacks has the schema's default; where behaviou
 `Request.api_version` tells. `actors.catalog.codec` turns bytes into these and back.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode

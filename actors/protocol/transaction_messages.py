@@ -4,8 +4,6 @@
 the transactional id (both by the same hash). A request of several transactional ids has none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.ground.clock import steady_clock_ms
 from actors.ground.contract import Shard, Token
@@ -25,13 +25,15 @@ from actors.metrics.histogram import Histogram
 from actors.replica.replica import RecordType, Replica
 from actors.replica.turn import Turns
 from storage.raft.disk import Disk, Worker
-from storage.raft.injected import InjectedFaults
 from storage.raft.journal import SEGMENT_SUFFIX, Genesis, Identity, Journal
 from storage.raft.members import FOUNDING_INCARNATION, Member, founders, member_id, pack, replica_of
 from storage.raft.raft import Raft, RaftConfig
 from storage.raft.skeleton import MEMBERS
 from storage.raft.snapshot import SnapshotStore
 from storage.raft.transport import LinkIdentity, LinkTls, PeerTransport
+
+if TYPE_CHECKING:
+    from storage.raft.injected import InjectedFaults
 
 log = logging.getLogger("groupd.replica")
 
@@ -71,6 +73,8 @@ class ReplicaHost:
         self._disk = Disk()
         self.now_ms = now_ms or steady_clock_ms()
         if spec.raft.faults_file:
+            from storage.raft.injected import InjectedFaults  # here, because only a chaos run has faults
+
             self._faults = InjectedFaults(Path(spec.raft.faults_file), group, replica_id)
             self._disk = self._faults.disk()
             self.now_ms = self._faults.clock(self.now_ms)

@@ -7,8 +7,6 @@ it adds who it is (`Recorded`). pyarrow is imported only for `arrow_schema`: a f
 `python -m storage.history.schema` prints the table in SCHEMA.md; a test fails when that is stale.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, Protocol

@@ -4,8 +4,6 @@ Every message begins with its kind and its sender's term. Times are seconds of t
 only ever come back to it. Entries travel as they lie in the log: (command, index, term).
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 from msgpack import UnpackException

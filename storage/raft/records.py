@@ -17,8 +17,6 @@ Format version 1 (read, never written) has no fields after `vote`, checksums onl
 leaves the offset out of a record's seed.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple

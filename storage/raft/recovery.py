@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from storage.raft.disk import ReadFiles
 from storage.raft.errors import WrongDirectory
@@ -48,8 +48,7 @@ Progress = Callable[[int, int], None]
 """A function that is called with the bytes read so far and the bytes in all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(NamedTuple):
     """The tier and the replica to which a directory belongs."""
 
     tier_id: str

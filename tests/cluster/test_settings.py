@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,8 @@ def test_defaults_are_kafkas_own() -> None:
 def test_every_field_that_actors_are_told_can_be_set() -> None:
     """A field that is added to the actors' settings gets a row in the table, or is named a constant."""
     told = (GroupSettings, BrokerSettings, HistorySettings)
-    names = {field.name.replace("_", ".") for cls in told for field in fields(cls)}
-    names |= {"raft." + field.name.replace("_", ".") for field in fields(RaftSettings)}
+    names = {field.replace("_", ".") for cls in told for field in cls._fields}
+    names |= {"raft." + field.replace("_", ".") for field in RaftSettings._fields}
     assert names - set(SETTINGS) == CONSTANTS
 
 

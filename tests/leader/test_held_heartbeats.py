@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -71,7 +69,7 @@ def test_only_software_on_the_list_is_held(software: tuple[str, str], consumer: 
 
 
 def test_a_pattern_may_be_for_the_classic_protocol_only() -> None:
-    settings = replace(SETTINGS, group_heartbeat_hold_clients=("kafka-python:classic",))
+    settings = SETTINGS._replace(group_heartbeat_hold_clients=("kafka-python:classic",))
     leader = Leader(settings)
     (member,) = settle(leader, 1, ("kafka-python", "3.0.12"))
     assert member.beat() is not None
@@ -81,7 +79,7 @@ def test_a_pattern_may_be_for_the_classic_protocol_only() -> None:
 
 
 def test_nobody_is_held_without_a_list() -> None:
-    leader = Leader(replace(SETTINGS, group_heartbeat_hold_clients=()))
+    leader = Leader(SETTINGS._replace(group_heartbeat_hold_clients=()))
     (member,) = settle(leader, 1)
     assert member.beat() is not None
     assert leader.held.counts.began == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -49,7 +47,7 @@ def test_a_classic_member_that_falls_silent_while_it_is_held_is_out_in_time(
 @pytest.mark.parametrize("instance_id", [None, "one"])
 def test_a_consumer_that_falls_silent_while_it_is_held_is_out_in_time(instance_id: str | None) -> None:
     """M17: in the millisecond, as if nobody had been held."""
-    leader = Leader(replace(SETTINGS, group_consumer_session_timeout_ms=6_000))
+    leader = Leader(SETTINGS._replace(group_consumer_session_timeout_ms=6_000))
     member = Member(leader, "m0")
     member.join(instance_id=instance_id)
     leader.advance(1_000)
@@ -117,7 +115,7 @@ def test_a_consumer_that_is_held_and_alive_is_never_expired(
         "group_consumer_session_timeout_ms": session_ms,
         "group_consumer_heartbeat_interval_ms": interval_ms,
     }
-    leader = Leader(replace(SETTINGS, **times))
+    leader = Leader(SETTINGS._replace(**times))
     (member,) = settle(leader, 1)
     for _ in range(50):
         member.beat()

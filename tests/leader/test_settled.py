@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -21,7 +20,7 @@ from tests.leader.holding import GROUP, SETTINGS, Leader, Member, image
 
 SEEDS = 20
 STEPS = 60
-NOT_HELD = replace(SETTINGS, group_heartbeat_hold_clients=())
+NOT_HELD = SETTINGS._replace(group_heartbeat_hold_clients=())
 
 
 class Walk:

@@ -16,10 +16,11 @@ from actors.ground.identity import ClientIdentity
 from actors.network.channel import Answer
 from actors.network.connection import Connection
 from actors.network.early import Decision, EarlyConnection, HandOver
+from actors.network.file_limit import raise_file_limit
 from actors.network.frames import with_length
 from actors.network.hub import Hub, Leading
 from actors.network.link import Link
-from actors.network.listener import Listener, raise_file_limit
+from actors.network.listener import Listener
 from actors.network.quota import ConnectionLimits, ConnectionQuota
 from actors.network.table import ConnectionTable
 

@@ -10,9 +10,9 @@ from actors.catalog.headers import parse_header
 from actors.ground.identity import identity_of
 from actors.ground.image import MetadataImage
 from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
-from actors.network.authentication import Sasl
 from actors.network.connection import Connection
 from actors.network.early import DISMISSAL_DELAY_S, Decision, EarlyConnection, Keep
+from actors.network.early_authentication import EarlySasl
 from actors.network.listener import Listener
 from actors.network.quota import ConnectionLimits, ConnectionQuota
 from actors.network.table import ConnectionTable
@@ -31,7 +31,7 @@ class Door:
 
     def __init__(self, **settings: Any) -> None:
         spec = BrokerSettings(listener_security_protocol=SASL_PLAINTEXT, **settings)
-        self.sasl = Sasl(spec)
+        self.sasl = EarlySasl(spec)
         self.sasl.take(MetadataImage(credentials=(ALICE,)))
         limits = ConnectionLimits(first_frame_ms_max=300)
         self.quota = ConnectionQuota(limits)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.network.file_limit import raise_file_limit
 from actors.network.frames import with_length
-from actors.network.listener import raise_file_limit
 from tests.network.processes import API_VERSIONS, COUNT, HEARTBEAT, PROCESS
 from tests.network.sockets import request, wire
 

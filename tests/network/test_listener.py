@@ -15,7 +15,8 @@ from actors.ground.identity import ClientIdentity, identity_of
 from actors.ground.limits import FIRST_FRAME_FREE_BYTES, FRAME_BYTES_MAX, MIB, SASL_FRAME_BYTES_MAX
 from actors.ground.spec import PLAINTEXT, SASL_PLAINTEXT
 from actors.network.early import Decision, EarlyConnection, HandOver, Keep
-from actors.network.listener import ACCEPT_PAUSE_S, Listener, raise_file_limit
+from actors.network.file_limit import raise_file_limit
+from actors.network.listener import ACCEPT_PAUSE_S, Listener
 from actors.network.quota import ConnectionLimits, ConnectionQuota
 from actors.network.table import ConnectionTable
 from tests.network.conftest import Run

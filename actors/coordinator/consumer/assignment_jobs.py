@@ -6,8 +6,6 @@ group keeps the target it has, as it does within the assignment interval. What c
 moved on is dropped, and the next heartbeat asks again; so it does, after a pause, if the plug-in failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

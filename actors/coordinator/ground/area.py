@@ -1,9 +1,8 @@
 """One area of rules (a kind of group, offsets, transactions) as the shard sees it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from actors.catalog.api import Refusal
 from actors.coordinator.ground.state import ShardState
@@ -20,6 +19,9 @@ NoteImage = Callable[[ShardState, MetadataImage, int], None]
 """(state with the new image, the image before it, now_ms)."""
 
 
+NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
 def _no_records(state: ShardState) -> Iterator[Record]:
     return iter(())
 
@@ -32,16 +34,15 @@ def _nothing_to_note(state: ShardState, before: MetadataImage, now_ms: int) -> N
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Area:
-    handlers: Mapping[int, Handler] = field(default_factory=dict)
+class Area(NamedTuple):
+    handlers: Mapping[int, Handler] = NONE
     """API key -> who answers."""
-    refusals: Mapping[int, Refusal] = field(default_factory=dict)
+    refusals: Mapping[int, Refusal] = NONE
     """Number of a request that only the tier makes -> the answer that refuses it as a whole. The catalog has
     the refusals of clients' requests."""
-    appliers: Mapping[int, Applier] = field(default_factory=dict)
+    appliers: Mapping[int, Applier] = NONE
     """Record kind -> who applies it."""
-    timers: Mapping[str, Fire] = field(default_factory=dict)
+    timers: Mapping[str, Fire] = NONE
     """First field of a timer's key -> who carries it out."""
     records: Callable[[ShardState], Iterator[Record]] = _no_records
     """Every live record of the area's kinds."""

@@ -1,7 +1,5 @@
 """What `groupd explain` says of one group: its state in a sentence, and whom it waits for."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -9,10 +9,7 @@ only time shows: the end of the assignment interval (`Stamp.is_assigning`) and p
 (`Settled.waits`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from actors.coordinator.ground.state import ShardState
@@ -50,8 +47,7 @@ class Beats(NamedTuple):
     """Members whose heartbeats are closer together are not held, where the spacing is what counts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HeldApi:
+class HeldApi(NamedTuple):
     """How the answers of one heartbeat API are held."""
 
     settled: Callable[[ShardState, Request, TopicPartitions | None, int], Settled | None]

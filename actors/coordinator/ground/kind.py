@@ -5,8 +5,6 @@ Who needs something of a group asks `kind_of` whose it is, and that kind for the
 kind it is. A group that has nothing but offsets is of no kind (`simple_groups`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -29,8 +27,7 @@ class Retention(NamedTuple):
     """The topics whose offsets are kept in any case."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Backup:
+class Backup(NamedTuple):
     """How groups of one kind come back from a backup: without members (`actors.coordinator.restore`)."""
 
     record_types: Mapping[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]]]

@@ -5,8 +5,9 @@ topic names. Matching takes time in proportion to the name's length, whatever th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
-import re2
 from kio.schema.errors import ErrorCode
 
 from actors.protocol.errors import GroupError
@@ -17,14 +18,13 @@ NONE = ""
 Matches = Callable[[str], object]
 """Given a topic's name, something true if the regex matches all of it."""
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-
 
 def compiled(regex: str) -> Matches:
     """Compile a regex. Raises GroupError(invalid_regular_expression) with the reason."""
+    import re2  # here, because most replicas never see a regex, and RE2 is a library of 3 MB
+
     try:
-        pattern = re2.compile(regex, _OPTIONS)
+        pattern = re2.compile(regex, _options())
     except re2.error as error:
         raise _invalid(regex, error.args[0].decode(errors="replace")) from None
     except UnicodeEncodeError:
@@ -39,6 +39,15 @@ def matches_of(regex: str) -> Matches:
         return compiled(regex)
     except GroupError:
         return _never
+
+
+@cache
+def _options() -> Any:
+    import re2  # as above
+
+    options = re2.Options()
+    options.log_errors = False
+    return options
 
 
 def _never(topic: str) -> bool:

@@ -3,8 +3,6 @@
 What every kind of group reports is in `events`. No event is made on the path of a steady heartbeat.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from actors.coordinator.told.events import CommitRegressed, MemberJoined, StateChanged

@@ -5,8 +5,6 @@ row of history, its fields named as the columns of `storage.history.schema`; the
 What only consumer groups report is in `consumer_events`.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from storage.history.schema import Move

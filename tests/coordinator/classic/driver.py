@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -55,7 +54,7 @@ class Driver(Host):
         self.decided: list[Record] = []
         """The records that the last decision wrote."""
         self.log: list[Record] = []
-        settings = replace(settings, offsets_retention_check_interval_ms=NEVER_MS)
+        settings = settings._replace(offsets_retention_check_interval_ms=NEVER_MS)
         super().__init__(settings, MetadataImage(), START_MS, "uuid{}")
 
     # Requests. Each returns its token; `reply` gives the answer, None while it is parked.
@@ -167,7 +166,7 @@ class Driver(Host):
     def fail_over(self, settings: GroupSettings | None = None) -> None:
         """Let another replica lead, which has the records and nothing else."""
         self.commit()
-        super().fail_over(settings and replace(settings, offsets_retention_check_interval_ms=NEVER_MS))
+        super().fail_over(settings and settings._replace(offsets_retention_check_interval_ms=NEVER_MS))
 
     def saw(self, result: Result) -> None:
         super().saw(result)

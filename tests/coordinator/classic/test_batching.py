@@ -3,8 +3,6 @@ C23)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -240,7 +238,7 @@ def test_half_of_the_shortest_rebalance_timeout_bounds_the_delay() -> None:
 
 
 def test_zero_is_as_kafka() -> None:
-    driver = Driver(replace(BATCHING, group_rebalance_batch_max_ms=0))
+    driver = Driver(BATCHING._replace(group_rebalance_batch_max_ms=0))
     storm(driver, restarts=10)
     driver.new_member(client_id="c")
     assert driver.group.state is PREPARING_REBALANCE
@@ -249,7 +247,7 @@ def test_zero_is_as_kafka() -> None:
 @pytest.mark.parametrize(("batch_max_ms", "generations"), [(25_000, 2), (0, 5)])
 def test_a_fleet_that_starts_at_once_is_waited_for(batch_max_ms: int, generations: int) -> None:
     """Newcomers come every 10 ms: a join phase goes on for them, though for a moment no member is missing."""
-    driver = Driver(replace(BATCHING, group_rebalance_batch_max_ms=batch_max_ms))
+    driver = Driver(BATCHING._replace(group_rebalance_batch_max_ms=batch_max_ms))
     driver.stable_group("first")
     for number in range(40):
         driver.new_member(client_id=f"n{number}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ CHANGED = (("range", b"\0\1changed"), ("sticky", b"\0\1sticky"))
 
 
 def limited(size_max: int) -> Driver:
-    return Driver(replace(NO_DELAY, group_max_size=size_max))
+    return Driver(NO_DELAY._replace(group_max_size=size_max))
 
 
 def test_first_request_is_told_a_member_id_and_the_group_is_stored_empty() -> None:
@@ -274,7 +273,7 @@ def test_known_member_that_finds_no_place_is_removed() -> None:
     """C5, C13: the last one to rejoin loses its place and the rest goes on without waiting for it."""
     driver = limited(3)
     a, b, c = driver.stable_group("a", "b", "c")
-    driver.fail_over(replace(NO_DELAY, group_max_size=2))
+    driver.fail_over(NO_DELAY._replace(group_max_size=2))
     tokens = [driver.join(a), driver.join(b)]
     assert driver.joined(driver.join(c)) == JoinGroupResponse(ErrorCode.group_max_size_reached)
     assert [driver.joined(token).error_code for token in tokens] == [ErrorCode.none] * 2

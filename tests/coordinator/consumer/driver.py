@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,7 +79,7 @@ class Driver(Host):
 
     def __init__(self, *, settings: GroupSettings | None = None, image: MetadataImage | None = None) -> None:
         settings = settings or GroupSettings(group_consumer_assignment_interval_ms=0)
-        settings = replace(settings, offsets_retention_check_interval_ms=NEVER_MS)
+        settings = settings._replace(offsets_retention_check_interval_ms=NEVER_MS)
         super().__init__(settings, image or make_image(1, orders=4), START_MS, "made-{}")
 
     @property

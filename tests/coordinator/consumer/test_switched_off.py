@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kio.schema.errors import ErrorCode
 
 from actors.protocol.api_keys import CONSUMER_GROUP_DESCRIBE
@@ -18,7 +16,7 @@ def test_a_group_from_before_hears_nothing_more_and_keeps_its_offsets() -> None:
     and the group's description are refused; what they commit is taken as before."""
     driver = Driver()
     member = Client(driver, "a").join()
-    driver.settings = replace(driver.settings, group_coordinator_rebalance_protocols=CLASSIC_ONLY)
+    driver.settings = driver.settings._replace(group_coordinator_rebalance_protocols=CLASSIC_ONLY)
     driver.failover()
     driver.refused(ErrorCode.unsupported_version, "a", member.epoch)
     driver.refused(ErrorCode.unsupported_version, "a", -1)
@@ -34,6 +32,6 @@ def test_a_protocol_that_no_kind_has_switches_nothing() -> None:
     """A26: Kafka's own default names streams groups, which are not served anyway."""
     driver = Driver()
     protocols = ("classic", "consumer", "streams")
-    driver.settings = replace(driver.settings, group_coordinator_rebalance_protocols=protocols)
+    driver.settings = driver.settings._replace(group_coordinator_rebalance_protocols=protocols)
     driver.failover()
     assert Client(driver, "a").join().epoch == 2

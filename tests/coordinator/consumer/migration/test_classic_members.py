@@ -3,8 +3,6 @@ G6)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -23,7 +21,7 @@ from tests.coordinator.consumer.migration.driver import (
 )
 from tests.coordinator.driver import image_of
 
-UPGRADE_ONLY = replace(AT_ONCE, group_consumer_migration_policy="upgrade")
+UPGRADE_ONLY = AT_ONCE._replace(group_consumer_migration_policy="upgrade")
 
 
 @pytest.fixture
@@ -72,7 +70,7 @@ def test_protocols_must_fit_those_of_the_other_classic_members(both: Both) -> No
 
 def test_a_full_group_takes_nobody() -> None:
     """M3, G3: GROUP_MAX_SIZE_REACHED comes before all checks but the policy; a member may join again."""
-    both = Both(replace(AT_ONCE, group_consumer_max_size=2))
+    both = Both(AT_ONCE._replace(group_consumer_max_size=2))
     both.beat_in()
     assert both.join("m").error_code == ErrorCode.none
     assert both.replies[both.start_join()] == JoinGroupResponse(ErrorCode.group_max_size_reached)
@@ -81,7 +79,7 @@ def test_a_full_group_takes_nobody() -> None:
 
 def test_migration_policy_disabled_keeps_classic_members_out() -> None:
     """These are rules G1 and C28."""
-    both = Both(replace(AT_ONCE, group_consumer_migration_policy="disabled"))
+    both = Both(AT_ONCE._replace(group_consumer_migration_policy="disabled"))
     both.beat_in()
     assert both.join("m") == JoinGroupResponse(ErrorCode.inconsistent_group_protocol)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -88,9 +86,9 @@ def test_members_that_leave_together_with_the_last_consumer_member_are_gone() ->
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
 def test_policy_may_forbid_it(policy: str) -> None:
     """G1, G7: the group then stays a consumer group of classic members."""
-    both = Both(replace(AT_ONCE, group_consumer_migration_policy="bidirectional"))
+    both = Both(AT_ONCE._replace(group_consumer_migration_policy="bidirectional"))
     mixed(both, None)
-    both.shard.state.settings = replace(AT_ONCE, group_consumer_migration_policy=policy)
+    both.shard.state.settings = AT_ONCE._replace(group_consumer_migration_policy=policy)
     both.beat(-1)
     assert [member.member_type for member in both.described().members] == [0]
 
@@ -99,7 +97,7 @@ def test_group_larger_than_classic_groups_may_be_stays_what_it_is() -> None:
     """G7: the limit is `group.max.size`."""
     both = Both()
     mixed(both, None, None)
-    both.shard.state.settings = replace(AT_ONCE, group_max_size=1)
+    both.shard.state.settings = AT_ONCE._replace(group_max_size=1)
     both.beat(-1)
     assert len(both.described().members) == 2
 

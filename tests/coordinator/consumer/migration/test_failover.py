@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -130,7 +129,7 @@ def _elected(both: Both, records: list[Record]) -> CoordinatorShard:
 
 def test_a_member_that_changed_to_the_consumer_protocol_is_not_timed_as_a_classic_one() -> None:
     """G3: join and sync timers are those of classic members."""
-    both = Both(replace(AT_ONCE, group_consumer_session_timeout_ms=600_000))
+    both = Both(AT_ONCE._replace(group_consumer_session_timeout_ms=600_000))
     both.beat_in()
     both.join("m", subscribed())
     epoch = both.beat_in("m").member_epoch

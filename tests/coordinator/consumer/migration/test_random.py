@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -88,8 +87,7 @@ class World:
 def test_every_partition_has_one_owner(seed: int, cooperative: bool, policy: str) -> None:
     """No partition ever has two owners, in the end each has one, and all replicas hold the same."""
     interval_ms = random.Random(seed).choice([0, 1_000])
-    settings = replace(
-        AT_ONCE,
+    settings = AT_ONCE._replace(
         group_consumer_migration_policy=policy,
         group_consumer_assignment_interval_ms=interval_ms,
     )

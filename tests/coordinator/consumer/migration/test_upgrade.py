@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -109,7 +107,7 @@ def test_parked_sync_is_told_to_join_again() -> None:
 
 def test_group_in_its_first_rebalance_is_upgraded() -> None:
     """G2, C10: the group has no generation and no protocol yet; Kafka answers UNKNOWN_SERVER_ERROR."""
-    both = Both(replace(AT_ONCE, group_initial_rebalance_delay_ms=3_000))
+    both = Both(AT_ONCE._replace(group_initial_rebalance_delay_ms=3_000))
     handed_out = both.replies[both.start_join()].member_id
     parked = both.start_join(handed_out)
     assert both.beat_in().error_code == ErrorCode.none
@@ -121,7 +119,7 @@ def test_group_in_its_first_rebalance_is_upgraded() -> None:
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
 def test_policy_may_forbid_it(policy: str) -> None:
     """G1: GROUP_ID_NOT_FOUND; an empty group changes its kind all the same."""
-    both = Both(replace(AT_ONCE, group_consumer_migration_policy=policy))
+    both = Both(AT_ONCE._replace(group_consumer_migration_policy=policy))
     [first] = both.classic_group(None)
     assert both.beat_in().error_code == ErrorCode.group_id_not_found
     assert both.alive(1, first.member_id) == ErrorCode.none
@@ -132,10 +130,10 @@ def test_policy_may_forbid_it(policy: str) -> None:
 def test_group_larger_than_consumer_groups_may_be_is_refused() -> None:
     """G2: a group of exactly this size takes no further member: the error is GROUP_MAX_SIZE_REACHED, and the
     group stays as it was."""
-    both = Both(replace(AT_ONCE, group_consumer_max_size=1))
+    both = Both(AT_ONCE._replace(group_consumer_max_size=1))
     both.classic_group(None, None)
     assert both.beat_in().error_code == ErrorCode.group_id_not_found
-    both = Both(replace(AT_ONCE, group_consumer_max_size=1))
+    both = Both(AT_ONCE._replace(group_consumer_max_size=1))
     both.classic_group(None)
     assert both.beat_in().error_code == ErrorCode.group_max_size_reached
     assert GROUP_METADATA in both.kinds()
