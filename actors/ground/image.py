@@ -6,7 +6,7 @@ change, so a receiver keeps the newest and drops the rest.
 
 from collections.abc import Mapping
 from copy import copy
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from actors.ground.acl import Acl
 from actors.ground.features import Features
@@ -127,7 +127,7 @@ class MetadataImage:
         """Return the topics that somebody has created, which are all but the internal ones."""
         return {name: topic for name, topic in self.topics.items() if not topic.internal}
 
-    def led_by(self, offsets_leaders: Mapping[int, int]) -> MetadataImage:
+    def led_by(self, offsets_leaders: Mapping[int, int]) -> Self:
         """Return this image with fresher news of who leads offsets partitions."""
         leaders = tuple(offsets_leaders.get(p, leader) for p, leader in enumerate(self.offsets_leaders))
         if leaders == self.offsets_leaders:
