@@ -48,7 +48,7 @@ _AS_LOGS_ERROR = {
 }
 _ADDS_PARTITIONS_SINCE = 12
 """The first version of Produce that adds its partitions to the transaction (O18)."""
-_ADD_RETRIES_MAX = 5
+_ADD_TRIES_MAX = 5
 _ADD_RETRY_BACKOFF_S = 0.02
 """The pause before a partition is added again, Kafka's add.partitions.to.txn.retry.backoff.ms."""
 _ABORTABLE_SINCE = 11
@@ -80,38 +80,47 @@ async def verify_produced(
     context: BrokerContext, header: Header, transactional_id: str | None, pieces: Sequence[Piece]
 ) -> Verdicts:
     """Return the verdict on each partition of a Produce request whose batch begins a transaction here."""
+    transactional = [
+        (piece, producer)
+        for piece in pieces
+        if (producer := transactional_producer(piece.records)) is not None
+    ]
+    if transactional and not transactional_id:
+        # Kafka refuses the whole request, for want of an id that could be authorized.
+        refused = Verdict(ErrorCode.transactional_id_authorization_failed)
+        return {(each.name, each.partition): refused for each in pieces}
+    adds = header.api_version >= _ADDS_PARTITIONS_SINCE
+    tries = _ADD_TRIES_MAX if adds else 1
+    while True:
+        guards, producers = _guards(context, transactional)
+        errors = dict.fromkeys(guards, ErrorCode.network_exception)
+        for producer, topics in producers.items():
+            numbers = tuple((topic, tuple(indexes)) for topic, indexes in topics.items())
+            asked = TransactionPartitions(transactional_id or "", *producer, numbers, verify_only=not adds)
+            errors |= await verified(context, asked)
+        tries -= 1
+        if not tries or ErrorCode.concurrent_transactions not in errors.values():
+            break
+        # A producer of the second generation begins its next transaction at once, so the markers of the one
+        # before are waited for a little, as Kafka's brokers do. They end what the guards were given for: the
+        # next try has new ones.
+        await asyncio.sleep(_ADD_RETRY_BACKOFF_S)
+    return {key: Verdict(_told(errors[key], header.api_version), guard) for key, guard in guards.items()}
+
+
+def _guards(
+    context: BrokerContext, transactional: Sequence[tuple[Piece, tuple[int, int]]]
+) -> tuple[dict[tuple[str, int], object], dict[tuple[int, int], dict[str, list[int]]]]:
+    """Return the guard of each partition whose batch needs the coordinator's word, and these partitions by
+    producer and topic."""
     guards: dict[tuple[str, int], object] = {}
     producers: dict[tuple[int, int], dict[str, list[int]]] = {}
-    for piece in pieces:
-        producer = transactional_producer(piece.records)
-        if producer is None:
-            continue
-        if not transactional_id:
-            # Kafka refuses the whole request, for want of an id that could be authorized.
-            refused = Verdict(ErrorCode.transactional_id_authorization_failed)
-            return {(each.name, each.partition): refused for each in pieces}
+    for piece, producer in transactional:
         guard = _guard(context, piece, producer)
         if guard is not None and piece.name is not None:
             guards[piece.name, piece.partition] = guard
             producers.setdefault(producer, {}).setdefault(piece.name, []).append(piece.partition)
-    errors = dict.fromkeys(guards, ErrorCode.network_exception)
-    adds = header.api_version >= _ADDS_PARTITIONS_SINCE
-    for producer, topics in producers.items():
-        numbers = tuple((topic, tuple(indexes)) for topic, indexes in topics.items())
-        asked = TransactionPartitions(transactional_id or "", *producer, numbers, verify_only=not adds)
-        errors |= await (_added(context, asked) if adds else verified(context, asked))
-    return {key: Verdict(_told(errors[key], header.api_version), guard) for key, guard in guards.items()}
-
-
-async def _added(context: BrokerContext, asked: TransactionPartitions) -> Mapping[tuple[str, int], ErrorCode]:
-    """Have partitions added to a transaction. A producer of the second generation begins its next transaction
-    at once, so the markers of the one before are waited for a little, as Kafka's brokers do."""
-    for _ in range(_ADD_RETRIES_MAX):
-        errors = await verified(context, asked)
-        if ErrorCode.concurrent_transactions not in errors.values():
-            break
-        await asyncio.sleep(_ADD_RETRY_BACKOFF_S)
-    return errors
+    return guards, producers
 
 
 def _told(error_code: ErrorCode, version: int) -> ErrorCode:

@@ -25,6 +25,8 @@ from tests.topics.batches import batch, contents
 from tests.topics.test_transactions import transactional
 
 PRODUCE_VERSION, LIST_VERSION = 9, 7
+ADDS_PARTITIONS = 12
+"""The first version of Produce whose batches are added to their transaction (O18)."""
 COMMITTED, UNCOMMITTED = 1, 0
 
 
@@ -33,6 +35,8 @@ class Coordinator:
 
     def __init__(self, broker: Broker) -> None:
         self.error = NO_ERROR
+        self.first: list[ErrorCode] = []
+        """What it answers before `error`: a request takes the last of these away."""
         self.asked: list[AddPartitionsToTxnRequest] = []
         self.meanwhile: list[TxnMarker] = []
         """The markers that are written before the coordinator answers."""
@@ -45,9 +49,9 @@ class Coordinator:
         while self.meanwhile:
             self._broker.apis.write_markers(WriteTxnMarkersRequest((self.meanwhile.pop(),)))
         [transaction] = asked.transactions
+        error = self.first.pop() if self.first else self.error
         topics = tuple(
-            (topic, tuple((number, self.error) for number in numbers))
-            for topic, numbers in transaction.topics
+            (topic, tuple((number, error) for number in numbers)) for topic, numbers in transaction.topics
         )
         return AddPartitionsToTxnResponse((TransactionPartitionErrors(transaction.transactional_id, topics),))
 
@@ -63,9 +67,11 @@ def end(broker: Broker, *, committed: bool, partition: int = 0) -> ErrorCode:
     return error
 
 
-async def transact(broker: Broker, *values: bytes, sequence: int = 0, **fields: Any) -> Any:
+async def transact(
+    broker: Broker, *values: bytes, sequence: int = 0, version: int = PRODUCE_VERSION, **fields: Any
+) -> Any:
     records = transactional(*values, sequence=sequence)
-    return await produce(broker, PRODUCE_VERSION, records, **{"transactional_id": "tx"} | fields)
+    return await produce(broker, version, records, **{"transactional_id": "tx"} | fields)
 
 
 async def latest(broker: Broker, isolation_level: int) -> int:
@@ -126,6 +132,22 @@ def test_a_marker_that_comes_while_a_batch_is_verified_refuses_it() -> None:
         coordinator.meanwhile.append(marker(committed=False))
         assert (await transact(one, b"a")).error_code == ErrorCode.invalid_txn_state
         assert await latest(one, COMMITTED) == await latest(one, UNCOMMITTED) == 1
+
+    run(story())
+
+
+def test_a_batch_of_the_next_transaction_waits_for_the_marker_of_the_one_before() -> None:
+    """O18: the marker comes while the coordinator still says CONCURRENT_TRANSACTIONS, and harms no batch that
+    is added afterwards."""
+
+    async def story() -> None:
+        _, one, _ = one_topic()
+        coordinator = Coordinator(one)
+        coordinator.first.append(ErrorCode.concurrent_transactions)
+        coordinator.meanwhile.append(marker(committed=True))
+        result = await transact(one, b"a", version=ADDS_PARTITIONS)
+        assert (result.error_code, result.base_offset) == (NO_ERROR, 1)
+        assert len(coordinator.asked) == 2
 
     run(story())
 
