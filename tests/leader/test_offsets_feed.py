@@ -275,6 +275,7 @@ def test_a_broker_that_was_restarted_gives_out_no_offset_twice() -> None:
         for number in range(20):
             leader.commit("g", {0: number})
             await reader.sees(leader.committed)
+        reader.broker.topic.close()
         reader.broker = Broker(leader)
         leader.delete("g", 0)
         await reader.sees(leader.committed)

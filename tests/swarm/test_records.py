@@ -11,7 +11,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.protocol.messages import HeartbeatRequest, LeaveGroupRequest, OffsetCommitRequest
-from actors.topics.batch import check_produced, placed
+from actors.topics.batch import check_batch, one_batch, placed
 from bench.member.assigning import CLASSIC_RANGE
 from bench.swarm.planning.plan import MemberPlan, Plan, ProducerPlan, RecordsPlan
 from bench.swarm.records.batches import batch, next_offset
@@ -61,7 +61,7 @@ class Log(Script):
         (topic,) = request.topic_data
         (row,) = topic.partition_data
         base_offset = self.ends[row.index]
-        self.ends[row.index] += check_produced(row.records, 1_000_000).record_count
+        self.ends[row.index] += check_batch(one_batch(row.records), 1_000_000).record_count
         told = {"index": row.index, "error_code": ErrorCode.none, "base_offset": base_offset}
         told |= {"record_errors": []}
         fields = {"responses": [{"name": topic.name, "partition_responses": [told]}]}
@@ -108,7 +108,7 @@ def stage(log: Log, tmp_path: Path) -> Iterator[Stage]:
 
 def test_a_batch_is_what_a_broker_takes_and_its_end_is_found_though_the_next_one_is_cut_short() -> None:
     raw = batch(20, 100, 1_700_000_000_000)
-    assert check_produced(raw, 1_000_000).record_count == 20
+    assert check_batch(one_batch(raw), 1_000_000).record_count == 20
     assert next_offset(placed(raw, 7, 0, None) + placed(raw, 27, 0, None) + raw[:80]) == 47
     assert next_offset(b"") is None
 

@@ -82,7 +82,7 @@ def test_bad_bytes_close_their_connection_and_no_other(tier: Tier, place: str) -
 
 
 @at_each_place
-@pytest.mark.parametrize("version", [-1, 5, 99])
+@pytest.mark.parametrize("version", [-1, 6, 99])
 def test_unknown_version_of_api_versions_is_answered_35(tier: Tier, place: str, version: int) -> None:
     """W13, W14: in the layout of version 0, with what is supported; then the connection goes on."""
 

@@ -219,7 +219,7 @@ class _Reader:
                 return value
             shift += 7
             if shift >= _VARINT_BITS_MAX:
-                raise RecordError("a length is too long")
+                raise RecordError("a length takes too many bytes")
 
     def _take(self, size_bytes: int) -> bytes:
         content = self._content[self.at : self.at + size_bytes]
