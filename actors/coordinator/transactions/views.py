@@ -14,7 +14,6 @@ from actors.coordinator.ground.state import ShardState
 from actors.coordinator.transactions.states import NAMES
 from actors.ground.contract import NOTHING, Reply, Request, Result
 from actors.protocol import api_keys
-from actors.protocol.errors import GroupError
 from actors.protocol.messages import NO_ERROR
 from actors.protocol.transaction_messages import (
     DescribedTransaction,
@@ -61,10 +60,7 @@ def list_transactions(state: ShardState, request: Request, now_ms: int) -> Resul
     none."""
     body: ListTransactionsRequest = request.body
     pattern = body.transactional_id_pattern
-    try:
-        matches = regex.compiled(pattern) if pattern else None
-    except GroupError as error:
-        raise GroupError(ErrorCode.invalid_regular_expression, error.message) from None
+    matches = regex.compiled(pattern) if pattern else None
     return begun(_listed(state, request, matches, now_ms), len(state.transactions))
 
 
