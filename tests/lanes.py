@@ -2,7 +2,7 @@
 
 Tests that start a tier are long for what they wait for, not for what they compute: those of one lane run one
 after the other and share a tier where its fixture is the session's; everything else runs beside them, file by
-file.
+file. The lanes are about as long as each other, and the longest stands first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import PurePath
 
 LANES = {
-    "tier": ("tests/tier",),
     "processes": (
         "tests/chaos",
         "tests/cluster",
@@ -19,15 +18,25 @@ LANES = {
         "tests/history/real_run",
         "tests/lies",
         "tests/matrix",
-        "tests/oracle",
         "tests/swarm",
     ),
+    "kills": (
+        "tests/tier/test_connection_survives.py",
+        "tests/tier/test_elections.py",
+        "tests/tier/test_failover.py",
+        "tests/tier/test_held.py",
+        "tests/tier/test_migration.py",
+        "tests/tier/test_transactions.py",
+    ),
+    "tier": ("tests/tier",),
+    "oracle": ("tests/oracle",),
 }
+"""Lane -> the folders and files in it. A file goes to the first lane that has it."""
 
 
 def lane_of(path: PurePath) -> str:
     """The lane of a test file, given relative to the project; a file that starts no tier is one by itself."""
-    for lane, folders in LANES.items():
-        if any(path.is_relative_to(folder) for folder in folders):
+    for lane, places in LANES.items():
+        if any(path.is_relative_to(place) for place in places):
             return lane
     return str(path)
