@@ -20,13 +20,12 @@ LANES = {
         "tests/matrix",
         "tests/swarm",
     ),
-    "kills": (
+    "tiers of their own": (
         "tests/tier/test_connection_survives.py",
-        "tests/tier/test_elections.py",
-        "tests/tier/test_failover.py",
         "tests/tier/test_held.py",
-        "tests/tier/test_migration.py",
-        "tests/tier/test_transactions.py",
+        "tests/tier/test_lag.py",
+        "tests/tier/test_metrics.py",
+        "tests/tier/test_security.py",
     ),
     "tier": ("tests/tier",),
     "oracle": ("tests/oracle",),

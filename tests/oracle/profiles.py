@@ -91,7 +91,10 @@ _KAFKA_SECURITY = {
     # Kafka's controller is asked by its brokers over a listener of its own, without authentication.
     "super.users": "User:admin;User:ANONYMOUS",
 }
-_GROUPD_SECURITY = {"listener.security.protocol": "SASL_PLAINTEXT", "authorizer": "acl"}
+_ONE_PARTITION = {"offsets.topic.num.partitions": "1"}
+"""No transcript outside of `base` sees how many offsets partitions there are, and each costs the start of a
+process."""
+_GROUPD_SECURITY = {**_ONE_PARTITION, "listener.security.protocol": "SASL_PLAINTEXT", "authorizer": "acl"}
 
 
 def _profile(name: str, both: Mapping[str, str] = MappingProxyType({}), **changes: Any) -> Profile:
@@ -104,6 +107,7 @@ _ALL = (
     _profile(
         "delay",
         both={"group.initial.rebalance.delay.ms": "1500", "auto.create.topics.enable": "true"},
+        groupd=_ONE_PARTITION,
     ),
     _profile(
         "small",
@@ -112,14 +116,24 @@ _ALL = (
             "group.consumer.max.size": "2",
             "group.consumer.migration.policy": "disabled",
         },
+        groupd=_ONE_PARTITION,
     ),
-    _profile("upgrade", both={"group.consumer.migration.policy": "upgrade"}),
-    _profile("downgrade", both={"group.consumer.migration.policy": "downgrade"}),
+    _profile("downgrade", both={"group.consumer.migration.policy": "downgrade"}, groupd=_ONE_PARTITION),
+    # Here classic groups can become consumer groups, and not the other way: no transcript of expiry minds.
     _profile(
         "expiry",
-        both={"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "500"},
+        both={
+            "offsets.retention.minutes": "1",
+            "offsets.retention.check.interval.ms": "500",
+            "group.consumer.migration.policy": "upgrade",
+        },
+        groupd=_ONE_PARTITION,
     ),
-    _profile("classic_only", both={"group.coordinator.rebalance.protocols": "classic"}),
+    _profile(
+        "classic_only",
+        both={"group.coordinator.rebalance.protocols": "classic"},
+        groupd=_ONE_PARTITION,
+    ),
     _profile("security", kafka=_KAFKA_SECURITY, groupd=_GROUPD_SECURITY, users=USERS),
 )
 PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for profile in _ALL})

@@ -26,7 +26,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SHA_256 = ScramMechanism.SCRAM_SHA_256
 REAUTH_MS = 1_500
 PASSWORD = "alice's password"
-OFFSETS_PARTITIONS = 3
+OFFSETS_PARTITIONS = 2
 RULES = (
     ("read", "topic:orders"),
     ("write", "topic:orders"),
@@ -43,8 +43,8 @@ def guarded() -> Iterator[Tier]:
         "--set=group.initial.rebalance.delay.ms=0",
         f"--set=connections.max.reauth.ms={REAUTH_MS}",
     )
-    shape = ("--nodes=3", "--replicas=1", f"--partitions={OFFSETS_PARTITIONS}")
-    with Tier(*flags, *shape, port=free_ports(3)) as running:
+    shape = ("--nodes=2", "--replicas=1", f"--partitions={OFFSETS_PARTITIONS}")
+    with Tier(*flags, *shape, port=free_ports(2)) as running:
         running.run("topics", "create", "orders", "--partitions", "2")
         _add_alice(running)
         for rule in RULES:

@@ -303,7 +303,7 @@ def classic_members_commit_in_a_consumer_group(play: Play) -> None:
     fetch(a, 7, play.group(), None)
 
 
-@transcript(rows=("G1", "G7"), profile="upgrade")
+@transcript(rows=("G1", "G7"), profile="expiry")
 def downgrade_is_not_allowed(play: Play) -> None:
     """Policy "upgrade": the group stays a consumer group, of classic members only."""
     a, b = play.connect("a"), play.connect("b")
