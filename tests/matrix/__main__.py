@@ -1,4 +1,4 @@
-"""`python -m tests.matrix` runs every cell; with `--markdown` it writes the page CLIENTS.md."""
+"""`python -m tests.matrix` runs every cell; with `--markdown` it writes what it found to CLIENTS.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from bench.ground.throwaway import Tier
 from tests.matrix.cell import OFFSETS_PARTITIONS, TIER_FLAGS, Cell, Elsewhere
 from tests.matrix.clients import CLIENTS, Client
-from tests.matrix.page import Outcome, record, table, write
+from tests.matrix.page import Outcome, load, record, table, updated, write
 from tests.matrix.stories import STORIES, Story, live
 
 _printing = threading.Lock()
@@ -48,8 +48,8 @@ def main() -> int:
     if asked.markdown:
         recorded = record(datetime.now(UTC).date().isoformat(), clients, outcomes)
         print(table(recorded))
-        if not (asked.client or asked.story or asked.bootstrap or asked.calm or asked.unexcused):
-            write(recorded)
+        if not (asked.bootstrap or asked.calm or asked.unexcused):
+            write(updated(load(), recorded) if asked.client or asked.story else recorded)
     return 1 if broken else 0
 
 
@@ -107,7 +107,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=3, choices=range(1, OFFSETS_PARTITIONS + 1), help="cells at a time"
     )
-    parser.add_argument("--markdown", action="store_true", help="print the table; if whole, write CLIENTS.md")
+    parser.add_argument("--markdown", action="store_true", help="print the table, and write it to CLIENTS.md")
     return parser.parse_args()
 
 

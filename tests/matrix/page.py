@@ -22,7 +22,8 @@ HEADING = """\
 # Clients
 
 Made from `tests/matrix/CLIENTS.json` by `python -m tests.matrix.page > tests/matrix/CLIENTS.md`; a test
-compares them. `python -m tests.matrix --markdown` runs every cell and writes both files.
+compares them. `python -m tests.matrix --markdown` runs every cell and writes both files; with `--client` or
+`--story` it writes the cells that it ran into them.
 
 Real clients, old versions beside new ones, each a process of its own, live through every story against a
 real tier. A cell holds if every record is seen, no partition has two owners at a time, and what is committed
@@ -42,13 +43,22 @@ class Outcome(NamedTuple):
 
 
 def record(day: str, clients: Iterable[Client], outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Return what a run found in the form of JSON: versions and marks, by client and story."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for each in outcomes:
-        marks = found.setdefault(each.client.title, {}).setdefault(each.story.name, [])
+    """Return what a run found in the form of JSON: by client and story the mark of the undisturbed cell and
+    the one of the cell with a failover."""
+    rows: dict[str, Any] = {client.title: {"stories": {}} for client in clients}
+    for each in sorted(outcomes, key=lambda outcome: outcome.fails_over):
+        marks = rows[each.client.title]["stories"].setdefault(each.story.name, [])
         marks.append(BROKEN if each.broken else MARKS[each.fails_over])
-    rows = {client.title: {"stories": found.get(client.title, {})} for client in clients}
     return {"day": day, "clients": rows}
+
+
+def updated(before: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of a whole run with the cells of a later run of a part, which had its failovers."""
+    rows = {
+        title: {"stories": {**before["clients"].get(title, {}).get("stories", {}), **row["stories"]}}
+        for title, row in part["clients"].items()
+    }
+    return {"day": before["day"], "clients": {**before["clients"], **rows}}
 
 
 def markdown(recorded: Mapping[str, Any]) -> str:

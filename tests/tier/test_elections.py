@@ -23,7 +23,7 @@ def leaders(tier: Tier) -> list[dict[str, int | None]]:
 def test_elect_leaders_gives_an_offsets_partition_to_its_preferred_leader(
     tier: Tier, admin: AdminClient
 ) -> None:
-    """Leadership is moved away; the preferred leader has it back when an election is answered without an error.
+    """Leadership is moved away; the preferred leader has it back when an election answers without error.
     Until its log is whole again, elections say that it is not available."""
     rows = until(lambda: found if (found := leaders(tier))[0]["leader"] is not None else None, "a leader")
     preferred = rows[0]["preferred"]
