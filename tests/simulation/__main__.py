@@ -129,9 +129,10 @@ def replay_file(path: Path) -> int:
 def print_table(names: list[str], seeds: range, jobs: int, writes_markdown: bool) -> int:
     """Exit code 1 if a mutant was not caught."""
     found: list[Verdict] = []
+    known = {name: seed for name, seed in table.caught_last().items() if seed in seeds}
     with (
         _progress("mutants", len(names)) as progress,
-        contextlib.closing(table.first_red(names, seeds, jobs)) as reds,
+        contextlib.closing(table.first_red(table.hunts(names, seeds, known), jobs)) as reds,
     ):
         for verdict in reds:
             found.append(verdict)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 
 import pytest
 
 from tests.simulation.mutants import MUTANTS, Mutant
-from tests.simulation.table import MARKDOWN, NOT_CAUGHT
+from tests.simulation.table import MARKDOWN, NOT_CAUGHT, caught_last, hunts, rows
 from tests.simulation.verdict import Case, Verdict, hunt
 
 SEEDS = 500
@@ -22,14 +23,14 @@ EASY = (
 EASY_SEEDS = 25
 
 
-def _first_caught(name: str, seeds: int) -> Verdict | None:
-    found = (hunt(Case(seed, mutant=name)) for seed in range(seeds))
+def _first_caught(cases: Iterable[Case]) -> Verdict | None:
+    found = map(hunt, cases)
     return next((verdict for verdict in found if verdict.violation), None)
 
 
 @pytest.mark.parametrize("name", EASY)
 def test_an_easy_mistake_is_noticed_at_once(name: str) -> None:
-    found = _first_caught(name, EASY_SEEDS)
+    found = _first_caught(Case(seed, mutant=name) for seed in range(EASY_SEEDS))
     assert found is not None
     assert found.is_caught, found
 
@@ -38,7 +39,8 @@ def test_an_easy_mistake_is_noticed_at_once(name: str) -> None:
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("name", [name for name in MUTANTS if name not in EASY])
 def test_every_mistake_is_noticed(name: str) -> None:
-    found = _first_caught(name, SEEDS)
+    [task] = hunts([name], range(SEEDS), caught_last())
+    found = _first_caught(task.cases)
     assert found is not None
     assert found.is_caught, found
 
@@ -59,7 +61,6 @@ def test_a_mutant_changes_only_what_is_there(mutant: Mutant) -> None:
 
 
 def test_the_committed_table_tells_of_every_mutant_and_all_are_caught() -> None:
-    lines = MARKDOWN.read_text(encoding="utf-8").splitlines()
-    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][2:]
-    assert [row[:2] for row in rows] == [[name, mutant.undoes] for name, mutant in MUTANTS.items()]
-    assert [row for row in rows if row[2] == NOT_CAUGHT] == []
+    told = rows(MARKDOWN.read_text(encoding="utf-8"))
+    assert [row[:2] for row in told] == [[name, mutant.undoes] for name, mutant in MUTANTS.items()]
+    assert [row for row in told if row[2] == NOT_CAUGHT] == []
