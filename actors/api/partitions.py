@@ -47,8 +47,7 @@ class _Described(NamedTuple):
 async def describe_topic_partitions(context: BrokerContext, header: Header, entity: Any) -> Any:
     """Answer with topics in the order of their names, each once, at most so many partitions as are asked
     for, and with a cursor to what did not fit."""
-    problem = _cursor_problem(entity)
-    if problem:
+    if _has_wrong_cursor(entity):
         return _all_refused(header, entity, ErrorCode.invalid_request)
     every = not entity.topics
     after = "" if entity.cursor is None else entity.cursor.topic_name
@@ -78,7 +77,7 @@ async def describe_topic_partitions(context: BrokerContext, header: Header, enti
     )
 
 
-def _cursor_problem(entity: Any) -> bool:
+def _has_wrong_cursor(entity: Any) -> bool:
     """Return whether the cursor names a topic that is not asked for, or a partition that cannot be."""
     if entity.cursor is None:
         return False
