@@ -12,6 +12,7 @@ from actors.ground.spec import BrokerSettings, HistorySettings, RaftSettings
 from cluster.settings import SettingsError, load, parse_assignments
 from cluster.settings_table import CONSTANTS, SETTINGS
 from cluster.tier import plan_nodes
+from tests.kafka.jvm import CACHE_VARIABLE
 
 
 def test_defaults_are_kafkas_own() -> None:
@@ -45,6 +46,11 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
     assert settings.groups.group_consumer_assignors == ("range",)
     origins = [settings.origins[name] for name in ("nodes", "port", "group.max.size", "host")]
     assert origins == [f"file {file}", "environment", "flag", "default"]
+
+
+def test_a_tier_starts_beside_the_variable_that_names_the_cache_of_the_tests() -> None:
+    """Tests hand their environment on to the tiers that they start."""
+    assert load(environment={CACHE_VARIABLE: "/jars"}).groups == GroupSettings()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ from bench.ground.reference import KAFKA_TOOLS_VERSION, KAFKA_VERSION
 
 PROJECT = Path(__file__).parent / "java"
 TOOLS_PROJECT = Path(__file__).parent / "java_tools"
-CACHE = Path(os.environ.get("GROUPD_TEST_CACHE", Path.home() / ".cache" / "groupd-tests"))
+CACHE_VARIABLE = "KAFKA_JARS_DIR"
+"""The variable of the environment that names another cache. Those that begin with GROUPD_ are settings."""
+CACHE = Path(os.environ.get(CACHE_VARIABLE, Path.home() / ".cache" / "groupd-tests"))
 GOALS = ("dependency:copy-dependencies", "compile")
 BUILD_TIMEOUT_S = 600
 """How long a build may take: the first one fetches a hundred jars."""
