@@ -11,6 +11,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
+from actors.api.partition_answers import topic_answers
 from actors.catalog import codec
 from actors.protocol.api_keys import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from actors.protocol.header import Header
@@ -56,19 +57,17 @@ async def list_offsets(context: BrokerContext, header: Header, entity: Any) -> A
             asked[partition.partition_index] = partition
     await context.ready((name, index) for name, asked in topics.items() for index in asked)
     level = getattr(entity, "isolation_level", READ_UNCOMMITTED)
-    topic_class = codec.nested(LIST_OFFSETS, version, "ListOffsetsTopicResponse")
+
+    def answer(name: str, partition: Any) -> Any:
+        asked_twice = (name, partition.partition_index) in twice
+        return _listed(context, version, name, partition, None if asked_twice else level)
+
     return codec.build(
         codec.response_class(LIST_OFFSETS, version),
-        topics=tuple(
-            codec.build(
-                topic_class,
-                name=name,
-                partitions=tuple(
-                    _listed(context, version, name, partition, None if (name, index) in twice else level)
-                    for index, partition in asked.items()
-                ),
-            )
-            for name, asked in topics.items()
+        topics=topic_answers(
+            codec.nested(LIST_OFFSETS, version, "ListOffsetsTopicResponse"),
+            ((name, asked.values()) for name, asked in topics.items()),
+            answer,
         ),
     )
 
@@ -141,18 +140,12 @@ async def offset_for_leader_epoch(context: BrokerContext, header: Header, entity
     """Answer up to which offset a log may have records of an epoch (KIP-320)."""
     version = header.api_version
     await context.ready((topic.topic, each.partition) for topic in entity.topics for each in topic.partitions)
-    topic_class = codec.nested(OFFSET_FOR_LEADER_EPOCH, version, "OffsetForLeaderTopicResult")
     return codec.build(
         codec.response_class(OFFSET_FOR_LEADER_EPOCH, version),
-        topics=tuple(
-            codec.build(
-                topic_class,
-                topic=topic.topic,
-                partitions=tuple(
-                    _epoch_end(context, version, topic.topic, partition) for partition in topic.partitions
-                ),
-            )
-            for topic in entity.topics
+        topics=topic_answers(
+            codec.nested(OFFSET_FOR_LEADER_EPOCH, version, "OffsetForLeaderTopicResult"),
+            ((topic.topic, topic.partitions) for topic in entity.topics),
+            lambda name, partition: _epoch_end(context, version, name, partition),
         ),
     )
 
@@ -175,18 +168,12 @@ def _epoch_end(context: BrokerContext, version: int, name: str, partition: Any) 
 
 async def delete_records(context: BrokerContext, header: Header, entity: Any) -> Any:
     version = header.api_version
-    topic_class = codec.nested(DELETE_RECORDS, version, "DeleteRecordsTopicResult")
     return codec.build(
         codec.response_class(DELETE_RECORDS, version),
-        topics=tuple(
-            codec.build(
-                topic_class,
-                name=topic.name,
-                partitions=tuple(
-                    _deleted(context, version, topic.name, partition) for partition in topic.partitions
-                ),
-            )
-            for topic in entity.topics
+        topics=topic_answers(
+            codec.nested(DELETE_RECORDS, version, "DeleteRecordsTopicResult"),
+            ((topic.name, topic.partitions) for topic in entity.topics),
+            lambda name, partition: _deleted(context, version, name, partition),
         ),
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
+from actors.api.groups import joined_lists
 from actors.catalog import codec
 from actors.catalog.api import Batch
 from actors.catalog.table import COORDINATED, is_flexible
@@ -48,11 +49,12 @@ def gathered(header: Header, body: Any, answers: Sequence[bytes]) -> bytes:
     """Return one answer frame from those of several leaders, at least one, to parts of the request `body`."""
     if header.api_key == api_keys.LIST_GROUPS:
         return _join_lists(header.api_version, answers)
+    entities = [_read(header, frame) for frame in answers]
     listing = COORDINATED[header.api_key].listing
     if listing is not None:
-        return _joined(header, [_read(header, frame) for frame in answers], listing.entity_field)
+        joined = joined_lists(entities, listing.entity_field, dataclasses.replace)
+        return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, joined)
     batch = _batch(header)
-    entities = [_read(header, frame) for frame in answers]
     entries: defaultdict[str, deque[Any]] = defaultdict(deque)
     for entity in entities:
         for entry in getattr(entity, batch.entity_field):
@@ -62,17 +64,6 @@ def gathered(header: Header, body: Any, answers: Sequence[bytes]) -> bytes:
     ordered = tuple(entries[group_id].popleft() for group_id in asked if entries[group_id])
     merged = dataclasses.replace(entities[0], **{batch.entity_field: ordered})
     return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, merged)
-
-
-def _joined(header: Header, lists: Sequence[Any], field: str) -> bytes:
-    """Return the answer with the entries of all lists, as `groups.merge` does with neutral answers."""
-    served = [each for each in lists if each.error_code != ErrorCode.not_coordinator]
-    failed = next((each for each in served if each.error_code != ErrorCode.none), None)
-    joined = failed or (served or lists)[0]
-    if failed is None and served:
-        entries = tuple(entry for each in served for entry in getattr(each, field))
-        joined = dataclasses.replace(joined, **{field: entries})
-    return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, joined)
 
 
 def _batch(header: Header) -> Batch:
@@ -93,7 +84,7 @@ def _read(header: Header, frame: bytes) -> Any:
 
 
 def _join_lists(api_version: int, frames: Sequence[bytes]) -> bytes:
-    """Return the groups of all lists, as the bytes they are: to read 100,000 of them would hold up all
+    """Return the groups of all lists (W9), as the bytes they are: to read 100,000 of them would hold up all
     clients.
 
     A frame is a length, a correlation id, tags, the throttle time, the error, the groups with their count
@@ -111,8 +102,6 @@ def _join_lists(api_version: int, frames: Sequence[bytes]) -> bytes:
         count, at = read_count(frame, error_at + 2, flexible)
         total += count
         lists.append(memoryview(frame)[at : len(frame) - flexible])
-    if not lists:
-        return frames[0]
     head = frames[0][_LENGTH_PREFIX_BYTES:error_at] + ErrorCode.none.to_bytes(2, "big")
     count_of_all = compact_count(total) if flexible else legacy_count(total)
     return with_length(b"".join((head, count_of_all, *lists, bytes(flexible))))

@@ -59,7 +59,7 @@ def merge(api_key: int, parts: Sequence[Any], original_body: Any) -> Any:
     them."""
     batch, listing = COORDINATED[api_key].batch, COORDINATED[api_key].listing
     if listing is not None:
-        return _merged_lists(parts, listing.answered)
+        return joined_lists(parts, listing.answered, lambda part, **fields: part._replace(**fields))
     if batch is None:
         return parts[0]
     # A group that is asked for twice has two answers, except if Kafka gives one (DeleteGroups, O13).
@@ -79,12 +79,12 @@ def refused_part(api_key: int, body: Any, error_code: int, api_version: int = _N
     return refusal(Request(_NO_TOKEN, api_key, api_version, "", "", body), error_code)
 
 
-def _merged_lists(parts: Sequence[Any], field: str) -> Any:
-    """Return one list: a partition that is led elsewhere is skipped, any other error fails the whole answer
-    (W9)."""
-    served = [part for part in parts if part.error_code != ErrorCode.not_coordinator]
-    failed = next((part for part in served if part.error_code != NO_ERROR), None)
+def joined_lists(lists: Sequence[Any], field: str, replaced: Callable[..., Any]) -> Any:
+    """Return one list, whose entries stand in `field`: a partition that is led elsewhere is skipped, any
+    other error fails the whole answer (W9). `replaced` returns an answer with some fields changed."""
+    served = [each for each in lists if each.error_code != ErrorCode.not_coordinator]
+    failed = next((each for each in served if each.error_code != NO_ERROR), None)
     if failed is not None:
         return failed
-    entries = tuple(entry for part in served for entry in getattr(part, field))
-    return (served or parts)[0]._replace(error_code=NO_ERROR, **{field: entries})
+    entries = tuple(entry for each in served for entry in getattr(each, field))
+    return replaced((served or lists)[0], error_code=NO_ERROR, **{field: entries})

@@ -145,14 +145,22 @@ def _partition_entity(version: int, partition: int, leader: int, led: bool) -> A
     high and few nodes lead."""
     return codec.build(
         codec.nested(METADATA, version, "MetadataResponsePartition"),
-        error_code=ErrorCode.none if led else ErrorCode.leader_not_available,
-        partition_index=partition,
-        leader_id=leader if led else NO_NODE,
-        leader_epoch=LEADER_EPOCH,
-        replica_nodes=(leader,),
-        isr_nodes=(leader,) if led else (),
-        offline_replicas=() if led else (leader,),
+        **partition_fields(partition, leader, led),
     )
+
+
+def partition_fields(partition: int, leader: int, led: bool) -> dict[str, Any]:
+    """Return what Metadata and DescribeTopicPartitions tell of a partition, whose leader is its one replica.
+    `led` says whether that node is alive."""
+    return {
+        "error_code": ErrorCode.none if led else ErrorCode.leader_not_available,
+        "partition_index": partition,
+        "leader_id": leader if led else NO_NODE,
+        "leader_epoch": LEADER_EPOCH,
+        "replica_nodes": (leader,),
+        "isr_nodes": (leader,) if led else (),
+        "offline_replicas": () if led else (leader,),
+    }
 
 
 def find_coordinator_answer(

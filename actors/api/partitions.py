@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
+from actors.api.metadata import partition_fields
+from actors.api.partition_answers import topic_answers
 from actors.api.topic_ids import wire_topic_id
 from actors.catalog import codec
-from actors.ground.image import NO_NODE, TopicImage
+from actors.ground.image import TopicImage
 from actors.ground.limits import DESCRIBED_PARTITIONS_MAX
 from actors.ground.topic_names import OFFSETS_TOPIC, name_problem
 from actors.protocol.api_keys import (
@@ -24,7 +26,6 @@ from actors.protocol.header import Header
 from actors.protocol.metadata_entities import NO_AUTHORIZED_OPERATIONS
 from actors.topics.errors import LogError
 from actors.topics.logs import LOGS_BYTES_MAX
-from actors.topics.partition_log import LEADER_EPOCH
 
 LOG_DIR = "memory"
 """What DescribeLogDirs calls the one place where a broker keeps the records of its topics."""
@@ -136,20 +137,13 @@ def _topic(
 def _partition(context: BrokerContext, header: Header, topic: TopicImage, partition: int) -> Any:
     leader = topic.partition_leaders[partition]
     node = context.image.nodes.get(leader)
-    led = node is not None and node.alive
     return codec.build(
         codec.nested(
             DESCRIBE_TOPIC_PARTITIONS, header.api_version, "DescribeTopicPartitionsResponsePartition"
         ),
-        error_code=ErrorCode.none if led else ErrorCode.leader_not_available,
-        partition_index=partition,
-        leader_id=leader if led else NO_NODE,
-        leader_epoch=LEADER_EPOCH,
-        replica_nodes=(leader,),
-        isr_nodes=(leader,) if led else (),
+        **partition_fields(partition, leader, node is not None and node.alive),
         eligible_leader_replicas=(),
         last_known_elr=(),
-        offline_replicas=() if led else (leader,),
     )
 
 
@@ -158,18 +152,12 @@ def _partition(context: BrokerContext, header: Header, topic: TopicImage, partit
 
 async def describe_producers(context: BrokerContext, header: Header, entity: Any) -> Any:
     """Answer with the producers whose batches the asked partitions' leader remembers."""
-    topic_class = codec.nested(DESCRIBE_PRODUCERS, header.api_version, "TopicResponse")
     return codec.build(
         codec.response_class(DESCRIBE_PRODUCERS, header.api_version),
-        topics=tuple(
-            codec.build(
-                topic_class,
-                name=topic.name,
-                partitions=tuple(
-                    _producers_of(context, header, topic.name, index) for index in topic.partition_indexes
-                ),
-            )
-            for topic in entity.topics
+        topics=topic_answers(
+            codec.nested(DESCRIBE_PRODUCERS, header.api_version, "TopicResponse"),
+            ((topic.name, topic.partition_indexes) for topic in entity.topics),
+            lambda name, partition: _producers_of(context, header, name, partition),
         ),
     )
 
@@ -214,24 +202,17 @@ def _producers_of(context: BrokerContext, header: Header, name: str, partition: 
 async def describe_log_dirs(context: BrokerContext, header: Header, entity: Any) -> Any:
     """Answer with the sizes of the logs that this broker has, as if its memory were a directory."""
     version = header.api_version
-    topic_class = codec.nested(DESCRIBE_LOG_DIRS, version, "DescribeLogDirsTopic")
     partition_class = codec.nested(DESCRIBE_LOG_DIRS, version, "DescribeLogDirsPartition")
-    topics = tuple(
-        codec.build(
-            topic_class,
-            name=topic.name,
-            partitions=tuple(
-                codec.build(
-                    partition_class,
-                    partition_index=partition,
-                    partition_size=context.partition_bytes(topic, partition),
-                    offset_lag=0,
-                    is_future_key=False,
-                )
-                for partition in partitions
-            ),
-        )
-        for topic, partitions in _logs_asked(context, entity)
+    topics = topic_answers(
+        codec.nested(DESCRIBE_LOG_DIRS, version, "DescribeLogDirsTopic"),
+        _logs_asked(context, entity),
+        lambda name, partition: codec.build(
+            partition_class,
+            partition_index=partition,
+            partition_size=context.partition_bytes(context.image.topics[name], partition),
+            offset_lag=0,
+            is_future_key=False,
+        ),
     )
     result = codec.build(
         codec.nested(DESCRIBE_LOG_DIRS, version, "DescribeLogDirsResult"),
@@ -246,7 +227,7 @@ async def describe_log_dirs(context: BrokerContext, header: Header, entity: Any)
     return codec.build(response_class, error_code=ErrorCode.none, results=(result,))
 
 
-def _logs_asked(context: BrokerContext, entity: Any) -> Iterator[tuple[TopicImage, list[int]]]:
+def _logs_asked(context: BrokerContext, entity: Any) -> Iterator[tuple[str, list[int]]]:
     """Yield the topics asked for (null: all) with the partitions of them that this broker leads."""
     asked: dict[str, set[int] | None] = {}
     if entity.topics is None:
@@ -257,8 +238,8 @@ def _logs_asked(context: BrokerContext, entity: Any) -> Iterator[tuple[TopicImag
     for name, wanted in asked.items():
         topic = context.image.topics.get(name)
         led = [] if topic is None else _led_here(context, topic, wanted)
-        if topic is not None and led:
-            yield topic, led
+        if led:
+            yield name, led
 
 
 def _led_here(context: BrokerContext, topic: TopicImage, wanted: Iterable[int] | None) -> list[int]:

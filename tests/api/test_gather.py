@@ -10,6 +10,7 @@ from actors.catalog import codec
 from actors.protocol import api_keys
 from actors.protocol.header import Header
 from actors.protocol.messages import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from actors.protocol.transaction_messages import ListedTransaction, ListTransactionsResponse
 
 VERSIONS = range(6)
 
@@ -35,7 +36,7 @@ def test_the_lists_of_all_leaders_are_one_list(version: int) -> None:
 def test_who_does_not_lead_any_more_has_no_groups(version: int) -> None:
     fallen = _list(version, error=ErrorCode.not_coordinator)
     assert _gathered(version, fallen, _list(version, "a")) == _list(version, "a")
-    assert _gathered(version, fallen, fallen) == fallen
+    assert _gathered(version, fallen, fallen) == _list(version), "W9: as for one who leads nothing"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -43,3 +44,21 @@ def test_any_other_error_fails_the_whole_list(version: int) -> None:
     """This is rule W9."""
     loading = _list(version, error=ErrorCode.coordinator_load_in_progress)
     assert _gathered(version, _list(version, "a"), loading) == loading
+
+
+def _transactions(*ids: str, error: ErrorCode = ErrorCode.none) -> bytes:
+    states = tuple(ListedTransaction(each, 7, "Ongoing") for each in ids)
+    return codec.encode(api_keys.LIST_TRANSACTIONS, 1, 7, ListTransactionsResponse(error, states, ("Odd",)))
+
+
+def test_lists_of_transactions_are_joined_as_those_of_groups_are() -> None:
+    header = Header(api_keys.LIST_TRANSACTIONS, 1, 7, "client")
+    a, b = _transactions("a"), _transactions("b", "c")
+    fallen = _transactions(error=ErrorCode.not_coordinator)
+    loading = _transactions(error=ErrorCode.coordinator_load_in_progress)
+    for answers, joined in (
+        ((a, fallen, b), _transactions("a", "b", "c")),
+        ((fallen, fallen), _transactions()),
+        ((a, fallen, loading), loading),
+    ):
+        assert gathered(header, None, answers) == joined
