@@ -20,7 +20,7 @@ from actors.protocol.api_keys import PRODUCE
 from actors.protocol.errors import HangUp
 from actors.protocol.header import Header
 from actors.topics.batch import one_batch
-from actors.topics.errors import LogError
+from actors.topics.errors import LogError, RecordError
 from actors.topics.logs import Produced
 from actors.topics.partition_log import Appended
 
@@ -29,6 +29,7 @@ TOPIC_IDS_SINCE = 13
 _APPEND = Verdict()
 _NO_OFFSET = -1
 _ZSTD_SINCE = 7
+_RECORD_ERRORS_SINCE = 8
 _CURRENT_LEADER_SINCE = 10
 _WITHOUT_LOG_START = (ErrorCode.corrupt_message, ErrorCode.message_too_large)
 """The refusals of a log that do not tell where it starts, as all others do."""
@@ -77,11 +78,12 @@ def _produced(context: BrokerContext, version: int, piece: Piece, verdict: Verdi
     asks for acknowledgements that there are not."""
     error_code, message, log_start_offset = ErrorCode.none, None, _NO_OFFSET
     appended = Appended(_NO_OFFSET, None, 0)
+    record_errors: tuple[RecordError, ...] = ()
     try:
         appended, log_start_offset = _appended(context, version, piece, verdict)
     except _Refused as refused:
         error_code, message = refused.error.error_code, refused.error.message
-        log_start_offset = refused.log_start_offset
+        record_errors, log_start_offset = refused.error.record_errors, refused.log_start_offset
     except LogError as error:
         error_code, message = error.error_code, error.message
     except OSError as error:
@@ -98,9 +100,20 @@ def _produced(context: BrokerContext, version: int, piece: Piece, verdict: Verdi
         base_offset=appended.base_offset,
         log_append_time=None if time_ms is None else _EPOCH + datetime.timedelta(milliseconds=time_ms),
         log_start_offset=log_start_offset,
-        record_errors=(),
+        record_errors=_named(version, record_errors),
         error_message=message,
         **fields,
+    )
+
+
+def _named(version: int, record_errors: tuple[RecordError, ...]) -> tuple[Any, ...]:
+    """Return the answer's entries of the records that are wrong (KIP-467)."""
+    if version < _RECORD_ERRORS_SINCE:
+        return ()
+    error_class = codec.nested(PRODUCE, version, "BatchIndexAndErrorMessage")
+    return tuple(
+        codec.build(error_class, batch_index=error.index, batch_index_error_message=error.message)
+        for error in record_errors
     )
 
 

@@ -68,6 +68,8 @@ assert RAFT_FRAME_BYTES_MAX < TRANSPORT_QUEUE_BYTES_MAX
 
 DESCRIBED_PARTITIONS_MAX = 2_000
 """How many partitions one answer to DescribeTopicPartitions has, Kafka's max.request.partition.size.limit."""
+RECORD_ERRORS_MAX = 1_000
+"""How many records of a refused batch the answer to Produce names. Kafka names all of them."""
 FETCH_SESSIONS_BYTES_MAX = 128 * MIB
 """About how much memory the fetch sessions of one broker may take: those of 300,000 partitions. Kafka bounds
 their number only."""

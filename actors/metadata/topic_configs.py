@@ -53,7 +53,8 @@ _DEFINITIONS = (
         LIST,
         "delete",
         values=("compact", "delete"),
-        documentation='Without "delete", records do not expire by time. Nothing is compacted.',
+        documentation='Without "delete", records do not expire by time. With "compact", each needs a key. '
+        "Nothing is compacted.",
     ),
     ConfigDefinition(
         "compression.type",
@@ -76,8 +77,18 @@ _DEFINITIONS = (
         setting="message_max_bytes",
         documentation="The largest record batch that is accepted, in bytes.",
     ),
-    _number("message.timestamp.after.max.ms", LONG, 3_600_000),
-    _number("message.timestamp.before.max.ms", LONG, LONG_MAX),
+    ConfigDefinition(
+        "message.timestamp.after.max.ms",
+        LONG,
+        "3600000",
+        documentation="How much newer than the broker's time a record may be, in milliseconds.",
+    ),
+    ConfigDefinition(
+        "message.timestamp.before.max.ms",
+        LONG,
+        str(LONG_MAX),
+        documentation="How much older than the broker's time a record may be, in milliseconds.",
+    ),
     ConfigDefinition(
         "message.timestamp.type",
         STRING,

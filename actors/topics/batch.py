@@ -41,6 +41,9 @@ _COMPRESSION_MASK = 0x07
 _LOG_APPEND_TIME_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
+_NEGATIVE_BIT = 0x01
+"""The lowest bit of a zigzag varint's first byte is set if the number is negative, as is the length of a key
+that there is not."""
 ZSTD = 4
 NO_SEQUENCE = -1
 _ONE_BATCH = "Produce requests must have exactly one record batch per partition"
@@ -69,6 +72,11 @@ class BatchHeader(NamedTuple):
     @property
     def is_transactional(self) -> bool:
         return bool(self.attributes & _TRANSACTIONAL_BIT)
+
+    @property
+    def has_append_time(self) -> bool:
+        """Return whether all records have the batch's highest time, which then is that of their append."""
+        return bool(self.attributes & _LOG_APPEND_TIME_BIT)
 
     @property
     def compression(self) -> int:
@@ -246,7 +254,7 @@ def first_since(batch: bytes, timestamp_ms: int, start_offset: int) -> tuple[int
         return None
     if not header.attributes & (_LOG_APPEND_TIME_BIT | _COMPRESSION_MASK):
         seen = 0
-        for offset, record_timestamp_ms in _timestamps(batch, header):
+        for offset, record_timestamp_ms, _, _ in _records(batch, header):
             if record_timestamp_ms >= timestamp_ms and offset >= start_offset:
                 return offset, record_timestamp_ms
             seen += 1
@@ -261,14 +269,29 @@ def newest(batch: bytes, start_offset: int) -> tuple[int, int]:
     header = read_header(batch)
     last_offset = header.base_offset + header.last_offset_delta
     if not header.attributes & (_LOG_APPEND_TIME_BIT | _COMPRESSION_MASK):
-        for offset, timestamp_ms in _timestamps(batch, header):
+        for offset, timestamp_ms, _, _ in _records(batch, header):
             if timestamp_ms == header.max_timestamp_ms and offset >= start_offset:
                 return offset, timestamp_ms
     return last_offset, header.max_timestamp_ms
 
 
-def _timestamps(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """Yield (offset, timestamp in ms) of each record, if they are not compressed.
+def plain_records(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, bool]]:
+    """Yield the timestamp of each record of a batch that is not compressed, and whether it has a key. Raises
+    LogError with INVALID_RECORD at the end if the batch has not just the records that its header counts."""
+    seen, end = 0, HEADER_BYTES
+    for _, timestamp_ms, has_key, end_at in _records(batch, header):
+        seen, end = seen + 1, end_at
+        yield header.max_timestamp_ms if header.has_append_time else timestamp_ms, has_key
+    if seen != header.record_count or end != len(batch):
+        raise LogError(
+            ErrorCode.invalid_record,
+            f"The batch counts {header.record_count} records, which are not what stands in it",
+        )
+
+
+def _records(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, int, bool, int]]:
+    """Yield of each record its offset, its timestamp in ms, whether it has a key, and where it ends; for a
+    batch that is not compressed.
 
     It stops early at bytes that are no records: a CRC says that bytes are as the producer made them, no more.
     """
@@ -277,17 +300,21 @@ def _timestamps(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
         try:
             length, body_at = _varint(batch, at)
             timestamp_delta, delta_at = _varint(batch, body_at + 1)
-            offset_delta, _ = _varint(batch, delta_at)
+            offset_delta, key_at = _varint(batch, delta_at)
+            has_key = not batch[key_at] & _NEGATIVE_BIT
         except IndexError:
             return
-        if length <= 0:
-            return
-        yield header.base_offset + offset_delta, header.base_timestamp_ms + timestamp_delta
         at = body_at + length
+        if length <= 0 or at > len(batch):
+            return
+        yield header.base_offset + offset_delta, header.base_timestamp_ms + timestamp_delta, has_key, at
 
 
 def _varint(batch: bytes, at: int) -> tuple[int, int]:
     """Return a zigzag varint and the offset behind it. Raises IndexError at the batch's end."""
+    byte = batch[at]
+    if byte < 0x80:  # nearly all are so small
+        return (byte >> 1) ^ -(byte & 1), at + 1
     value = shift = 0
     while True:
         byte = batch[at]

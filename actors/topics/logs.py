@@ -9,6 +9,7 @@ from actors.ground.spec import BrokerSettings
 from actors.metadata.topic_configs import entries
 from actors.topics.floor import FloorFile, FloorStore, OffsetsFloor
 from actors.topics.partition_log import Appended, LogSettings, PartitionLog
+from actors.topics.record_checks import ANY_AGE_MS, RecordRules
 from actors.topics.transactions import Marker
 from actors.topics.waiting import AppendWaiters, PartitionKey
 
@@ -181,10 +182,15 @@ def log_settings(topic: TopicImage, settings: BrokerSettings) -> LogSettings:
     if retention_bytes < 0:
         retention_bytes = settings.log_retention_bytes
     retention_ms = int(configs.get("retention.ms", settings.log_retention_ms))
-    deletes = "delete" in entries(configs.get("cleanup.policy", "delete"))
+    policies = entries(configs.get("cleanup.policy", "delete"))
     return LogSettings(
         message_bytes_max=int(configs.get("max.message.bytes", settings.message_max_bytes)),
         retention_bytes=min(retention_bytes, settings.log_retention_bytes),
-        retention_ms=retention_ms if deletes and retention_ms >= 0 else None,
-        log_append_time=configs.get("message.timestamp.type") == "LogAppendTime",
+        retention_ms=retention_ms if "delete" in policies and retention_ms >= 0 else None,
+        records=RecordRules(
+            log_append_time=configs.get("message.timestamp.type") == "LogAppendTime",
+            needs_keys="compact" in policies,
+            older_ms_max=int(configs.get("message.timestamp.before.max.ms", ANY_AGE_MS)),
+            newer_ms_max=int(configs.get("message.timestamp.after.max.ms", RecordRules().newer_ms_max)),
+        ),
     )

@@ -24,6 +24,7 @@ from actors.topics.batch import (
 )
 from actors.topics.errors import LogError
 from actors.topics.producers import Producers
+from actors.topics.record_checks import RecordRules, check_records
 from actors.topics.transactions import LogTransactions, Marker
 
 LEADER_EPOCH = 0
@@ -42,8 +43,7 @@ class LogSettings(NamedTuple):
     retention_bytes: int
     retention_ms: int | None
     """How long after its append a batch is kept, in ms; None: no limit."""
-    log_append_time: bool = False
-    """Whether records get the time of their append (message.timestamp.type)."""
+    records: RecordRules = RecordRules()
 
 
 class Appended(NamedTuple):
@@ -102,6 +102,7 @@ class PartitionLog:
         Raises LogError, or what `reserve` raises, having changed nothing.
         """
         header = check_batch(records, self.settings.message_bytes_max)
+        check_records(records, header, self.settings.records, now_ms)
         idempotent = header.producer_id != NO_PRODUCER_ID
         if idempotent:
             before = self._producers.check(header)
@@ -155,7 +156,7 @@ class PartitionLog:
         base_offset = self.end_offset
         last_offset = base_offset + header.last_offset_delta
         self._reserve(last_offset + 1)
-        append_time_ms = now_ms if self.settings.log_append_time else None
+        append_time_ms = now_ms if self.settings.records.log_append_time else None
         data = placed(records, base_offset, LEADER_EPOCH, append_time_ms)
         max_timestamp_ms = header.max_timestamp_ms if append_time_ms is None else append_time_ms
         self._batches.append(_Batch(last_offset, max_timestamp_ms, now_ms, data))

@@ -65,6 +65,22 @@ async def produce(
 
 
 @pytest.mark.parametrize("version", versions(api_keys.PRODUCE))
+def test_w39_a_compacted_topic_names_the_records_without_keys_from_version_8_on(version: int) -> None:
+    async def story() -> None:
+        _, one, _ = one_topic(("cleanup.policy", "compact"))
+        result = await produce(one, version, batch(b"a", b"b", b"c", keys=[b"k", None, None]))
+        assert (result.error_code, result.base_offset) == (ErrorCode.invalid_record, -1)
+        if version >= 8:
+            words = "A record of a compacted topic needs a key."
+            named = [(each.batch_index, each.batch_index_error_message) for each in result.record_errors]
+            assert named == [(1, words), (2, words)]
+            assert words in result.error_message
+        assert (await produce(one, version, batch(b"a", keys=[b"k"]))).base_offset == 0
+
+    run(story())
+
+
+@pytest.mark.parametrize("version", versions(api_keys.PRODUCE))
 def test_produced_records_get_offsets_in_every_version(version: int) -> None:
     async def story() -> None:
         _, one, _ = one_topic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from actors.topics.partition_log import NO_LEADER_EPOCH
@@ -14,10 +15,12 @@ NOBODYS_TOPIC = uuid.UUID(int=0xABCD)
 BYTES_MAX = 1_000_000
 
 
-def log_topic(play: Play, name: str = "t", partitions: int = 1) -> str:
+def log_topic(
+    play: Play, name: str = "t", partitions: int = 1, configs: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Create a topic, and wait until its leaders serve it: Kafka's know of it a little after Metadata."""
     unique = play.unique(name)
-    play.create_log(unique, partitions)
+    play.create_log(unique, partitions, configs)
     asked = [{"partition_index": number, "timestamp": -1} for number in range(partitions)]
 
     def are_led() -> bool:

@@ -9,6 +9,7 @@ import struct
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from kio.serial import entity_reader
@@ -79,9 +80,12 @@ class Play:
                 partial(self._is_assigned, unique, watcher), f"a group coordinator that knows {unique}"
             )
 
-    def create_log(self, unique: str, partitions: int = 1) -> None:
+    def create_log(
+        self, unique: str, partitions: int = 1, configs: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Create a topic that no group is to hear of: then nobody waits for its coordinators."""
-        topics = [{"name": unique, "num_partitions": partitions, "replication_factor": 1}]
+        given = [{"name": name, "value": value} for name, value in configs.items()]
+        topics = [{"name": unique, "num_partitions": partitions, "replication_factor": 1, "configs": given}]
         created = self.admin.quietly("create_topics", 7, topics=topics).topics[0]
         assert created.error_code.value == 0, created
         self.until(lambda: self._partitions(unique) == partitions, f"topic {unique}")

@@ -26,8 +26,10 @@ def batch(
     epoch: int = -1,
     sequence: int = -1,
     compression: int = 0,
+    keys: Sequence[bytes | None] | None = None,
 ) -> bytes:
-    """Return a batch of records; record i has timestamp 1000 + i unless `timestamps` says otherwise."""
+    """Return a batch of records; record i has timestamp 1000 + i and no key, unless `timestamps` and
+    `keys` say otherwise."""
     builder = MemoryRecordsBuilder(
         magic=2,
         compression_type=compression,
@@ -38,7 +40,8 @@ def batch(
     )
     for number, value in enumerate(values):
         timestamp = 1_000 + number if timestamps is None else timestamps[number]
-        builder.append(timestamp=timestamp, key=None, value=value, headers=[])
+        key = None if keys is None else keys[number]
+        builder.append(timestamp=timestamp, key=key, value=value, headers=[])
     builder.close()
     return bytes(builder.buffer())
 

@@ -6,6 +6,7 @@ from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.spec import BrokerSettings
 from actors.topics.logs import Produced, TopicLogs, log_settings
 from actors.topics.partition_log import LogSettings
+from actors.topics.record_checks import RecordRules
 from tests.topics.batches import batch
 from tests.topics.store import Memory
 
@@ -79,9 +80,12 @@ def test_a_topics_configs_count_over_the_brokers_within_its_memory() -> None:
     def of(*configs: tuple[str, str]) -> LogSettings:
         return log_settings(TOPIC._replace(configs=configs), settings)
 
-    assert of() == LogSettings(300, 1_000, 2_000, False)
-    assert of(("retention.bytes", "-1"), ("retention.ms", "-1")) == LogSettings(300, 1_000, None, False)
-    assert of(("retention.bytes", "9999"), ("max.message.bytes", "9")) == LogSettings(9, 1_000, 2_000, False)
+    assert of() == LogSettings(300, 1_000, 2_000)
+    assert of(("retention.bytes", "-1"), ("retention.ms", "-1")) == LogSettings(300, 1_000, None)
+    assert of(("retention.bytes", "9999"), ("max.message.bytes", "9")) == LogSettings(9, 1_000, 2_000)
     assert of(("cleanup.policy", "compact")).retention_ms is None
     assert of(("cleanup.policy", "compact,delete")).retention_ms == 2_000
-    assert of(("message.timestamp.type", "LogAppendTime")).log_append_time
+    assert of(("message.timestamp.type", "LogAppendTime")).records == RecordRules(log_append_time=True)
+    assert of(("cleanup.policy", "delete,compact")).records == RecordRules(needs_keys=True)
+    times = (("message.timestamp.before.max.ms", "7"), ("message.timestamp.after.max.ms", "8"))
+    assert of(*times).records == RecordRules(older_ms_max=7, newer_ms_max=8)

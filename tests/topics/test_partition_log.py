@@ -9,6 +9,7 @@ from actors.topics import partition_log
 from actors.topics.batch import one_batch
 from actors.topics.errors import LogError
 from actors.topics.partition_log import FoundOffset, LogSettings, PartitionLog
+from actors.topics.record_checks import RecordRules
 from tests.topics.batches import GZIP, MemoryRecordsBuilder, batch, contents, with_field
 
 SETTINGS = LogSettings(message_bytes_max=1_000_000, retention_bytes=1_000_000, retention_ms=60_000)
@@ -149,7 +150,7 @@ def test_the_log_has_one_epoch_which_ends_where_the_log_ends(epoch: int, end: tu
 
 
 def test_with_log_append_time_every_record_gets_the_time_of_its_append() -> None:
-    log = new_log(SETTINGS._replace(log_append_time=True))
+    log = new_log(SETTINGS._replace(records=RecordRules(log_append_time=True)))
     assert log.append(batch(b"a", b"b"), 7_777).log_append_time_ms == 7_777
     assert contents(log.read(0, 1_000)) == [(0, 7_777, b"a"), (1, 7_777, b"b")]
     assert log.offset_for_time(7_000) == FoundOffset(0, 7_777)
