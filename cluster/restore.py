@@ -3,10 +3,11 @@
 The tier may be of another shape: a group goes to the offsets partition to which its id hashes there.
 Everything goes through the tier's own Raft logs: what is reported as restored is on a majority of disks.
 
-Topics are restored with their ids and configs, users and ACLs, and groups with their configs, offsets,
-generations and epochs, and transactional ids with their producers. Members are not (they belong to clients,
-which join anew: see actors.coordinator.restore), nor offsets of topics that had been deleted when the backup
-was made, nor what the topics held.
+Topics are restored with their ids and configs, users and ACLs, settings and levels of features that were
+changed at run time, and groups with their configs, offsets, generations and epochs, and transactional ids
+with their producers. Members are not (they belong to clients, which join anew: see
+actors.coordinator.restore), nor offsets of topics that had been deleted when the backup was made, nor what
+the topics held.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from actors.ground.spec import CONTROLLER_GROUP, broker_name, partition_group
 from actors.metadata.commands import (
     SET,
     AlterGroupConfigs,
+    Command,
     GroupConfigChange,
     RestoredTopic,
     RestoreTopics,
@@ -56,6 +58,7 @@ from cluster import restore_rights
 from cluster.backup_manifest import Manifest, Progress, check, records_of
 from cluster.group_leaders import GroupLeaders, NotNow
 from cluster.group_writer import BATCH_BYTES, CALL_TIMEOUT_S, NOT_NOW, GroupWriter, Tally
+from cluster.restore_settings import changed_settings
 from cluster.restored_transactions import BackedUpTransactions
 from cluster.state_copy import open_copy
 from cluster.tier_file import TierError
@@ -80,6 +83,8 @@ class Report:
     transactional_ids: int = 0
     offsets_left_out: int = 0
     """How many offsets were left out because their topics had been deleted when the backup was made."""
+    nodes_left_out: tuple[str, ...] = ()
+    """The nodes whose own settings were left out because this tier has no such node."""
 
 
 def restore(leaders: GroupLeaders, directory: Path, progress: Progress) -> Report:
@@ -90,6 +95,7 @@ def restore(leaders: GroupLeaders, directory: Path, progress: Progress) -> Repor
     report = Report(manifest=manifest)
     topic_ids = _restore_topics(leaders, directory, report)
     _restore_rights(leaders, directory, manifest)
+    _restore_settings(leaders, directory, report)
     _restore_group_configs(leaders, directory, manifest)
     groups = _Groups(leaders, report, topic_ids)
     tallies = groups.restore(directory, progress)
@@ -157,10 +163,26 @@ def _restore_topics(leaders: GroupLeaders, directory: Path, report: Report) -> f
 def _restore_rights(leaders: GroupLeaders, directory: Path, manifest: Manifest) -> None:
     """Restore the backup's users and ACLs."""
     present = leaders.ask(CONTROLLER_GROUP, _records)
-    for command in restore_rights.commands_of(records_of(directory, manifest.files[-1]), present):
+    commands = restore_rights.commands_of(records_of(directory, manifest.files[-1]), present)
+    _submit_all(leaders, commands, "users and ACLs")
+
+
+def _restore_settings(leaders: GroupLeaders, directory: Path, report: Report) -> None:
+    """Restore what was changed at run time: settings of nodes, and levels of features. Groups come later,
+    because the settings bound the configs that a group may have."""
+    present = leaders.ask(CONTROLLER_GROUP, _records)
+    backup = records_of(directory, report.manifest.files[-1])
+    changed = changed_settings(backup, present, [node.node_id for node in leaders.spec.nodes])
+    _submit_all(leaders, changed.commands, "settings changed at run time")
+    report.nodes_left_out = changed.nodes_left_out
+
+
+def _submit_all(leaders: GroupLeaders, commands: Iterable[Command], what: str) -> None:
+    """Submit the commands one after the other. Raises TierError for the first that is refused."""
+    for command in commands:
         wrong = restore_rights.problem(leaders.ask(CONTROLLER_GROUP, partial(_submit, pack(command))))
         if wrong is not None:
-            raise TierError(f"users and ACLs cannot be restored: {wrong}")
+            raise TierError(f"{what} cannot be restored: {wrong}")
 
 
 def _restore_group_configs(leaders: GroupLeaders, directory: Path, manifest: Manifest) -> None:

@@ -112,7 +112,7 @@ def _named(version: int, record_errors: tuple[RecordError, ...]) -> tuple[Any, .
         return ()
     error_class = codec.nested(PRODUCE, version, "BatchIndexAndErrorMessage")
     return tuple(
-        codec.build(error_class, batch_index=error.index, batch_index_error_message=error.message)
+        codec.build(error_class, batch_index=error.batch_index, batch_index_error_message=error.message)
         for error in record_errors
     )
 

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 class RecordError(NamedTuple):
     """Why one record of a batch is refused."""
 
-    index: int
+    batch_index: int
     """The record's place in its batch, counted from 0."""
     message: str
 

@@ -39,7 +39,7 @@ class Tier:
     def __enter__(self) -> Tier:
         started = time.monotonic()
         try:
-            self.run("up", "--detach", "--port", str(self.port), *self._flags)
+            self._up()
         except BaseException:
             with contextlib.suppress(RuntimeError):  # there is no tier that could be brought down
                 self.__exit__()
@@ -53,6 +53,14 @@ class Tier:
                 self.run("down")
             finally:
                 shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def restart(self) -> None:
+        """Stop the whole tier and start it again on its data directory."""
+        self.run("down")
+        self._up()
+
+    def _up(self) -> None:
+        self.run("up", "--detach", "--port", str(self.port), *self._flags)
 
     def status(self) -> dict[str, Any]:
         """What `groupd status --json` prints; the tier need not be whole."""

@@ -51,8 +51,8 @@ def backup(
 ) -> None:
     """Copy what a running tier has committed into a new directory.
 
-    Topics, configs, groups and offsets are copied, each partition as of one commit index; messages are not.
-    Nothing is stopped. If a partition has no leader, nothing is written.
+    Topics, groups, offsets and all configs, those of nodes among them, are copied, each partition as of one
+    commit index; messages are not. Nothing is stopped. If a partition has no leader, nothing is written.
     """
     with errors(), _shown(as_json) as progress:
         manifest = taking.take(attached(data_dir), directory, progress)
@@ -89,6 +89,7 @@ def restore(
                 "transactional_ids": report.transactional_ids,
                 "member_records_left_out": report.members_left_out,
                 "offsets_of_deleted_topics_left_out": report.offsets_left_out,
+                "nodes_left_out": report.nodes_left_out,
                 "verified": True,
             }
         )
@@ -129,4 +130,6 @@ def _show_restored(report: Report) -> None:
         f"{report.manifest.records} records, {sum(report.records)} of groups; {report.members_left_out} of "
         f"members and {report.offsets_left_out} offsets of deleted topics are left out."
     )
+    if report.nodes_left_out:
+        typer.echo(f"Settings of nodes that are not here are left out: {', '.join(report.nodes_left_out)}.")
     typer.echo(LEFT_OUT)

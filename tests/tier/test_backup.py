@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.ground.throwaway import Tier
@@ -20,6 +20,7 @@ from bench.peers.settling import settle_group
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, until
 from tests.tier.committer import Committer
+from tests.tier.test_broker_configs import change, change_for_all, described, produced
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients, pytest.mark.timeout(300)]
 
@@ -119,11 +120,17 @@ def test_offsets_groups_and_topics_live_on_in_a_tier_of_another_shape(
     for number, group_id in enumerate(groups):
         commit(old, group_id, 100 * number)
     old.run("groups", "configs", groups[0], "--set", "consumer.session.timeout.ms=50000")
+    asyncio.run(change_for_all(old, "message.max.bytes", "100000"))
+    change(AdminClient({"bootstrap.servers": old.bootstrap}), "1", "max.connections", "500")
     directory = tmp_path / "backup"
     member, before, after = asyncio.run(backup_under_load(old, directory))
 
     report = json.loads(new.run("restore", str(directory), "--json"))
     assert "50000" in new.run("groups", "configs", groups[0])
+    of_new = AdminClient({"bootstrap.servers": new.bootstrap})
+    changed = [described(of_new, "1", setting)[0] for setting in ("message.max.bytes", "max.connections")]
+    assert changed == ["100000", "500"]
+    assert produced(new.bootstrap, "orders", 200_000) == KafkaError.MSG_SIZE_TOO_LARGE
 
     assert (report["topics"], report["groups"], report["verified"]) == (len(TOPICS), GROUPS + 1, True)
     assert report["member_records_left_out"] == 1
@@ -138,8 +145,8 @@ def test_offsets_groups_and_topics_live_on_in_a_tier_of_another_shape(
         offset for topic, number, offset, _ in committed(new, LIVE) if (topic, number) == ("orders", 0)
     ]
     assert before <= live <= after, "all that was acknowledged before the backup began"
-    described = json.loads(new.run("groups", "describe", LIVE, "--json"))
-    assert (described["state"], described["members"]) == ("Empty", [])
+    group = json.loads(new.run("groups", "describe", LIVE, "--json"))
+    assert (group["state"], group["members"]) == ("Empty", [])
     (again,) = asyncio.run(settle_group(("127.0.0.1", new.port), LIVE, 1))
     assert again.generation_id > member.generation_id
 

@@ -31,7 +31,7 @@ def refused(rules: RecordRules, records: bytes) -> tuple[ErrorCode, list[int]]:
     with pytest.raises(LogError) as caught:
         log.append(one_batch(records), NOW_MS)
     assert (log.end_offset, log.size_bytes) == (0, 0)
-    return caught.value.error_code, [each.index for each in caught.value.record_errors]
+    return caught.value.error_code, [each.batch_index for each in caught.value.record_errors]
 
 
 def taken(rules: RecordRules, records: bytes) -> bool:
