@@ -42,6 +42,8 @@ def check_records(batch: bytes, header: BatchHeader, rules: RecordRules, now_ms:
     Raises LogError, which names the wrong records as far as they are known: INVALID_TIMESTAMP if one of them
     has a wrong time, else INVALID_RECORD.
     """
+    if not rules.needs_keys and _is_well_timed(header, rules, now_ms):
+        return
     earliest_ms, latest_ms = now_ms - rules.older_ms_max, now_ms + rules.newer_ms_max
 
     def time_problem(timestamp_ms: int) -> str | None:
@@ -51,8 +53,6 @@ def check_records(batch: bytes, header: BatchHeader, rules: RecordRules, now_ms:
             return None
         return f"Timestamp {timestamp_ms} is not within {earliest_ms} to {latest_ms}."
 
-    if not rules.needs_keys and _is_well_timed(header, rules, latest_ms):
-        return
     errors: list[RecordError] = []
     # The header has the highest of the times, but does not say which record has it.
     wrong_time = header.compression > 0 and time_problem(header.max_timestamp_ms) is not None
@@ -72,11 +72,11 @@ def check_records(batch: bytes, header: BatchHeader, rules: RecordRules, now_ms:
         )
 
 
-def _is_well_timed(header: BatchHeader, rules: RecordRules, latest_ms: int) -> bool:
+def _is_well_timed(header: BatchHeader, rules: RecordRules, now_ms: int) -> bool:
     """Return whether the header alone shows that all records have a time that the topic takes."""
     if rules.log_append_time:
         return not header.has_append_time
-    return header.max_timestamp_ms <= latest_ms and rules.older_ms_max == ANY_AGE_MS
+    return header.max_timestamp_ms <= now_ms + rules.newer_ms_max and rules.older_ms_max == ANY_AGE_MS
 
 
 def _told_by_header(header: BatchHeader) -> Iterator[tuple[int, bool]]:
