@@ -114,8 +114,8 @@ class BrokerApis:
         """Have `elect` elect the leaders of offsets partitions."""
         self._context.elect = elect
 
-    def read_offsets_from(self, logs: InternalLogs) -> None:
-        """Read `__consumer_offsets` from `logs`."""
+    def read_internal_from(self, logs: InternalLogs) -> None:
+        """Read internal topics from `logs`."""
         self._context.internal_logs = logs
 
     def set_image(self, image: MetadataImage) -> None:

@@ -18,7 +18,7 @@ from actors.ground.contract import Request
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings
-from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.ground.topic_names import INTERNAL_TOPICS
 from actors.metadata.commands import Command, CommandResult, Outcome
 from actors.metadata.refusals import refused
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN
@@ -73,28 +73,28 @@ class ControllerClient(Protocol):
 
 
 class InternalLogs(Protocol):
-    """The logs of `__consumer_offsets`."""
+    """The logs of internal topics."""
 
-    async def ready(self, partitions: Collection[int]) -> None:
-        """Wait until the logs of these partitions can be read, as far as this broker leads them."""
+    async def ready(self, places: Collection[tuple[str, int]]) -> None:
+        """Wait until the logs of these partitions of topics can be read, as far as this broker leads them."""
 
-    def log(self, partition: int) -> PartitionLog:
+    def log(self, topic: str, partition: int) -> PartitionLog:
         """Return a log that is ready. Raises LogError."""
 
-    def partition_bytes(self, partition: int) -> int:
+    def partition_bytes(self, topic: str, partition: int) -> int:
         """Return the size of a log; 0 if nobody reads it."""
 
 
 class NoInternalLogs:
     """The logs of a broker that reaches no leader of offsets partitions."""
 
-    async def ready(self, partitions: Collection[int]) -> None:
+    async def ready(self, places: Collection[tuple[str, int]]) -> None:
         """Return at once."""
 
-    def log(self, partition: int) -> PartitionLog:
+    def log(self, topic: str, partition: int) -> PartitionLog:
         raise LogError(ErrorCode.not_leader_or_follower)
 
-    def partition_bytes(self, partition: int) -> int:
+    def partition_bytes(self, topic: str, partition: int) -> int:
         return 0
 
 
@@ -196,17 +196,19 @@ class BrokerContext:
 
     def log(self, topic: TopicImage, partition: int) -> PartitionLog:
         """Return the log of a partition that this broker leads. Raises LogError."""
-        return self.internal_logs.log(partition) if topic.internal else self.logs.log(topic, partition)
+        if topic.internal:
+            return self.internal_logs.log(topic.name, partition)
+        return self.logs.log(topic, partition)
 
     def partition_bytes(self, topic: TopicImage, partition: int) -> int:
         """Return the size of a partition's log; 0 if nobody has used it yet."""
         if topic.internal:
-            return self.internal_logs.partition_bytes(partition)
+            return self.internal_logs.partition_bytes(topic.name, partition)
         return self.logs.partition_bytes(topic, partition)
 
     async def ready(self, asked: Iterable[tuple[str | None, int]]) -> None:
         """Wait until the logs of internal topics among these partitions can be read."""
-        internal = {partition for name, partition in asked if name == OFFSETS_TOPIC}
+        internal = {(name, partition) for name, partition in asked if name in INTERNAL_TOPICS}
         if internal:
             await self.internal_logs.ready(internal)
 

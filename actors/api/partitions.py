@@ -15,7 +15,7 @@ from actors.api.topic_ids import wire_topic_id
 from actors.catalog import codec
 from actors.ground.image import TopicImage
 from actors.ground.limits import DESCRIBED_PARTITIONS_MAX
-from actors.ground.topic_names import OFFSETS_TOPIC, name_problem
+from actors.ground.topic_names import name_problem
 from actors.protocol.api_keys import (
     DESCRIBE_LOG_DIRS,
     DESCRIBE_PRODUCERS,
@@ -256,7 +256,7 @@ def _led_here(context: BrokerContext, topic: TopicImage, wanted: Iterable[int] |
 
 async def elect_leaders(context: BrokerContext, header: Header, entity: Any) -> Any:
     """Elect leaders. A partition of a topic has one replica, so there is nothing to elect. An offsets
-    partition, a partition of `__consumer_offsets`, goes to its preferred replica."""
+    partition, which is a partition of each internal topic, goes to its preferred replica."""
     version = header.api_version
     wrong_type = version >= 1 and entity.election_type not in (PREFERRED, UNCLEAN)
     every = entity.topic_partitions is None
@@ -285,22 +285,18 @@ def _elections_asked(context: BrokerContext, entity: Any) -> list[tuple[str, Ite
     """Return the topics and partitions of a request; null asks for all."""
     if entity.topic_partitions is not None:
         return [(each.topic, each.partitions) for each in entity.topic_partitions]
-    topics = {topic.name: topic.partition_count for topic in context.image.topics.values()}
-    topics.setdefault(OFFSETS_TOPIC, len(context.image.offsets_leaders))
-    return [(name, range(count)) for name, count in topics.items()]
+    return [(topic.name, range(topic.partition_count)) for topic in context.image.topics.values()]
 
 
 async def _elected(context: BrokerContext, name: str, partition: int) -> tuple[ErrorCode, str | None]:
-    if name == OFFSETS_TOPIC:
-        if not 0 <= partition < len(context.image.offsets_leaders):
-            return ErrorCode.unknown_topic_or_partition, f"No such partition as {name}-{partition}"
+    topic = context.image.topics.get(name)
+    if topic is None:
+        return ErrorCode.unknown_topic_or_partition, f"No such topic as {name}"
+    if not 0 <= partition < topic.partition_count:
+        return ErrorCode.unknown_topic_or_partition, f"No such partition as {name}-{partition}"
+    if topic.internal:
         error = await context.elect(partition)
     else:
-        topic = context.image.topics.get(name)
-        if topic is None:
-            return ErrorCode.unknown_topic_or_partition, f"No such topic as {name}"
-        if not 0 <= partition < topic.partition_count:
-            return ErrorCode.unknown_topic_or_partition, f"No such partition as {name}-{partition}"
         node = context.image.nodes.get(topic.partition_leaders[partition])
         is_led = node is not None and node.alive
         error = ErrorCode.election_not_needed if is_led else ErrorCode.preferred_leader_not_available

@@ -172,6 +172,8 @@ def write_markers(context: BrokerContext, request: WriteTxnMarkersRequest) -> Wr
 def _written(context: BrokerContext, marker: TxnMarker, name: str, partition: int) -> ErrorCode:
     try:
         topic = context.topic_led_here(name, partition)
+        if topic.internal:
+            return NO_ERROR  # Kafka's marker in such a log is nothing that readers see
         end = Marker(marker.producer_id, marker.producer_epoch, marker.committed, marker.coordinator_epoch)
         context.logs.end_transaction(topic, partition, end, context.clock_ms())
     except LogError as error:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 from actors.ground.acl import Acl
 from actors.ground.features import Features
-from actors.ground.topic_names import OFFSETS_TOPIC, internal_topic_id
+from actors.ground.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_topic_id
 
 TopicId = bytes
 """A topic's UUID: 16 bytes, as they stand on the wire."""
@@ -19,12 +19,22 @@ NO_TOPIC_ID: TopicId = bytes(16)
 NO_NODE = -1
 NO_CHANGES = Features()
 """The features of a tier in which nobody has changed one."""
-OFFSETS_TOPIC_CONFIGS = (
-    ("cleanup.policy", "compact"),
-    ("compression.type", "producer"),
-    ("segment.bytes", "104857600"),
-)
-"""The configs that Kafka gives to `__consumer_offsets`."""
+INTERNAL_TOPIC_CONFIGS = {
+    OFFSETS_TOPIC: (
+        ("cleanup.policy", "compact"),
+        ("compression.type", "producer"),
+        ("segment.bytes", "104857600"),
+    ),
+    TRANSACTIONS_TOPIC: (
+        ("cleanup.policy", "compact"),
+        ("compression.type", "uncompressed"),
+        ("min.insync.replicas", "1"),
+        ("segment.bytes", "104857600"),
+        ("unclean.leader.election.enable", "false"),
+    ),
+}
+"""Internal topic -> the configs that Kafka gives to it on one broker: clients are shown one replica of each
+partition, and tools would say of a partition with fewer than are required that it is in danger."""
 
 
 class NodeImage(NamedTuple):
@@ -106,8 +116,8 @@ class MetadataImage:
         self.nodes = {node.node_id: node for node in nodes}
         self.topics = {topic.name: topic for topic in topics}
         if offsets_leaders:
-            # The offsets partitions are a topic too, from the beginning on (W51).
-            self.topics[OFFSETS_TOPIC] = _offsets_topic(cluster_id, offsets_leaders)
+            # The offsets partitions are topics too, from the beginning on (W51).
+            self.topics |= _internal_topics(cluster_id, offsets_leaders)
         self.topics_by_id = {topic.topic_id: topic for topic in self.topics.values()}
         self.offsets_leaders = offsets_leaders
         """The node id of each offsets partition's leader as the controller last heard, or NO_NODE. The length
@@ -134,9 +144,9 @@ class MetadataImage:
             return self
         image = copy(self)
         image.offsets_leaders = leaders
-        topic = self.topics[OFFSETS_TOPIC]._replace(partition_leaders=leaders)
-        image.topics = self.topics | {OFFSETS_TOPIC: topic}
-        image.topics_by_id = self.topics_by_id | {topic.topic_id: topic}
+        internal = _internal_topics(self.cluster_id, leaders)
+        image.topics = self.topics | internal
+        image.topics_by_id = self.topics_by_id | {topic.topic_id: topic for topic in internal.values()}
         return image
 
     def leader_of(self, topic: str, partition: int) -> int | None:
@@ -148,6 +158,8 @@ class MetadataImage:
         return known.partition_leaders[partition]
 
 
-def _offsets_topic(cluster_id: str, leaders: tuple[int, ...]) -> TopicImage:
-    topic_id = internal_topic_id(cluster_id, OFFSETS_TOPIC)
-    return TopicImage(topic_id, OFFSETS_TOPIC, leaders, OFFSETS_TOPIC_CONFIGS, internal=True)
+def _internal_topics(cluster_id: str, leaders: tuple[int, ...]) -> dict[str, TopicImage]:
+    return {
+        name: TopicImage(internal_topic_id(cluster_id, name), name, leaders, configs, internal=True)
+        for name, configs in INTERNAL_TOPIC_CONFIGS.items()
+    }

@@ -82,16 +82,16 @@ CREDENTIALS_MAX = 10_000
 metadata."""
 
 OFFSETS_STATE_BYTES_MAX = 256 * MIB
-"""How large the state of one offsets partition may be, in Kafka's records, for `__consumer_offsets` to be
+"""How large the state of one offsets partition may be, in Kafka's records, for an internal topic to be
 read; beyond it reading is refused (KAFKA_STORAGE_ERROR)."""
 OFFSETS_TAIL_BYTES_MAX = 64 * MIB
-"""How much may follow the state in the log of a partition of `__consumer_offsets` before the log starts anew
+"""How much may follow the state in the log of a partition of an internal topic before the log starts anew
 with the state of then."""
 OFFSETS_TAIL_BATCHES_MAX = 50_000
 """How many batches may follow the state, as OFFSETS_TAIL_BYTES_MAX says for bytes."""
 FEED_PENDING_BYTES_MAX = 64 * MIB
 """How much may be committed and not yet fetched by the node's broker before a feed ends: whoever reads
-`__consumer_offsets` then meets OFFSET_OUT_OF_RANGE once."""
+the internal topic then meets OFFSET_OUT_OF_RANGE once."""
 FEED_ANSWER_BYTES_MAX = 1 * MIB
 """The size from which an answer of a feed takes no further piece; a piece may be an entry as large as
 RAFT_ENTRY_BYTES_MAX."""

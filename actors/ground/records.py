@@ -246,6 +246,9 @@ class TransactionValue(NamedTuple):
     next_producer_id: int = -1
     """The id with which the producer goes on once the transaction that is ending has ended, because the
     epochs of its present one are used up (KIP-890); -1: with the present one."""
+    client_version: int = 0
+    """The generation of transactions that the last client spoke, as far as the coordinator could tell: 2, or
+    0 for any before (KIP-890). It is told to readers of `__transaction_state` (W53)."""
 
 
 class ProducerIdBlockKey(NamedTuple):

@@ -8,6 +8,11 @@ from functools import lru_cache
 
 OFFSETS_TOPIC = "__consumer_offsets"
 """The topic whose partitions are the offsets partitions."""
+TRANSACTIONS_TOPIC = "__transaction_state"
+"""The topic of what becomes of transactional ids. An id lives in the offsets partition that it hashes to, so
+this topic has the same partitions with the same leaders."""
+INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+"""The topics that nobody creates or writes but the coordinator."""
 NAME_LENGTH_MAX = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 

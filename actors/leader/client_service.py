@@ -20,6 +20,7 @@ from actors.catalog.screening import screen_entity
 from actors.catalog.table import COORDINATOR_APIS
 from actors.ground.contract import Token
 from actors.ground.identity import TIER, ClientIdentity
+from actors.ground.topic_names import INTERNAL_TOPICS
 from actors.leader.group_server import ElsewhereError, GroupServer
 from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd
 from actors.leader.known_tier import KnownTier
@@ -63,7 +64,7 @@ class ClientService:
         self.held = HeldHeartbeats(host.replica, server.release, host.now_ms, spec.groups.held_clients)
         """The heartbeats whose answers wait until there is news for the member."""
         host.replica.watcher = self.held
-        self._feed = OffsetsFeed(host.replica)
+        self._feeds = {topic: OffsetsFeed(host.replica) for topic in INTERNAL_TOPICS}
         self._kernels = WarmKernels(host.replica, known)
         self.link = new_link(self)
         """The link to the node's broker."""
@@ -200,7 +201,7 @@ class ClientService:
         if identity == TIER:
             question = unpack_question(frame)
             if question is not None:
-                self._feed.ask(question, answer)
+                self._feeds[question.topic].ask(question, answer)
                 return
         try:
             header, body_offset = parse_header(frame)

@@ -1,5 +1,5 @@
 """Pass on what an offsets partition holds and commits, to the broker of the node that makes
-`__consumer_offsets` of it.
+`__consumer_offsets` and `__transaction_state` of it.
 
 Nothing is done for it while nobody reads. While somebody does, the leader keeps the bytes of each committed
 entry until the broker takes them: they become Kafka's records in the broker's process, so that members of
@@ -88,7 +88,7 @@ class _Pieces:
 
 
 class OffsetsFeed:
-    """The one feed of a replica, for the broker of its node (replica.neighbours.Feed)."""
+    """The feed of one internal topic, for the broker of the replica's node (replica.neighbours.Feed)."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -134,7 +134,8 @@ class OffsetsFeed:
         """Stop, because nobody asks any more or this replica leads no more."""
         if self._pieces is not None:
             self._pieces.close()
-        self._pieces = self._replica.feed = None
+            self._replica.feeds = tuple(each for each in self._replica.feeds if each is not self)
+        self._pieces = None
         if self._timer is not None:
             self._timer.cancel()
         waiting, self._waiting = self._waiting, None
@@ -151,7 +152,7 @@ class OffsetsFeed:
         self._start_offset = self._end_offset = max(log.term << TERM_OFFSETS_BITS, known, end_offset)
         self._last_number += 1
         self._pieces = _Pieces(self._replica.begin_fed())
-        self._replica.feed = self
+        self._replica.feeds += (self,)
 
     def _give(self) -> None:
         """Give what there is to whoever waits, if there is something."""

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.ground.contract import Record
 from actors.ground.image import NO_TOPIC_ID
-from actors.ground.topic_names import OFFSETS_TOPIC, collision_name, name_problem
+from actors.ground.topic_names import INTERNAL_TOPICS, collision_name, name_problem
 from actors.metadata.commands import (
     CreatedTopic,
     CreatePartitions,
@@ -119,7 +119,7 @@ def _check_name(state: MetadataState, name: str, room: Room) -> None:
     if name == CLUSTER_METADATA_TOPIC:
         message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
         raise GroupError(ErrorCode.invalid_request, message)
-    if name in state.topics or name == OFFSETS_TOPIC:
+    if name in state.topics or name in INTERNAL_TOPICS:
         raise GroupError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
     collision = collision_name(name)
     if collision is None:

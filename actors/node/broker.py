@@ -33,7 +33,6 @@ from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import NO_NODE
 from actors.ground.nodes import node_address
 from actors.ground.spec import TierSpec, broker_name, replica_of_slot
-from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.metadata.wire import unpack_image
 from actors.metrics.numbers import Row
 from actors.network.connection import LATER, Connection
@@ -48,9 +47,9 @@ from actors.network.table import ConnectionTable
 from actors.node.controller_client import RayControllerClient
 from actors.node.elections import Elections
 from actors.node.fallen_leaders import FallenLeaders
+from actors.node.internal_topics import InternalTopics, Place
 from actors.node.log_ends import LogEnds
 from actors.node.metrics import NodeMetrics
-from actors.node.offsets_topic import OffsetsTopic
 from actors.protocol.api_keys import (
     API_VERSIONS,
     INIT_PRODUCER_ID,
@@ -129,8 +128,8 @@ class Broker(Actor):
         self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
         self._apis.verify_with(self._transactions.add_partitions)
         self._apis.elect_with(Elections(spec, self._controller).elect)
-        self._offsets_topic = OffsetsTopic(self, self._hub, self._offsets_appended, clock)
-        self._apis.read_offsets_from(self._offsets_topic)
+        self._internal_topics = InternalTopics(self, self._hub, self._internal_appended, clock)
+        self._apis.read_internal_from(self._internal_topics)
         super().__init__(spec.data_dir, broker_name(node_id))
 
     async def _open(self) -> None:
@@ -158,7 +157,7 @@ class Broker(Actor):
         self._metrics.close()
         self._table.close()
         self._peers.close()
-        self._offsets_topic.close()
+        self._internal_topics.close()
         self._hub.close()
         self._apis.close()
         try:
@@ -249,11 +248,11 @@ class Broker(Actor):
         leader = self._leaders.get(partition_)
         return None if leader is None else leader[1]
 
-    def _offsets_appended(self, partition_: int, size_bytes: int) -> None:
-        """Wake whoever waits for records of `__consumer_offsets`."""
-        topic = self._apis.image.topics.get(OFFSETS_TOPIC)
+    def _internal_appended(self, place: Place, size_bytes: int) -> None:
+        """Wake whoever waits for records of an internal topic."""
+        topic = self._apis.image.topics.get(place.topic)
         if topic is not None:
-            key = (topic.topic_id, partition_)
+            key = (topic.topic_id, place.partition)
             if size_bytes:
                 self._logs.waiters.appended(key, size_bytes)
             else:

@@ -35,6 +35,9 @@ class Piece(enum.IntEnum):
 
 
 class Question(NamedTuple):
+    topic: str
+    """The internal topic that is made of the answers. Each has a feed of its own, so that one goes on while
+    another begins or ends."""
     feed: int
     """The number of the feed that is to go on, or NO_FEED."""
     end_offset: int

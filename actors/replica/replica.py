@@ -89,8 +89,8 @@ class Replica:
         """The log, set once, right after it has been made (each needs the other)."""
         self.watcher: Watcher | None = None
         """What watches the shard, set once; None: nothing does."""
-        self.feed: Feed | None = None
-        """What passes on what is committed; None: nobody reads it, which is the rule."""
+        self.feeds: tuple[Feed, ...] = ()
+        """What passes on what is committed; (): nobody reads it, which is the rule."""
         self.serving = False
         self._new_shard = new_shard
         self._layouts: dict[int, tuple[Any, int, Any, int]] = {
@@ -128,8 +128,8 @@ class Replica:
         """The last snapshot that was begun."""
         self._copy: SnapshotBuild | None = None
         """The last copy that was begun."""
-        self._fed: SnapshotBuild | None = None
-        """The last state that was begun for a feed."""
+        self._fed: tuple[SnapshotBuild, ...] = ()
+        """The states that were begun for feeds, without those that have long been walked."""
 
     # Requests.
 
@@ -237,8 +237,8 @@ class Replica:
     def apply(self, index: int, term: int, command: bytes) -> None:
         """Apply a committed entry. Its records are already applied if this leader decided them."""
         if self._uncommitted and self._uncommitted[0].index == index:
-            if self.feed is not None:
-                self.feed.committed(command)
+            for feed in self.feeds:
+                feed.committed(command)
             self._commit(self._uncommitted.popleft())
             return
         decided_in, records = self._unpack(command)
@@ -258,10 +258,11 @@ class Replica:
         return self._copy
 
     def begin_fed(self) -> SnapshotBuild:
-        """Begin the state that a feed gives, made as a snapshot is and beside the others. It abandons an
-        unfinished one of a feed."""
-        self._fed = self._begin(self._fed)
-        return self._fed
+        """Begin the state that a feed gives, made as a snapshot is and beside the others. Whoever began it
+        closes it."""
+        build = self._begin(None)
+        self._fed = (*(each for each in self._fed if each.is_walking), build)
+        return build
 
     def _begin(self, unfinished: SnapshotBuild | None) -> SnapshotBuild:
         if unfinished is not None:
@@ -275,7 +276,7 @@ class Replica:
         return SnapshotBuild((FORMAT_VERSION, 0), self.shard.records(), before)
 
     def restore(self, data: bytes) -> None:
-        for build in (self._build, self._copy, self._fed):
+        for build in (self._build, self._copy, *self._fed):
             if build is not None:
                 build.close()
         shard = self._new_shard()
@@ -314,8 +315,8 @@ class Replica:
         knows."""
         self.serving, self._takeover, self._taken_over = False, None, []
         self._works.clear()
-        if self.feed is not None:
-            self.feed.end()
+        for feed in self.feeds:
+            feed.end()
         for entry in reversed(self._uncommitted):
             self._write(reversed(entry.undo))
         self._uncommitted.clear()
@@ -336,7 +337,7 @@ class Replica:
         must know of it. Return the values replaced, each with its key."""
         apply = self.shard.apply
         replaced = [(key, apply(key, value)) for key, value in records]
-        for build in (self._build, self._copy, self._fed):
+        for build in (self._build, self._copy, *self._fed):
             if build is not None and build.is_walking:
                 for key, value in replaced:
                     for single in self.shard.singles(key, value):

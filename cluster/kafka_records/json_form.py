@@ -1,8 +1,9 @@
-"""Records of `__consumer_offsets` as JSON, in the form in which Kafka's own formatters print them:
+"""Records of Kafka's internal topics as JSON, in the form in which Kafka's own formatters print them:
 
     {"key": {"type": 1, "data": {...}}, "value": {"version": 4, "data": {...}}}
 
-The value of a tombstone is null; bytes are base64, UUIDs base64 without padding in the alphabet for URLs.
+The value of a tombstone is null; bytes are base64, UUIDs base64 without padding in the alphabet for URLs. The
+records are of `__consumer_offsets` unless the table of another topic is given.
 """
 
 from __future__ import annotations
@@ -15,19 +16,21 @@ from actors.coordinator.kafka_records.codec import KafkaRecord, Plain, RecordErr
 from actors.coordinator.kafka_records.schemas import (
     BYTES,
     NUMBERS,
+    SCHEMAS,
     STRING,
     STRING_BYTES_MAX,
     UUID,
     UUID_BYTES,
     Array,
+    Schemas,
     Struct,
 )
 
 
-def to_json(record: KafkaRecord) -> Plain:
+def to_json(record: KafkaRecord, schemas: Schemas = SCHEMAS) -> Plain:
     """Return a record in the form of Kafka's formatters. Fields that the version lacks, and tagged ones at
     their default, are left out."""
-    schema = schema_of(record.kind)
+    schema = schema_of(record.kind, schemas)
     key = {"type": record.kind, "data": _shown(schema.key, record.key, 0)}
     if record.value is None:
         return {"key": key, "value": None}
@@ -35,11 +38,11 @@ def to_json(record: KafkaRecord) -> Plain:
     return {"key": key, "value": {"version": record.version, "data": data}}
 
 
-def from_json(shown: Any) -> KafkaRecord:
+def from_json(shown: Any, schemas: Schemas = SCHEMAS) -> KafkaRecord:
     """Return the record that is shown in the form of Kafka's formatters. Raises RecordError."""
     try:
         kind, value = shown["key"]["type"], shown["value"]
-        schema = schema_of(kind)
+        schema = schema_of(kind, schemas)
         key = _taken(schema.key, shown["key"]["data"], 0, f"{schema.name} key")
         if value is None:
             return KafkaRecord(kind, key, -1, None)

@@ -15,7 +15,7 @@ from actors.api.metadata import find_coordinator_answer, metadata_answer
 from actors.catalog import codec
 from actors.ground.image import MetadataImage
 from actors.ground.spec import BrokerSettings
-from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.ground.topic_names import INTERNAL_TOPICS
 from actors.metadata.commands import CreateTopics, NewTopic, ReportController, SetNodeAlive
 from actors.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA
 from actors.protocol.java_hash import partition_for
@@ -77,7 +77,7 @@ def test_all_topics_are_asked_for_by_null_and_before_version_1_by_none(version: 
         }
         none = await one.ask(METADATA, version, topics=(), **fields)
         everything = none if version == 0 else await one.ask(METADATA, version, topics=None, **fields)
-        assert {topic.name for topic in everything.topics} == {OFFSETS_TOPIC, "t", "u"}
+        assert {topic.name for topic in everything.topics} == {*INTERNAL_TOPICS, "t", "u"}
         if version >= 1:
             assert none.topics == ()
 

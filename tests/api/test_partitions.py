@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.ground.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from actors.protocol.api_keys import (
     DESCRIBE_LOG_DIRS,
     DESCRIBE_PRODUCERS,
@@ -57,7 +57,8 @@ def test_all_pages_together_have_every_partition_once() -> None:
                 topic_name=page.next_cursor.topic_name,
                 partition_index=page.next_cursor.partition_index,
             )
-        internal = [(OFFSETS_TOPIC, partition) for partition in range(len(one.apis.image.offsets_leaders))]
+        partitions = range(len(one.apis.image.offsets_leaders))
+        internal = [(name, partition) for name in INTERNAL_TOPICS for partition in partitions]
         assert seen == internal + [(name, partition) for name in "abc" for partition in range(5)]
 
     run(story())
@@ -99,8 +100,8 @@ def test_each_broker_tells_the_logs_that_it_leads(version: int) -> None:
         for member in members:
             (directory,) = (await member.ask(DESCRIBE_LOG_DIRS, version, topics=None)).results
             for told in directory.topics:
-                assert told.name in ("t", OFFSETS_TOPIC)
-                if told.name == OFFSETS_TOPIC:
+                assert told.name in ("t", *INTERNAL_TOPICS)
+                if told.name in INTERNAL_TOPICS:
                     continue
                 for each in told.partitions:
                     assert each.partition_index not in sizes
@@ -125,7 +126,7 @@ async def elect(broker: Broker, version: int, topic: str, partitions: tuple[int,
 
 @pytest.mark.parametrize("version", versions(ELECT_LEADERS))
 def test_an_offsets_partition_is_given_to_its_preferred_leader(version: int) -> None:
-    """W24: partitions of `__consumer_offsets` have leaders to elect; "all" leaves out what needs none."""
+    """W24: partitions of internal topics have leaders to elect; "all" leaves out what needs none."""
 
     async def story() -> None:
         _, (one, *_) = brokers()
@@ -143,6 +144,10 @@ def test_an_offsets_partition_is_given_to_its_preferred_leader(version: int) -> 
             99: ErrorCode.unknown_topic_or_partition,
         }
         assert asked == [2, 0]
-        assert await elect(one, version, "", None) == {OFFSETS_TOPIC: {2: ErrorCode.none}}
+        assert await elect(one, version, TRANSACTIONS_TOPIC, (2,)) == {
+            TRANSACTIONS_TOPIC: {2: ErrorCode.none}
+        }
+        everything = await elect(one, version, "", None)
+        assert everything == {name: {2: ErrorCode.none} for name in INTERNAL_TOPICS}
 
     run(story())

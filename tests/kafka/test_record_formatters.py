@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -9,9 +10,13 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from actors.coordinator.kafka_records import codec
+from actors.coordinator.kafka_records.codec import KafkaRecord
 from actors.coordinator.kafka_records.convert import PackedRecord, to_kafka
+from actors.coordinator.kafka_records.schemas import TRANSACTION_SCHEMAS
+from actors.coordinator.transactions.states import NAMES
 from actors.ground import records as ours
-from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.ground.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from cluster.kafka_records import json_form
 from cluster.kafka_records.dump import read_dump
 from tests.kafka.conftest import DEADLINE_S
 from tests.kafka.tools import CONSUMER, Tools
@@ -19,6 +24,7 @@ from tests.kafka.tools import CONSUMER, Tools
 pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(400)]
 
 OFFSETS = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
+TRANSACTIONS = "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"
 GROUPS = "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter"
 TOPIC_ID = bytes(range(16))
 STATE: list[PackedRecord] = [
@@ -71,3 +77,44 @@ def test_the_console_consumer_prints_what_groups_commit_on_the_cluster_itself(
         if record.kind == ours.OFFSET_COMMIT and record.key["group"] == group_id and record.value
     }
     assert shown == committed
+
+
+def test_the_console_consumer_prints_the_steps_of_a_transaction(
+    tools: Tools, bootstrap: str, topic: str, group_id: str
+) -> None:
+    """W53: the steps that came after the first reading stand behind the state of then."""
+    transactional_id = f"of-{group_id}"
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
+    producer = Producer(settings)
+    producer.init_transactions(DEADLINE_S)
+    assert [state for state, _ in shown_steps(tools, transactional_id)] == ["Empty"]
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=2)
+    assert producer.flush(DEADLINE_S) == 0
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_id})
+    metadata = consumer.consumer_group_metadata()
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 7)], metadata, DEADLINE_S)
+    consumer.close()
+    producer.commit_transaction(DEADLINE_S)
+    empty, written, *others, ended = shown_steps(tools, transactional_id)
+    assert (empty, written) == (("Empty", set()), ("Ongoing", {topic}))
+    assert others == [("Ongoing", {topic, OFFSETS_TOPIC}), ("PrepareCommit", {topic, OFFSETS_TOPIC})]
+    assert ended == ("CompleteCommit", set())
+
+
+def shown_steps(tools: Tools, transactional_id: str) -> list[tuple[str, set[str]]]:
+    """Return the states of the id and the topics of its transaction, as the console consumer prints them."""
+    where = ("--topic", TRANSACTIONS_TOPIC, "--from-beginning", "--timeout-ms", "15000")
+    run = tools.attempt(CONSUMER, *where, "--formatter", TRANSACTIONS)
+    shown = [json.loads(line) for line in run.out.splitlines() if line.startswith("{")]
+    assert shown, run.said
+    records: list[KafkaRecord] = [json_form.from_json(each, TRANSACTION_SCHEMAS) for each in shown]
+    values = [each.value for each in records if each.key["transactionalId"] == transactional_id]
+    return [
+        (
+            NAMES[value["transactionStatus"]],
+            {each["topic"] for each in value["transactionPartitions"] or ()},
+        )
+        for value in values
+        if value is not None
+    ]

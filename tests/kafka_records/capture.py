@@ -21,6 +21,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from actors.ground.topic_names import OFFSETS_TOPIC
 from cluster.wire import Wire
 from tests.kafka import jvm
 
@@ -82,7 +83,7 @@ async def make_groups(address: str) -> None:
     try:
         # The first that asks makes __consumer_offsets.
         found = {"key_type": 0, "coordinator_keys": ["classic"]}
-        await _until(
+        await until(
             lambda: wire.call("find_coordinator", 4, **found),
             lambda answer: answer["coordinators"][0]["error_code"] == 0,
         )
@@ -97,7 +98,7 @@ async def _classic(wire: Wire) -> None:
     protocols = [{"name": "range", "metadata": SUBSCRIPTION}, {"name": "roundrobin", "metadata": b"\x00\x01"}]
     group: dict[str, Any] = {"group_id": "classic", "protocol_type": "consumer", "protocols": protocols}
     group |= {"session_timeout": 45_000, "rebalance_timeout": 300_000}
-    joined = await _until(
+    joined = await until(
         lambda: wire.call("join_group", 5, **group, member_id="", group_instance_id="static-1"),
         lambda answer: answer["error_code"] == 0,
     )
@@ -145,7 +146,7 @@ def _beat(group_id: str, member_id: str, epoch: int, **fields: Any) -> dict[str,
 async def _beats(
     wire: Wire, beat: dict[str, Any], enough: Callable[[dict[str, Any]], bool]
 ) -> dict[str, Any]:
-    return await _until(lambda: wire.call("consumer_group_heartbeat", 1, **beat), enough)
+    return await until(lambda: wire.call("consumer_group_heartbeat", 1, **beat), enough)
 
 
 async def _consumer(wire: Wire) -> None:
@@ -196,7 +197,7 @@ async def _deleted(wire: Wire) -> None:
     await wire.call("delete_groups", 2, groups_names=["gone"])
 
 
-async def _until(
+async def until(
     call: Callable[[], Awaitable[dict[str, Any]]], enough: Callable[[dict[str, Any]], bool]
 ) -> dict[str, Any]:
     deadline = time.monotonic() + DEADLINE_S
@@ -208,13 +209,13 @@ async def _until(
         await asyncio.sleep(0.1)
 
 
-def read_offsets_topic(bootstrap: str) -> list[tuple[bytes, bytes | None]]:
-    """Return every record of __consumer_offsets, partition by partition."""
+def read_topic(bootstrap: str, topic: str) -> list[tuple[bytes, bytes | None]]:
+    """Return every record of an internal topic, partition by partition."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.partition.eof": True}
     consumer = Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
     try:
-        partitions = consumer.list_topics("__consumer_offsets").topics["__consumer_offsets"].partitions
-        consumer.assign([TopicPartition("__consumer_offsets", number, 0) for number in partitions])
+        partitions = consumer.list_topics(topic).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         found: list[tuple[bytes, bytes | None]] = []
         ended = 0
         while ended < len(partitions):
@@ -229,26 +230,36 @@ def read_offsets_topic(bootstrap: str) -> list[tuple[bytes, bytes | None]]:
         consumer.close()
 
 
-def ask_kafka(asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def ask_kafka(asked: list[dict[str, Any]], topic: str = OFFSETS_TOPIC) -> list[dict[str, Any]]:
     """Return what Kafka's own classes make of each question, one line each (see Records.java)."""
     lines = "".join(f"{json.dumps(each)}\n" for each in asked)
-    command = jvm.command(jvm.build(), "groupd.Records")
+    command = jvm.command(jvm.build(), "groupd.Records", topic)
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def main(bootstrap: str) -> None:
+def create_topic(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(TOPIC, 6, 1)])[TOPIC].result(DEADLINE_S)
-    asyncio.run(make_groups(bootstrap))
-    found = read_offsets_topic(bootstrap)
+
+
+def keep(
+    file: Path, topic: str, found: list[tuple[bytes, bytes | None]], older: list[dict[str, Any]]
+) -> None:
+    """Write a golden file: the records that were found, and the older ones as Kafka's classes write them."""
     lines = [{"key": key.hex(), "value": None if value is None else value.hex()} for key, value in found]
-    written = ask_kafka([{"json": each} for each in OLDER])
+    written = ask_kafka([{"json": each} for each in older], topic)
     lines += [{"key": line["key"], "value": line["value"]} for line in written]
-    with GOLDEN.open("w") as file:
-        for line, shown in zip(lines, ask_kafka(lines), strict=True):
-            file.write(json.dumps(line | shown, ensure_ascii=False) + "\n")
+    with file.open("w") as golden:
+        for line, shown in zip(lines, ask_kafka(lines, topic), strict=True):
+            golden.write(json.dumps(line | shown, ensure_ascii=False) + "\n")
+
+
+def main(bootstrap: str) -> None:
+    create_topic(bootstrap)
+    asyncio.run(make_groups(bootstrap))
+    keep(GOLDEN, OFFSETS_TOPIC, read_topic(bootstrap, OFFSETS_TOPIC), OLDER)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Records of __consumer_offsets, byte by byte as a real Kafka keeps them: A20."""
+"""Records of Kafka's internal topics, byte by byte as a real Kafka keeps them: A20, W53."""
 
 from __future__ import annotations
 
@@ -9,43 +9,46 @@ import pytest
 
 from actors.coordinator.kafka_records import codec
 from actors.coordinator.kafka_records.codec import KafkaRecord, RecordError
-from actors.coordinator.kafka_records.schemas import SCHEMAS
+from actors.coordinator.kafka_records.schemas import TRANSACTION_SCHEMAS, Schemas
 from cluster.kafka_records import json_form
-from tests.kafka_records.golden import LINES, NAMES, parts
+from tests.kafka_records.golden import ALL, ALL_NAMES, TOPICS, Line, parts
 
 
-@pytest.mark.parametrize("line", LINES, ids=NAMES)
-def test_kafkas_bytes_say_what_kafka_reads_in_them_and_are_written_alike(line: dict[str, Any]) -> None:
-    record = codec.decode(*parts(line))
-    assert json_form.to_json(record) == line["json"]
-    assert codec.encode(record) == parts(line)
-    assert json_form.from_json(line["json"]) == record
+@pytest.mark.parametrize(("schemas", "line"), ALL, ids=ALL_NAMES)
+def test_kafkas_bytes_say_what_kafka_reads_in_them_and_are_written_alike(
+    schemas: Schemas, line: Line
+) -> None:
+    record = codec.decode(*parts(line), schemas)
+    assert json_form.to_json(record, schemas) == line["json"]
+    assert codec.encode(record, schemas) == parts(line)
+    assert json_form.from_json(line["json"], schemas) == record
 
 
-def test_every_kind_and_version_has_golden_bytes() -> None:
+@pytest.mark.parametrize(("schemas", "lines"), TOPICS)
+def test_every_kind_and_version_has_golden_bytes(schemas: Schemas, lines: list[Line]) -> None:
     seen = {
         (line["json"]["key"]["type"], line["json"]["value"]["version"])
-        for line in LINES
+        for line in lines
         if line["json"]["value"] is not None
     }
     assert seen == {
-        (schema.kind, version) for schema in SCHEMAS.values() for version in range(schema.version_max + 1)
+        (schema.kind, version) for schema in schemas.values() for version in range(schema.version_max + 1)
     }
 
 
-@pytest.mark.parametrize("line", LINES, ids=NAMES)
-def test_a_record_that_ends_early_is_refused(line: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("schemas", "line"), ALL, ids=ALL_NAMES)
+def test_a_record_that_ends_early_is_refused(schemas: Schemas, line: Line) -> None:
     key, value = parts(line)
     for size_bytes in range(len(key)):
         with pytest.raises(RecordError):
-            codec.decode(key[:size_bytes], value)
+            codec.decode(key[:size_bytes], value, schemas)
     for size_bytes in range(len(value or b"")):
         with pytest.raises(RecordError):
-            codec.decode(key, value and value[:size_bytes])
+            codec.decode(key, value and value[:size_bytes], schemas)
 
 
-@pytest.mark.parametrize("line", LINES, ids=NAMES)
-def test_a_flipped_byte_gives_a_record_or_is_refused(line: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("schemas", "line"), ALL, ids=ALL_NAMES)
+def test_a_flipped_byte_gives_a_record_or_is_refused(schemas: Schemas, line: Line) -> None:
     key, value = parts(line)
     for content in (key, value or b""):
         for at in range(len(content)):
@@ -53,7 +56,7 @@ def test_a_flipped_byte_gives_a_record_or_is_refused(line: dict[str, Any]) -> No
             damaged[at] ^= 0xFF
             pair = (bytes(damaged), value) if content is key else (key, bytes(damaged))
             with contextlib.suppress(RecordError):
-                codec.decode(*pair)
+                codec.decode(*pair, schemas)
 
 
 def test_what_a_newer_kafka_tags_is_passed_over() -> None:
@@ -89,6 +92,11 @@ def test_what_a_newer_kafka_tags_is_passed_over() -> None:
 def test_json_that_is_no_record_is_refused_by_name(shown: Any, says: str) -> None:
     with pytest.raises(RecordError, match=says):
         json_form.from_json(shown)
+
+
+def test_a_type_that_is_not_of_transactions_is_refused_by_name() -> None:
+    with pytest.raises(RecordError, match="type 1 is none of transactions"):
+        codec.decode(b"\0\1\0\1t", None, TRANSACTION_SCHEMAS)
 
 
 def test_what_a_field_cannot_hold_is_refused_by_name() -> None:

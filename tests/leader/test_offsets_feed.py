@@ -21,8 +21,9 @@ from actors.ground.contract import Request
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.limits import FEED_PENDING_BYTES_MAX
+from actors.ground.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC
 from actors.leader.offsets_feed import SKIPPED_OFFSETS, OffsetsFeed
-from actors.node.offsets_topic import UNUSED_MS, Bounds, OffsetsTopic
+from actors.node.internal_topics import UNUSED_MS, Bounds, InternalTopics, Place
 from actors.protocol.api_keys import OFFSET_COMMIT, OFFSET_DELETE
 from actors.protocol.messages import OffsetCommitRequest, OffsetDeleteRequest
 from actors.protocol.offsets_feed import TERM_OFFSETS_BITS, unpack_question
@@ -52,14 +53,14 @@ class KeptLog(Log):
 
 
 class Leader:
-    """The leader of the partition, with its feed."""
+    """The leader of the partition, with its feeds."""
 
     def __init__(self, term: int = 1) -> None:
         self.replica = new_replica(lambda: new_shard(image=IMAGE), lambda token, body: None)
         self.log = KeptLog(term)
         self.replica.log = self.log
         self.replica.on_leading(term)
-        self.feed = OffsetsFeed(self.replica)
+        self.feeds = {topic: OffsetsFeed(self.replica) for topic in INTERNAL_TOPICS}
         self._tokens = itertools.count(1)
 
     def decide(self, api_key: int, body: Any) -> None:
@@ -103,7 +104,7 @@ class Broker:
         self.leader: Leader | None = leader
         self.now_ms = 5_000
         self.woken: list[int] = []
-        self.topic = OffsetsTopic(self, self, self._appended, lambda: self.now_ms, bounds)
+        self.topics = InternalTopics(self, self, self._appended, lambda: self.now_ms, bounds)
 
     def slot_of(self, partition: int) -> int | None:
         return None if self.leader is None else 0
@@ -116,16 +117,16 @@ class Broker:
         assert question is not None
         if self.leader is None:
             return None
-        self.leader.feed.ask(question._replace(wait_ms=20), answered.set_result)
+        self.leader.feeds[question.topic].ask(question._replace(wait_ms=20), answered.set_result)
         return await answered
 
-    def _appended(self, partition: int, size_bytes: int) -> None:
-        assert partition == PARTITION
+    def _appended(self, place: Place, size_bytes: int) -> None:
+        assert place.partition == PARTITION
         self.woken.append(size_bytes)
 
-    async def log(self) -> PartitionLog:
-        await self.topic.ready([PARTITION])
-        return self.topic.log(PARTITION)
+    async def log(self, topic: str = OFFSETS_TOPIC) -> PartitionLog:
+        await self.topics.ready([(topic, PARTITION)])
+        return self.topics.log(topic, PARTITION)
 
 
 class Reader:
@@ -275,7 +276,7 @@ def test_a_broker_that_was_restarted_gives_out_no_offset_twice() -> None:
         for number in range(20):
             leader.commit("g", {0: number})
             await reader.sees(leader.committed)
-        reader.broker.topic.close()
+        reader.broker.topics.close()
         reader.broker = Broker(leader)
         leader.delete("g", 0)
         await reader.sees(leader.committed)
@@ -291,18 +292,18 @@ def test_nothing_is_kept_for_a_log_that_nobody_reads() -> None:
     async def story() -> None:
         leader = Leader()
         broker = Broker(leader)
-        assert leader.replica.feed is None, "nobody has read yet"
+        assert leader.replica.feeds == (), "nobody has read yet"
         leader.commit("g", {0: 1, 1: 2})
         reader = Reader(broker)
         await reader.read()
-        assert leader.replica.feed is not None
+        assert leader.replica.feeds == (leader.feeds[OFFSETS_TOPIC],)
         broker.now_ms += UNUSED_MS + 1
-        await reached(lambda: not len(broker.topic), "the log is dropped")
+        await reached(lambda: not len(broker.topics), "the log is dropped")
         leader.delete("g", 1)
         await reader.sees(leader.committed)
         assert reader.resets == 2
-        leader.feed.end()
-        assert leader.replica.feed is None
+        leader.feeds[OFFSETS_TOPIC].end()
+        assert leader.replica.feeds == ()
 
     run(story)
 
@@ -315,14 +316,15 @@ def test_a_feed_that_is_not_taken_ends() -> None:
         broker = Broker(leader)
         await broker.log()
         broker.leader = None
-        await reached(lambda: not len(broker.topic), "the broker has gone")
+        await reached(lambda: not len(broker.topics), "the broker has gone")
         entry = bytes(FEED_PENDING_BYTES_MAX // 4)
+        feed = leader.feeds[OFFSETS_TOPIC]
         for _ in range(4):
-            assert leader.replica.feed is not None
-            leader.feed.committed(entry)
-        assert leader.replica.feed is not None
-        leader.feed.committed(b"x")
-        assert leader.replica.feed is None
+            assert leader.replica.feeds == (feed,)
+            feed.committed(entry)
+        assert leader.replica.feeds == (feed,)
+        feed.committed(b"x")
+        assert leader.replica.feeds == ()
 
     run(story)
 

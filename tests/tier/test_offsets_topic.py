@@ -1,9 +1,11 @@
-"""A real consumer reads `__consumer_offsets` of a real tier: W51, W52."""
+"""A real consumer reads `__consumer_offsets` and `__transaction_state` of a real tier: W51, W52, W53."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Self, TypeVar
 
 import pytest
 from confluent_kafka import (
@@ -18,13 +20,16 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.coordinator.kafka_records.codec import KafkaRecord, decode
+from actors.coordinator.kafka_records.schemas import SCHEMAS, TRANSACTION_SCHEMAS, Schemas
+from actors.coordinator.transactions.states import NAMES
 from actors.ground.records import OFFSET_COMMIT
-from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.ground.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from actors.protocol.java_hash import partition_for
 from bench.ground.throwaway import Tier
 from tests.polling import DEADLINE_S, until
 from tests.tier.conftest import kill
 from tests.tier.test_failover import leader_of
+from tests.tier.test_transactions import transactional
 
 pytestmark = pytest.mark.clients
 
@@ -32,17 +37,21 @@ Committed = dict[tuple[str, int], tuple[int, str]]
 """Topic and partition -> offset and metadata."""
 
 
-class Monitor:
-    """A monitor like Burrow: it reads all of `__consumer_offsets` and keeps what groups have committed."""
+class Reader(ABC):
+    """A program that reads all of an internal topic."""
+
+    topic: str
+    schemas: Schemas
 
     def __init__(self, consumer: Consumer) -> None:
-        self.groups: dict[str, Committed] = {}
         self.offsets: dict[int, list[int]] = {}
         """The offsets of the records that were read, by partition."""
-        self.partitions = [each.partition for each in consumer.assignment()]
+        known = consumer.list_topics(self.topic, timeout=DEADLINE_S).topics[self.topic]
+        self.partitions = list(known.partitions)
+        consumer.assign([TopicPartition(self.topic, number) for number in self.partitions])
         self._consumer = consumer
 
-    def look(self) -> Monitor:
+    def look(self) -> Self:
         while (message := self._consumer.poll(0.2)) is not None:
             self._take(message)
         return self
@@ -54,9 +63,23 @@ class Monitor:
         assert isinstance(key, bytes)
         value = message.value()
         assert value is None or isinstance(value, bytes)
-        self._keep(decode(key, value))
+        self.keep(decode(key, value, self.schemas))
 
-    def _keep(self, record: KafkaRecord) -> None:
+    @abstractmethod
+    def keep(self, record: KafkaRecord) -> None:
+        """Keep what a record says."""
+
+
+class Monitor(Reader):
+    """A monitor like Burrow: it reads all of `__consumer_offsets` and keeps what groups have committed."""
+
+    topic, schemas = OFFSETS_TOPIC, SCHEMAS
+
+    def __init__(self, consumer: Consumer) -> None:
+        super().__init__(consumer)
+        self.groups: dict[str, Committed] = {}
+
+    def keep(self, record: KafkaRecord) -> None:
         if record.kind != OFFSET_COMMIT:
             return
         committed = self.groups.setdefault(record.key["group"], {})
@@ -68,8 +91,39 @@ class Monitor:
             committed[position] = record.value["offset"], record.value["metadata"].rstrip("\0")
 
 
+class Auditor(Reader):
+    """A program that reads all of `__transaction_state` and keeps which states each id went through."""
+
+    topic, schemas = TRANSACTIONS_TOPIC, TRANSACTION_SCHEMAS
+
+    def __init__(self, consumer: Consumer) -> None:
+        super().__init__(consumer)
+        self.states: dict[str, list[str]] = {}
+        """Transactional id -> its states, without those that come again when the state does."""
+        self.partitions_of: dict[str, set[tuple[str, int]]] = {}
+        """Transactional id -> the partitions of its last transaction that had any."""
+
+    def keep(self, record: KafkaRecord) -> None:
+        transactional_id = record.key["transactionalId"]
+        assert record.value is not None, "nothing expires here"
+        state = NAMES[record.value["transactionStatus"]]
+        states = self.states.setdefault(transactional_id, [])
+        if states[-1:] != [state]:
+            states.append(state)
+        partitions = {
+            (each["topic"], number)
+            for each in record.value["transactionPartitions"] or ()
+            for number in each["partitionIds"]
+        }
+        if partitions:
+            self.partitions_of[transactional_id] = partitions
+
+
+R = TypeVar("R", bound=Reader)
+
+
 @contextmanager
-def monitor(tier: Tier) -> Iterator[Monitor]:
+def reader(tier: Tier, new: type[R]) -> Iterator[R]:
     consumer = Consumer(
         {
             "bootstrap.servers": tier.bootstrap,
@@ -79,9 +133,7 @@ def monitor(tier: Tier) -> Iterator[Monitor]:
         }
     )
     try:
-        known = consumer.list_topics(OFFSETS_TOPIC, timeout=DEADLINE_S).topics[OFFSETS_TOPIC]
-        consumer.assign([TopicPartition(OFFSETS_TOPIC, number) for number in known.partitions])
-        yield Monitor(consumer)
+        yield new(consumer)
     finally:
         consumer.close()
 
@@ -136,7 +188,7 @@ def test_a_monitor_reads_what_groups_commit_and_goes_on_through_a_killed_leader(
     """W51, W52: the state first, then commits and deletions as they come, and after a failover the state
     again at higher offsets: in the end always exactly what OffsetFetch tells."""
     commit(tier, group_id, TopicPartition(topic, 0, 5), TopicPartition(topic, 1, 2**40, "where ü"))
-    with monitor(tier) as watched:
+    with reader(tier, Monitor) as watched:
         until(lambda: watched.look().groups.get(group_id) == fetched(tier, group_id, topic), "the state")
         assert len(fetched(tier, group_id, topic)) == 2
         commit(tier, group_id, TopicPartition(topic, 0, 6), TopicPartition(topic, 2, 1))
@@ -154,16 +206,51 @@ def test_a_monitor_reads_what_groups_commit_and_goes_on_through_a_killed_leader(
         until(lambda: not watched.look().groups[group_id], "tombstones of a deleted group")
 
 
-def test_clients_see_the_offsets_partitions_as_an_internal_topic(tier: Tier, admin: AdminClient) -> None:
+def test_a_transaction_is_seen_from_its_first_state_to_its_last_through_a_killed_leader(
+    tier: Tier, topic: str, group_id: str
+) -> None:
+    """W53: the group's partition is one of `__consumer_offsets`, and the next leader's log goes on where the
+    transaction is."""
+    transactional_id = f"of-{group_id}"
+    with reader(tier, Auditor) as watched:
+        producer = transactional(tier, transactional_id)
+        until(lambda: watched.look().states.get(transactional_id) == ["Empty"], "the id is known")
+        producer.begin_transaction()
+        producer.produce(topic, b"x", partition=2)
+        assert producer.flush(DEADLINE_S) == 0
+        consumer = Consumer({"bootstrap.servers": tier.bootstrap, "group.id": group_id})
+        offsets = [TopicPartition(topic, 0, 7)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), DEADLINE_S)
+        consumer.close()
+        of_group = (OFFSETS_TOPIC, partition_for(group_id, len(watched.partitions)))
+        expected = {(topic, 2), of_group}
+        until(lambda: watched.look().partitions_of.get(transactional_id) == expected, "all its partitions")
+        assert watched.states[transactional_id] == ["Empty", "Ongoing"]
+        partition = partition_for(transactional_id, len(watched.partitions))
+        seen = watched.offsets[partition][-1]
+        kill(leader_of(tier, partition)["pid"])
+        producer.commit_transaction(DEADLINE_S)
+        until(
+            lambda: watched.look().states[transactional_id][-1] == "CompleteCommit", "the next leader's", 60
+        )
+        steps = [each for each in watched.states[transactional_id] if each != "PrepareCommit"]
+        assert steps == ["Empty", "Ongoing", "CompleteCommit"]
+        assert watched.offsets[partition][-1] > seen
+
+
+@pytest.mark.parametrize("name", INTERNAL_TOPICS)
+def test_clients_see_the_offsets_partitions_as_internal_topics(
+    tier: Tier, admin: AdminClient, name: str
+) -> None:
     """W51: its partitions are led where the groups' coordinators are, and nobody else writes it."""
-    described = admin.describe_topics(TopicCollection([OFFSETS_TOPIC]))[OFFSETS_TOPIC].result(DEADLINE_S)
+    described = admin.describe_topics(TopicCollection([name]))[name].result(DEADLINE_S)
     assert described.is_internal
     assert len(described.partitions) == 4
     errors: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": tier.bootstrap})
-    producer.produce(OFFSETS_TOPIC, b"x", partition=0, on_delivery=lambda error, _: errors.append(error))
+    producer.produce(name, b"x", partition=0, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(DEADLINE_S) == 0
     assert [error.code() for error in errors] == [KafkaError.TOPIC_EXCEPTION]
     with pytest.raises(KafkaException) as refused:
-        admin.create_topics([NewTopic(OFFSETS_TOPIC, 4, 1)])[OFFSETS_TOPIC].result(DEADLINE_S)
+        admin.create_topics([NewTopic(name, 4, 1)])[name].result(DEADLINE_S)
     assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS

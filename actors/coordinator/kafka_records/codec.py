@@ -1,6 +1,7 @@
-"""Read and write the bytes of records of `__consumer_offsets` by the table in `schemas`.
+"""Read and write the bytes of records of Kafka's internal topics by the tables in `schemas`.
 
-In memory a key or value is a dict of Kafka's names; UUIDs are 16 bytes.
+Functions take the table of one topic, which is that of `__consumer_offsets` unless they are given another. In
+memory a key or value is a dict of Kafka's names; UUIDs are 16 bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from actors.coordinator.kafka_records.schemas import (
     INT8,
+    INT16,
     INT32,
     INT64,
     SCHEMAS,
@@ -20,11 +22,17 @@ from actors.coordinator.kafka_records.schemas import (
     Array,
     Field,
     Schema,
+    Schemas,
     Struct,
 )
 
-_NUMBERS: Final = {INT8: struct.Struct(">b"), INT32: struct.Struct(">i"), INT64: struct.Struct(">q")}
 _INT16: Final = struct.Struct(">h")
+_NUMBERS: Final = {
+    INT8: struct.Struct(">b"),
+    INT16: _INT16,
+    INT32: struct.Struct(">i"),
+    INT64: struct.Struct(">q"),
+}
 _VARINT_BITS_MAX: Final = 35
 
 NO_VERSION: Final = -1
@@ -50,17 +58,17 @@ class KafkaRecord(NamedTuple):
 
 
 def kind_of(key: bytes) -> int:
-    """Return the type of a record, also of one that SCHEMAS does not have. Raises RecordError."""
+    """Return the type of a record, also of one that no table has. Raises RecordError."""
     if len(key) < _INT16.size:
         raise RecordError(f"its key has {len(key)} bytes, which is too short for a type")
     kind: int = _INT16.unpack_from(key)[0]
     return kind
 
 
-def decode(key: bytes, value: bytes | None) -> KafkaRecord:
-    """Read a record of a kind in SCHEMAS. Raises RecordError."""
+def decode(key: bytes, value: bytes | None, schemas: Schemas = SCHEMAS) -> KafkaRecord:
+    """Read a record of a kind in `schemas`. Raises RecordError."""
     kind = kind_of(key)
-    schema = schema_of(kind)
+    schema = schema_of(kind, schemas)
     key_fields = _decode_whole(schema.key, key, 0, flexible=False, what=f"{schema.name} key")
     if value is None:
         return KafkaRecord(kind, key_fields, NO_VERSION, None)
@@ -78,10 +86,10 @@ def decode(key: bytes, value: bytes | None) -> KafkaRecord:
     )
 
 
-def encode(record: KafkaRecord) -> tuple[bytes, bytes | None]:
+def encode(record: KafkaRecord, schemas: Schemas = SCHEMAS) -> tuple[bytes, bytes | None]:
     """Return the key and value that Kafka would keep; fields that are left out have their defaults. Raises
     RecordError."""
-    schema = schema_of(record.kind)
+    schema = schema_of(record.kind, schemas)
     key = _Writer(0, flexible=False)
     key.out += _INT16.pack(record.kind)
     key.write_struct(schema.key, record.key, f"{schema.name} key")
@@ -94,11 +102,12 @@ def encode(record: KafkaRecord) -> tuple[bytes, bytes | None]:
     return bytes(key.out), bytes(value.out)
 
 
-def schema_of(kind: int) -> Schema:
+def schema_of(kind: int, schemas: Schemas = SCHEMAS) -> Schema:
     """Return the schema of a type of record. Raises RecordError."""
-    schema = SCHEMAS.get(kind)
+    schema = schemas.get(kind)
     if schema is None:
-        raise RecordError(f"type {kind} is none of classic or consumer groups")
+        whose = "classic or consumer groups" if schemas is SCHEMAS else "transactions"
+        raise RecordError(f"type {kind} is none of {whose}")
     return schema
 
 
@@ -180,7 +189,7 @@ class _Reader:
     def _scalar(self, kind: str) -> str | bytes | None:
         if kind == UUID:
             return self._take(UUID_BYTES)
-        length = self._length("int16" if kind == STRING else INT32)
+        length = self._length(INT16 if kind == STRING else INT32)
         if length is None:
             return None
         if kind == STRING and length > STRING_BYTES_MAX:
@@ -289,7 +298,7 @@ class _Writer:
                 self.out += value
             else:
                 content = value.encode() if isinstance(value, str) else value
-                self._length("int16" if kind == STRING else INT32, None if value is None else len(content))
+                self._length(INT16 if kind == STRING else INT32, None if value is None else len(content))
                 self.out += content or b""
         except (struct.error, UnicodeEncodeError) as error:
             raise RecordError(f"{what} = {value!r}: {error}") from None

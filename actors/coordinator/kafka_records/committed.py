@@ -14,6 +14,7 @@ from typing import Any
 
 from actors.coordinator.kafka_records.codec import NO_VERSION, KafkaRecord
 from actors.coordinator.kafka_records.convert import classic_group_to_kafka, single_to_kafka
+from actors.coordinator.kafka_records.schemas import SCHEMAS
 from actors.ground import records as ours
 
 PlainRecord = tuple[tuple[Any, ...], tuple[Any, ...] | None]
@@ -21,7 +22,9 @@ PlainRecord = tuple[tuple[Any, ...], tuple[Any, ...] | None]
 
 
 class CommittedRecords:
-    """The records of one offsets partition on their way to Kafka's form."""
+    """The records of groups of one offsets partition on their way to Kafka's form."""
+
+    schemas = SCHEMAS
 
     def __init__(self) -> None:
         self._groups: dict[str, ours.GroupMetadataValue] = {}
@@ -37,7 +40,7 @@ class CommittedRecords:
 
     def to_kafka(self, records: Iterable[PlainRecord]) -> Iterator[KafkaRecord]:
         """Yield what Kafka would write for a part of the state or of a change. Classic groups wait for
-        `groups`."""
+        `held_back`."""
         for key, packed in records:
             kind = key[0]
             if kind == ours.OFFSET_BATCH:
@@ -50,7 +53,7 @@ class CommittedRecords:
                 if record is not None:
                     yield record
 
-    def groups(self) -> Iterator[KafkaRecord]:
+    def held_back(self) -> Iterator[KafkaRecord]:
         """Yield the classic groups that have changed, at the end of the state or of one change."""
         touched, self._touched = self._touched, {}
         for group_id in touched:

@@ -1,4 +1,5 @@
-"""The records of `__consumer_offsets` as Kafka 4.4.0 defines them: one table, every version (A20).
+"""The records of `__consumer_offsets` and `__transaction_state` as Kafka 4.4.0 defines them: one table for
+each topic, every version (A20, W53).
 
 Names are those that Kafka's own formatters print.
 
@@ -8,17 +9,19 @@ A key is its type (int16) and its fields; a value is its version (int16) and its
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 INT8: Final = "int8"
+INT16: Final = "int16"
 INT32: Final = "int32"
 INT64: Final = "int64"
 STRING: Final = "string"
 BYTES: Final = "bytes"
 UUID: Final = "uuid"
 UUID_BYTES: Final = 16
-NUMBERS: Final = {INT8: 8, INT32: 32, INT64: 64}
+NUMBERS: Final = {INT8: 8, INT16: 16, INT32: 32, INT64: 64}
 """The types of signed numbers -> how many bits they have."""
 STRING_BYTES_MAX: Final = 0x7FFF
 
@@ -67,6 +70,10 @@ class Schema:
 
     def is_flexible(self, version: int) -> bool:
         return version >= self.flexible_since
+
+
+Schemas = Mapping[int, Schema]
+"""Type of a record -> its schema, for the records of one topic."""
 
 
 def _struct(*fields: Field) -> Struct:
@@ -153,7 +160,7 @@ _CURRENT_ASSIGNMENT = _struct(
     Field(name="partitionsPendingRevocation", type=Array(_OWNED_PARTITIONS)),
 )
 
-SCHEMAS: Final[dict[int, Schema]] = {
+SCHEMAS: Final[Schemas] = {
     schema.kind: schema
     for schema in (
         Schema(
@@ -221,4 +228,35 @@ SCHEMAS: Final[dict[int, Schema]] = {
         ),
     )
 }
-"""Type of a record -> its schema, for the records of classic and consumer groups."""
+"""The records of classic and consumer groups, which are in `__consumer_offsets`."""
+
+_TRANSACTION_PARTITIONS = _struct(
+    *_strings("topic"),
+    Field(name="partitionIds", type=Array(INT32)),
+)
+_TRANSACTION = _struct(
+    Field(name="producerId", type=INT64),
+    Field(name="producerEpoch", type=INT16),
+    Field(name="transactionTimeoutMs", type=INT32),
+    Field(name="transactionStatus", type=INT8),
+    Field(name="transactionPartitions", type=Array(_TRANSACTION_PARTITIONS), nullable=True),
+    Field(name="transactionLastUpdateTimestampMs", type=INT64),
+    Field(name="transactionStartTimestampMs", type=INT64),
+    Field(name="previousProducerId", type=INT64, since=1, tag=0, default=-1),
+    Field(name="nextProducerId", type=INT64, since=1, tag=1, default=-1),
+    Field(name="clientTransactionVersion", type=INT16, since=1, tag=2, default=0),
+    Field(name="nextProducerEpoch", type=INT16, since=1, tag=3, default=-1),
+)
+TRANSACTION_LOG: Final = 0
+"""The one type of record in `__transaction_state`."""
+TRANSACTION_SCHEMAS: Final[Schemas] = {
+    TRANSACTION_LOG: Schema(
+        kind=TRANSACTION_LOG,
+        name="TransactionLog",
+        key=_struct(*_strings("transactionalId")),
+        value=_TRANSACTION,
+        version_max=1,
+        flexible_since=1,
+    )
+}
+"""The records of transactional ids, which are in `__transaction_state`."""

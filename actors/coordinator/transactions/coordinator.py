@@ -46,11 +46,12 @@ from actors.ground.records import (
     TransactionValue,
 )
 from actors.ground.snapshot_build import live_items
-from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.ground.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.java_hash import partition_for
 from actors.protocol.messages import NO_ERROR
+from actors.protocol.transaction_codec import BATCHES_SINCE
 from actors.protocol.transaction_messages import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -149,7 +150,7 @@ def add_partitions(state: ShardState, request: Request, now_ms: int) -> Result:
     transactions = {each.transactional_id: each for each in reversed(body.transactions)}
     for each in reversed(transactions.values()):
         try:
-            topics = _added_topics(state, each, records, now_ms)
+            topics = _added_topics(state, request, each, records, now_ms)
         except GroupError as error:
             topics = same_error(each.topics, transaction_refusals.for_version(request, error.error_code))
         results.append(TransactionPartitionErrors(each.transactional_id, topics))
@@ -159,15 +160,17 @@ def add_partitions(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _added_topics(
-    state: ShardState, added: TransactionPartitions, records: list[Record], now_ms: int
+    state: ShardState, request: Request, added: TransactionPartitions, records: list[Record], now_ms: int
 ) -> TopicErrors:
     """The error of each partition; what is to be written goes to `records`. Raises GroupError."""
-    if not all(_exists(state.image, topic, number) for topic, numbers in added.topics for number in numbers):
-        return _unknown_topics(state.image, added.topics)
-    producer = Producer(added.producer_id, added.producer_epoch)
+    by_client = request.api_version < BATCHES_SINCE
+    problems = _problems(state.image, added.topics, by_client=by_client)
+    if problems is not None:
+        return problems
     if added.verify_only:
-        return _verified(_open_to(state, added.transactional_id, producer), added.topics)
-    record = _added(state, added.transactional_id, producer, added.topics, now_ms)
+        return _verified(_open_to(state, added), added.topics)
+    generation = metadata.FIRST_GENERATION if by_client else metadata.SECOND_GENERATION
+    record = _added(state, added, generation, now_ms)
     if record is not None:
         records.append(record)
     return same_error(added.topics, NO_ERROR)
@@ -177,22 +180,22 @@ def add_offsets(state: ShardState, request: Request, now_ms: int) -> Result:
     """AddOffsetsToTxn: the partition of the group's offsets becomes part of the transaction."""
     body: AddOffsetsToTxnRequest = request.body
     partition = partition_for(body.offsets_group_id, offsets_partitions(state.image))
-    producer = Producer(body.producer_id, body.producer_epoch)
     topics = ((OFFSETS_TOPIC, (partition,)),)
-    record = _added(state, body.transactional_id, producer, topics, now_ms)
+    added = TransactionPartitions(body.transactional_id, body.producer_id, body.producer_epoch, topics)
+    record = _added(state, added, metadata.FIRST_GENERATION, now_ms)
     reply = Reply(request.token, AddOffsetsToTxnResponse(NO_ERROR), body.transactional_id)
     return Result(() if record is None else (record,), (reply,))
 
 
-def _open_to(state: ShardState, transactional_id: str, producer: Producer) -> TransactionValue:
-    """The transactional id, if `producer` has it and its last transaction is not just ending. Raises
-    GroupError."""
-    if not transactional_id:
+def _open_to(state: ShardState, added: TransactionPartitions) -> TransactionValue:
+    """The transactional id, if the producer that asks has it and its last transaction is not just ending.
+    Raises GroupError."""
+    if not added.transactional_id:
         raise GroupError(ErrorCode.invalid_request)
-    transaction = state.transactions.get(transactional_id)
-    if transaction is None or transaction.producer_id != producer.producer_id:
+    transaction = state.transactions.get(added.transactional_id)
+    if transaction is None or transaction.producer_id != added.producer_id:
         raise GroupError(ErrorCode.invalid_producer_id_mapping)
-    if transaction.producer_epoch != producer.producer_epoch:
+    if transaction.producer_epoch != added.producer_epoch:
         raise GroupError(ErrorCode.producer_fenced)
     if transaction.state in ENDING:
         raise GroupError(ErrorCode.concurrent_transactions)
@@ -200,16 +203,17 @@ def _open_to(state: ShardState, transactional_id: str, producer: Producer) -> Tr
 
 
 def _added(
-    state: ShardState, transactional_id: str, producer: Producer, topics: TopicNumbers, now_ms: int
+    state: ShardState, added: TransactionPartitions, client_version: int, now_ms: int
 ) -> Record | None:
     """Return the record that adds the partitions, None if it has them all. Raises GroupError."""
-    transaction = _open_to(state, transactional_id, producer)
+    transaction = _open_to(state, added)
     if (
         transaction.state == ONGOING
-        and metadata.joined(transaction.partitions, topics) == transaction.partitions
+        and metadata.joined(transaction.partitions, added.topics) == transaction.partitions
     ):
         return None
-    return _write(state, transactional_id, metadata.with_partitions(transaction, topics, now_ms), now_ms)
+    transaction = metadata.with_partitions(transaction, added.topics, client_version, now_ms)
+    return _write(state, added.transactional_id, transaction, now_ms)
 
 
 def _verified(transaction: TransactionValue, topics: TopicNumbers) -> TopicErrors:
@@ -237,12 +241,23 @@ def _exists(image: MetadataImage, topic: str, partition: int) -> bool:
     return known is not None and 0 <= partition < known.partition_count
 
 
-def _unknown_topics(image: MetadataImage, topics: TopicNumbers) -> TopicErrors:
-    """The errors if a topic does not exist: what does exist is not added either."""
-    unknown, left = ErrorCode.unknown_topic_or_partition, ErrorCode.operation_not_attempted
+def _problems(image: MetadataImage, topics: TopicNumbers, *, by_client: bool) -> TopicErrors | None:
+    """Return the errors if one partition does not exist, or is one of an internal topic that a client names
+    (W51): nothing is added then. None: all may be added."""
+
+    def error(topic: str, number: int) -> ErrorCode:
+        if by_client and topic in INTERNAL_TOPICS:
+            return ErrorCode.topic_authorization_failed
+        return NO_ERROR if _exists(image, topic, number) else ErrorCode.unknown_topic_or_partition
+
+    errors = tuple(
+        (topic, tuple((number, error(topic, number)) for number in numbers)) for topic, numbers in topics
+    )
+    if not any(code for _, numbers in errors for _, code in numbers):
+        return None
+    left = ErrorCode.operation_not_attempted
     return tuple(
-        (topic, tuple((number, left if _exists(image, topic, number) else unknown) for number in numbers))
-        for topic, numbers in topics
+        (topic, tuple((number, code or left) for number, code in numbers)) for topic, numbers in errors
     )
 
 

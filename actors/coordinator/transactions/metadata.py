@@ -24,6 +24,9 @@ from actors.ground.records import TransactionValue
 from actors.protocol.errors import GroupError
 from actors.protocol.transaction_messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicNumbers
 
+FIRST_GENERATION = 0
+SECOND_GENERATION = 2
+"""What `TransactionValue.client_version` says of clients before KIP-890, and of those since (TV_2)."""
 EPOCH_MAX = 2**15 - 1
 NEVER_MS = -1
 
@@ -107,10 +110,17 @@ def with_next_epoch(transaction: TransactionValue, expected: Producer | None) ->
     )
 
 
-def with_partitions(transaction: TransactionValue, topics: TopicNumbers, now_ms: int) -> TransactionValue:
+def with_partitions(
+    transaction: TransactionValue, topics: TopicNumbers, client_version: int, now_ms: int
+) -> TransactionValue:
     """`topics` are in the transaction, which begins with them if none is under way."""
-    start_ms = now_ms if transaction.state in AT_REST else transaction.start_ms
-    return _to(transaction, ONGOING, partitions=joined(transaction.partitions, topics), start_ms=start_ms)
+    return _to(
+        transaction,
+        ONGOING,
+        partitions=joined(transaction.partitions, topics),
+        start_ms=now_ms if transaction.state in AT_REST else transaction.start_ms,
+        client_version=client_version,
+    )
 
 
 def joined(partitions: TopicNumbers, more: TopicNumbers) -> TopicNumbers:
@@ -127,7 +137,8 @@ def has_partition(transaction: TransactionValue, topic: str, partition: int) -> 
 
 def prepared(transaction: TransactionValue, *, committed: bool) -> TransactionValue:
     """The transaction's outcome is decided; its producer keeps its epoch."""
-    return _to(transaction, PREPARE_COMMIT if committed else PREPARE_ABORT)
+    state = PREPARE_COMMIT if committed else PREPARE_ABORT
+    return _to(transaction, state, client_version=FIRST_GENERATION)
 
 
 def prepared_with_next_epoch(
@@ -144,6 +155,7 @@ def prepared_with_next_epoch(
         partitions=transaction.partitions if begun else (),
         start_ms=transaction.start_ms if begun else now_ms,
         next_producer_id=next_producer_id,
+        client_version=SECOND_GENERATION,
     )
 
 
@@ -163,9 +175,15 @@ def had(transaction: TransactionValue, producer: Producer) -> bool:
 
 
 def fenced(transaction: TransactionValue) -> TransactionValue:
-    """The producer is shut out by the next epoch, which nobody is given, and its transaction aborted."""
-    epoch = min(transaction.producer_epoch + 1, EPOCH_MAX)
-    return _to(transaction, PREPARE_ABORT, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
+    """The producer is shut out by the next epoch, which nobody is given, and its transaction aborted. Kafka
+    ends it as one of the second generation, whoever began it."""
+    return _to(
+        transaction,
+        PREPARE_ABORT,
+        producer_epoch=min(transaction.producer_epoch + 1, EPOCH_MAX),
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+        client_version=SECOND_GENERATION,
+    )
 
 
 def completed(transaction: TransactionValue) -> TransactionValue:

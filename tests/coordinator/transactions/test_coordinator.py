@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.transactions.metadata import EPOCH_MAX
+from actors.coordinator.transactions.metadata import EPOCH_MAX, FIRST_GENERATION, SECOND_GENERATION
 from actors.coordinator.transactions.states import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -14,7 +14,10 @@ from actors.coordinator.transactions.states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
+from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings
+from actors.ground.topic_names import INTERNAL_TOPICS
+from tests.coordinator.driver import topic_id
 from tests.coordinator.transactions.driver import ID, TransactionDriver
 
 CONCURRENT = ErrorCode.concurrent_transactions
@@ -89,6 +92,37 @@ def test_of_partitions_that_do_not_all_exist_none_is_added(tier: TransactionDriv
     errors = tier.add_partitions(tier.producer(), "t", 0, 7)
     assert errors == {0: ErrorCode.operation_not_attempted, 7: ErrorCode.unknown_topic_or_partition}
     assert tier.transaction().state == EMPTY
+
+
+@pytest.mark.parametrize("name", INTERNAL_TOPICS)
+def test_internal_topics_are_added_by_brokers_and_not_by_clients(name: str) -> None:
+    """W51: until version 3 it is a client that asks."""
+    topics = tuple(
+        TopicImage(topic_id(n), name, (0,) * 2) for n, name in enumerate(("t", *INTERNAL_TOPICS), 1)
+    )
+    tier = TransactionDriver(MetadataImage(version=1, topics=topics))
+    producer = tier.producer()
+    refused = ErrorCode.topic_authorization_failed
+    assert tier.add_partitions(producer, name, 0, 9) == {0: refused, 9: refused}
+    assert tier.transaction().state == EMPTY
+    assert tier.add_partitions(producer, name, 0, version=4) == {0: 0}
+    assert tier.transaction().partitions == ((name, (0,)),)
+
+
+def test_the_generation_of_the_client_is_kept_with_its_transaction(tier: TransactionDriver) -> None:
+    """W53: the last request that told it counts, and fencing ends a transaction as one of the second."""
+    producer = tier.producer()
+    tier.add_partitions(producer, version=3)
+    assert tier.transaction().client_version == FIRST_GENERATION
+    tier.add_partitions(producer, "t", 1, version=4)
+    assert tier.transaction().client_version == SECOND_GENERATION
+    tier.end(producer, version=4)
+    assert tier.transaction().client_version == FIRST_GENERATION
+    tier.deliver_markers()
+    tier.add_partitions(producer)
+    tier.init()
+    assert tier.transaction().client_version == SECOND_GENERATION
+    tier.check_snapshot()
 
 
 def test_an_unknown_or_replaced_producer_is_told_so(tier: TransactionDriver) -> None:

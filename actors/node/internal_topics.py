@@ -1,8 +1,10 @@
-"""The logs of `__consumer_offsets` that this broker has: those of the offsets partitions led on its node.
+"""The logs of `__consumer_offsets` and `__transaction_state` that this broker has: those of the offsets
+partitions led on its node.
 
 A log is made when somebody reads it first, and dropped when nobody has for a while. It begins with the state
 of the partition, in Kafka's records, and goes on with what is committed; when that has become long, the whole
-state is put behind it and everything before is dropped, as if Kafka's cleaner had compacted the log.
+state is put behind it and everything before is dropped, as if Kafka's cleaner had compacted the log. Each log
+has a feed of its own from the partition's leader, and takes the records of its topic from it.
 """
 
 from __future__ import annotations
@@ -10,13 +12,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgpack
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.kafka_records.codec import KafkaRecord, RecordError, encode
 from actors.coordinator.kafka_records.committed import CommittedRecords, PlainRecord
+from actors.coordinator.kafka_records.schemas import Schemas
+from actors.coordinator.kafka_records.transactions import CommittedTransactions
 from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.limits import (
     OFFSETS_STATE_BYTES_MAX,
@@ -24,6 +28,7 @@ from actors.ground.limits import (
     OFFSETS_TAIL_BYTES_MAX,
 )
 from actors.ground.tasks import Tasks
+from actors.ground.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from actors.protocol.offsets_feed import (
     NO_FEED,
     NOT_KNOWN,
@@ -68,9 +73,39 @@ class Hub(Protocol):
     ) -> bytes | None: ...
 
 
-Appended = Callable[[int, int], None]
+class Place(NamedTuple):
+    """A partition of an internal topic."""
+
+    topic: str
+    partition: int
+
+
+Appended = Callable[[Place, int], None]
 """A function that is told of a partition and how many bytes were appended to its log; 0: the log is gone, or
 another one."""
+
+
+class Conversion(Protocol):
+    """What makes records of an internal topic of what an offsets partition commits."""
+
+    schemas: Schemas
+    """The table by which the records are written."""
+
+    def restart(self) -> None:
+        """Forget everything, because the whole state comes anew."""
+
+    def to_kafka(self, records: Iterable[PlainRecord]) -> Iterator[KafkaRecord]:
+        """Yield what Kafka would write for a part of the state or of a change."""
+
+    def held_back(self) -> Iterator[KafkaRecord]:
+        """Yield what can be written only at the end of the state or of one change."""
+
+
+CONVERSIONS: dict[str, Callable[[], Conversion]] = {
+    OFFSETS_TOPIC: CommittedRecords,
+    TRANSACTIONS_TOPIC: CommittedTransactions,
+}
+"""Internal topic -> what makes its records."""
 
 
 class Bounds:
@@ -90,11 +125,12 @@ class Bounds:
 class MadeLog:
     """The log of one partition as it is made of what a feed gives."""
 
-    def __init__(self, appended: Callable[[int], None], clock_ms: Callable[[], int], bounds: Bounds) -> None:
-        self._appended = appended
+    def __init__(self, place: Place, appended: Appended, clock_ms: Callable[[], int], bounds: Bounds) -> None:
+        self._place = place
+        self._tell = appended
         self._clock_ms = clock_ms
         self._bounds = bounds
-        self._records = CommittedRecords()
+        self._records = CONVERSIONS[place.topic]()
         self._log = PartitionLog(_SETTINGS, 0, lambda _: None)
         self._kept_from = 0
         """What stands from this offset on outlives the next state, so that a reader that is a little behind
@@ -133,7 +169,7 @@ class MadeLog:
         """Take one piece. Raises LogError if the state is too large to be read."""
         if kind == Piece.COMMITTED:
             await self._append(self._records.to_kafka(_unpacked(content)))
-            await self._append(self._records.groups())
+            await self._append(self._records.held_back())
             return
         if not self._is_in_state:
             self._is_in_state = True
@@ -143,7 +179,7 @@ class MadeLog:
             self._records.restart()
         await self._append(self._records.to_kafka(_unpacked(content)))
         if kind == Piece.STATE_END:
-            await self._append(self._records.groups())
+            await self._append(self._records.held_back())
             self._log.delete_records(self._kept_from)
             self.is_whole, self._is_in_state = True, False
             self._size_bytes = self._batches = 0
@@ -155,9 +191,9 @@ class MadeLog:
         packed: list[tuple[bytes, bytes | None]] = []
         for record in records:
             try:
-                packed.append(encode(record))
+                packed.append(encode(record, self._records.schemas))
             except RecordError as error:
-                log.warning("a record is left out of __consumer_offsets: %s", error)
+                log.warning("a record is left out of %s: %s", self._place.topic, error)
             if len(packed) >= BATCH_RECORDS_MAX:
                 self._append_batch(packed)
                 packed.clear()
@@ -173,6 +209,9 @@ class MadeLog:
         self._size_bytes += size_bytes
         self._batches += 1
         self._appended(size_bytes)
+
+    def _appended(self, size_bytes: int) -> None:
+        self._tell(self._place, size_bytes)
 
 
 def _unpacked(content: bytes) -> Iterable[PlainRecord]:
@@ -196,8 +235,8 @@ class _Reading:
         """Why the log cannot be read."""
 
 
-class OffsetsTopic:
-    """The logs of `__consumer_offsets` of one broker (api.context.InternalLogs). `appended` is called with a
+class InternalTopics:
+    """The logs of internal topics of one broker (api.context.InternalLogs). `appended` is called with a
     partition and the bytes that came."""
 
     def __init__(
@@ -213,98 +252,99 @@ class OffsetsTopic:
         self._appended = appended
         self._clock_ms = clock_ms
         self._bounds = bounds or Bounds()
-        self._readings: dict[int, _Reading] = {}
-        self._ends: dict[int, int] = {}
+        self._readings: dict[Place, _Reading] = {}
+        self._ends: dict[Place, int] = {}
         """Partition -> the offset behind all that this broker has given out of it."""
-        self._tasks = Tasks("a log of __consumer_offsets")
+        self._tasks = Tasks("a log of an internal topic")
 
     def __len__(self) -> int:
         """Return how many logs there are."""
         return len(self._readings)
 
-    async def ready(self, partitions: Collection[int]) -> None:
+    async def ready(self, places: Collection[tuple[str, int]]) -> None:
         """Wait until the logs of these partitions can be read, or cannot; they are made if nobody has read
         them lately."""
-        waits = [self._reading(each).changed.wait() for each in partitions if self._is_led(each)]
+        led = [place for topic, partition in places if self._is_led(place := Place(topic, partition))]
+        waits = [self._reading(place).changed.wait() for place in led]
         if waits:
             await asyncio.wait([asyncio.ensure_future(each) for each in waits], timeout=READY_TIMEOUT_S)
 
-    def log(self, partition: int) -> PartitionLog:
+    def log(self, topic: str, partition: int) -> PartitionLog:
         """Return a log that is ready. Raises LogError if it is not: NOT_LEADER_OR_FOLLOWER has clients ask
         again."""
-        reading = self._readings.get(partition)
+        reading = self._readings.get(Place(topic, partition))
         if reading is None or not reading.made.is_whole:
             error = ErrorCode.none if reading is None else reading.error
             raise LogError(error or ErrorCode.not_leader_or_follower)
         reading.used_ms = self._clock_ms()
         return reading.made.log
 
-    def partition_bytes(self, partition: int) -> int:
+    def partition_bytes(self, topic: str, partition: int) -> int:
         """Return the size of a log; 0 if nobody reads it."""
-        reading = self._readings.get(partition)
+        reading = self._readings.get(Place(topic, partition))
         return 0 if reading is None else reading.made.log.size_bytes
 
     def close(self) -> None:
         self._tasks.close()
 
-    def _is_led(self, partition: int) -> bool:
-        return self._leaders.slot_of(partition) is not None
+    def _is_led(self, place: Place) -> bool:
+        return self._leaders.slot_of(place.partition) is not None
 
-    def _reading(self, partition: int) -> _Reading:
-        reading = self._readings.get(partition)
+    def _reading(self, place: Place) -> _Reading:
+        reading = self._readings.get(place)
         if reading is None:
-            made = MadeLog(lambda size: self._appended(partition, size), self._clock_ms, self._bounds)
-            reading = self._readings[partition] = _Reading(made, self._clock_ms())
-            self._tasks.spawn(self._read(partition, reading))
+            made = MadeLog(place, self._appended, self._clock_ms, self._bounds)
+            reading = self._readings[place] = _Reading(made, self._clock_ms())
+            self._tasks.spawn(self._read(place, reading))
         reading.used_ms = self._clock_ms()
         return reading
 
-    async def _read(self, partition: int, reading: _Reading) -> None:
+    async def _read(self, place: Place, reading: _Reading) -> None:
         """Make a log for as long as it is used and this node leads the partition."""
         feed = NO_FEED
         try:
             while self._clock_ms() - reading.used_ms <= UNUSED_MS:
-                fed = await self._ask(partition, feed, reading.made)
+                fed = await self._ask(place, feed, reading.made)
                 if fed is None:
                     break
                 if feed == NO_FEED and fed.feed != NO_FEED:
                     reading.made.begin_at(fed.start_offset)
                 elif fed.feed == NO_FEED:
-                    self._miss(partition, reading)
+                    self._miss(place, reading)
                 feed = fed.feed
-                await self._take(partition, reading, fed)
+                await self._take(place, reading, fed)
         except LogError as error:
-            log.warning("partition %d of __consumer_offsets is too large to be read", partition)
+            log.warning("partition %d of %s is too large to be read", place.partition, place.topic)
             reading.error = error.error_code
-            self._miss(partition, reading)
+            self._miss(place, reading)
             reading.changed.set()
             await asyncio.sleep(UNUSED_MS / 1_000)
         finally:
-            del self._readings[partition]
-            self._miss(partition, reading)
+            del self._readings[place]
+            self._miss(place, reading)
             reading.changed.set()
-            self._appended(partition, 0)
+            self._appended(place, 0)
 
-    def _miss(self, partition: int, reading: _Reading) -> None:
+    def _miss(self, place: Place, reading: _Reading) -> None:
         """End a log that is to begin anew. What is committed until then is missing: an offset that is never
         given out has readers notice, and read the whole state."""
         reading.made.is_whole = False
-        if partition in self._ends:
-            self._ends[partition] += 1
+        if place in self._ends:
+            self._ends[place] += 1
 
-    async def _ask(self, partition: int, feed: int, made: MadeLog) -> Fed | None:
-        slot = self._leaders.slot_of(partition)
+    async def _ask(self, place: Place, feed: int, made: MadeLog) -> Fed | None:
+        slot = self._leaders.slot_of(place.partition)
         if slot is None:
             return None
         again = feed != NO_FEED and made.is_long
-        question = Question(feed, self._ends.get(partition, NOT_KNOWN), again, WAIT_MS)
+        question = Question(place.topic, feed, self._ends.get(place, NOT_KNOWN), again, WAIT_MS)
         answer = await self._hub.relay(slot, TIER, pack_question(question), ANSWER_TIMEOUT_S)
         return None if answer is None else unpack_fed(answer)
 
-    async def _take(self, partition: int, reading: _Reading, fed: Fed) -> None:
+    async def _take(self, place: Place, reading: _Reading, fed: Fed) -> None:
         made = reading.made
         for kind, content in fed.pieces:
             await made.take(kind, content)
-            self._ends[partition] = made.log.end_offset
+            self._ends[place] = made.log.end_offset
         if made.is_whole:
             reading.changed.set()
