@@ -166,7 +166,7 @@ def _read_json(path: Path, file: BinaryIO, left_out: Counter[int]) -> Iterator[K
     number = 1
     try:
         for line in file:
-            for shown in _objects(line.decode()):
+            for shown in objects(line.decode()):
                 kind = shown["key"]["type"]
                 if isinstance(kind, int) and kind not in SCHEMAS:
                     left_out[kind] += 1
@@ -182,7 +182,7 @@ def _read_json(path: Path, file: BinaryIO, left_out: Counter[int]) -> Iterator[K
         ) from None
 
 
-def _objects(line: str) -> Iterator[Any]:
+def objects(line: str) -> Iterator[Any]:
     """Yield the objects of a line: Kafka's console consumer prints all objects in one, with nothing between
     them."""
     line, at = line.rstrip(), 0

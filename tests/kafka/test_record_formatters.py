@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from actors.coordinator.transactions.states import NAMES
 from actors.ground import records as ours
 from actors.ground.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from cluster.kafka_records import json_form
-from cluster.kafka_records.dump import read_dump
+from cluster.kafka_records.dump import objects, read_dump
 from tests.kafka.conftest import DEADLINE_S
 from tests.kafka.tools import CONSUMER, Tools
 
@@ -106,7 +105,7 @@ def shown_steps(tools: Tools, transactional_id: str) -> list[tuple[str, set[str]
     """Return the states of the id and the topics of its transaction, as the console consumer prints them."""
     where = ("--topic", TRANSACTIONS_TOPIC, "--from-beginning", "--timeout-ms", "15000")
     run = tools.attempt(CONSUMER, *where, "--formatter", TRANSACTIONS)
-    shown = [json.loads(line) for line in run.out.splitlines() if line.startswith("{")]
+    shown = [each for line in run.out.splitlines() if line.startswith("{") for each in objects(line)]
     assert shown, run.said
     records: list[KafkaRecord] = [json_form.from_json(each, TRANSACTION_SCHEMAS) for each in shown]
     values = [each.value for each in records if each.key["transactionalId"] == transactional_id]
