@@ -176,6 +176,9 @@ func configuration(settings map[string]string) *sarama.Config {
 	group := &config.Consumer.Group
 	group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{sarama.NewBalanceStrategyRange()}
 	group.InstanceId = settings["group.instance.id"]
+	if group.InstanceId != "" && !config.Version.IsAtLeast(sarama.V2_3_0_0) {
+		config.Version = sarama.V2_3_0_0 // releases before 1.44 speak as to Kafka 2.1 unless they are told
+	}
 	group.Session.Timeout = milliseconds(settings, "session.timeout.ms", group.Session.Timeout)
 	group.Heartbeat.Interval = milliseconds(settings, "heartbeat.interval.ms", group.Heartbeat.Interval)
 	group.Rebalance.Timeout = milliseconds(settings, "max.poll.interval.ms", group.Rebalance.Timeout)
