@@ -84,12 +84,14 @@ async def fetch(context: BrokerContext, header: Header, given: Any) -> Any:
     everything."""
     entity, may_read = given if isinstance(given, RestrictedFetch) else (given, _may_read_all)
     named = _named(context, header.api_version, entity)
-    if entity.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        return _refused(context, header.api_version, named, ErrorCode.unknown_server_error)
     try:
         request = _opened(context, header.api_version, entity, named)._replace(may_read=may_read)
     except LogError as error:
         return _refused(context, header.api_version, (), error.error_code)
+    if entity.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED) and any(
+        _is_readable(context, request, each) for each in request.partitions
+    ):
+        return _refused(context, header.api_version, named, ErrorCode.unknown_server_error)
     loop = asyncio.get_running_loop()
     # A client that went away is noticed when its connection is idle for too long: no fetch waits longer.
     wait_s = min(entity.max_wait.total_seconds(), context.settings.connections_max_idle_ms / 1_000)
@@ -107,6 +109,17 @@ async def fetch(context: BrokerContext, header: Header, given: Any) -> Any:
         if missing_bytes <= 0 or left_s <= 0 or read.failed or not read.keys:
             return _answered(context, request, read)
         await context.logs.waiters.wait(read.keys, missing_bytes, left_s)
+
+
+def _is_readable(context: BrokerContext, request: _Request, followed: Followed) -> bool:
+    """Whether a partition is there and may be read: only for such a one does the isolation level count."""
+    if followed.name is None or not request.may_read(followed.name):
+        return False
+    try:
+        context.known_topic(followed.name, followed.place[1])
+    except LogError:
+        return False
+    return True
 
 
 def _opened(context: BrokerContext, version: int, entity: Any, named: Sequence[Followed]) -> _Request:

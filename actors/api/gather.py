@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader
 
 from actors.api.groups import joined_lists
 from actors.catalog import codec
@@ -49,7 +48,7 @@ def gathered(header: Header, body: Any, answers: Sequence[bytes]) -> bytes:
     """Return one answer frame from those of several leaders, at least one, to parts of the request `body`."""
     if header.api_key == api_keys.LIST_GROUPS:
         return _join_lists(header.api_version, answers)
-    entities = [_read(header, frame) for frame in answers]
+    entities = [codec.decode_response(header, frame) for frame in answers]
     listing = COORDINATED[header.api_key].listing
     if listing is not None:
         joined = joined_lists(entities, listing.entity_field, dataclasses.replace)
@@ -75,12 +74,6 @@ def _batch(header: Header) -> Batch:
 def _id_of(batch: Batch, entry: Any) -> str:
     group_id: str = entry if isinstance(entry, str) else getattr(entry, batch.entity_id)
     return group_id
-
-
-def _read(header: Header, frame: bytes) -> Any:
-    response_class = codec.response_class(header.api_key, header.api_version)
-    _, header_bytes = entity_reader(response_class.__header_schema__)(frame, _LENGTH_PREFIX_BYTES)
-    return entity_reader(response_class)(frame, _LENGTH_PREFIX_BYTES + header_bytes)[0]
 
 
 def _join_lists(api_version: int, frames: Sequence[bytes]) -> bytes:

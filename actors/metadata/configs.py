@@ -56,10 +56,7 @@ def _altered(state: MetadataState, change: TopicConfigChange, replace: bool) -> 
     if wrong is not None:
         raise GroupError(ErrorCode.invalid_topic_exception, wrong)
     value = state.topics.get(change.topic)
-    if value is None:
-        message = f"The topic '{change.topic}' does not exist."
-        raise GroupError(ErrorCode.unknown_topic_or_partition, message)
-    configs = {} if replace else dict(value.configs)
+    configs = {} if replace or value is None else dict(value.configs)
     for name, operation, given in change.changes:
         if name not in TOPIC_CONFIGS:
             raise GroupError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
@@ -72,6 +69,9 @@ def _altered(state: MetadataState, change: TopicConfigChange, replace: bool) -> 
         wrong = problem(name, configs[name])
         if wrong is not None:
             raise GroupError(ErrorCode.invalid_config, wrong)
+    if value is None:  # a wrong config of a topic that is not there is told first (W41)
+        message = f"The topic '{change.topic}' does not exist."
+        raise GroupError(ErrorCode.unknown_topic_or_partition, message)
     return value._replace(configs=tuple(sorted(configs.items())))
 
 

@@ -67,7 +67,7 @@ def create_topics(state: MetadataState, command: CreateTopics) -> tuple[list[Rec
     twice = _repeated([topic.name for topic in command.topics])
     records: list[Record] = []
     created: list[CreatedTopic] = []
-    for topic in command.topics:
+    for topic in {each.name: each for each in command.topics}.values():
         try:
             if topic.name in twice:
                 raise GroupError(ErrorCode.invalid_request, "Duplicate topic name.")
@@ -196,7 +196,7 @@ def create_partitions(
     twice = _repeated([topic.name for topic in command.topics])
     records: list[Record] = []
     outcomes: list[TopicOutcome] = []
-    for topic in command.topics:
+    for topic in {each.name: each for each in command.topics}.values():
         try:
             if topic.name in twice:
                 raise GroupError(ErrorCode.invalid_request, "Duplicate topic name.")
@@ -249,25 +249,38 @@ def delete_topics(state: MetadataState, command: DeleteTopics) -> tuple[list[Rec
     """Delete topics. A deleted topic's name is free at once: its logs are known by topic id."""
     records: list[Record] = []
     deleted: list[DeletedTopic] = []
-    gone: set[str] = set()
-    for topic in command.topics:
+    times = Counter(command.topics)
+    ids = {topic.topic_id for topic in times if topic.name is None}
+    ids_told_by_name = {
+        state.topics[topic.name].topic_id
+        for topic in times
+        if topic.name in state.topics and topic.topic_id == NO_TOPIC_ID and times[topic] == 1
+    }
+    for topic in times:
+        if topic.name is None and times[topic] == 1 and topic.topic_id in ids_told_by_name:
+            continue
         try:
-            name = _name_to_delete(state, topic)
-            if name in gone:
-                raise GroupError(ErrorCode.invalid_request, "Duplicate topic name or id.")
+            name = _name_to_delete(state, topic, times[topic])
         except GroupError as error:
             deleted.append(DeletedTopic(topic.name, topic.topic_id, error.error_code, error.message))
             continue
-        gone.add(name)
+        topic_id = state.topics[name].topic_id
+        if topic.name is not None and topic_id in ids:
+            message = "The provided topic name maps to an ID that was already supplied."
+            deleted.append(DeletedTopic(name, topic_id, ErrorCode.invalid_request, message))
+            continue
         records.append(Record(TopicKey(TOPIC, name), None))
-        deleted.append(DeletedTopic(name, state.topics[name].topic_id))
+        deleted.append(DeletedTopic(name, topic_id))
     return records, DeleteTopicsResult(tuple(deleted))
 
 
-def _name_to_delete(state: MetadataState, topic: TopicToDelete) -> str:
+def _name_to_delete(state: MetadataState, topic: TopicToDelete, times: int) -> str:
+    """Return the name of a topic that a request names so many times. Raises GroupError."""
     if topic.name is not None and topic.topic_id != NO_TOPIC_ID:
         message = "Topic name and topic id must not both be set."
         raise GroupError(ErrorCode.invalid_request, message)
+    if times > 1 and (topic.name is not None or topic.topic_id != NO_TOPIC_ID):
+        raise GroupError(ErrorCode.invalid_request, "Duplicate topic name or id.")
     if topic.name is not None:
         if topic.name not in state.topics:
             message = "This server does not host this topic-partition."

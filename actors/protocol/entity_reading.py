@@ -58,12 +58,17 @@ def _read_error_code(frame: bytes, at: int) -> tuple[ErrorCode, int]:
         raise MalformedRequest("an unknown error code") from error
 
 
-def _read_datetime_i64(frame: bytes, at: int) -> tuple[datetime | None, int]:
-    time_ms = _INT64.unpack_from(frame, at)[0]
+def _read_datetime_i64(frame: bytes, at: int) -> tuple[datetime, int]:
     try:
-        return (None if time_ms == -1 else _EPOCH + timedelta(milliseconds=time_ms)), at + 8
+        return _EPOCH + timedelta(milliseconds=_INT64.unpack_from(frame, at)[0]), at + 8
     except OverflowError as error:
         raise MalformedRequest("a time beyond the year 9999") from error
+
+
+def _read_nullable_datetime_i64(frame: bytes, at: int) -> tuple[datetime | None, int]:
+    if _INT64.unpack_from(frame, at)[0] == -1:
+        return None, at + 8
+    return _read_datetime_i64(frame, at)
 
 
 def _fixed_reader(kafka_type: str) -> Reader:
@@ -90,6 +95,8 @@ def _primitive_reader(kafka_type: str, flexible: bool, nullable: bool) -> Reader
         return string_reader(flexible, nullable)
     if kafka_type in ("bytes", "records"):
         return bytes_reader(flexible, nullable)
+    if kafka_type == "datetime_i64" and nullable:
+        return _read_nullable_datetime_i64
     return _fixed_reader(kafka_type) if kafka_type in FIXED_FORMATS else _UNSIZED[kafka_type]
 
 

@@ -241,6 +241,22 @@ def test_a_client_that_has_read_on_where_the_log_ended_is_told_up_to_where_both_
     run(story())
 
 
+@pytest.mark.parametrize("version", [4, 7, 12])
+def test_an_isolation_level_that_there_is_not_is_not_looked_at_for_partitions_that_are_not_there(
+    version: int,
+) -> None:
+    """The partition's own error is told (W34); every partition was refused with UNKNOWN_SERVER_ERROR."""
+
+    async def story() -> None:
+        _, one = one_topic()
+        answer = await fetch(one, {7: 0}, version=version, isolation_level=2, max_wait=LONG)
+        assert [each.error_code for each in parts(answer)] == [ErrorCode.unknown_topic_or_partition]
+        if version >= 7:
+            assert answer.error_code == ErrorCode.none
+
+    run(story())
+
+
 @pytest.mark.parametrize("version", [4, 6, 7, 18])
 def test_an_isolation_level_that_there_is_not_refuses_the_whole_request(version: int) -> None:
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""The lists of groups of several leaders become one list."""
+"""The answers of several leaders become one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from actors.catalog import codec
 from actors.protocol import api_keys
 from actors.protocol.header import Header
 from actors.protocol.messages import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from actors.protocol.transaction_messages import ListedTransaction, ListTransactionsResponse
+from actors.protocol.transaction_messages import (
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListedTransaction,
+    ListTransactionsResponse,
+)
 
 VERSIONS = range(6)
+NO_TIME_MS = -1
 
 
 def _list(version: int, *names: str, error: ErrorCode = ErrorCode.none) -> bytes:
@@ -62,3 +69,20 @@ def test_lists_of_transactions_are_joined_as_those_of_groups_are() -> None:
         ((a, fallen, loading), loading),
     ):
         assert gathered(header, None, answers) == joined
+
+
+def test_transactional_ids_without_a_transaction_are_described_together() -> None:
+    """Nothing has begun, so the time of its beginning is -1 (O19): the answer could not be read on its way,
+    and the client's connection was closed."""
+    described = [
+        DescribedTransaction(ErrorCode.none, name, transaction_start_time_ms=NO_TIME_MS) for name in "ab"
+    ]
+    answers = [
+        codec.encode(api_keys.DESCRIBE_TRANSACTIONS, 0, 7, DescribeTransactionsResponse((each,)))
+        for each in described
+    ]
+    header = Header(api_keys.DESCRIBE_TRANSACTIONS, 0, 7, "client")
+    joined = gathered(header, DescribeTransactionsRequest(("a", "b")), answers)
+    assert joined == codec.encode(
+        api_keys.DESCRIBE_TRANSACTIONS, 0, 7, DescribeTransactionsResponse(tuple(described))
+    )

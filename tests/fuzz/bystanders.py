@@ -54,6 +54,7 @@ class Bystanders:
 
     async def beat(self) -> None:
         """Every member's heartbeat finds its group as it left it, and every commit is taken."""
+        await self._switch_on()
         for client, group_id, member_id in self._classic:
             ids = {"group_id": group_id, "generation_id": 1, "member_id": member_id}
             answer = await self._call(client, "heartbeat", 3, **ids, group_instance_id=None)
@@ -66,6 +67,19 @@ class Bystanders:
             )
             seen = (answer["error_code"], answer["member_epoch"])
             assert seen == (0, epoch), f"the heartbeat of {group_id} was answered {answer}"
+
+    async def _switch_on(self) -> None:
+        """Have the consumer protocol on again, in case a frame has switched it off."""
+        level = {"feature": "group.version", "max_version_level": 1, "upgrade_type": 1}
+        answer = await self._call(
+            Client(self._stack, -1),
+            "update_features",
+            2,
+            timeout=1_000,
+            feature_updates=[level],
+            validate_only=False,
+        )
+        assert answer["error_code"] == 0, f"the consumer protocol stays off: {answer}"
 
     async def _join_classic(self, client: Client, group_id: str) -> None:
         join = {

@@ -4,6 +4,8 @@
 * Every answer decodes by its schema to the last byte, and answers come in the order of the requests.
 * No connection stays without its answer once time has passed (a parked join, a fetch that waits).
 * Nobody owes an answer in the end, and the bystanders notice nothing.
+
+A campaign draws its frames, or plays a script of them first (`sweep`).
 """
 
 from __future__ import annotations
@@ -13,18 +15,23 @@ import logging
 import random
 import tempfile
 from collections import Counter, deque
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, is_dataclass
+from functools import cache
+from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from actors.catalog.groups import GROUP_APIS
 from actors.ground.logs import LOGGERS
+from actors.protocol.entities import request_class
+from actors.protocol.entity_schema import field_names
 from tests.fuzz.bystanders import Bystanders
 from tests.fuzz.client import Client
+from tests.fuzz.distortions import Distortion, distortions
 from tests.fuzz.leaping import LeapingLoop
-from tests.fuzz.mutations import mutate
-from tests.fuzz.plausible import Known
+from tests.fuzz.mutations import framed, mutate
+from tests.fuzz.plausible import TOPICS, Known
 from tests.fuzz.stack import LED_HERE, Stack
 from tests.protocol.random_entities import EVERY_VERSION
 
@@ -32,12 +39,25 @@ FRAMES_PER_BEAT = 500
 SECONDS_PER_FRAME = 0.004
 FRESH_SHARE = 0.25
 """Share of the frames that are made anew; the others are recent ones again, as a client's retry."""
+DISTORTED_SHARE = 0.3
+"""Share of the fresh frames that have one field made wrong."""
 RECENT = 200
 CLIENTS = 6
 PARKED_MAX = 200
 LONGEST_JOIN_S = 3_600.0
 LONGEST_FETCH_S = 2.0**31 / 1_000
 _WEIGHTS = [4 if key in GROUP_APIS else 1 for key, _ in EVERY_VERSION]
+
+
+class Wanted(NamedTuple):
+    """A frame of a script: right, or with one field made wrong."""
+
+    api_key: int
+    api_version: int
+    distortion: Distortion | None = None
+
+    def __str__(self) -> str:
+        return f"API {self.api_key} version {self.api_version}, {self.distortion or 'right'}"
 
 
 @dataclass
@@ -52,6 +72,10 @@ class Tally:
     mutations: Counter[str] = field(default_factory=Counter)
     errors: Counter[tuple[int, int]] = field(default_factory=Counter)
     """(API key, error code) of answers with an error of their own."""
+    answers: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """Answers by (API key, version) of the request."""
+    rights: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """The same of answers that have no error anywhere."""
 
 
 class Failure(Exception):
@@ -59,10 +83,11 @@ class Failure(Exception):
 
 
 class Campaign:
-    """`frames` frames drawn from (`seed`, `number`) at a new stack."""
+    """Frames drawn from (`seed`, `number`) at a new stack, after those of a script."""
 
-    def __init__(self, seed: int, number: int) -> None:
+    def __init__(self, seed: int, number: int, script: Sequence[Wanted] = ()) -> None:
         self.tally = Tally()
+        self._script = script
         self._rng = random.Random(f"{seed}/{number}")
         self._watch = _Watch()
         self._last: deque[tuple[int, str, bytes]] = deque(maxlen=3)
@@ -89,7 +114,7 @@ class Campaign:
         await stack.start()
         bystanders = Bystanders(stack)
         await bystanders.join()
-        known = Known(self._rng, stack)
+        known = Known(self._rng, lambda: stack.topic_ids(TOPICS))
         self._clients = [self._client(stack) for _ in range(CLIENTS)]
         for number in range(frames):
             loop.advance(SECONDS_PER_FRAME)
@@ -103,12 +128,12 @@ class Campaign:
     async def _fire(self, stack: Stack, known: Known, number: int) -> None:
         """Send one frame on one connection, and take everything that comes of it."""
         rng = self._rng
-        request, content = self._pick(known, number)
-        mutation, data = mutate(rng, content, self._recent)
+        request, mutation, data = self._drawn(known, number)
         at = rng.randrange(CLIENTS)
         client = self._clients[at]
         self._last.append((client.place, mutation, data))
-        self.tally.mutations[mutation] += 1
+        if number >= len(self._script):
+            self.tally.mutations[mutation] += 1
         pieces = [data] if rng.random() < 0.95 else [data[: len(data) // 2], data[len(data) // 2 :]]
         for piece in pieces:
             client.send(piece, request)
@@ -118,18 +143,33 @@ class Campaign:
         self._clients[at] = self._next(stack, client)
         assert not self._watch.errors, self._watch.errors[0]
 
+    def _drawn(self, known: Known, number: int) -> tuple[Any, str, bytes]:
+        """A request, what was done to it, and the bytes to send."""
+        if number < len(self._script):
+            wanted = self._script[number]
+            request, content = made(known, wanted, number + 1)
+            return request, str(wanted), framed(content)
+        request, content = self._pick(known, number)
+        return request, *mutate(self._rng, content, self._recent)
+
     def _pick(self, known: Known, number: int) -> tuple[Any, bytes]:
         rng = self._rng
         if self._recent and rng.random() > FRESH_SHARE:
             return rng.choice(self._recent)
         ((api_key, api_version),) = rng.choices(EVERY_VERSION, _WEIGHTS)
-        picked = known.frame(api_key, api_version, number + 1)
+        distortion = None
+        if rng.random() < DISTORTED_SHARE:
+            distortion = rng.choice(every_distortion(api_key, api_version) or (None,))
+        picked = made(known, Wanted(api_key, api_version, distortion), number + 1)
         self._recent.append(picked)
         return picked
 
     def _judge(self, client: Client, known: Known) -> None:
         for asked, answer in client.take():
             self.tally.answered += 1
+            version = asked.api_key, asked.api_version
+            self.tally.answers[version] += 1
+            self.tally.rights[version] += _is_right(answer)
             code = _error_of(answer)
             if code is not None:
                 self.tally.errors[asked.api_key, code] += 1
@@ -156,9 +196,9 @@ class Campaign:
     async def _end(self, stack: Stack) -> None:
         """Time resolves whatever is parked; then nothing is owed to anybody."""
         await stack.leap(LONGEST_JOIN_S, 400)
-        stack.broker._apis.close()  # or it would look for old records every ten seconds of these weeks
+        stack.stop_working()
         await stack.leap(LONGEST_FETCH_S, 20)
-        known = Known(self._rng, stack)
+        known = Known(self._rng, lambda: stack.topic_ids(TOPICS))
         for client in (*self._parked, *self._clients):
             self._judge(client, known)
             assert not client.waits, f"a connection to {client.place} never had its answer"
@@ -174,6 +214,31 @@ class Campaign:
             for place, mutation, data in self._last
         ]
         return "\n".join(("last log lines", *self._watch.lines, "last frames", *sent))
+
+
+@cache
+def every_distortion(api_key: int, api_version: int) -> tuple[Distortion, ...]:
+    return tuple(distortions(request_class(api_key, api_version)))
+
+
+def made(known: Known, wanted: Wanted, correlation_id: int) -> tuple[Any, bytes]:
+    """A request and its frame, without the length prefix."""
+    key, version, distortion = wanted
+    if distortion is None:
+        return known.frame(key, version, correlation_id)
+    return known.distorted_frame(key, version, correlation_id, distortion)
+
+
+def _is_right(answer: Any) -> bool:
+    """Whether an answer has no error, in no entity."""
+    for name in field_names(type(answer)):
+        value = getattr(answer, name)
+        if isinstance(value, ErrorCode) and value != ErrorCode.none:
+            return False
+        parts = value if isinstance(value, tuple) else (value,)
+        if not all(_is_right(part) for part in parts if is_dataclass(part)):
+            return False
+    return True
 
 
 def _error_of(answer: Any) -> int | None:

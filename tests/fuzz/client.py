@@ -6,13 +6,12 @@ import struct
 from collections import deque
 from typing import Any, NamedTuple
 
-from kio.serial import entity_reader
-
 from actors.catalog.table import is_supported
 from actors.network.connection import _CLOSED, _WAITING
 from actors.protocol import api_keys
 from actors.protocol.entities import response_class
 from tests.fuzz.stack import Stack
+from tests.protocol.answers import answer_reader
 
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 
@@ -106,10 +105,9 @@ def _decoded(asked: Asked, frame: bytes) -> Any:
         api_version = 0
     cls = response_class(api_key, api_version)
     try:
-        _, at = entity_reader(cls.__header_schema__)(frame, 0)
-        entity, size = entity_reader(cls)(frame, at)
+        entity, end = answer_reader(cls)(frame)
     except Exception as error:
         raise Wrong(f"API {api_key} version {api_version}: {error!r} in {frame.hex()}") from error
-    if at + size != len(frame):
-        raise Wrong(f"API {api_key} version {api_version}: {len(frame) - at - size} bytes too many")
+    if end != len(frame):
+        raise Wrong(f"API {api_key} version {api_version}: {len(frame) - end} bytes too many")
     return entity

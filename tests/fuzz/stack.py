@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -210,6 +211,11 @@ class Stack:
         connection.connection_made(socket)  # type: ignore[arg-type]
         return connection, socket
 
+    def topic_ids(self, names: Collection[str]) -> list[UUID]:
+        """The ids of the topics of these names that are there."""
+        topics = self.broker._apis.image.topics.values()
+        return [UUID(bytes=topic.topic_id) for topic in topics if topic.name in names]
+
     def turn(self) -> None:
         """What the host does at the end of a loop iteration: timers, batch, commit."""
         for partition in self.partitions:
@@ -229,6 +235,13 @@ class Stack:
         for _ in range(steps):
             await asyncio.sleep(seconds / steps)
             await self.settle()
+
+    def stop_working(self) -> None:
+        """End what would be done every few seconds for weeks: looking for old records, and asking the other
+        node, which is never there, to write the markers of a transaction."""
+        self.broker._apis.close()
+        for partition in self.partitions:
+            partition._transactions.close()
 
     def owed(self) -> dict[str, int]:
         """Answers that somebody still waits for, by who owes them."""

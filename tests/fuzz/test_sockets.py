@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,16 +11,14 @@ import pytest
 from bench.ground.throwaway import Tier
 from bench.peers.members import find_coordinator
 from cluster.ports import free_ports
-from cluster.wire import Closed, Wire
-from tests.fuzz.mutations import mutate
-from tests.protocol.random_entities import EVERY_VERSION, random_request
+from cluster.wire import Wire
+from tests.fuzz.sockets import bombard
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(600)]
 
 FRAMES = 4_000
 CLIENTS = 20
-ANSWER_TIMEOUT_S = 1.0
-"""How long an answer is waited for; a request that rightly waits longer (a join, a fetch) is hung up on."""
+ATTACK_S_MAX = 500.0
 UNKNOWN_MEMBER_ID = 25
 GROWTH_MIB_MAX = 150.0
 """How much all the tier's processes together may grow."""
@@ -42,26 +39,6 @@ async def beat(tier: Tier) -> int:
     return int(answer["error_code"])
 
 
-async def fire(tier: Tier, seed: int, frames: int) -> int:
-    """One client after the other sends spoilt frames, a new one whenever it is cut off or not answered.
-    Returns how many answers came."""
-    rng = random.Random(f"sockets/{seed}")
-    others = [random_request(rng, *rng.choice(EVERY_VERSION)) for _ in range(40)]
-    answers, wire = 0, await Wire.connect("127.0.0.1", tier.port)
-    for _ in range(frames):
-        fresh = rng.random() < 0.5
-        _, content = random_request(rng, *rng.choice(EVERY_VERSION)) if fresh else rng.choice(others)
-        try:
-            await wire.send_raw(mutate(rng, content, others)[1])
-            await asyncio.wait_for(wire.read_frame(), ANSWER_TIMEOUT_S)
-            answers += 1
-        except (Closed, OSError, TimeoutError):
-            await wire.close()
-            wire = await Wire.connect("127.0.0.1", tier.port)
-    await wire.close()
-    return answers
-
-
 def resident_mib(tier: Tier) -> float:
     actors = [process for process in tier.processes() if process.name().startswith("ray::")]
     return sum(process.memory_info().rss for process in actors) / 2**20
@@ -73,10 +50,12 @@ def test_spoilt_frames_over_sockets_leave_the_tier_as_it_was(tier: Tier) -> None
     before_mib = resident_mib(tier)
 
     async def story() -> int:
-        attacks = [asyncio.create_task(fire(tier, seed, FRAMES // CLIENTS)) for seed in range(CLIENTS)]
-        while not all(attack.done() for attack in attacks):
+        attack = asyncio.create_task(
+            bombard("127.0.0.1", tier.port, 1, CLIENTS, ATTACK_S_MAX, FRAMES // CLIENTS)
+        )
+        while not attack.done():
             assert await beat(tier) == UNKNOWN_MEMBER_ID
-        return sum(attack.result() for attack in attacks)
+        return attack.result().answered
 
     assert asyncio.run(story()) > FRAMES // 10
     assert set(tier.pids()) == pids

@@ -101,6 +101,18 @@ def test_an_unknown_topic_and_validate_only_change_nothing(host: Host) -> None:
     assert host.shard.image().version == version
 
 
+def test_a_wrong_config_of_a_topic_that_is_not_there_is_told_first(host: Host) -> None:
+    """So it is with both ways to change configs (W41); the topic was looked for first."""
+    for replace in (False, True):
+        for name, code in (
+            ("no.such", ErrorCode.invalid_config),
+            ("retention.ms", ErrorCode.unknown_topic_or_partition),
+        ):
+            change = TopicConfigChange("nope", ((name, SET, "1"),))
+            (outcome,) = host.submit(AlterTopicConfigs((change,), replace=replace)).topics
+            assert outcome.error_code == code
+
+
 def test_every_default_is_a_value_that_its_config_accepts() -> None:
     settings = BrokerSettings()
     for definition in TOPIC_CONFIGS.values():

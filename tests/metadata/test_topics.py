@@ -80,7 +80,7 @@ def test_an_existing_or_repeated_name_is_refused_and_the_rest_is_created() -> No
     codes = [
         topic.error_code for topic in create(host, NewTopic("a"), NewTopic("b"), NewTopic("c"), NewTopic("c"))
     ]
-    assert codes == [ErrorCode.topic_already_exists, 0, ErrorCode.invalid_request, ErrorCode.invalid_request]
+    assert codes == [ErrorCode.topic_already_exists, 0, ErrorCode.invalid_request]
     assert set(host.shard.image().created_topics) == {"a", "b"}
 
 
@@ -154,14 +154,39 @@ def test_a_deleted_topics_name_is_free_at_once_with_another_id() -> None:
     assert {each.topic_id for each in host.shard.image().created_topics.values()} == {second.topic_id}
 
 
-def test_topics_are_deleted_by_name_or_id_and_never_twice() -> None:
+def test_a_topic_that_is_to_be_deleted_twice_is_refused_in_one_entry() -> None:
+    """Also when its name comes once and its id once. Each had an entry of its own."""
+    host = tier()
+    a, b = create(host, NewTopic("a"), NewTopic("b"))
+
+    def codes(*topics: TopicToDelete) -> list[tuple[str | None, bytes, int]]:
+        told = host.submit(DeleteTopics(topics)).topics
+        return [(topic.name, topic.topic_id, topic.error_code) for topic in told]
+
+    by_name, by_id = TopicToDelete("a"), TopicToDelete(None, a.topic_id)
+    wrong = ErrorCode.invalid_request
+    assert codes(by_name, by_name) == [("a", NO_TOPIC_ID, wrong)]
+    assert codes(by_id, by_id) == [(None, a.topic_id, wrong)]
+    assert codes(by_id, by_name) == [("a", a.topic_id, wrong)]
+    assert codes(TopicToDelete("no"), TopicToDelete("no")) == [("no", NO_TOPIC_ID, wrong)]
+    assert codes(by_name, by_name, by_id) == [("a", NO_TOPIC_ID, wrong), ("a", a.topic_id, 0)]
+    assert codes(TopicToDelete("b")) == [("b", b.topic_id, 0)]
+
+
+def test_partitions_of_a_topic_that_comes_twice_are_refused_in_one_entry() -> None:
+    host = tier()
+    create(host, NewTopic("a", 1))
+    told = host.submit(CreatePartitions((MorePartitions("a", 2), MorePartitions("a", 3)))).topics
+    assert [(each.name, each.error_code) for each in told] == [("a", ErrorCode.invalid_request)]
+
+
+def test_topics_are_deleted_by_name_or_id() -> None:
     host = tier()
     a, _ = create(host, NewTopic("a"), NewTopic("b"))
     deleted = host.submit(
         DeleteTopics(
             (
                 TopicToDelete(None, a.topic_id),
-                TopicToDelete("a"),
                 TopicToDelete("nope"),
                 TopicToDelete(None, b"\7" * 16),
                 TopicToDelete("b", a.topic_id),
@@ -172,7 +197,6 @@ def test_topics_are_deleted_by_name_or_id_and_never_twice() -> None:
     assert deleted[0] == DeletedTopic("a", a.topic_id)
     assert [topic.error_code for topic in deleted] == [
         0,
-        ErrorCode.invalid_request,
         ErrorCode.unknown_topic_or_partition,
         ErrorCode.unknown_topic_id,
         ErrorCode.invalid_request,

@@ -12,14 +12,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from kio.serial import entity_reader
-
 from actors.protocol.java_hash import partition_for
 from cluster.wire import message_class
 from tests.oracle import normal
 from tests.oracle.connection import Closed, Connection, NoAnswer, pause
 from tests.oracle.profiles import OFFSETS_PARTITIONS, password_of
 from tests.oracle.requests import body, header, request_entity
+from tests.protocol.answers import answer_reader
 
 ANSWER_TIMEOUT_S = 10.0
 ARRIVAL_S = 0.06
@@ -388,10 +387,7 @@ def said(
 
 def parsed(api: str, version: int, frame: bytes) -> Any:
     """Return the entity that the frame of an answer has."""
-    cls = message_class(api, version, "response")
-    _, offset = entity_reader(cls.__header_schema__)(frame, 0)
-    entity, _ = entity_reader(cls)(frame, offset)
-    return entity
+    return answer_reader(message_class(api, version, "response"))(frame)[0]
 
 
 def framed(content: bytes) -> bytes:

@@ -7,8 +7,11 @@ from uuid import UUID
 import pytest
 
 from tests.oracle.conftest import Running
-from tests.oracle.generator.asking import Knowledge, request
-from tests.oracle.generator.choosing import KINDS, SLOTS, operations
+from tests.oracle.generator.asking import request
+from tests.oracle.generator.choosing import KINDS, operations
+from tests.oracle.generator.choosing_data import OWN_TOPICS
+from tests.oracle.generator.knowledge import Knowledge
+from tests.oracle.generator.operation import SLOTS
 from tests.oracle.generator.running import Generator
 from tests.oracle.generator.shrinking import shrunk
 from tests.oracle.generator.slots import Slot
@@ -28,6 +31,7 @@ def test_seed_says_what_is_played() -> None:
 def test_every_operation_is_a_request_that_can_be_written(kind: str) -> None:
     topics = {"t": UUID(int=1), "u": UUID(int=2)}
     known = Knowledge("g", ("x", "y", "z"), topics, [Slot(n, f"i{n}") for n in range(SLOTS)], 30_000)
+    known.own = {name: name for name in OWN_TOPICS}
     for seed in range(50):
         for operation in operations(seed, OPERATIONS, (kind,))[1]:
             if operation.what != "pass_time":

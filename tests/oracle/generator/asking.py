@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import Any
 
-from tests.oracle.generator.choosing import Operation
+from tests.oracle.generator.asking_data import ASKING_DATA, producing
+from tests.oracle.generator.knowledge import Knowledge, Request
+from tests.oracle.generator.operation import Operation
 from tests.oracle.generator.slots import JOINED, OUT, PENDING, REBALANCING, SETTLED, Slot
 from tests.oracle.kits import assignment, protocols, subscription
 
-MADE_UP = "made-up"
 METADATA_MAX = 4_096
-NOBODYS_TOPIC = UUID(int=0xABCD)
 GROUP_RESOURCE = 32
 EPOCHS = {"zero": 0, "far": 1_000, "minus three": -3, "leave": -1, "leave static": -2}
-
-
-class Request(NamedTuple):
-    """A request of a slot, on the slot's own connection."""
-
-    slot: int
-    api: str
-    version: int
-    fields: Mapping[str, Any]
-
-
-@dataclasses.dataclass(slots=True)
-class Knowledge:
-    """What one of the two sides has learned from its answers."""
-
-    group: str
-    transactional_ids: tuple[str, ...]
-    topics: Mapping[str, Any]
-    """The id of each topic, by name."""
-    slots: list[Slot]
-    session_timeout_ms: int
-    """The session timeout of classic members; it is their rebalance timeout, too."""
-
-    def member(self, slot: Slot, args: Mapping[str, Any]) -> str:
-        which = args.get("member")
-        if which == "other":
-            return self.slots[(slot.number + 1) % len(self.slots)].member_id or MADE_UP
-        return {"made-up": MADE_UP, "empty": ""}.get(str(which), slot.member_id)
-
-    def topic_id(self, name: str) -> UUID | None:
-        """Return a topic's id; None stands for the zero id."""
-        return None if name == "zero" else self.topics.get(name, NOBODYS_TOPIC)
-
-    def instance(self, slot: Slot, args: Mapping[str, Any]) -> str | None:
-        which = args.get("instance")
-        if which == "other":
-            return self.slots[(slot.number + 1) % len(self.slots)].instance
-        return {"none": None, "unknown": "nobody"}.get(str(which), slot.instance)
 
 
 def request(known: Knowledge, operation: Operation) -> Request:
@@ -310,14 +270,6 @@ def _natural_transaction(known: Knowledge, slot: Slot, args: Mapping[str, Any]) 
     return what(known, slot, {"commits": args["turn"] == 3, "offset": args["turn"]})
 
 
-def _producing(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "transactional_id": known.transactional_ids[slot.number],
-        "producer_id": args.get("producer_id", slot.producer[0]),
-        "producer_epoch": max(slot.producer[1] + args.get("producer_epoch", 0), -1),
-    }
-
-
 def _init_producer(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> Request:
     fields = {
         "transactional_id": known.transactional_ids[slot.number],
@@ -328,7 +280,7 @@ def _init_producer(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> Req
 
 
 def _add_offsets(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> Request:
-    fields = {**_producing(known, slot, args), "group_id": known.group}
+    fields = {**producing(known, slot, args), "group_id": known.group}
     return Request(slot.number, "add_offsets_to_txn", args.get("version", 3), fields)
 
 
@@ -340,7 +292,7 @@ def _txn_commit(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> Reques
         "committed_metadata": "",
     }
     fields = {
-        **_producing(known, slot, args),
+        **producing(known, slot, args),
         "group_id": known.group,
         "generation_id": -1,
         "generation_id_or_member_epoch": -1,
@@ -352,11 +304,12 @@ def _txn_commit(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> Reques
 
 
 def _end_txn(known: Knowledge, slot: Slot, args: Mapping[str, Any]) -> Request:
-    fields = {**_producing(known, slot, args), "committed": args["commits"]}
+    fields = {**producing(known, slot, args), "committed": args["commits"]}
     return Request(slot.number, "end_txn", args.get("version", 3), fields)
 
 
 _ASKING: Mapping[str, Callable[[Knowledge, Slot, Mapping[str, Any]], Request]] = {
+    **ASKING_DATA,
     "join": _join,
     "sync": _sync,
     "heartbeat": _heartbeat,

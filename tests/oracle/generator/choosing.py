@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
-SLOTS = 3
-KINDS = ("classic", "static", "consumer", "consumer_static", "mixed", "offsets", "transactions", "silent")
+from tests.oracle.generator.choosing_data import DATA_WEIGHTS
+from tests.oracle.generator.operation import Draw, Operation, any_slot
+
+_GROUPS = ("classic", "static", "consumer", "consumer_static", "mixed", "offsets", "transactions", "silent")
+KINDS = (*_GROUPS, *DATA_WEIGHTS)
 
 
 UNKNOWN_TOPICS = ("unknown", "zero")
@@ -28,27 +31,12 @@ GROUP_CONFIGS: Mapping[str, tuple[str | None, ...]] = {
 """Values that are possible and that are not. No session ends within a sequence."""
 
 
-class Operation(NamedTuple):
-    """`what` is a function of `asking`; `args` say how it strays from what a right client would send."""
-
-    what: str
-    slot: int
-    args: Mapping[str, Any] = {}
-
-
-Draw = Callable[[random.Random], Operation]
-
-
 def operations(seed: int, count: int, kinds: tuple[str, ...] = KINDS) -> tuple[str, list[Operation]]:
     """The kind of group of this seed, and its operations."""
     rng = random.Random(seed)
     kind = kinds[seed % len(kinds)]
     draws, weights = zip(*_WEIGHTS[kind], strict=True)
     return kind, [rng.choices(draws, weights)[0](rng) for _ in range(count)]
-
-
-def _slot(rng: random.Random) -> int:
-    return rng.randrange(SLOTS)
 
 
 def _member(rng: random.Random) -> dict[str, Any]:
@@ -65,11 +53,11 @@ def _instance(rng: random.Random) -> dict[str, Any]:
 
 
 def natural_classic(rng: random.Random) -> Operation:
-    return Operation("natural_classic", _slot(rng))
+    return Operation("natural_classic", any_slot(rng))
 
 
 def natural_consumer(rng: random.Random) -> Operation:
-    return Operation("natural_consumer", _slot(rng))
+    return Operation("natural_consumer", any_slot(rng))
 
 
 def join(rng: random.Random) -> Operation:
@@ -85,7 +73,7 @@ def join(rng: random.Random) -> Operation:
         args["protocol_type"] = rng.choice(("connect", ""))
     if rng.random() < 0.04:
         args["session_timeout"] = rng.choice((0, -1, 99, 1_800_001))
-    return Operation("join", _slot(rng), args)
+    return Operation("join", any_slot(rng), args)
 
 
 def sync(rng: random.Random) -> Operation:
@@ -93,12 +81,12 @@ def sync(rng: random.Random) -> Operation:
     args |= _generation(rng) | _instance(rng)
     if rng.random() < 0.1:
         args["protocol"] = rng.choice(("sticky", None))
-    return Operation("sync", _slot(rng), args)
+    return Operation("sync", any_slot(rng), args)
 
 
 def heartbeat(rng: random.Random) -> Operation:
     args = {"version": rng.randrange(5), **_member(rng), **_generation(rng), **_instance(rng)}
-    return Operation("heartbeat", _slot(rng), args)
+    return Operation("heartbeat", any_slot(rng), args)
 
 
 def leave(rng: random.Random) -> Operation:
@@ -106,7 +94,7 @@ def leave(rng: random.Random) -> Operation:
     args["by"] = rng.choice(("id", "id", "both", "instance"))
     if rng.random() < 0.2:
         args["also"] = rng.choice(("same", "made-up", "other"))
-    return Operation("leave", _slot(rng), args)
+    return Operation("leave", any_slot(rng), args)
 
 
 def commit(rng: random.Random) -> Operation:
@@ -120,7 +108,7 @@ def commit(rng: random.Random) -> Operation:
         args["also"] = rng.choice(("t", "u", *UNKNOWN_TOPICS))
     if rng.random() < 0.1:
         args["metadata"] = rng.choice(("x" * 4_096, "x" * 4_097, "ä" * 4_000, None))
-    return Operation("commit", _slot(rng), args)
+    return Operation("commit", any_slot(rng), args)
 
 
 def simple_commit(rng: random.Random) -> Operation:
@@ -135,7 +123,7 @@ def fetch(rng: random.Random) -> Operation:
     args["unknown"] = rng.choice(UNKNOWN_TOPICS)
     if rng.random() < 0.3:
         args |= {"as_member": True, **_member(rng), **_generation(rng)}
-    return Operation("fetch", _slot(rng), args)
+    return Operation("fetch", any_slot(rng), args)
 
 
 def beat(rng: random.Random) -> Operation:
@@ -155,19 +143,19 @@ def beat(rng: random.Random) -> Operation:
         args["rack"] = rng.choice(("", " ", "r"))
     if rng.random() < 0.05:
         args["rebalance_timeout"] = rng.choice((-1, 60_000))
-    return Operation("beat", _slot(rng), args)
+    return Operation("beat", any_slot(rng), args)
 
 
 def beat_out(rng: random.Random) -> Operation:
     args = {"epoch": rng.choice(("leave", "leave", "leave static")), "owned": "null", **_member(rng)}
-    return Operation("beat", _slot(rng), {"version": 1, **args, **_instance(rng)})
+    return Operation("beat", any_slot(rng), {"version": 1, **args, **_instance(rng)})
 
 
 def alter_configs(rng: random.Random) -> Operation:
     chosen = rng.choices(tuple(GROUP_CONFIGS), (6, 3, 1), k=rng.choice((1, 1, 1, 2)))
     changes = [(name, *_change(rng, rng.choice(GROUP_CONFIGS[name]))) for name in chosen]
     args = {"changes": changes, "version": rng.randrange(2), "validate_only": rng.random() < 0.1}
-    return Operation("alter_configs", _slot(rng), args)
+    return Operation("alter_configs", any_slot(rng), args)
 
 
 def _change(rng: random.Random, value: str | None) -> tuple[int, str | None]:
@@ -180,13 +168,13 @@ def _change(rng: random.Random, value: str | None) -> tuple[int, str | None]:
 def describe_configs(rng: random.Random) -> Operation:
     names = rng.choice((None, [HEARTBEAT_INTERVAL], [SESSION_TIMEOUT, HEARTBEAT_INTERVAL], ["no.such"]))
     args = {"names": names, "version": rng.randrange(1, 5), "synonyms": rng.random() < 0.5}
-    return Operation("describe_configs", _slot(rng), args)
+    return Operation("describe_configs", any_slot(rng), args)
 
 
 def describe(rng: random.Random) -> Operation:
     api = rng.choice(("describe_groups", "describe_groups", "consumer_group_describe"))
     version = rng.randrange(2) if api == "consumer_group_describe" else rng.randrange(7)
-    return Operation("describe", _slot(rng), {"api": api, "version": version})
+    return Operation("describe", any_slot(rng), {"api": api, "version": version})
 
 
 def list_groups(rng: random.Random) -> Operation:
@@ -198,7 +186,7 @@ def list_groups(rng: random.Random) -> Operation:
 
 
 def delete(rng: random.Random) -> Operation:
-    return Operation("delete", _slot(rng), {"version": rng.randrange(3), "twice": rng.random() < 0.2})
+    return Operation("delete", any_slot(rng), {"version": rng.randrange(4), "twice": rng.random() < 0.2})
 
 
 def delete_offsets(rng: random.Random) -> Operation:
@@ -206,11 +194,11 @@ def delete_offsets(rng: random.Random) -> Operation:
         "topics": rng.choice((("t",), ("u",), ("t", "u"), ("unknown", "t"))),
         "partition": rng.choice((0, 1, 12)),
     }
-    return Operation("delete_offsets", _slot(rng), args)
+    return Operation("delete_offsets", any_slot(rng), args)
 
 
 def find(rng: random.Random) -> Operation:
-    return Operation("find", _slot(rng), {"version": rng.randrange(7)})
+    return Operation("find", any_slot(rng), {"version": rng.randrange(7)})
 
 
 def natural_transaction(rng: random.Random) -> Operation:
@@ -244,7 +232,8 @@ _CLASSIC: list[tuple[Draw, float]] = [
     (leave, 1.5),
 ]
 _CONSUMER: list[tuple[Draw, float]] = [(natural_consumer, 12), (beat, 6), (beat_out, 1.5)]
-_WEIGHTS: dict[str, list[tuple[Draw, float]]] = {
+_WEIGHTS: Mapping[str, list[tuple[Draw, float]]] = {
+    **DATA_WEIGHTS,
     "classic": _CLASSIC + _ADMIN + _OFFSETS,
     "static": _CLASSIC + _ADMIN + _OFFSETS,
     "consumer": [*_CONSUMER, *_CONFIGS, *_ADMIN, *_OFFSETS, (leave, 0.3), (heartbeat, 0.3), (sync, 0.3)],

@@ -69,6 +69,28 @@ def _refused_in_a_rebalance(theirs: Any, ours: Any) -> bool:
     return _error(theirs) == "-1 unknown_server_error" and _error(ours) == "69 group_id_not_found"
 
 
+def _entries(answer: Any, name: str) -> list[Any]:
+    return list(answer[name]) if isinstance(answer, dict) else []
+
+
+def _quotas_that_are_not_taken(theirs: Any, ours: Any) -> bool:
+    """Whether entries differ in nothing but that ours refuses what Kafka would store."""
+    pairs = list(zip(_entries(theirs, "entries"), _entries(ours, "entries"), strict=False))
+    return bool(pairs) and all(
+        one == other or (_error(one), _error(other)) == ("none", "44 policy_violation")
+        for one, other in pairs
+    )
+
+
+def _eligible_leaders_keep_a_config(theirs: Any, ours: Any) -> bool:
+    """Whether Kafka refuses what would take away the default of all brokers."""
+    pairs = list(zip(_entries(theirs, "responses"), _entries(ours, "responses"), strict=False))
+    return any(
+        each["resource_name"] == "" and _error(each) == "40 invalid_config" and _error(other) == "none"
+        for each, other in pairs
+    )
+
+
 def _nobodys(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _nobodys(inner) for name, inner in value.items() if name != "client_id"}
@@ -78,6 +100,17 @@ def _nobodys(value: Any) -> Any:
 
 
 KNOWN = (
+    Known(
+        "a quota that can be: Kafka stores it, ours has none and says so (W42)",
+        frozenset({"alter_client_quotas"}),
+        _quotas_that_are_not_taken,
+    ),
+    Known(
+        "AlterConfigs of all brokers would take away min.insync.replicas, which Kafka needs to know eligible "
+        "leaders (KIP-966); ours has no such leaders",
+        frozenset({"alter_configs"}),
+        _eligible_leaders_keep_a_config,
+    ),
     Known(
         "the last static member of the consumer protocol turns classic and wants another part, or others are "
         "not there yet: Kafka hands out parts of which two may be owners; ours rebalances (G7)",

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 from tests.oracle.connection import pause
 from tests.oracle.generator import known
-from tests.oracle.generator.asking import Request, request
-from tests.oracle.generator.choosing import Operation
+from tests.oracle.generator.asking import request
+from tests.oracle.generator.knowledge import Request
 from tests.oracle.generator.masks import assigned_in_all
-from tests.oracle.generator.settling import HEARTBEAT, Settling, Unsettled
+from tests.oracle.generator.operation import Operation
+from tests.oracle.generator.settling import HEARTBEAT, Settling
 from tests.oracle.generator.sides import FOLLOW_S, HEARTBEAT_TOLD, Heard, Side
 from tests.oracle.generator.slots import learn
+from tests.oracle.generator.unsettled import Unsettled
 from tests.oracle.play import CLOSED, NO_ANSWER, Step
 
 MAY_PARK = {"join_group", "sync_group"}
@@ -58,7 +60,7 @@ class Lockstep:
     def __init__(self, kind: str, sides: tuple[Side, Side]) -> None:
         self._kind = kind
         self._sides = sides
-        self._settling = Settling(sides)
+        self._settling = Settling(kind, sides)
         self._assigned_otherwise = False
 
     def play(self, operations: Sequence[Operation]) -> Outcome:

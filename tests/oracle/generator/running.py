@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from tests.oracle.generator.choosing import KINDS, operations
 from tests.oracle.generator.known import errors
 from tests.oracle.generator.lockstep import Lockstep, Outcome
+from tests.oracle.generator.operation import Operation
 from tests.oracle.generator.shrinking import shrunk
 from tests.oracle.generator.sides import Side, make_transactions_ready, topics_of
 from tests.oracle.play import Address
@@ -42,7 +45,9 @@ class Generator:
         self._servers = (kafka, ours)
         self._count = count
         self._kinds = tuple(kinds)
-        if "transactions" in self._kinds:
+        self._alone = threading.Lock()
+        """Held by who changes what all sequences of its kind share: the configs of brokers."""
+        if {"transactions", "producers"} & set(self._kinds):
             for server in self._servers:
                 make_transactions_ready(server)
         self._topics = tuple(topics_of(server) for server in self._servers)
@@ -96,11 +101,17 @@ class Generator:
     def play(self, seed: int, keep: Sequence[int] | None = None) -> Outcome:
         """Play one sequence: all of it, or only the operations whose indexes are kept."""
         kind, drawn = operations(seed, self._count, self._kinds)
+        with self._alone if kind == "brokers" else contextlib.nullcontext():
+            return self._played(kind, drawn if keep is None else [drawn[index] for index in keep])
+
+    def _played(self, kind: str, chosen: Sequence[Operation]) -> Outcome:
         sides = [
             Side(server, kind, topics) for server, topics in zip(self._servers, self._topics, strict=True)
         ]
         try:
-            chosen = drawn if keep is None else [drawn[index] for index in keep]
+            if kind == "brokers":
+                for side in sides:
+                    side.put_back_broker_configs()
             return Lockstep(kind, (sides[0], sides[1])).play(chosen)
         finally:
             for side in sides:

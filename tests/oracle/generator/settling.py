@@ -11,10 +11,15 @@ import time
 from typing import Any
 
 from tests.oracle.connection import pause
-from tests.oracle.generator.asking import Request, request
-from tests.oracle.generator.choosing import BAD_REGEXES, HEARTBEAT_INTERVAL, SLOTS, Operation
+from tests.oracle.generator.asking import request
+from tests.oracle.generator.choosing import BAD_REGEXES, HEARTBEAT_INTERVAL
+from tests.oracle.generator.choosing_data import DATA_WEIGHTS
+from tests.oracle.generator.knowledge import Request
+from tests.oracle.generator.operation import SLOTS, Operation
+from tests.oracle.generator.settling_data import rest
 from tests.oracle.generator.sides import HEARTBEAT_TOLD, Heard, Side
 from tests.oracle.generator.slots import SETTLED, learn
+from tests.oracle.generator.unsettled import Unsettled
 
 SETTLE_S = 6.0
 LOOK_S = 0.03
@@ -29,14 +34,11 @@ HEARTBEAT = "consumer_group_heartbeat"
 MEMBERSHIP = {HEARTBEAT, "join_group", "leave_group"}
 
 
-class Unsettled(Exception):
-    """The sides still differ; what each of them shows is its last step's answer."""
-
-
 class Settling:
     """Brings both sides of one sequence to rest, Kafka's first."""
 
-    def __init__(self, sides: tuple[Side, Side]) -> None:
+    def __init__(self, kind: str, sides: tuple[Side, Side]) -> None:
+        self._is_of_groups = kind not in DATA_WEIGHTS
         self._sides = sides
         self._first_regex_s: float | None = None
 
@@ -47,6 +49,9 @@ class Settling:
 
     def wait(self, asked: Request) -> None:
         """Wait until an answer has had its effects. Raises Unsettled."""
+        if not self._is_of_groups:
+            rest(self._sides, asked)
+            return
         if asked.api == "incremental_alter_configs":
             if not asked.fields["validate_only"]:
                 self._wait_for_configs()

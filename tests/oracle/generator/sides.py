@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import dataclasses
+import json
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from actors.coordinator.consumer.heartbeat import WAITING_HEARTBEAT_INTERVAL_MS
+from actors.ground.topic_names import OFFSETS_TOPIC
 from tests.oracle.connection import Closed, NoAnswer, pause
-from tests.oracle.generator.asking import GROUP_RESOURCE, Knowledge, Request
-from tests.oracle.generator.choosing import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, SLOTS
+from tests.oracle.generator.asking import GROUP_RESOURCE
+from tests.oracle.generator.batches import batches
+from tests.oracle.generator.choosing import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from tests.oracle.generator.choosing_data import (
+    BROKER_CONFIGS,
+    CHANGEABLE_BROKER_CONFIGS,
+    DATA_WEIGHTS,
+    DELETE,
+    OWN_TOPICS,
+    TOPIC_CONFIGS,
+)
+from tests.oracle.generator.knowledge import Knowledge, Request
 from tests.oracle.generator.masks import masked
+from tests.oracle.generator.operation import SLOTS
 from tests.oracle.generator.slots import Slot
+from tests.oracle.logs import log_topic
 from tests.oracle.normal import Reading
 from tests.oracle.play import CLOSED, NO_ANSWER, Address, Play, Step, parsed, said
 
@@ -22,8 +37,49 @@ SHORT_TIMEOUT_MS = 2_000
 TRANSACTIONAL_IDS_ASKED = 40
 """How many transactional ids are asked, so that every partition of transaction states is among them."""
 READY_S = 60.0
-UNORDERED = {"offset_commit": ("topics",)}
-"""Topics that were refused at the door stand before the others, or after them."""
+UNORDERED: Mapping[str, tuple[str, ...]] = {
+    "offset_commit": ("topics",),
+    "produce": ("responses", "partition_responses"),
+    "fetch": ("responses", "partitions", "aborted_transactions"),
+    "add_partitions_to_txn": ("results_by_topic_v3_and_below", "results_by_partition", "topic_results"),
+    "txn_offset_commit": ("topics", "partitions"),
+    "describe_transactions": ("transaction_states", "topics", "partitions"),
+    "list_transactions": ("transaction_states", "unknown_state_filters"),
+    "describe_producers": ("topics", "partitions", "active_producers"),
+    "elect_leaders": ("replica_election_results", "partition_result"),
+    "alter_client_quotas": ("entries", "entity"),
+    "alter_configs": ("responses",),
+    "delete_records": ("topics", "partitions"),
+    "create_topics": ("topics",),
+    "delete_topics": ("responses",),
+    "describe_log_dirs": ("topics", "partitions"),
+    "metadata": ("partitions",),
+}
+"""Lists whose order is that of a hash map, or in which what was refused at the door stands before the others,
+or after them."""
+IGNORED: Mapping[str, tuple[str, ...]] = {
+    "metadata": ("brokers", "replica_nodes", "isr_nodes", "cluster_authorized_operations"),
+    "describe_topic_partitions": ("replica_nodes", "isr_nodes"),
+    "describe_log_dirs": ("log_dir", "total_bytes", "usable_bytes"),
+    "describe_producers": ("coordinator_epoch", "last_timestamp"),
+    "get_telemetry_subscriptions": ("subscription_id", "client_instance_id"),
+    "create_topics": ("configs",),
+    "describe_cluster": ("brokers", "cluster_authorized_operations"),
+}
+"""Fields that say what a machine is like, or that are random; `last_timestamp` is the time of a marker. Kafka
+has more configs of topics than ours: those that are drawn are described by name."""
+OF_ALL_GROUPS = (
+    "offset",
+    "timestamp",
+    "high_watermark",
+    "last_stable_offset",
+    "log_start_offset",
+    "low_watermark",
+    "leader_epoch",
+    "diverging_epoch",
+)
+"""Fields about `__consumer_offsets` that depend on what all groups have written, and on when ours has made its
+log (W52)."""
 HEARTBEAT_TOLD = "heartbeat_interval_ms"
 """The field of an answer that tells the heartbeat interval."""
 TOPICS = {"t": 12, "u": 12}
@@ -50,9 +106,90 @@ class Side:
         ids = tuple(self.play.unique(f"x{number}") for number in range(SLOTS))
         timeout_ms = SHORT_TIMEOUT_MS if kind == "silent" else 30_000
         self.known = Knowledge(self.play.group("g"), ids, topics, slots, timeout_ms)
+        if kind in DATA_WEIGHTS:
+            self._make_own_topics()
         self.clients = [self.play.connect(f"c{number}") for number in range(SLOTS)]
         self.parked: dict[int, Request] = {}
         self.steps: list[Step] = []
+
+    def _make_own_topics(self) -> None:
+        self.known.own = {name: self.play.unique(name) for name in OWN_TOPICS}
+        for name, partitions in OWN_TOPICS.items():
+            if partitions:
+                log_topic(self.play, name, partitions)
+        self.seen_topics()
+
+    def seen_topics(self) -> Any:
+        """What the side shows of the sequence's own topics, of which it learns the ids."""
+        named = [{"topic_id": None, "name": unique} for unique in self.known.own.values()]
+        told = self.play.admin.quietly("metadata", 12, topics=named)
+        by_name = {unique: name for name, unique in self.known.own.items()}
+        there = {by_name[each.name]: each for each in told.topics if each.topic_id is not None}
+        self.known.ids = {name: each.topic_id for name, each in there.items()}
+        for name, topic_id in self.known.ids.items():
+            self.play.names.know_topic(topic_id, self.known.own[name])
+        asked = [
+            {
+                "name": self.known.own[name],
+                "partitions": [
+                    {"partition_index": part.partition_index, "timestamp": -1} for part in each.partitions
+                ],
+            }
+            for name, each in there.items()
+        ]
+        led = self.play.admin.quietly("list_offsets", 7, replica_id=-1, topics=asked)
+        errors = {
+            by_name[topic.name]: {part.partition_index: part.error_code.value for part in topic.partitions}
+            for topic in led.topics
+        }
+        return errors, self._seen_configs([(2, self.known.own[name]) for name in sorted(there)])
+
+    def seen_broker_configs(self) -> Any:
+        return self._seen_configs([(4, "1"), (4, "")])
+
+    def put_back_broker_configs(self) -> None:
+        """Take back what sequences before this one may have set."""
+        for name in ("1", ""):
+            configs = [
+                {"name": config, "config_operation": DELETE, "value": None}
+                for config in CHANGEABLE_BROKER_CONFIGS
+            ]
+            resource = {"resource_type": 4, "resource_name": name, "configs": configs}
+            self.play.admin.quietly("incremental_alter_configs", 1, resources=[resource])
+
+    def _seen_configs(self, resources: Sequence[tuple[int, str]]) -> Any:
+        keys = [*TOPIC_CONFIGS, *BROKER_CONFIGS]
+        asked = [
+            {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+            for kind, name in resources
+        ]
+        told = self.play.admin.quietly("describe_configs", 4, resources=asked, include_synonyms=True)
+        return sorted(
+            (self.play.names.text(each.resource_name), config.name, config.value, config.config_source)
+            for each in told.results
+            for config in each.configs
+        )
+
+    def has_transactions_under_way(self) -> bool:
+        """Whether the markers of some transaction of the sequence are still to be written."""
+        ids = self.known.transactional_ids
+        told = self.play.admin.quietly("describe_transactions", 0, transactional_ids=ids)
+        return any(each.transaction_state.startswith("Prepare") for each in told.transaction_states)
+
+    def _with_told_batches(self, entity: Any) -> Any:
+        """The answer to Fetch with what its records say, as text."""
+
+        def told(part: Any) -> Any:
+            if not part.records:
+                return part
+            text = json.dumps(batches(part.records, self.play.names.producer_id))
+            return dataclasses.replace(part, records=text.encode())
+
+        responses = tuple(
+            dataclasses.replace(topic, partitions=tuple(told(part) for part in topic.partitions))
+            for topic in entity.responses
+        )
+        return dataclasses.replace(entity, responses=responses)
 
     def post(self, asked: Request) -> None:
         """Send a request; `take` or `answer` gets its answer."""
@@ -86,7 +223,12 @@ class Side:
         except (NoAnswer, Closed) as error:
             silence = NO_ANSWER if isinstance(error, NoAnswer) else CLOSED
             return Heard(None, silence, silence)
-        exact = said(self.play.names, asked.api, entity, (), UNORDERED.get(asked.api, ()))["answer"]
+        ignored, unordered = IGNORED.get(asked.api, ()), UNORDERED.get(asked.api, ())
+        if OFFSETS_TOPIC in str(asked.fields.get("topics", "")):
+            ignored = (*ignored, *OF_ALL_GROUPS)
+        if asked.api == "fetch":
+            entity = self._with_told_batches(entity)
+        exact = said(self.play.names, asked.api, entity, ignored, unordered)["answer"]
         return Heard(entity, exact, masked(self._kind, asked.api, exact))
 
     def described(self, ignore: Collection[str] = ()) -> Heard:

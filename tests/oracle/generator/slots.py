@@ -40,6 +40,12 @@ class Slot:
     """Whether the member joined last by the classic protocol."""
     producer: tuple[int, int] = (-1, -1)
     """The producer's id and epoch."""
+    sequences: dict[tuple[str, int], int] = dataclasses.field(default_factory=dict)
+    """The sequence number of the producer's next record, by topic and partition."""
+    sent: tuple[tuple[str, int], int] | None = None
+    """Where the last batch of the producer went, and the sequence number after it."""
+    session: tuple[int, int] = (0, 0)
+    """The fetch session's id and its next epoch."""
 
     def owned(self) -> set[tuple[Any, int]]:
         return {(topic, number) for topic, numbers in self.assigned for number in numbers}
@@ -102,8 +108,25 @@ def _told(slot: Slot, entity: Any) -> None:
 
 
 def _producing(slot: Slot, entity: Any) -> None:
-    if entity.error_code.value == 0:
-        slot.producer = (entity.producer_id, entity.producer_epoch)
+    named = (getattr(entity, "producer_id", -1), getattr(entity, "producer_epoch", -1))
+    if entity.error_code.value == 0 and named[0] >= 0 and named != slot.producer:
+        slot.producer, slot.sequences = named, {}
+
+
+def _produced(slot: Slot, entity: Any) -> None:
+    codes = [part.error_code.value for topic in entity.responses for part in topic.partition_responses]
+    if slot.sent is not None and codes == [0]:
+        where, following = slot.sent
+        slot.sequences[where] = following
+    slot.sent = None
+
+
+def _fetched(slot: Slot, entity: Any) -> None:
+    session_id, error = getattr(entity, "session_id", 0), getattr(entity, "error_code", None)
+    if error is None or error.value:
+        return
+    epoch = slot.session[1] if session_id == slot.session[0] else 0
+    slot.session = (session_id, epoch + 1 if session_id else 0)
 
 
 _LEARNERS = {
@@ -112,4 +135,7 @@ _LEARNERS = {
     "heartbeat": _beaten,
     "consumer_group_heartbeat": _told,
     "init_producer_id": _producing,
+    "end_txn": _producing,
+    "produce": _produced,
+    "fetch": _fetched,
 }
