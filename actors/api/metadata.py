@@ -241,8 +241,8 @@ def describe_cluster_answer(image: MetadataImage, node_id: int, version: int, en
         error_code=error,
         error_message=None if error == ErrorCode.none else "Only the brokers' endpoints can be described.",
         endpoint_type=BROKERS_ENDPOINT,
-        cluster_id=image.cluster_id,
-        controller_id=_controller_id(image, node_id),
+        cluster_id=image.cluster_id if error == ErrorCode.none else "",
+        controller_id=_controller_id(image, node_id) if error == ErrorCode.none else NO_NODE,
         brokers=brokers if error == ErrorCode.none else (),
         cluster_authorized_operations=NO_AUTHORIZED_OPERATIONS,
     )

@@ -276,7 +276,7 @@ async def elect_leaders(context: BrokerContext, header: Header, entity: Any) -> 
         results.append(codec.build(result_class, topic=name, partition_result=tuple(outcomes)))
     return codec.build(
         codec.response_class(ELECT_LEADERS, version),
-        error_code=ErrorCode.invalid_request if wrong_type else ErrorCode.none,
+        error_code=ErrorCode.invalid_request if wrong_type and results else ErrorCode.none,
         replica_election_results=tuple(results),
     )
 

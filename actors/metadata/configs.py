@@ -58,11 +58,11 @@ def _altered(state: MetadataState, change: TopicConfigChange, replace: bool) -> 
     value = state.topics.get(change.topic)
     configs = {} if replace or value is None else dict(value.configs)
     for name, operation, given in change.changes:
+        if operation == DELETE or given is None:
+            configs.pop(name, None)  # an unknown one, too: it is not there, and that is what was asked for
+            continue
         if name not in TOPIC_CONFIGS:
             raise GroupError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
-        if operation == DELETE or given is None:
-            configs.pop(name, None)
-            continue
         if operation not in (SET, APPEND, SUBTRACT):
             raise GroupError(ErrorCode.invalid_request, f"Unknown operation type {operation}.")
         configs[name] = given if operation == SET else _list_changed(state, configs, name, operation, given)

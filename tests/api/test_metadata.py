@@ -327,6 +327,7 @@ def test_describe_cluster_lists_living_nodes_and_dead_ones_only_if_asked(version
         if version >= 1:
             answer = await describe_cluster(one, version, endpoint_type=2)
             assert (answer.error_code, answer.brokers) == (ErrorCode.mismatched_endpoint_type, ())
+            assert (answer.cluster_id, answer.controller_id) == ("", -1)
 
     run(story())
 

@@ -151,3 +151,19 @@ def test_an_offsets_partition_is_given_to_its_preferred_leader(version: int) -> 
         assert everything == {name: {2: ErrorCode.none} for name in INTERNAL_TOPICS}
 
     run(story())
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_election_of_an_unknown_type_is_refused_if_it_is_of_a_partition(version: int) -> None:
+    """Of no partitions it succeeds, whatever its type (W24); it was refused."""
+
+    async def story() -> None:
+        _, (one, *_) = brokers()
+        some = (part(ELECT_LEADERS, version, "TopicPartitions", topic=OFFSETS_TOPIC, partitions=(0,)),)
+        for topics, code in (((), ErrorCode.none), (some, ErrorCode.invalid_request)):
+            answer = await one.ask(
+                ELECT_LEADERS, version, election_type=2, topic_partitions=topics, timeout=TIMEOUT
+            )
+            assert answer.error_code == code
+
+    run(story())

@@ -86,6 +86,12 @@ def test_one_bad_change_leaves_all_as_it_was(
     assert configs(host) == {"retention.ms": "1000"}
 
 
+def test_a_config_that_there_is_not_can_be_deleted(host: Host) -> None:
+    """So Kafka takes it; it was refused as unknown."""
+    assert alter(host, ("no.such", DELETE, None), ("segment.ms", SET, "77")) == 0
+    assert configs(host) == {"retention.ms": "1000", "segment.ms": "77"}
+
+
 def test_the_same_config_or_topic_twice_is_refused(host: Host) -> None:
     assert alter(host, ("segment.ms", SET, "77"), ("segment.ms", SET, "78")) == ErrorCode.invalid_request
     change = TopicConfigChange("t", (("segment.ms", SET, "77"),))

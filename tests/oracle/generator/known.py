@@ -91,6 +91,18 @@ def _eligible_leaders_keep_a_config(theirs: Any, ours: Any) -> bool:
     )
 
 
+def _zero_id_fails_others(theirs: Any, ours: Any) -> bool:
+    """Whether Kafka fails a fetch as a whole of which ours refuses the zero id alone."""
+    zero = any(each.get("topic_id", "") is None for each in _entries(ours, "responses"))
+    return zero and _error(theirs) == "-1 unknown_server_error" and _error(ours) == "none"
+
+
+def _older_epoch_is_seen_by_the_log(theirs: Any, ours: Any) -> bool:
+    pairs = zip(errors(theirs), errors(ours), strict=False)
+    told = {pair for pair in pairs if pair[0] != pair[1]}
+    return told == {("47 invalid_producer_epoch", "49 invalid_producer_id_mapping")}
+
+
 def _nobodys(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _nobodys(inner) for name, inner in value.items() if name != "client_id"}
@@ -100,6 +112,18 @@ def _nobodys(value: Any) -> Any:
 
 
 KNOWN = (
+    Known(
+        "the zero topic id beside another topic in a Fetch: Kafka fails the whole request (-1), ours tells "
+        "UNKNOWN_TOPIC_ID of it (W34)",
+        frozenset({"fetch"}),
+        _zero_id_fails_others,
+    ),
+    Known(
+        "a batch in a transaction of which the coordinator knows nothing, with an epoch below one that the log "
+        "has seen: Kafka's log speaks first (47), ours the coordinator (49)",
+        frozenset({"produce"}),
+        _older_epoch_is_seen_by_the_log,
+    ),
     Known(
         "a quota that can be: Kafka stores it, ours has none and says so (W42)",
         frozenset({"alter_client_quotas"}),

@@ -185,11 +185,13 @@ class Side:
             text = json.dumps(batches(part.records, self.play.names.producer_id))
             return dataclasses.replace(part, records=text.encode())
 
-        responses = tuple(
-            dataclasses.replace(topic, partitions=tuple(told(part) for part in topic.partitions))
-            for topic in entity.responses
-        )
-        return dataclasses.replace(entity, responses=responses)
+        by_topic: dict[Any, Any] = {}
+        for topic in entity.responses:  # one may come twice: refused partitions stand before the others
+            named = getattr(topic, "topic", None) or getattr(topic, "topic_id", None)
+            before = by_topic[named].partitions if named in by_topic else ()
+            partitions = (*before, *(told(part) for part in topic.partitions))
+            by_topic[named] = dataclasses.replace(topic, partitions=partitions)
+        return dataclasses.replace(entity, responses=tuple(by_topic.values()))
 
     def post(self, asked: Request) -> None:
         """Send a request; `take` or `answer` gets its answer."""
