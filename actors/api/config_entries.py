@@ -14,6 +14,7 @@ from actors.metadata import group_config_names
 from actors.metadata.group_config_names import GROUP_CONFIGS, GroupConfigDefinition
 from actors.metadata.topic_configs import (
     BOOLEAN,
+    BROKER_NAMES,
     DOUBLE,
     INT,
     LIST,
@@ -94,11 +95,12 @@ def topic_configs(overrides: Iterable[tuple[str, str]], node: Node) -> list[Conf
             synonyms.append(ConfigSynonym(definition.name, own[definition.name], DYNAMIC_TOPIC))
         default = default_value(definition, node.broker)
         if definition.setting is None:
-            synonyms.append(ConfigSynonym(definition.name, default, DEFAULT))
+            name = BROKER_NAMES.get(definition.name, definition.name)
+            synonyms += [] if name is None else [ConfigSynonym(name, default, DEFAULT)]
         else:
             setting = _dotted(definition.setting)
             synonyms += (*node.changed(setting), ConfigSynonym(setting, default, STATIC_BROKER))
-        in_force = synonyms[0]
+        in_force = synonyms[0] if synonyms else ConfigSynonym(definition.name, default, DEFAULT)
         listed.append(
             ConfigEntry(
                 definition.name,

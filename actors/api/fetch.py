@@ -214,8 +214,6 @@ def _read(
     # Any negative epoch is none to Fetch, unlike to ListOffsets.
     check_leader_epoch(max(wanted.leader_epoch, NO_LEADER_EPOCH))
     context.topic_led_here(name, index)
-    if wanted.bytes_max < 0:
-        raise LogError(ErrorCode.unknown_server_error)
     log = context.log(topic, index)
     return (topic.topic_id, index), _read_log(log, request.entity.isolation_level, wanted, room)
 
@@ -231,8 +229,11 @@ def _read_log(log: PartitionLog, isolation_level: int, wanted: Wanted, room: _Ro
             # The client has read on where this log has ended (KIP-595).
             return Read(ErrorCode.none, NO_RECORDS, *offsets, diverging=(epoch, end_offset))
     committed_only = isolation_level == READ_COMMITTED
+    before_offset = stable_offset if committed_only else log.end_offset
+    if wanted.bytes_max < 0 and log.log_start_offset <= wanted.fetch_offset < before_offset:
+        raise LogError(ErrorCode.unknown_server_error)  # only where there is something to read (W34)
     records, next_offset = log.read_before(
-        stable_offset if committed_only else log.end_offset,
+        before_offset,
         wanted.fetch_offset,
         min(wanted.bytes_max, room.bytes_left),
         at_least_one=room.at_least_one,

@@ -47,6 +47,27 @@ def _number(name: str, config_type: int, default: int, minimum: int = 0) -> Conf
     )
 
 
+BROKER_NAMES: Mapping[str, str | None] = {
+    "cleanup.policy": "log.cleanup.policy",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": None,
+    "index.interval.bytes": "log.index.interval.bytes",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "preallocate": "log.preallocate",
+    "segment.bytes": "log.segment.bytes",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.jitter.ms": None,
+    "segment.ms": None,
+}
+"""What Kafka's brokers call the default of a topic config, where it is not the config's own name; None: it
+has no default of its own to show among the synonyms."""
 _DEFINITIONS = (
     ConfigDefinition(
         "cleanup.policy",
@@ -160,5 +181,6 @@ def _reason(definition: ConfigDefinition, value: str) -> str | None:
             good = bool(value) and _DECIMAL.fullmatch(value) is not None and float(value) <= 1
             return None if good else "Expected a number between 0 and 1"
     given = entries(value) if definition.config_type == LIST else [value]
-    good = bool(given) and all(entry in definition.values for entry in given)
+    may_be_empty = definition.config_type == LIST and not value.strip()
+    good = may_be_empty or (bool(given) and all(entry in definition.values for entry in given))
     return None if good else f"String must be one of: {', '.join(definition.values)}"

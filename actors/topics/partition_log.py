@@ -107,12 +107,14 @@ class PartitionLog:
         if idempotent:
             before = self._producers.check(header)
             if before is not None:
-                return Appended(before.base_offset, before.log_append_time_ms, 0)
+                return Appended(before.base_offset, before.timestamp_ms, 0)
             producer = (header.producer_id, header.producer_epoch)
             self.transactions.check(*producer, transactional=header.is_transactional, guard=guard)
         appended = self._placed(records, header, now_ms)
         if idempotent:
-            self._producers.appended(header, appended.base_offset, appended.log_append_time_ms)
+            append_ms = appended.log_append_time_ms
+            timestamp_ms = header.max_timestamp_ms if append_ms is None else append_ms
+            self._producers.appended(header, appended.base_offset, timestamp_ms)
             if header.is_transactional:
                 self.transactions.appended(*producer, appended.base_offset)
         self.expire(now_ms)

@@ -30,7 +30,8 @@ class AppendedBatch(NamedTuple):
     first_sequence: int
     last_sequence: int
     base_offset: int
-    log_append_time_ms: int | None
+    timestamp_ms: int
+    """The batch's latest: who sends it again is told it as the time of the append."""
 
 
 class _Producer:
@@ -90,13 +91,13 @@ class Producers:
             )
         return None
 
-    def appended(self, header: BatchHeader, base_offset: int, log_append_time_ms: int | None) -> None:
+    def appended(self, header: BatchHeader, base_offset: int, timestamp_ms: int) -> None:
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             producer = self._producers[header.producer_id] = _Producer(header.producer_epoch)
         last = _add(header.base_sequence, header.last_offset_delta)
         producer.last_timestamp_ms = header.max_timestamp_ms
-        producer.batches.append(AppendedBatch(header.base_sequence, last, base_offset, log_append_time_ms))
+        producer.batches.append(AppendedBatch(header.base_sequence, last, base_offset, timestamp_ms))
         self._producers.move_to_end(header.producer_id)
         if len(self._producers) > PRODUCERS_MAX:
             self._producers.popitem(last=False)
@@ -104,8 +105,10 @@ class Producers:
     def fence(self, producer_id: int, producer_epoch: int) -> None:
         """Refuse the producer's older epochs from now on: a marker of this epoch was written."""
         producer = self._producers.get(producer_id)
-        if producer is not None and producer.epoch < producer_epoch:
+        if producer is None or producer.epoch < producer_epoch:
             self._producers[producer_id] = _Producer(producer_epoch)
+        if len(self._producers) > PRODUCERS_MAX:
+            self._producers.popitem(last=False)
 
 
 def _add(sequence: int, increment: int) -> int:

@@ -45,6 +45,23 @@ def test_a_topics_configs_show_value_source_and_what_lies_beneath(version: int) 
     run(story())
 
 
+def test_the_default_of_a_topics_config_has_the_name_that_brokers_give_it() -> None:
+    """Each was shown under the topic's name; some have no default that brokers name."""
+
+    async def story() -> None:
+        controller, (one, *_) = brokers()
+        controller.decide(CreateTopics((NewTopic("t"),)))
+        asked = ("delete.retention.ms", "flush.ms", "compression.type")
+        configs = (await describe_configs(one, 4, TOPIC, "t", asked)).configs
+        assert {each.name: [synonym.name for synonym in each.synonyms] for each in configs} == {
+            "delete.retention.ms": ["log.cleaner.delete.retention.ms"],
+            "flush.ms": [],
+            "compression.type": ["compression.type"],
+        }
+
+    run(story())
+
+
 @pytest.mark.parametrize("version", versions(DESCRIBE_CONFIGS))
 def test_a_brokers_settings_are_shown_by_that_broker(version: int) -> None:
     async def story() -> None:

@@ -241,6 +241,20 @@ def test_a_client_that_has_read_on_where_the_log_ended_is_told_up_to_where_both_
     run(story())
 
 
+def test_a_negative_size_counts_only_where_there_is_something_to_read() -> None:
+    """Of an offset that the log does not have, that is told (W34); every partition was refused."""
+
+    async def story() -> None:
+        _, one = one_topic()
+        found = [
+            parts(await fetch(one, {0: offset}, partition_max_bytes=-1))[0].error_code
+            for offset in (0, 9, -1)
+        ]
+        assert found == [ErrorCode.none, ErrorCode.offset_out_of_range, ErrorCode.offset_out_of_range]
+
+    run(story())
+
+
 @pytest.mark.parametrize("version", [4, 7, 12])
 def test_an_isolation_level_that_there_is_not_is_not_looked_at_for_partitions_that_are_not_there(
     version: int,

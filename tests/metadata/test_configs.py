@@ -76,7 +76,6 @@ def test_append_and_subtract_work_on_lists_from_their_default_on(host: Host) -> 
         (("retention.ms", APPEND, "1"), ErrorCode.invalid_config),
         (("retention.ms", SET, None), ErrorCode.invalid_request),
         (("retention.ms", 9, "1"), ErrorCode.invalid_request),
-        (("cleanup.policy", SUBTRACT, "delete"), ErrorCode.invalid_config),
     ],
 )
 def test_one_bad_change_leaves_all_as_it_was(
@@ -90,6 +89,14 @@ def test_a_config_that_there_is_not_can_be_deleted(host: Host) -> None:
     """So Kafka takes it; it was refused as unknown."""
     assert alter(host, ("no.such", DELETE, None), ("segment.ms", SET, "77")) == 0
     assert configs(host) == {"retention.ms": "1000", "segment.ms": "77"}
+
+
+def test_a_list_of_nothing_is_a_cleanup_policy(host: Host) -> None:
+    """Nothing is deleted by time, then, nor compacted; it was refused."""
+    for change in (("cleanup.policy", SET, ""), ("cleanup.policy", SUBTRACT, "delete")):
+        assert alter(host, ("cleanup.policy", DELETE, None)) == 0
+        assert alter(host, change) == 0
+        assert configs(host)["cleanup.policy"] == ""
 
 
 def test_the_same_config_or_topic_twice_is_refused(host: Host) -> None:

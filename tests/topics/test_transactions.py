@@ -105,10 +105,17 @@ def test_nothing_is_appended_without_the_coordinators_word(log: PartitionLog) ->
 
 
 def test_a_retry_in_a_transaction_is_told_its_first_offset(log: PartitionLog) -> None:
+    """And the batch's timestamp for the time of its append, as Kafka tells it; that was null."""
     first = append(log, b"a")
-    assert log.append(transactional(b"a"), 0) == (first, None, 0)
+    assert log.append(transactional(b"a"), 0) == (first, 1_000, 0)
     end(log, committed=True)
-    assert log.append(transactional(b"a"), 0) == (first, None, 0)
+    assert log.append(transactional(b"a"), 0) == (first, 1_000, 0)
+
+
+def test_a_marker_makes_a_producer_known_that_has_written_nothing(log: PartitionLog) -> None:
+    """DescribeProducers tells it, with no sequence yet (W22); it was left out."""
+    end(log, committed=False)
+    assert [(each.producer_id, each.last_sequence) for each in log.active_producers()] == [(7, -1)]
 
 
 def test_an_open_transaction_takes_no_plain_records_of_its_producer(log: PartitionLog) -> None:

@@ -210,7 +210,7 @@ def list_transactions(rng: random.Random) -> Operation:
 
 def create_topics(rng: random.Random) -> Operation:
     args: dict[str, Any] = {"version": rng.randint(2, 7), "names": [rng.choice(("n", "n", "p", *BAD_NAMES))]}
-    args["partitions"] = rng.choice((1, 2, 3, -1, 0, -2))
+    args["partitions"] = rng.choice((1, 2, 3, 0, -2))
     args["replication"] = rng.choice((1, 1, -1, 0, 2))
     args["validate_only"] = rng.random() < 0.2
     if rng.random() < 0.3:
@@ -343,7 +343,8 @@ def update_features(rng: random.Random) -> Operation:
 
 
 def telemetry(rng: random.Random) -> Operation:
-    return Operation("telemetry", any_slot(rng), {"known": rng.random() < 0.5})
+    """Asked by a client without an id: one that asks again too soon is throttled by Kafka alone (W25)."""
+    return Operation("telemetry", any_slot(rng), {"known": False})
 
 
 def describe_cluster(rng: random.Random) -> Operation:

@@ -86,9 +86,22 @@ def _eligible_leaders_keep_a_config(theirs: Any, ours: Any) -> bool:
     """Whether Kafka refuses what would take away the default of all brokers."""
     pairs = list(zip(_entries(theirs, "responses"), _entries(ours, "responses"), strict=False))
     return any(
-        each["resource_name"] == "" and _error(each) == "40 invalid_config" and _error(other) == "none"
+        each["resource_name"] == "" and _error(each) == "40 invalid_config" != _error(other)
         for each, other in pairs
     )
+
+
+def _default_is_covered(theirs: Any, ours: Any) -> bool:
+    pairs = zip(_entries(theirs, "responses"), _entries(ours, "responses"), strict=False)
+    return any(
+        (each["resource_name"], _error(each), _error(other)) == ("", "none", "42 invalid_request")
+        for each, other in pairs
+    )
+
+
+def _begins_behind_0(theirs: Any, ours: Any) -> bool:
+    pairs = zip(errors(theirs), errors(ours), strict=False)
+    return {pair for pair in pairs if pair[0] != pair[1]} == {("45 out_of_order_sequence_number", "none")}
 
 
 def _zero_id_fails_others(theirs: Any, ours: Any) -> bool:
@@ -113,13 +126,26 @@ def _nobodys(value: Any) -> Any:
 
 KNOWN = (
     Known(
+        "a setting of all brokers that is too large, and covered by the asked node's own value: Kafka  "
+        "looks at what results at that node, ours at the value alone (W43)",
+        frozenset({"incremental_alter_configs", "alter_configs"}),
+        _default_is_covered,
+    ),
+    Known(
+        "the first batch of a producer in a partition begins behind sequence 0, in a transaction of the "
+        "second generation: Kafka refuses it (45), ours takes it, as in the first generation (W33)",
+        frozenset({"produce"}),
+        _begins_behind_0,
+    ),
+    Known(
         "the zero topic id beside another topic in a Fetch: Kafka fails the whole request (-1), ours tells "
         "UNKNOWN_TOPIC_ID of it (W34)",
         frozenset({"fetch"}),
         _zero_id_fails_others,
     ),
     Known(
-        "a batch in a transaction of which the coordinator knows nothing, with an epoch below one that the log "
+        "a batch in a transaction of which the coordinator knows nothing, with an epoch below one that "
+        "the log "
         "has seen: Kafka's log speaks first (47), ours the coordinator (49)",
         frozenset({"produce"}),
         _older_epoch_is_seen_by_the_log,

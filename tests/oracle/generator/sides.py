@@ -60,14 +60,15 @@ or after them."""
 IGNORED: Mapping[str, tuple[str, ...]] = {
     "metadata": ("brokers", "replica_nodes", "isr_nodes", "cluster_authorized_operations"),
     "describe_topic_partitions": ("replica_nodes", "isr_nodes"),
-    "describe_log_dirs": ("log_dir", "total_bytes", "usable_bytes"),
+    "describe_log_dirs": ("log_dir", "total_bytes", "usable_bytes", "partition_size"),
     "describe_producers": ("coordinator_epoch", "last_timestamp"),
     "get_telemetry_subscriptions": ("subscription_id", "client_instance_id"),
     "create_topics": ("configs",),
     "describe_cluster": ("brokers", "cluster_authorized_operations"),
 }
 """Fields that say what a machine is like, or that are random; `last_timestamp` is the time of a marker. Kafka
-has more configs of topics than ours: those that are drawn are described by name."""
+deletes records by whole segments, so its logs are larger, and it has more configs of topics than ours: those
+that are drawn are described by name."""
 OF_ALL_GROUPS = (
     "offset",
     "timestamp",
@@ -78,8 +79,8 @@ OF_ALL_GROUPS = (
     "leader_epoch",
     "diverging_epoch",
 )
-"""Fields about `__consumer_offsets` that depend on what all groups have written, and on when ours has made its
-log (W52)."""
+"""Fields about `__consumer_offsets` that depend on what all groups have written, and on when ours has made
+its log (W52)."""
 HEARTBEAT_TOLD = "heartbeat_interval_ms"
 """The field of an answer that tells the heartbeat interval."""
 TOPICS = {"t": 12, "u": 12}
