@@ -62,11 +62,13 @@ IGNORED: Mapping[str, tuple[str, ...]] = {
     "describe_topic_partitions": ("replica_nodes", "isr_nodes"),
     "describe_log_dirs": ("log_dir", "total_bytes", "usable_bytes", "partition_size"),
     "describe_producers": ("coordinator_epoch", "last_timestamp"),
+    "describe_transactions": ("partitions",),
     "get_telemetry_subscriptions": ("subscription_id", "client_instance_id"),
     "create_topics": ("configs",),
     "describe_cluster": ("brokers", "cluster_authorized_operations"),
 }
-"""Fields that say what a machine is like, or that are random; `last_timestamp` is the time of a marker. Kafka
+"""Fields that say what a machine is like, or that are random, as the offsets partition of a group is (it is
+among the partitions of a transaction); `last_timestamp` is the time of a marker. Kafka
 deletes records by whole segments, so its logs are larger, and it has more configs of topics than ours: those
 that are drawn are described by name."""
 OF_ALL_GROUPS = (
