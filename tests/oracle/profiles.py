@@ -52,6 +52,7 @@ _BASE = {
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.assignment.interval.ms": "0",
     "auto.create.topics.enable": "false",
+    "num.partitions": "3",
 }
 _KAFKA = {
     # One broker holds one copy of each internal topic.

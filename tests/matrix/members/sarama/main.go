@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sort"
 	"strconv"
@@ -29,6 +30,7 @@ type member struct {
 	digests bool
 	group   string
 	admin   sarama.ClusterAdmin
+	brokers []string
 	// napping is held by whoever handles a record, and during a nap.
 	napping sync.Mutex
 }
@@ -129,8 +131,12 @@ func (m *member) commit() {
 	tell("committing", nil)
 	m.session.Commit()
 	answer, err := m.admin.ListConsumerGroupOffsets(m.group, asked)
+	if err == nil && answer.Err != sarama.ErrNoError {
+		err = answer.Err
+	}
 	if err != nil {
 		tell("refused", map[string]any{"error": err.Error()})
+		m.renewAdmin()
 		return
 	}
 	told := map[string]int64{}
@@ -145,6 +151,18 @@ func (m *member) commit() {
 		}
 	}
 	tell("committed", map[string]any{"offsets": told})
+}
+
+// renewAdmin makes another client for what is read back: that of sarama 1.43 goes on asking the coordinator that it
+// knows, also when that one coordinates no more or its connection is gone.
+func (m *member) renewAdmin() {
+	admin, err := sarama.NewClusterAdmin(m.brokers, sarama.NewConfig())
+	if err != nil {
+		tell("refused", map[string]any{"error": err.Error()})
+		return
+	}
+	_ = m.admin.Close()
+	m.admin = admin
 }
 
 // nap handles no record for so long, or until the next command.
@@ -211,6 +229,7 @@ func main() {
 		digests: settings["tell.digests"] == "true",
 		group:   settings["group.id"],
 		admin:   admin,
+		brokers: brokers,
 	}
 	group, err := sarama.NewConsumerGroup(brokers, settings["group.id"], configuration(settings))
 	if err != nil {
@@ -230,7 +249,10 @@ func main() {
 	tell("closing", nil)
 	stop()
 	<-ended
-	if err := group.Close(); err != nil {
+	if err := group.Close(); errors.Is(err, io.EOF) {
+		// The coordinator went away under the leave: sarama does not send another.
+		tell("refused", map[string]any{"error": err.Error()})
+	} else if err != nil {
 		fail(err)
 	}
 	tell("closed", nil)
