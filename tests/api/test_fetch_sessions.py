@@ -242,7 +242,7 @@ def test_a_client_that_has_read_on_where_the_log_ended_is_told_up_to_where_both_
 
 
 def test_a_negative_size_counts_only_where_there_is_something_to_read() -> None:
-    """Of an offset that the log does not have, that is told (W34); every partition was refused."""
+    """An offset that the log does not have is told first (W34); once every partition was refused instead."""
 
     async def story() -> None:
         _, one = one_topic()

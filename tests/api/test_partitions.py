@@ -155,7 +155,7 @@ def test_an_offsets_partition_is_given_to_its_preferred_leader(version: int) -> 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_an_election_of_an_unknown_type_is_refused_if_it_is_of_a_partition(version: int) -> None:
-    """Of no partitions it succeeds, whatever its type (W24); it was refused."""
+    """An election of no partitions succeeds, whatever its type (W24); it was refused once."""
 
     async def story() -> None:
         _, (one, *_) = brokers()

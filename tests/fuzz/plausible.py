@@ -85,6 +85,16 @@ class Known:
         self._producers: deque[Producer] = deque([Producer(3, 0, None)], maxlen=PRODUCERS_KNOWN_MAX)
         self._producer = self._producers[0]
         self._values: dict[str, Callable[[], Any]] = {
+            **self._of_groups(),
+            **self._of_logs(),
+            **self._of_transactions(),
+            **self._of_administrators(),
+        }
+
+    def _of_groups(self) -> dict[str, Callable[[], Any]]:
+        """Return how to draw the fields that belong to groups and their members."""
+        rng = self._rng
+        return {
             "session_timeout": self._session_timeout,
             "rebalance_timeout": self._session_timeout,
             "member_id": lambda: self._member.member_id,
@@ -101,6 +111,12 @@ class Known:
             "subscribed_topic_names": lambda: tuple(rng.sample(TOPICS, rng.randint(0, 3))),
             "subscribed_topic_regex": lambda: rng.choice((None, None, "", "t.*", "(", "t[0-1]")),
             "server_assignor": lambda: rng.choice((None, "uniform", "range", "nobody")),
+        }
+
+    def _of_logs(self) -> dict[str, Callable[[], Any]]:
+        """Return how to draw the fields that belong to topics and their logs."""
+        rng = self._rng
+        return {
             "topic_id": self._topic_id,
             "partition_index": lambda: rng.randrange(4),
             "partition": lambda: rng.randrange(4),
@@ -131,6 +147,12 @@ class Known:
             "timeout": lambda: timedelta(milliseconds=rng.choice((0, 500))),
             "key": lambda: rng.choice(GROUPS),
             "key_type": lambda: rng.randrange(3),
+        }
+
+    def _of_transactions(self) -> dict[str, Callable[[], Any]]:
+        """Return how to draw the fields that belong to transactions, and filters of lists."""
+        rng = self._rng
+        return {
             "transactional_id": lambda: rng.choice(
                 (None, "tx-1", "tx-2", *[self._producer.transactional_id] * 3)
             ),
@@ -144,6 +166,12 @@ class Known:
             "state_filters": lambda: rng.choice(((), ("Ongoing",), ("Empty", "nothing"))),
             "states_filter": lambda: rng.choice(((), ("Stable",), ("Empty", "nothing"))),
             "types_filter": lambda: rng.choice(((), ("classic",), ("Consumer", "nothing"))),
+        }
+
+    def _of_administrators(self) -> dict[str, Callable[[], Any]]:
+        """Return how to draw the fields that belong to what administrators ask."""
+        rng = self._rng
+        return {
             "feature": lambda: rng.choice(FEATURES),
             "max_version_level": lambda: rng.choice((0, 1, 1, 2, 33)),
             "upgrade_type": lambda: rng.choice((1, 1, 2, 3)),

@@ -121,7 +121,9 @@ def test_any_history_can_be_taken_back_and_restored(commands: list[Any], data: s
         answer = host.submit(command)
         assert unpack(pack(answer)) == answer
         if hasattr(command, "topics"):
-            assert len(answer.topics) == len(command.topics)
+            # A topic that is named twice, or by its name and its id, has one entry (W34).
+            names = {each[0] for each in command.topics}
+            assert len(names - {None}) <= len(answer.topics) <= len(command.topics)
         check(host.shard)
         assert version <= host.shard.image().version <= version + 1
         version = host.shard.image().version

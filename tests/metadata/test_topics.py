@@ -155,7 +155,7 @@ def test_a_deleted_topics_name_is_free_at_once_with_another_id() -> None:
 
 
 def test_a_topic_that_is_to_be_deleted_twice_is_refused_in_one_entry() -> None:
-    """Also when its name comes once and its id once. Each had an entry of its own."""
+    """It may be named once by its name and once by its id: each of them had an entry of its own before."""
     host = tier()
     a, b = create(host, NewTopic("a"), NewTopic("b"))
 

@@ -105,7 +105,7 @@ def test_nothing_is_appended_without_the_coordinators_word(log: PartitionLog) ->
 
 
 def test_a_retry_in_a_transaction_is_told_its_first_offset(log: PartitionLog) -> None:
-    """And the batch's timestamp for the time of its append, as Kafka tells it; that was null."""
+    """Kafka tells the batch's timestamp as the time of its append, and so do we; it was null before."""
     first = append(log, b"a")
     assert log.append(transactional(b"a"), 0) == (first, 1_000, 0)
     end(log, committed=True)
