@@ -1,8 +1,8 @@
-"""Which tests wait for each other when several processes of pytest share the work (`-n 3 --dist loadgroup`).
+"""Which tests wait for each other when several processes of pytest share the work (`-n 3`).
 
 Tests that start a tier are long for what they wait for, not for what they compute: those of one lane run one
 after the other and share a tier where its fixture is the session's; everything else runs beside them, file by
-file. The lanes are about as long as each other, and the longest stands first.
+file. The lanes are taken in the order in which they stand here, before everything else.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from actors.api.context import BrokerContext
 from actors.api.data import NO_OFFSET, READ_COMMITTED, READ_UNCOMMITTED, check_leader_epoch
 from actors.api.fetch_answers import NO_RECORDS, Read, answer_entity
+from actors.ground.topic_names import INTERNAL_TOPICS
 from actors.protocol.header import Header
 from actors.security.topic_checks import RestrictedFetch
 from actors.topics.errors import LogError
@@ -99,7 +100,7 @@ async def fetch(context: BrokerContext, header: Header, given: Any) -> Any:
     await context.ready(
         (each.name, each.place[1])
         for each in request.partitions
-        if each.name is not None and may_read(each.name)
+        if each.name in INTERNAL_TOPICS and may_read(each.name)
     )
     bytes_max = min(entity.max_bytes, FETCH_BYTES_MAX)
     while True:

@@ -66,11 +66,12 @@ class SnapshotBuild:
     def take(self, records_max: int = RECORDS_PER_STEP_MAX) -> bytes | None:
         """Go on as `step` does, and return only what that has given: so a state is passed on without ever
         being kept whole. None: all of it was taken, or the build is closed."""
-        data, self._data = self._data, BytesIO()
+        data = self._data
         if data is None:
-            self._data = None
             return None
-        if not self._go_on(data, records_max):
+        if self._go_on(data, records_max):
+            self._data = BytesIO()
+        else:
             self.close()
         return data.getvalue()
 

@@ -66,7 +66,7 @@ class Leaders(Protocol):
 
 
 class Hub(Protocol):
-    """The way to them."""
+    """What sends a question to a leader on this node, and waits for its answer."""
 
     async def relay(
         self, slot: int, identity: ClientIdentity, frame: bytes, timeout_s: float

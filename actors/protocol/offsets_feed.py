@@ -35,6 +35,8 @@ class Piece(enum.IntEnum):
 
 
 class Question(NamedTuple):
+    """What a broker asks the leader of an offsets partition."""
+
     topic: str
     """The internal topic that is made of the answers. Each has a feed of its own, so that one goes on while
     another begins or ends."""
@@ -49,7 +51,7 @@ class Question(NamedTuple):
 
 
 class Fed(NamedTuple):
-    """An answer."""
+    """What the leader answers: what there is to know since the question before."""
 
     feed: int
     start_offset: int

@@ -94,21 +94,25 @@ class Producers:
     def appended(self, header: BatchHeader, base_offset: int, timestamp_ms: int) -> None:
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
-            producer = self._producers[header.producer_id] = _Producer(header.producer_epoch)
+            producer = self._known_from_now(header.producer_id, header.producer_epoch)
         last = _add(header.base_sequence, header.last_offset_delta)
         producer.last_timestamp_ms = header.max_timestamp_ms
         producer.batches.append(AppendedBatch(header.base_sequence, last, base_offset, timestamp_ms))
         self._producers.move_to_end(header.producer_id)
-        if len(self._producers) > PRODUCERS_MAX:
-            self._producers.popitem(last=False)
 
     def fence(self, producer_id: int, producer_epoch: int) -> None:
         """Refuse the producer's older epochs from now on: a marker of this epoch was written."""
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch < producer_epoch:
-            self._producers[producer_id] = _Producer(producer_epoch)
+            self._known_from_now(producer_id, producer_epoch)
+
+    def _known_from_now(self, producer_id: int, epoch: int) -> _Producer:
+        """Begin with an epoch of a producer. If there are too many producers, the one that was silent for the
+        longest time is forgotten."""
+        producer = self._producers[producer_id] = _Producer(epoch)
         if len(self._producers) > PRODUCERS_MAX:
             self._producers.popitem(last=False)
+        return producer
 
 
 def _add(sequence: int, increment: int) -> int:

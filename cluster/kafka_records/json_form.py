@@ -12,7 +12,14 @@ import base64
 import binascii
 from typing import Any
 
-from actors.coordinator.kafka_records.codec import KafkaRecord, Plain, RecordError, check_version, schema_of
+from actors.coordinator.kafka_records.codec import (
+    NO_VERSION,
+    KafkaRecord,
+    Plain,
+    RecordError,
+    check_version,
+    schema_of,
+)
 from actors.coordinator.kafka_records.schemas import (
     BYTES,
     NUMBERS,
@@ -45,7 +52,7 @@ def from_json(shown: Any, schemas: Schemas = SCHEMAS) -> KafkaRecord:
         schema = schema_of(kind, schemas)
         key = _taken(schema.key, shown["key"]["data"], 0, f"{schema.name} key")
         if value is None:
-            return KafkaRecord(kind, key, -1, None)
+            return KafkaRecord(kind, key, NO_VERSION, None)
         version = value["version"]
         if not isinstance(version, int):
             raise RecordError(f"its version is {version!r}")

@@ -5,6 +5,6 @@ actors, their APIs, replicas, coordinators, metadata. What is replaced: sockets,
 proposed is committed), time.
 
 `plausible` makes requests that get somewhere, `distortions` makes one field of them wrong, `mutations`
-spoils the
-bytes; `campaign` draws frames, `sweep` leaves no version out. `sockets` sends the same to a tier that runs.
+spoils their bytes; `campaign` draws frames, `sweep` leaves no version out. `sockets` sends the same to a tier
+that runs.
 """

@@ -21,10 +21,9 @@ Matches = Callable[[str], object]
 
 def compiled(regex: str) -> Matches:
     """Compile a regex. Raises GroupError(invalid_regular_expression) with the reason."""
-    import re2  # here, because most replicas never see a regex, and RE2 is a library of 3 MB
-
+    re2, options = _re2()
     try:
-        pattern = re2.compile(regex, _options())
+        pattern = re2.compile(regex, options)
     except re2.error as error:
         raise _invalid(regex, error.args[0].decode(errors="replace")) from None
     except UnicodeEncodeError:
@@ -42,12 +41,14 @@ def matches_of(regex: str) -> Matches:
 
 
 @cache
-def _options() -> Any:
-    import re2  # as above
+def _re2() -> tuple[Any, Any]:
+    """Return RE2 and the options that we use it with. It is loaded here, because most replicas never see a
+    regex, and RE2 is a library of 3 MB."""
+    import re2
 
     options = re2.Options()
     options.log_errors = False
-    return options
+    return re2, options
 
 
 def _never(topic: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from actors.ground.topic_names import OFFSETS_TOPIC
 from tests.oracle.generator.knowledge import NOBODYS_TOPIC, Knowledge, Request
@@ -35,6 +34,14 @@ def _grouped(pairs: Sequence[tuple[str, Any]]) -> dict[str, list[Any]]:
     for name, each in pairs:
         found.setdefault(name, []).append(each)
     return found
+
+
+def _numbered(known: Knowledge, args: Args, name_field: str, numbers_field: str) -> list[dict[str, Any]]:
+    """The sequence's own topics that an operation names, each with the numbers of partitions."""
+    return [
+        {name_field: known.own[name], numbers_field: list(numbers)}
+        for name, numbers in dict(args["topics"]).items()
+    ]
 
 
 def _produce(known: Knowledge, slot: Slot, args: Args) -> Request:
@@ -150,18 +157,12 @@ def _delete_records(known: Knowledge, slot: Slot, args: Args) -> Request:
 
 
 def _describe_producers(known: Knowledge, slot: Slot, args: Args) -> Request:
-    topics = [
-        {"name": known.own[name], "partition_indexes": list(numbers)}
-        for name, numbers in dict(args["topics"]).items()
-    ]
+    topics = _numbered(known, args, "name", "partition_indexes")
     return Request(slot.number, "describe_producers", 0, {"topics": topics})
 
 
 def _log_dirs(known: Knowledge, slot: Slot, args: Args) -> Request:
-    topics = [
-        {"topic": known.own[name], "partitions": list(numbers)}
-        for name, numbers in dict(args["topics"]).items()
-    ]
+    topics = _numbered(known, args, "topic", "partitions")
     return Request(slot.number, "describe_log_dirs", args["version"], {"topics": topics})
 
 
@@ -193,9 +194,7 @@ def producing(known: Knowledge, slot: Slot, args: Args) -> dict[str, Any]:
 
 def _add_partitions(known: Knowledge, slot: Slot, args: Args) -> Request:
     producer = producing(known, slot, args)
-    topics = [
-        {"name": known.own[name], "partitions": numbers} for name, numbers in dict(args["topics"]).items()
-    ]
+    topics = _numbered(known, args, "name", "partitions")
     fields: dict[str, Any] = {f"v3_and_below_{name}": value for name, value in producer.items()}
     fields["v3_and_below_topics"] = topics
     if args["version"] >= 4:
@@ -278,10 +277,7 @@ def _replace_configs(known: Knowledge, slot: Slot, args: Args) -> Request:
 
 
 def _elect(known: Knowledge, slot: Slot, args: Args) -> Request:
-    topics = [
-        {"topic": known.own[name], "partitions": list(numbers)}
-        for name, numbers in dict(args["topics"]).items()
-    ]
+    topics = _numbered(known, args, "topic", "partitions")
     fields = {"election_type": args["election"], "topic_partitions": topics, "timeout": 10_000}
     return Request(slot.number, "elect_leaders", args["version"], fields)
 
@@ -319,8 +315,7 @@ def _update_features(known: Knowledge, slot: Slot, args: Args) -> Request:
 
 
 def _telemetry(known: Knowledge, slot: Slot, args: Args) -> Request:
-    client_id = UUID(int=5) if args["known"] else None
-    return Request(slot.number, "get_telemetry_subscriptions", 0, {"client_instance_id": client_id})
+    return Request(slot.number, "get_telemetry_subscriptions", 0, {"client_instance_id": None})
 
 
 def _describe_cluster(known: Knowledge, slot: Slot, args: Args) -> Request:
@@ -329,39 +324,31 @@ def _describe_cluster(known: Knowledge, slot: Slot, args: Args) -> Request:
 
 
 def _offsets_topic(known: Knowledge, slot: Slot, args: Args) -> Request:
-    name, partition, offset = OFFSETS_TOPIC, args["partition"], 0
-    topic: dict[str, Any] = {"name": name, "topic_id": known.topics.get(name, NOBODYS_TOPIC)}
-    parts: dict[str, dict[str, Any]] = {
-        "list_offsets": {
-            "partition_index": partition,
-            "timestamp": args["timestamp"],
-            "current_leader_epoch": -1,
-        },
-        "delete_records": {"partition_index": partition, "offset": offset},
-        "produce": {"index": partition, "records": batch(b"v")},
+    named = {"name": OFFSETS_TOPIC}
+    topic_id = known.topics.get(OFFSETS_TOPIC, NOBODYS_TOPIC)
+    place = {"partition_index": args["partition"]}
+    listed = {**place, "timestamp": args["timestamp"], "current_leader_epoch": NO_LEADER_EPOCH}
+    produced = {"index": args["partition"], "records": batch(b"v")}
+    fetched = {
+        "partition": args["partition"],
+        "fetch_offset": 2**62,
+        "partition_max_bytes": BYTES_MAX,
+        "current_leader_epoch": NO_LEADER_EPOCH,
+    }
+    fields: dict[str, dict[str, Any]] = {
+        "list_offsets": {"replica_id": -1, "topics": [{**named, "partitions": [listed]}]},
+        "delete_records": {"topics": [{**named, "partitions": [{**place, "offset": 0}]}]},
+        "produce": {"topic_data": [{**named, "topic_id": topic_id, "partition_data": [produced]}]},
         "fetch": {
-            "partition": partition,
-            "fetch_offset": 2**62,
-            "partition_max_bytes": BYTES_MAX,
-            "current_leader_epoch": NO_LEADER_EPOCH,
+            "topics": [{"topic": OFFSETS_TOPIC, "topic_id": topic_id, "partitions": [fetched]}],
+            "replica_id": -1,
+            "max_wait": 0,
+            "max_bytes": BYTES_MAX,
+            "session_epoch": -1,
+            "forgotten_topics_data": [],
         },
     }
-    what = args["what"]
-    if what == "produce":
-        return Request(
-            slot.number, what, args["version"], {"topic_data": [topic | {"partition_data": [parts[what]]}]}
-        )
-    fields: dict[str, Any]
-    if what == "fetch":
-        topic["topic"] = topic.pop("name")
-        fields = {"topics": [topic | {"partitions": [parts[what]]}], "max_wait": 0, "session_epoch": -1}
-        fields |= {"max_bytes": BYTES_MAX, "forgotten_topics_data": []}
-    else:
-        del topic["topic_id"]
-        fields = {"topics": [topic | {"partitions": [parts[what]]}]}
-    if what != "delete_records":
-        fields["replica_id"] = -1
-    return Request(slot.number, what, args["version"], fields)
+    return Request(slot.number, args["what"], args["version"], fields[args["what"]])
 
 
 ASKING_DATA: Mapping[str, Callable[[Knowledge, Slot, Args], Request]] = {

@@ -344,7 +344,7 @@ def update_features(rng: random.Random) -> Operation:
 
 def telemetry(rng: random.Random) -> Operation:
     """Asked by a client without an id: one that asks again too soon is throttled by Kafka alone (W25)."""
-    return Operation("telemetry", any_slot(rng), {"known": False})
+    return Operation("telemetry", any_slot(rng))
 
 
 def describe_cluster(rng: random.Random) -> Operation:

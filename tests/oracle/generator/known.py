@@ -126,7 +126,7 @@ def _nobodys(value: Any) -> Any:
 
 KNOWN = (
     Known(
-        "a setting of all brokers that is too large, and covered by the asked node's own value: Kafka  "
+        "a setting of all brokers that is too large, and covered by the asked node's own value: Kafka "
         "looks at what results at that node, ours at the value alone (W43)",
         frozenset({"incremental_alter_configs", "alter_configs"}),
         _default_is_covered,
@@ -145,8 +145,7 @@ KNOWN = (
     ),
     Known(
         "a batch in a transaction of which the coordinator knows nothing, with an epoch below one that "
-        "the log "
-        "has seen: Kafka's log speaks first (47), ours the coordinator (49)",
+        "the log has seen: Kafka's log speaks first (47), ours the coordinator (49)",
         frozenset({"produce"}),
         _older_epoch_is_seen_by_the_log,
     ),

@@ -16,12 +16,11 @@ from tests.oracle.generator.choosing import BAD_REGEXES, HEARTBEAT_INTERVAL
 from tests.oracle.generator.choosing_data import DATA_WEIGHTS
 from tests.oracle.generator.knowledge import Request
 from tests.oracle.generator.operation import SLOTS, Operation
-from tests.oracle.generator.settling_data import rest
+from tests.oracle.generator.settling_data import SETTLE_S, rest
 from tests.oracle.generator.sides import HEARTBEAT_TOLD, Heard, Side
 from tests.oracle.generator.slots import SETTLED, learn
 from tests.oracle.generator.unsettled import Unsettled
 
-SETTLE_S = 6.0
 LOOK_S = 0.03
 LOOKS = 1
 """How many looks, one after the other, must show the same state before it counts as settled."""

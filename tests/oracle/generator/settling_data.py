@@ -12,6 +12,7 @@ from tests.oracle.generator.sides import Side
 from tests.oracle.generator.unsettled import Unsettled
 
 SETTLE_S = 6.0
+"""How long, in seconds, both sides may take to come to rest."""
 LOOK_S = 0.05
 BROKER_RESOURCE = 4
 _TOPICS = {

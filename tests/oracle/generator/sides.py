@@ -68,9 +68,9 @@ IGNORED: Mapping[str, tuple[str, ...]] = {
     "describe_cluster": ("brokers", "cluster_authorized_operations"),
 }
 """Fields that say what a machine is like, or that are random, as the offsets partition of a group is (it is
-among the partitions of a transaction); `last_timestamp` is the time of a marker. Kafka
-deletes records by whole segments, so its logs are larger, and it has more configs of topics than ours: those
-that are drawn are described by name."""
+among the partitions of a transaction); `last_timestamp` is the time of a marker. Kafka deletes records by
+whole segments, so its logs are larger, and it has more configs of topics than ours: those that are drawn are
+described by name."""
 OF_ALL_GROUPS = (
     "offset",
     "timestamp",
