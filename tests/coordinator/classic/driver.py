@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -176,8 +177,9 @@ class Driver(Host):
         groups = classic_groups(self.state).values()
         for group in groups:
             check_invariants(self.state, group)
+        timers = self.state.timers
         known = [key for group in groups for key in timer_keys(group)]
-        assert len(self.state.timers) == RETENTION + sum(key in self.state.timers for key in known)
+        assert len(timers) == RETENTION + sum(key in timers for key in known)
 
 
 def timer_keys(group: ClassicGroup) -> list[tuple[str, ...]]:
@@ -208,8 +210,11 @@ def check_invariants(state: ShardState, group: ClassicGroup) -> None:
         if member.group_instance_id is not None
     }
     assert group.static_members == statics
-    offers = [name for member in members for name in offered_names(member.protocols)]
-    assert group.supported == {name: offers.count(name) for name in set(offers)}
+    offered = Counter(member.protocols for member in members)
+    supported: Counter[str] = Counter()
+    for protocols, count in offered.items():
+        supported.update(dict.fromkeys(offered_names(protocols), count))
+    assert group.supported == supported
     for member in members:
         assert member.session_key in state.timers or member.is_waited_for()
     for key in group.pending_joins.values():
