@@ -198,6 +198,18 @@ def test_a_stable_group_of_unknown_subscriptions_loses_nothing(tier: Driver) -> 
     assert tier.offsets("g") == {("u", 0): 1}
 
 
+def test_a_group_waits_for_the_member_that_has_only_its_id(tier: Driver) -> None:
+    """O15: it is empty, and no check of retention removes it under the member (Kafka does)."""
+    asked = JoinGroupRequest(
+        "g", 10 * RETENTION_MS, 10 * RETENTION_MS, "", None, "consumer", subscribed_to("t")
+    )
+    member_id = tier.ask(api_keys.JOIN_GROUP, asked, 9).member_id
+    after(tier, 2 * RETENTION_MS)
+    token = tier.send(api_keys.JOIN_GROUP, asked._replace(member_id=member_id), 9)
+    tier.advance(SETTINGS.group_initial_rebalance_delay_ms * 2)
+    assert tier.replies[token].error_code == 0
+
+
 def test_nothing_expires_in_the_middle_of_a_rebalance(tier: Driver) -> None:
     """O14: this holds in PreparingRebalance and in CompletingRebalance, an explicit expiry included."""
     tier.commit_offsets("g", "u", {0: 1})
