@@ -27,6 +27,7 @@ from actors.topics.partition_log import Appended
 TOPIC_IDS_SINCE = 13
 """The first version that has topic ids instead of names (KIP-516)."""
 _APPEND = Verdict()
+_NO_SUCH_ACKS = Verdict(ErrorCode.invalid_required_acks)
 _NO_OFFSET = -1
 _ZSTD_SINCE = 7
 _RECORD_ERRORS_SINCE = 8
@@ -45,7 +46,9 @@ async def produce(context: BrokerContext, header: Header, entity: Any) -> Any | 
     acks_known = entity.acks in (-1, 0, 1)
     answered: dict[Any, list[Any]] = {}
     for piece in pieces:
-        verdict = verdicts.get((piece.name, piece.partition), _APPEND) if acks_known else None
+        verdict = verdicts.get((piece.name, piece.partition), _APPEND)
+        if not acks_known and not verdict.error_code:
+            verdict = _NO_SUCH_ACKS
         answered.setdefault(piece.topic, []).append(_produced(context, version, piece, verdict))
     if entity.acks == 0:
         if any(each.error_code for parts in answered.values() for each in parts):
@@ -73,9 +76,8 @@ def _pieces(context: BrokerContext, version: int, entity: Any) -> Sequence[Piece
     return tuple(pieces.values())
 
 
-def _produced(context: BrokerContext, version: int, piece: Piece, verdict: Verdict | None) -> Any:
-    """Append what comes for one partition and return its part of the answer. `verdict` is None if the request
-    asks for acknowledgements that there are not."""
+def _produced(context: BrokerContext, version: int, piece: Piece, verdict: Verdict) -> Any:
+    """Append what comes for one partition and return its part of the answer."""
     error_code, message, log_start_offset = ErrorCode.none, None, _NO_OFFSET
     appended = Appended(_NO_OFFSET, None, 0)
     record_errors: tuple[RecordError, ...] = ()
@@ -126,24 +128,20 @@ class _Refused(Exception):
         self.log_start_offset = log_start_offset
 
 
-def _appended(
-    context: BrokerContext, version: int, piece: Piece, verdict: Verdict | None
-) -> tuple[Appended, int]:
+def _appended(context: BrokerContext, version: int, piece: Piece, verdict: Verdict) -> tuple[Appended, int]:
     """Append one piece, with Kafka's checks in Kafka's order. Return also where the log starts. Raises
     LogError, _Refused, OSError."""
-    if verdict is not None and verdict.error_code == ErrorCode.transactional_id_authorization_failed:
+    if verdict.error_code == ErrorCode.transactional_id_authorization_failed:
         raise LogError(verdict.error_code)
     if piece.name is None:
         raise LogError(ErrorCode.unknown_topic_id)
     known = context.known_topic(piece.name, piece.partition)
     batch = one_batch(piece.records, zstd_allowed=version >= _ZSTD_SINCE)
-    if verdict is None:
-        raise LogError(ErrorCode.invalid_required_acks)
+    if verdict.error_code:
+        raise LogError(verdict.error_code)
     if known.internal:
         raise LogError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {piece.name}")
     topic = context.topic_led_here(piece.name, piece.partition)
-    if verdict.error_code:
-        raise LogError(verdict.error_code)
     log = context.logs.log(topic, piece.partition)
     try:
         appended = context.logs.append(

@@ -18,6 +18,7 @@ from actors.api.context import BrokerContext
 from actors.protocol.header import Header
 from actors.protocol.messages import NO_ERROR
 from actors.protocol.transaction_messages import (
+    NO_PRODUCER_ID,
     AddPartitionsToTxnRequest,
     TransactionPartitions,
     TxnMarker,
@@ -26,9 +27,10 @@ from actors.protocol.transaction_messages import (
     WriteTxnMarkersResponse,
     error_of_each,
 )
-from actors.topics.batch import transactional_producer
+from actors.topics.batch import BatchHeader, transactional_header
 from actors.topics.errors import LogError
-from actors.topics.transactions import Marker
+from actors.topics.partition_log import PartitionLog
+from actors.topics.transactions import Guard, Marker
 
 _NOT_VERIFIED = frozenset(
     {
@@ -59,9 +61,10 @@ class Verdict(NamedTuple):
     """What is known of one partition's batch before it is appended."""
 
     error_code: ErrorCode = NO_ERROR
-    guard: object = None
+    guard: Guard | None = None
 
 
+_Place = tuple[str, int]
 Verdicts = Mapping[tuple[str | None, int], Verdict]
 
 
@@ -81,20 +84,18 @@ async def verify_produced(
 ) -> Verdicts:
     """Return the verdict on each partition of a Produce request whose batch begins a transaction here."""
     transactional = [
-        (piece, producer)
-        for piece in pieces
-        if (producer := transactional_producer(piece.records)) is not None
+        (piece, batch) for piece in pieces if (batch := transactional_header(piece.records)) is not None
     ]
-    if transactional and not transactional_id:
+    if transactional and transactional_id is None:
         # Kafka refuses the whole request, for want of an id that could be authorized.
         refused = Verdict(ErrorCode.transactional_id_authorization_failed)
         return {(each.name, each.partition): refused for each in pieces}
     adds = header.api_version >= _ADDS_PARTITIONS_SINCE
     tries = _ADD_TRIES_MAX if adds else 1
     while True:
-        guards, producers = _guards(context, transactional)
-        errors = dict.fromkeys(guards, ErrorCode.network_exception)
-        for producer, topics in producers.items():
+        begun = _begun(context, transactional, adds=adds)
+        errors = dict.fromkeys(begun.guards, ErrorCode.network_exception)
+        for producer, topics in begun.producers.items():
             numbers = tuple((topic, tuple(indexes)) for topic, indexes in topics.items())
             asked = TransactionPartitions(transactional_id or "", *producer, numbers, verify_only=not adds)
             errors |= await verified(context, asked)
@@ -105,22 +106,40 @@ async def verify_produced(
         # before are waited for a little, as Kafka's brokers do. They end what the guards were given for: the
         # next try has new ones.
         await asyncio.sleep(_ADD_RETRY_BACKOFF_S)
-    return {key: Verdict(_told(errors[key], header.api_version), guard) for key, guard in guards.items()}
+    told = {key: _told(error, header.api_version) for key, error in (errors | begun.refused).items()}
+    return {key: Verdict(error, begun.guards.get(key)) for key, error in told.items()}
 
 
-def _guards(
-    context: BrokerContext, transactional: Sequence[tuple[Piece, tuple[int, int]]]
-) -> tuple[dict[tuple[str, int], object], dict[tuple[int, int], dict[str, list[int]]]]:
-    """Return the guard of each partition whose batch needs the coordinator's word, and these partitions by
-    producer and topic."""
-    guards: dict[tuple[str, int], object] = {}
-    producers: dict[tuple[int, int], dict[str, list[int]]] = {}
-    for piece, producer in transactional:
-        guard = _guard(context, piece, producer)
-        if guard is not None and piece.name is not None:
-            guards[piece.name, piece.partition] = guard
-            producers.setdefault(producer, {}).setdefault(piece.name, []).append(piece.partition)
-    return guards, producers
+class _Begun(NamedTuple):
+    """The verifications that the batches of one Produce request need."""
+
+    guards: dict[_Place, Guard]
+    """The guard of each partition whose batch needs the coordinator's word."""
+    producers: dict[tuple[int, int], dict[str, list[int]]]
+    """These partitions by producer and topic."""
+    refused: dict[_Place, ErrorCode]
+    """What the logs refuse before the coordinator is asked."""
+
+
+def _begun(
+    context: BrokerContext, transactional: Sequence[tuple[Piece, BatchHeader]], *, adds: bool
+) -> _Begun:
+    """Begin to verify what needs it. `adds`: the request has its partitions added to the transaction."""
+    begun = _Begun({}, {}, {})
+    for piece, batch in transactional:
+        log = _log_to_verify(context, piece)
+        if piece.name is None or log is None or batch.producer_id == NO_PRODUCER_ID:
+            continue
+        key = (piece.name, piece.partition)
+        try:
+            guard = log.begin_verification(batch, adds_partition=adds)
+        except LogError as error:
+            begun.refused[key] = error.error_code
+            continue
+        if guard is not None:
+            begun.guards[key] = guard
+            begun.producers.setdefault(batch.producer, {}).setdefault(piece.name, []).append(piece.partition)
+    return begun
 
 
 def _told(error_code: ErrorCode, version: int) -> ErrorCode:
@@ -130,9 +149,8 @@ def _told(error_code: ErrorCode, version: int) -> ErrorCode:
     return _AS_LOGS_ERROR.get(error_code, error_code)
 
 
-def _guard(context: BrokerContext, piece: Piece, producer: tuple[int, int]) -> object | None:
-    """Return the guard of the producer's transaction; None if the batch needs no word of the coordinator, or
-    cannot be appended anyway."""
+def _log_to_verify(context: BrokerContext, piece: Piece) -> PartitionLog | None:
+    """Return the log that a batch is meant for; None if it cannot be appended anyway."""
     if piece.name is None:
         return None
     try:
@@ -141,8 +159,7 @@ def _guard(context: BrokerContext, piece: Piece, producer: tuple[int, int]) -> o
         return None
     if topic.internal:
         return None  # it is refused whatever the coordinator says
-    transactions = context.logs.log(topic, piece.partition).transactions
-    return None if transactions.is_open(*producer) else transactions.guard(producer[0])
+    return context.logs.log(topic, piece.partition)
 
 
 async def verified(

@@ -70,6 +70,11 @@ class BatchHeader(NamedTuple):
     record_count: int
 
     @property
+    def producer(self) -> tuple[int, int]:
+        """Return the producer's id and epoch."""
+        return self.producer_id, self.producer_epoch
+
+    @property
     def is_transactional(self) -> bool:
         return bool(self.attributes & _TRANSACTIONAL_BIT)
 
@@ -167,8 +172,6 @@ def _check_contents(header: BatchHeader) -> None:
         raise LogError(ErrorCode.invalid_record, f"{header.record_count} records do not fit this batch")
     if header.attributes & _CONTROL_BIT:
         raise LogError(ErrorCode.invalid_record, "Clients are not allowed to write control records")
-    if header.is_transactional and header.producer_id == NO_PRODUCER_ID:
-        raise LogError(ErrorCode.invalid_record, "A transactional record batch without a producer id")
     if header.compression > ZSTD:
         raise LogError(ErrorCode.unknown_server_error, f"Unknown compression type {header.compression}.")
     if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
@@ -192,12 +195,12 @@ def placed(records: bytes, base_offset: int, leader_epoch: int, log_append_time_
     return bytes(batch)
 
 
-def transactional_producer(records: bytes | None) -> tuple[int, int] | None:
-    """Return producer id and epoch of a transactional batch; None for any other, damaged ones too."""
+def transactional_header(records: bytes | None) -> BatchHeader | None:
+    """Return the header of a transactional batch; None for any other, damaged ones too."""
     if records is None or len(records) < HEADER_BYTES or records[_MAGIC_AT] != MAGIC:
         return None
     header = read_header(records)
-    return (header.producer_id, header.producer_epoch) if header.is_transactional else None
+    return header if header.is_transactional else None
 
 
 def end_marker(

@@ -10,7 +10,7 @@ from actors.metadata.topic_configs import entries
 from actors.topics.floor import FloorFile, FloorStore, OffsetsFloor
 from actors.topics.partition_log import Appended, LogSettings, PartitionLog
 from actors.topics.record_checks import ANY_AGE_MS, RecordRules
-from actors.topics.transactions import Marker
+from actors.topics.transactions import Guard, Marker
 from actors.topics.waiting import AppendWaiters, PartitionKey
 
 LOGS_BYTES_MAX = 1024 * 1024 * 1024
@@ -24,8 +24,8 @@ class Produced(NamedTuple):
     """What a Produce request brings for one partition."""
 
     batch: bytes
-    guard: object = None
-    """What the transaction was verified with, see `transactions`; None: it was not verified."""
+    guard: Guard | None = None
+    """What the transaction was verified with; None: it was not verified."""
 
 
 class TopicLogs:

@@ -25,7 +25,7 @@ from actors.topics.batch import (
 from actors.topics.errors import LogError
 from actors.topics.producers import Producers
 from actors.topics.record_checks import RecordRules, check_records
-from actors.topics.transactions import LogTransactions, Marker
+from actors.topics.transactions import Guard, LogTransactions, Marker
 
 LEADER_EPOCH = 0
 """The leader epoch of every log: a log ends with its leader, so none has a second epoch."""
@@ -96,8 +96,8 @@ class PartitionLog:
         self._first = 0
         """The index of the first batch that is not dropped; those before it are removed now and then."""
 
-    def append(self, records: bytes, now_ms: int, *, guard: object = None) -> Appended:
-        """Append one batch (`batch.one_batch`). `guard` is as `transactions` describes it.
+    def append(self, records: bytes, now_ms: int, *, guard: Guard | None = None) -> Appended:
+        """Append one batch (`batch.one_batch`). `guard` is that of the transaction which it begins here.
 
         Raises LogError, or what `reserve` raises, having changed nothing.
         """
@@ -105,20 +105,41 @@ class PartitionLog:
         check_records(records, header, self.settings.records, now_ms)
         idempotent = header.producer_id != NO_PRODUCER_ID
         if idempotent:
-            before = self._producers.check(header)
+            before = self._producers.repeated(header)
             if before is not None:
                 return Appended(before.base_offset, before.timestamp_ms, 0)
-            producer = (header.producer_id, header.producer_epoch)
-            self.transactions.check(*producer, transactional=header.is_transactional, guard=guard)
+            self._check_next(header, guard)
         appended = self._placed(records, header, now_ms)
         if idempotent:
             append_ms = appended.log_append_time_ms
             timestamp_ms = header.max_timestamp_ms if append_ms is None else append_ms
             self._producers.appended(header, appended.base_offset, timestamp_ms)
             if header.is_transactional:
-                self.transactions.appended(*producer, appended.base_offset)
+                self.transactions.appended(*header.producer, appended.base_offset)
         self.expire(now_ms)
         return appended
+
+    def _check_next(self, header: BatchHeader, guard: Guard | None) -> None:
+        """Check that a batch is the producer's next one, in Kafka's order. Raises LogError."""
+        self._check_epoch(header)
+        self.transactions.check_verified(header, guard)
+        self._producers.check_sequence(header, self.transactions.guard(header.producer_id))
+        self.transactions.check_plain(header)
+
+    def _check_epoch(self, header: BatchHeader) -> None:
+        self._producers.check_epoch(*header.producer)
+        self.transactions.check_epoch(*header.producer)
+
+    def begin_verification(self, header: BatchHeader, *, adds_partition: bool) -> Guard | None:
+        """Return the guard of a transactional batch that needs the coordinator's word; None if its
+        transaction is open here. `adds_partition`: its request has the partition added.
+
+        Raises LogError with INVALID_PRODUCER_EPOCH for an epoch that is over: no coordinator need be asked.
+        """
+        self._check_epoch(header)
+        if self.transactions.is_open(*header.producer):
+            return None
+        return self.transactions.begin_verification(header, adds_partition=adds_partition)
 
     def end_transaction(self, marker: Marker, now_ms: int) -> Appended:
         """Append a COMMIT or ABORT marker, whether or not the producer has an open transaction here.

@@ -1,8 +1,9 @@
 """Remember what idempotent producers have appended to one partition: duplicates are recognized, gaps are
 refused.
 
-The rules are org.apache.kafka ProducerAppendInfo's and ProducerStateEntry's; `transactions` has the rest. The
-state is lost with the broker, as the log is; an unknown producer may then begin with any sequence.
+The rules are org.apache.kafka ProducerAppendInfo's and ProducerStateEntry's (W33); `transactions` has the
+rest. The state is lost with the broker, as the log is. An unknown producer may then begin with any sequence,
+save in a transaction of the second generation: what the log had of that transaction is lost too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.topics.batch import BatchHeader
 from actors.topics.errors import LogError
+from actors.topics.transactions import Guard
 
 PRODUCERS_MAX = 10_000
 """How many producers of a partition are remembered; the one that was idle for longest is forgotten."""
@@ -61,35 +63,51 @@ class Producers:
         """Return the producers by their ids, the one that was idle for longest first."""
         return self._producers.items()
 
-    def check(self, header: BatchHeader) -> AppendedBatch | None:
-        """Return the earlier append that `header` repeats, or None if it is the producer's next batch.
-
-        Raises LogError with INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER.
-        """
+    def repeated(self, header: BatchHeader) -> AppendedBatch | None:
+        """Return the earlier append that `header` repeats; None if there is none."""
         producer = self._producers.get(header.producer_id)
-        if producer is None:
+        if producer is None or header.producer_epoch != producer.epoch:
             return None
-        first = header.base_sequence
-        if header.producer_epoch == producer.epoch:
-            last = _add(first, header.last_offset_delta)
-            for batch in producer.batches:
-                if (batch.first_sequence, batch.last_sequence) == (first, last):
-                    return batch
-        if header.producer_epoch < producer.epoch:
+        sequences = (header.base_sequence, _add(header.base_sequence, header.last_offset_delta))
+        for batch in producer.batches:
+            if (batch.first_sequence, batch.last_sequence) == sequences:
+                return batch
+        return None
+
+    def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """Raise LogError with INVALID_PRODUCER_EPOCH if the producer is known with a newer epoch."""
+        producer = self._producers.get(producer_id)
+        if producer is not None and producer_epoch < producer.epoch:
             raise LogError(
                 ErrorCode.invalid_producer_epoch,
-                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, "
+                f"Epoch of producer {producer_id} is {producer_epoch}, "
                 f"which is smaller than the last seen epoch {producer.epoch}",
             )
-        first_batch = header.producer_epoch > producer.epoch or not producer.batches
-        expected = 0 if first_batch else _add(producer.batches[-1].last_sequence, 1)
-        if first != expected:
+
+    def check_sequence(self, header: BatchHeader, guard: Guard | None) -> None:
+        """Check that `header` is the producer's next batch; `guard` is that of its transaction that is being
+        verified, if there is one. Raises LogError with OUT_OF_ORDER_SEQUENCE_NUMBER."""
+        first = header.base_sequence
+        expected = self._next_sequence(header.producer_id, header.producer_epoch)
+        if guard is not None and expected is None and guard.adds_partition:
+            expected = 0
+        if guard is not None and first > guard.lowest_sequence:
+            expected = guard.lowest_sequence
+        if expected not in (None, first):
             raise LogError(
                 ErrorCode.out_of_order_sequence_number,
                 f"Out of order sequence number for producer {header.producer_id}: "
                 f"{first} (incoming seq. number), {expected} (expected)",
             )
-        return None
+
+    def _next_sequence(self, producer_id: int, producer_epoch: int) -> int | None:
+        """Return the sequence with which the producer's next batch begins; None if that may be any."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return None
+        if producer_epoch > producer.epoch or not producer.batches:
+            return 0
+        return _add(producer.batches[-1].last_sequence, 1)
 
     def appended(self, header: BatchHeader, base_offset: int, timestamp_ms: int) -> None:
         producer = self._producers.get(header.producer_id)

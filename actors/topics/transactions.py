@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from actors.topics.batch import BatchHeader
 from actors.topics.errors import LogError
 
 ABORTED_MAX = 100_000
@@ -48,6 +49,28 @@ class _Open(NamedTuple):
     first_offset: int
 
 
+class Guard:
+    """The verification of a producer's transaction, from the first batch that needs the coordinator's word to
+    the first one that is appended, or to a marker. Whoever asked for it shows it with the batch."""
+
+    __slots__ = ("_epoch", "adds_partition", "lowest_sequence")
+
+    def __init__(self, header: BatchHeader, *, adds_partition: bool) -> None:
+        self._epoch = header.producer_epoch
+        self.adds_partition = adds_partition
+        """Whether the first of its requests had the partition added, as those of the second generation have
+        (KIP-890); later requests do not change that."""
+        self.lowest_sequence = header.base_sequence
+        """The lowest sequence among its batches. A later batch that was verified sooner waits for it."""
+
+    def meets(self, header: BatchHeader) -> None:
+        """Note another batch that needs the coordinator's word."""
+        if header.producer_epoch > self._epoch:
+            self._epoch, self.lowest_sequence = header.producer_epoch, header.base_sequence
+        elif header.producer_epoch == self._epoch:
+            self.lowest_sequence = min(self.lowest_sequence, header.base_sequence)
+
+
 class LogTransactions:
     """The transactions of one log. Offsets of a log rise, so both lists are in the order of their offsets."""
 
@@ -55,7 +78,7 @@ class LogTransactions:
         self._open: dict[int, _Open] = {}
         self._markers: OrderedDict[int, tuple[int, int]] = OrderedDict()
         """Producer id -> producer epoch and coordinator epoch of its last marker; oldest first."""
-        self._guards: dict[int, object] = {}
+        self._guards: dict[int, Guard] = {}
         """Producer id -> the guard of its transaction that is being verified; oldest first."""
         self._aborted: list[AbortedTransaction] = []
 
@@ -72,28 +95,46 @@ class LogTransactions:
         """Return the epoch of the coordinator that wrote the producer's last marker; -1 if it has none."""
         return self._markers.get(producer_id, (-1, -1))[1]
 
-    def guard(self, producer_id: int) -> object:
+    def guard(self, producer_id: int) -> Guard | None:
+        """Return the guard of the producer's transaction that is being verified, if there is one."""
+        return self._guards.get(producer_id)
+
+    def begin_verification(self, header: BatchHeader, *, adds_partition: bool) -> Guard:
         """Return the guard that is to be had before the coordinator is asked, and given with the batch that
         its word allows."""
-        if producer_id not in self._guards and len(self._guards) >= GUARDS_MAX:
+        guard = self._guards.get(header.producer_id)
+        if guard is not None:
+            guard.meets(header)
+            return guard
+        if len(self._guards) >= GUARDS_MAX:
             del self._guards[next(iter(self._guards))]
-        return self._guards.setdefault(producer_id, object())
+        guard = self._guards[header.producer_id] = Guard(header, adds_partition=adds_partition)
+        return guard
 
-    def check(self, producer_id: int, producer_epoch: int, *, transactional: bool, guard: object) -> None:
-        """Check that the producer's next batch may be appended. Raises LogError."""
+    def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """Raise LogError with INVALID_PRODUCER_EPOCH if the producer's last marker has a newer epoch."""
         if producer_epoch < self._markers.get(producer_id, (-1, -1))[0]:
             raise LogError(
                 ErrorCode.invalid_producer_epoch,
                 f"Epoch {producer_epoch} of producer {producer_id} is older than that of its last marker.",
             )
-        if self.is_open(producer_id, producer_epoch):
-            if not transactional:
-                raise LogError(
-                    ErrorCode.invalid_txn_state,
-                    f"Expected transactional write from producer {producer_id}",
-                )
-        elif transactional and (guard is None or self._guards.get(producer_id) is not guard):
+
+    def check_verified(self, header: BatchHeader, guard: Guard | None) -> None:
+        """Check that a transactional batch is one of the open transaction, or that `guard` stands for the
+        coordinator's word on it. Raises LogError with INVALID_TXN_STATE."""
+        if not header.is_transactional or self.is_open(*header.producer):
+            return
+        if guard is None or self._guards.get(header.producer_id) is not guard:
             raise LogError(ErrorCode.invalid_txn_state, "Record was not part of an ongoing transaction")
+
+    def check_plain(self, header: BatchHeader) -> None:
+        """Check that a batch in no transaction does not come while one is open. Raises LogError with
+        INVALID_TXN_STATE."""
+        if not header.is_transactional and self.is_open(*header.producer):
+            raise LogError(
+                ErrorCode.invalid_txn_state,
+                f"Expected transactional write from producer {header.producer_id}",
+            )
 
     def appended(self, producer_id: int, producer_epoch: int, first_offset: int) -> None:
         """Note that a transactional batch is in the log."""

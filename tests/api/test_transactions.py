@@ -21,8 +21,8 @@ from actors.protocol.transaction_messages import (
 from tests.api.brokers import Broker, part
 from tests.api.test_data import LATEST, one_topic, produce, run
 from tests.api.test_fetch import LONG, fetch, parts
-from tests.topics.batches import batch, contents
-from tests.topics.test_transactions import transactional
+from tests.topics.batches import batch, contents, with_field
+from tests.topics.test_transactions import ATTRIBUTES_AT, TRANSACTIONAL, transactional
 
 PRODUCE_VERSION, LIST_VERSION = 9, 7
 ADDS_PARTITIONS = 12
@@ -148,6 +148,54 @@ def test_a_batch_of_the_next_transaction_waits_for_the_marker_of_the_one_before(
         result = await transact(one, b"a", version=ADDS_PARTITIONS)
         assert (result.error_code, result.base_offset) == (NO_ERROR, 1)
         assert len(coordinator.asked) == 2
+
+    run(story())
+
+
+@pytest.mark.parametrize("version", [PRODUCE_VERSION, ADDS_PARTITIONS])
+def test_an_older_epoch_is_refused_without_a_word_to_the_coordinator(version: int) -> None:
+    """W33: the log knows better than a coordinator that has forgotten the id, and before acknowledgements
+    that there are not are refused."""
+
+    async def story() -> None:
+        _, one, _ = one_topic()
+        coordinator = Coordinator(one)
+        await transact(one, b"a", version=version)
+        one.apis.write_markers(WriteTxnMarkersRequest((marker(committed=True)._replace(producer_epoch=1),)))
+        coordinator.error = ErrorCode.invalid_producer_id_mapping
+        for acks in (-1, 7):
+            result = await transact(one, b"b", sequence=1, version=version, acks=acks)
+            assert (result.error_code, result.log_start_offset) == (ErrorCode.invalid_producer_epoch, -1)
+        assert len(coordinator.asked) == 1
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("version", "answered"),
+    [(PRODUCE_VERSION, NO_ERROR), (ADDS_PARTITIONS, ErrorCode.out_of_order_sequence_number)],
+)
+def test_a_first_batch_behind_sequence_zero_is_taken_in_the_first_generation_alone(
+    version: int, answered: ErrorCode
+) -> None:
+    """W33."""
+
+    async def story() -> None:
+        _, one, _ = one_topic()
+        Coordinator(one)
+        assert (await transact(one, b"a", sequence=5, version=version)).error_code == answered
+
+    run(story())
+
+
+def test_a_transactional_batch_without_a_producer_asks_no_coordinator() -> None:
+    """The coordinator was asked about producer -1, and its error was the answer."""
+
+    async def story() -> None:
+        _, one, _ = one_topic()
+        records = with_field(batch(b"a"), ATTRIBUTES_AT, ">h", TRANSACTIONAL)
+        result = await produce(one, PRODUCE_VERSION, records, transactional_id="tx")
+        assert (result.error_code, result.base_offset) == (NO_ERROR, 0)
 
     run(story())
 

@@ -103,7 +103,6 @@ def test_damaged_or_foreign_batches_are_refused_and_leave_no_trace() -> None:
         "last offset delta": (with_field(good, 23, ">i", 7), ErrorCode.invalid_record),
         "negative length": (with_field(good, 8, ">i", -1), ErrorCode.corrupt_message),
         "control": (with_field(good, 21, ">h", 0x20), ErrorCode.invalid_record),
-        "transaction": (with_field(good, 21, ">h", 0x10), ErrorCode.invalid_record),
         "codec": (with_field(good, 21, ">h", 7), ErrorCode.unknown_server_error),
         "sequence": (with_field(good, 43, ">q", 7), ErrorCode.invalid_record),
     }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.topics.batch import read_header, transactional_producer
+from actors.topics.batch import read_header, transactional_header
 from actors.topics.errors import LogError
 from actors.topics.partition_log import LogSettings, PartitionLog
-from actors.topics.transactions import GUARDS_MAX, AbortedTransaction, Marker
+from actors.topics.transactions import GUARDS_MAX, AbortedTransaction, Guard, Marker
 from tests.topics.batches import batch, contents, with_field
 
 ATTRIBUTES_AT = 21
@@ -29,12 +29,16 @@ def transactional(*values: bytes, producer_id: int = 7, epoch: int = 0, sequence
 
 def append(log: PartitionLog, *values: bytes, sequence: int = 0, producer_id: int = 7, epoch: int = 0) -> int:
     """Append a batch with the coordinator's consent. Returns its base offset."""
-    guard = log.transactions.guard(producer_id)
     made = transactional(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
-    return log.append(made, 0, guard=guard).base_offset
+    return log.append(made, 0, guard=verified(log, made)).base_offset
 
 
-def refused(log: PartitionLog, records: bytes, guard: object = None) -> ErrorCode:
+def verified(log: PartitionLog, made: bytes, *, adds_partition: bool = False) -> Guard | None:
+    """Have a batch verified, as `adds_partition` says in the second generation or in the first."""
+    return log.begin_verification(read_header(made), adds_partition=adds_partition)
+
+
+def refused(log: PartitionLog, records: bytes, guard: Guard | None = None) -> ErrorCode:
     with pytest.raises(LogError) as refusal:
         log.append(records, 0, guard=guard)
     return refusal.value.error_code
@@ -93,10 +97,10 @@ def test_a_marker_is_a_control_batch_of_its_producer(log: PartitionLog) -> None:
 def test_nothing_is_appended_without_the_coordinators_word(log: PartitionLog) -> None:
     """This is KIP-890."""
     made = transactional(b"a")
-    assert transactional_producer(made) == (7, 0)
-    assert transactional_producer(batch(b"a")) is None
+    assert transactional_header(made) == read_header(made)
+    assert transactional_header(batch(b"a")) is None
     assert refused(log, made) == ErrorCode.invalid_txn_state
-    guard = log.transactions.guard(7)
+    guard = verified(log, made)
     end(log, committed=False)
     assert refused(log, made, guard) == ErrorCode.invalid_txn_state
     assert log.stable_offset == log.end_offset
@@ -130,7 +134,7 @@ def test_sequences_go_on_over_transactions_of_one_epoch(log: PartitionLog) -> No
     append(log, b"c", sequence=2)
     end(log, committed=True, epoch=1)
     gap = transactional(b"d", epoch=1, sequence=3)
-    assert refused(log, gap, log.transactions.guard(7)) == ErrorCode.out_of_order_sequence_number
+    assert refused(log, gap, verified(log, gap)) == ErrorCode.out_of_order_sequence_number
     append(log, b"d", epoch=1, sequence=0)
 
 
@@ -141,15 +145,66 @@ def test_late_markers_and_zombies_are_refused(log: PartitionLog) -> None:
     assert refused_end(log, epoch=1, term=6) == ErrorCode.invalid_producer_epoch
     assert refused_end(log, epoch=2, term=4) == ErrorCode.transaction_coordinator_fenced
     zombie = transactional(b"b", epoch=1, sequence=1)
-    assert refused(log, zombie, log.transactions.guard(7)) == ErrorCode.invalid_producer_epoch
+    assert refused(log, zombie) == ErrorCode.invalid_producer_epoch
     end(log, committed=False, epoch=2, term=5)
     assert log.stable_offset == log.end_offset
 
 
 def test_transactions_that_nobody_confirms_are_given_up(log: PartitionLog) -> None:
     """Any client may send a batch in any producer's name, so what the coordinator refuses must not stay."""
-    first = log.transactions.guard(0)
+    late = transactional(b"late", producer_id=0)
+    guard = verified(log, late)
     for producer_id in range(1, GUARDS_MAX + 1):
-        log.transactions.guard(producer_id)
-    assert refused(log, transactional(b"late", producer_id=0), first) == ErrorCode.invalid_txn_state
+        verified(log, transactional(b"unconfirmed", producer_id=producer_id))
+    assert refused(log, late, guard) == ErrorCode.invalid_txn_state
     assert append(log, b"kept", producer_id=GUARDS_MAX) == 0
+
+
+def test_the_first_batch_of_the_second_generation_begins_with_sequence_zero(log: PartitionLog) -> None:
+    """W33: a producer of the first generation, and one that is in no transaction, may begin anywhere."""
+    behind = transactional(b"a", sequence=5)
+    guard = verified(log, behind, adds_partition=True)
+    assert refused(log, behind, guard) == ErrorCode.out_of_order_sequence_number
+    made = transactional(b"a")
+    assert log.append(made, 0, guard=verified(log, made, adds_partition=True)).base_offset == 0
+    assert append(log, b"b", producer_id=8, sequence=5) == 1
+    assert log.append(batch(b"c", producer_id=9, epoch=0, sequence=5), 0).base_offset == 2
+
+
+def test_what_was_verified_with_a_lower_sequence_comes_first(log: PartitionLog) -> None:
+    """W33: the coordinator refused sequences 3 and 4 for a while. A newer epoch begins anew."""
+    batches = {sequence: transactional(b"a", sequence=sequence) for sequence in (3, 4, 5)}
+    for sequence in (4, 3, 5):
+        verified(log, batches[sequence])
+    guard = log.transactions.guard(7)
+    assert refused(log, batches[5], guard) == ErrorCode.out_of_order_sequence_number
+    assert refused(log, batches[4], guard) == ErrorCode.out_of_order_sequence_number
+    newer = transactional(b"a", epoch=1, sequence=4)
+    assert log.append(newer, 0, guard=verified(log, newer)).base_offset == 0
+    assert log.transactions.guard(7) is None
+
+
+def test_the_first_request_says_of_which_generation_a_transaction_is(log: PartitionLog) -> None:
+    """W33: batches of the producer that are in no transaction are measured by it too."""
+    behind = transactional(b"a", sequence=5)
+    verified(log, behind, adds_partition=True)
+    assert refused(log, behind, verified(log, behind)) == ErrorCode.out_of_order_sequence_number
+    plain = batch(b"a", producer_id=7, epoch=0, sequence=5)
+    assert refused(log, plain) == ErrorCode.out_of_order_sequence_number
+
+
+def test_an_older_epoch_is_refused_before_it_is_verified(log: PartitionLog) -> None:
+    """W33: of data and of markers, in an open transaction and in none."""
+    append(log, b"a", epoch=1)
+    for newest in (1, 2):
+        with pytest.raises(LogError) as refusal:
+            verified(log, transactional(b"b", epoch=newest - 1))
+        assert refusal.value.error_code == ErrorCode.invalid_producer_epoch
+        end(log, committed=True, epoch=2)
+
+
+def test_a_transactional_batch_needs_no_producer(log: PartitionLog) -> None:
+    """Kafka takes it as it takes any batch; it was INVALID_RECORD."""
+    made = with_field(batch(b"a"), ATTRIBUTES_AT, ">h", TRANSACTIONAL)
+    assert log.append(made, 0).base_offset == 0
+    assert log.stable_offset == 1

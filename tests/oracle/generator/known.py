@@ -99,21 +99,10 @@ def _default_is_covered(theirs: Any, ours: Any) -> bool:
     )
 
 
-def _begins_behind_0(theirs: Any, ours: Any) -> bool:
-    pairs = zip(errors(theirs), errors(ours), strict=False)
-    return {pair for pair in pairs if pair[0] != pair[1]} == {("45 out_of_order_sequence_number", "none")}
-
-
 def _zero_id_fails_others(theirs: Any, ours: Any) -> bool:
     """Whether Kafka fails a fetch as a whole of which ours refuses the zero id alone."""
     zero = any(each.get("topic_id", "") is None for each in _entries(ours, "responses"))
     return zero and _error(theirs) == "-1 unknown_server_error" and _error(ours) == "none"
-
-
-def _older_epoch_is_seen_by_the_log(theirs: Any, ours: Any) -> bool:
-    pairs = zip(errors(theirs), errors(ours), strict=False)
-    told = {pair for pair in pairs if pair[0] != pair[1]}
-    return told == {("47 invalid_producer_epoch", "49 invalid_producer_id_mapping")}
 
 
 def _nobodys(value: Any) -> Any:
@@ -132,22 +121,10 @@ KNOWN = (
         _default_is_covered,
     ),
     Known(
-        "the first batch of a producer in a partition begins behind sequence 0, in a transaction of the "
-        "second generation: Kafka refuses it (45), ours takes it, as in the first generation (W33)",
-        frozenset({"produce"}),
-        _begins_behind_0,
-    ),
-    Known(
         "the zero topic id beside another topic in a Fetch: Kafka fails the whole request (-1), ours tells "
         "UNKNOWN_TOPIC_ID of it (W34)",
         frozenset({"fetch"}),
         _zero_id_fails_others,
-    ),
-    Known(
-        "a batch in a transaction of which the coordinator knows nothing, with an epoch below one that "
-        "the log has seen: Kafka's log speaks first (47), ours the coordinator (49)",
-        frozenset({"produce"}),
-        _older_epoch_is_seen_by_the_log,
     ),
     Known(
         "a quota that can be: Kafka stores it, ours has none and says so (W42)",
