@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.ground.acl import Operation, ResourceType
 from actors.ground.image import MetadataImage
+from actors.ground.topic_names import INTERNAL_TOPICS
 from actors.protocol.offset_refusals import refused_commit
 from actors.protocol.transaction_messages import (
     AddOffsetsToTxnRequest,
@@ -97,8 +98,9 @@ def add_partitions(
 
 
 def _error(access: Access, image: MetadataImage, topic: str, number: int) -> ErrorCode:
-    """Return the error of one partition among some that may not be written: none of them is added."""
-    if not access.may(Operation.WRITE, ResourceType.TOPIC, topic):
+    """Return the error of one partition among some that may not be written: none of them is added. No client
+    may write an internal topic, whatever its rights (W51)."""
+    if topic in INTERNAL_TOPICS or not access.may(Operation.WRITE, ResourceType.TOPIC, topic):
         return ErrorCode.topic_authorization_failed
     known = image.topics.get(topic)
     if known is None or not 0 <= number < known.partition_count:
