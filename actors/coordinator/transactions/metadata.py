@@ -96,7 +96,7 @@ def with_next_epoch(transaction: TransactionValue, expected: Producer | None) ->
         sent = expected.producer_epoch
         if transaction.producer_epoch in (NO_PRODUCER_EPOCH, sent):
             last_epoch = transaction.producer_epoch
-        elif sent == transaction.last_producer_epoch:
+        elif sent == transaction.last_producer_epoch and not is_exhausted(transaction.producer_epoch):
             epoch, last_epoch = transaction.producer_epoch, transaction.last_producer_epoch
         else:
             raise GroupError(ErrorCode.producer_fenced)
@@ -175,13 +175,14 @@ def had(transaction: TransactionValue, producer: Producer) -> bool:
 
 
 def fenced(transaction: TransactionValue) -> TransactionValue:
-    """The producer is shut out by the next epoch, which nobody is given, and its transaction aborted. Kafka
-    ends it as one of the second generation, whoever began it."""
+    """The producer is shut out by the next epoch, and its transaction aborted. Kafka ends it as one of the
+    second generation, whoever began it: the epoch is given to this producer if it recovers before another
+    one has its id (O18)."""
     return _to(
         transaction,
         PREPARE_ABORT,
         producer_epoch=min(transaction.producer_epoch + 1, EPOCH_MAX),
-        last_producer_epoch=NO_PRODUCER_EPOCH,
+        last_producer_epoch=transaction.producer_epoch,
         client_version=SECOND_GENERATION,
     )
 

@@ -224,6 +224,36 @@ def test_a_recovering_producer_is_told_its_new_epoch_however_often_it_asks(tier:
     assert tier.init().producer_epoch == producer[1] + 2
 
 
+def test_a_producer_recovers_from_its_open_transaction_with_the_epoch_of_the_abort(
+    tier: TransactionDriver,
+) -> None:
+    """O18: it was fenced, though nobody else had its id. A new producer's turn ends that."""
+    producer = tier.producer()
+    tier.add_partitions(producer, "t", 0)
+    assert tier.init(recovers=producer).error_code == CONCURRENT
+    tier.deliver_markers()
+    recovered = tier.init(recovers=producer)
+    assert recovered == (0, producer[0], producer[1] + 1)
+    assert tier.init(recovers=producer) == recovered, "a retry"
+    assert tier.add_partitions(producer) == {0: FENCED}
+    assert tier.init().producer_epoch == recovered.producer_epoch + 1
+    assert tier.init(recovers=producer).error_code == FENCED
+
+
+def test_a_producer_of_the_last_epoch_does_not_recover_from_its_open_transaction(
+    tier: TransactionDriver,
+) -> None:
+    """The epoch that the abort takes is the one that no producer is given."""
+    while tier.init().producer_epoch < EPOCH_MAX - 1:
+        pass
+    producer = (tier.transaction().producer_id, EPOCH_MAX - 1)
+    tier.add_partitions(producer, "t", 0)
+    assert tier.init(recovers=producer).error_code == CONCURRENT
+    tier.deliver_markers()
+    assert tier.init(recovers=producer).error_code == FENCED
+    assert tier.init().producer_epoch == 0
+
+
 def test_a_producer_that_has_used_up_its_epochs_gets_a_new_id(tier: TransactionDriver) -> None:
     first = tier.init()
     while tier.transaction().producer_epoch < EPOCH_MAX - 1:

@@ -233,3 +233,46 @@ def an_epoch_before_the_present_one_ends_nothing_new(play: Play) -> None:
     for committed in (True, False):
         a.ask("end_txn", 5, committed=committed, **last)
     end(a, successor, False)
+
+
+@transcript(rows=("O18",), cases={f"v{version}": version for version in (3, 4, 5)})
+def a_producer_recovers_from_its_open_transaction(play: Play, version: int) -> None:
+    """KIP-360: the abort gives the next epoch, which is told to who had the one before, again and again."""
+    a, topic = play.connect(), play.topic()
+    producer = init(a, play.unique("tx"))
+    add_partitions(a, producer, {topic: [0]})
+    recovered = init(a, **producer, version=version)
+    play.note("epochs in between", recovered["producer_epoch"] - producer["producer_epoch"])
+    init(a, **producer, version=version)
+    add_partitions(a, producer, {topic: [0]})
+    add_partitions(a, recovered, {topic: [0]})
+    for committed in (True, False):
+        end(a, producer, committed)
+    after = end(a, recovered, True)
+    play.note("epochs in between", after["producer_epoch"] - recovered["producer_epoch"])
+    for who in (recovered, after):
+        init(a, **who, version=version)
+
+
+@transcript(rows=("O18",), cases={"by a new producer": False, "by time": True})
+def a_producer_recovers_whose_transaction_was_aborted(play: Play, by_time: bool) -> None:
+    """Before anybody has its id: the abort's epoch is given to it, and the next one to a new producer."""
+    a, topic, key = play.connect(), play.topic(), play.unique("tx")
+    producer = init(a, key, transaction_timeout=1 if by_time else 60_000)
+    add_partitions(a, producer, {topic: [0]})
+    if not by_time:
+        a.ask("init_producer_id", 4, transactional_id=key)
+
+    def is_aborted() -> bool:
+        told = a.quietly("describe_transactions", 0, transactional_ids=[key]).transaction_states[0]
+        return bool(told.transaction_state == "CompleteAbort")
+
+    play.until(is_aborted, "the abort")
+    for committed in (True, False):
+        a.ask("end_txn", 5, committed=committed, **producer)
+    a.ask("end_txn", 4, committed=False, **producer)
+    recovered = init(a, **producer)
+    play.note("epochs in between", recovered["producer_epoch"] - producer["producer_epoch"])
+    successor = init(a, key)
+    play.note("epochs in between", successor["producer_epoch"] - recovered["producer_epoch"])
+    init(a, **producer)
