@@ -92,7 +92,8 @@ async def fetch(context: BrokerContext, header: Header, given: Any) -> Any:
     if entity.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED) and any(
         _is_readable(context, request, each) for each in request.partitions
     ):
-        return _refused(context, header.api_version, named, ErrorCode.unknown_server_error)
+        session_id = getattr(entity, "session_id", NO_SESSION)  # which goes on
+        return _refused(context, header.api_version, named, ErrorCode.unknown_server_error, session_id)
     loop = asyncio.get_running_loop()
     # A client that went away is noticed when its connection is idle for too long: no fetch waits longer.
     wait_s = min(entity.max_wait.total_seconds(), context.settings.connections_max_idle_ms / 1_000)
@@ -147,10 +148,16 @@ def _opened(context: BrokerContext, version: int, entity: Any, named: Sequence[F
     return _Request(version, entity, partitions, session if partitions else None, session.epoch)
 
 
-def _refused(context: BrokerContext, version: int, named: Sequence[Followed], error_code: ErrorCode) -> Any:
+def _refused(
+    context: BrokerContext,
+    version: int,
+    named: Sequence[Followed],
+    error_code: ErrorCode,
+    session_id: int = NO_SESSION,
+) -> Any:
     """Return the answer that refuses a whole request, and in the versions of names each of its partitions."""
     reads = [] if version >= _TOPIC_IDS_SINCE else [(each, Read(error_code, aborted=())) for each in named]
-    return answer_entity(context, version, NO_SESSION, reads, error_code)
+    return answer_entity(context, version, session_id, reads, error_code)
 
 
 def _named(context: BrokerContext, version: int, entity: Any) -> Sequence[Followed]:

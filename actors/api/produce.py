@@ -14,19 +14,21 @@ from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
 from actors.api.partition_leaders import current_leader, leaders_endpoints
-from actors.api.transactions import Piece, Verdict, verify_produced
+from actors.api.transactions import Piece, Verdict, Verdicts, verify_produced
 from actors.catalog import codec
 from actors.protocol.api_keys import PRODUCE
 from actors.protocol.errors import HangUp
 from actors.protocol.header import Header
 from actors.topics.batch import one_batch
-from actors.topics.errors import LogError, RecordError
+from actors.topics.errors import LogError, RecordError, UnknownCodec
 from actors.topics.logs import Produced
 from actors.topics.partition_log import Appended
 
 TOPIC_IDS_SINCE = 13
 """The first version that has topic ids instead of names (KIP-516)."""
+_OF_THE_WHOLE_REQUEST = (ErrorCode.transactional_id_authorization_failed, ErrorCode.unknown_server_error)
 _APPEND = Verdict()
+_FAILS = Verdict(ErrorCode.unknown_server_error)
 _NO_SUCH_ACKS = Verdict(ErrorCode.invalid_required_acks)
 _NO_OFFSET = -1
 _ZSTD_SINCE = 7
@@ -42,7 +44,10 @@ async def produce(context: BrokerContext, header: Header, entity: Any) -> Any | 
     HangUp if such a request fails, which its client learns in no other way."""
     version = header.api_version
     pieces = _pieces(context, version, entity)
-    verdicts = await verify_produced(context, header, entity.transactional_id, pieces)
+    if version < _ZSTD_SINCE and any(_has_unknown_codec(context, piece) for piece in pieces):
+        verdicts: Verdicts = {(piece.name, piece.partition): _FAILS for piece in pieces}
+    else:
+        verdicts = await verify_produced(context, header, entity.transactional_id, pieces)
     acks_known = entity.acks in (-1, 0, 1)
     answered: dict[Any, list[Any]] = {}
     for piece in pieces:
@@ -63,6 +68,21 @@ async def produce(context: BrokerContext, header: Header, entity: Any) -> Any | 
         ),
         **leaders_endpoints(context, PRODUCE, version, answered.values()),
     )
+
+
+def _has_unknown_codec(context: BrokerContext, piece: Piece) -> bool:
+    """Whether a batch of an old version has a codec that there is not: such a one fails the whole request,
+    if it comes for a partition that is there and nothing else is wrong with it before (W32)."""
+    if piece.name is None:
+        return False
+    try:
+        context.known_topic(piece.name, piece.partition)
+        one_batch(piece.records, zstd_allowed=False)
+    except UnknownCodec:
+        return True
+    except LogError:
+        return False
+    return False
 
 
 def _pieces(context: BrokerContext, version: int, entity: Any) -> Sequence[Piece]:
@@ -131,7 +151,7 @@ class _Refused(Exception):
 def _appended(context: BrokerContext, version: int, piece: Piece, verdict: Verdict) -> tuple[Appended, int]:
     """Append one piece, with Kafka's checks in Kafka's order. Return also where the log starts. Raises
     LogError, _Refused, OSError."""
-    if verdict.error_code == ErrorCode.transactional_id_authorization_failed:
+    if verdict.error_code in _OF_THE_WHOLE_REQUEST:
         raise LogError(verdict.error_code)
     if piece.name is None:
         raise LogError(ErrorCode.unknown_topic_id)

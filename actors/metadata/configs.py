@@ -24,7 +24,7 @@ from actors.metadata.commands import (
 from actors.metadata.config_form import check_form, check_once
 from actors.metadata.records import TOPIC, TopicKey, TopicValue
 from actors.metadata.state import MetadataState
-from actors.metadata.topic_configs import LIST, TOPIC_CONFIGS, default_value, entries, problem
+from actors.metadata.topic_configs import LIST, TOPIC_CONFIGS, default_value, entries, problem, shown
 from actors.protocol.errors import GroupError
 
 
@@ -69,6 +69,7 @@ def _altered(state: MetadataState, change: TopicConfigChange, replace: bool) -> 
         wrong = problem(name, configs[name])
         if wrong is not None:
             raise GroupError(ErrorCode.invalid_config, wrong)
+        configs[name] = shown(name, configs[name])
     if value is None:  # a wrong config of a topic that is not there is told first (W41)
         message = f"The topic '{change.topic}' does not exist."
         raise GroupError(ErrorCode.unknown_topic_or_partition, message)
@@ -84,7 +85,16 @@ def _list_changed(
         message = f"Can't {word} to key {name} because its type is not LIST."
         raise GroupError(ErrorCode.invalid_config, message)
     before = entries(configs.get(name, default_value(definition, state.settings)))
-    asked = entries(given)
+    asked = _parts(given)
     if operation == APPEND:
         return ",".join(before + [entry for entry in asked if entry not in before])
     return ",".join(entry for entry in before if entry not in asked)
+
+
+def _parts(given: str) -> list[str]:
+    """Return what is to be appended or subtracted. As Java splits it, it keeps its blanks, "" is an empty
+    entry, and empty entries at the end of several are none."""
+    parts = given.split(",")
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts if parts != [""] or not given else []

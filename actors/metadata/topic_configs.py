@@ -166,7 +166,23 @@ def entries(value: str) -> list[str]:
     return list(dict.fromkeys(entry for entry in (part.strip() for part in value.split(",")) if entry))
 
 
+def shown(name: str, value: str) -> str:
+    """Return a value that has no problem as Kafka reads it, and so shows it."""
+    value = value.strip()
+    match TOPIC_CONFIGS[name].config_type:
+        case config_type if config_type in (INT, LONG):
+            return str(int(value))
+        case config_type if config_type == LIST:
+            return ",".join(entries(value))
+        case config_type if config_type == BOOLEAN:
+            return value.lower()
+        case config_type if config_type == DOUBLE:
+            return str(float(value))
+    return value
+
+
 def _reason(definition: ConfigDefinition, value: str) -> str | None:
+    value = value.strip()
     match definition.config_type:
         case config_type if config_type in (INT, LONG):
             if _INTEGER.fullmatch(value) is None:
@@ -180,7 +196,10 @@ def _reason(definition: ConfigDefinition, value: str) -> str | None:
         case config_type if config_type == DOUBLE:
             good = bool(value) and _DECIMAL.fullmatch(value) is not None and float(value) <= 1
             return None if good else "Expected a number between 0 and 1"
-    given = entries(value) if definition.config_type == LIST else [value]
-    may_be_empty = definition.config_type == LIST and not value.strip()
-    good = may_be_empty or (bool(given) and all(entry in definition.values for entry in given))
+    given = [value]
+    if definition.config_type == LIST:
+        given = [entry.strip() for entry in value.split(",")] if value else []
+        if "" in given:
+            return "Values must not be empty"
+    good = all(entry in definition.values for entry in given)
     return None if good else f"String must be one of: {', '.join(definition.values)}"

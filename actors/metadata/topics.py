@@ -31,7 +31,7 @@ from actors.metadata.commands import (
 from actors.metadata.placement import first_alive, spread
 from actors.metadata.records import TOPIC, TopicKey, TopicValue
 from actors.metadata.state import MetadataState
-from actors.metadata.topic_configs import problem
+from actors.metadata.topic_configs import problem, shown
 from actors.protocol.errors import GroupError
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -76,10 +76,11 @@ def create_topics(state: MetadataState, command: CreateTopics) -> tuple[list[Rec
             created.append(CreatedTopic(topic.name, error.error_code, error.message))
             continue
         room.take(1, len(leaders))
-        configs = tuple(sorted((name, value) for name, value in topic.configs if value is not None))
-        topic_id = NO_TOPIC_ID
+        configs = tuple(
+            sorted((name, shown(name, value)) for name, value in topic.configs if value is not None)
+        )
+        topic_id = state.new_topic_id()  # as in Kafka, also of what is only tried
         if not command.validate_only:
-            topic_id = state.new_topic_id()
             records.append(Record(TopicKey(TOPIC, topic.name), TopicValue(topic_id, leaders, configs)))
         created.append(CreatedTopic(topic.name, 0, None, topic_id, len(leaders), 1, configs))
     return records, CreateTopicsResult(tuple(created))

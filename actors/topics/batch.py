@@ -14,7 +14,7 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from actors.protocol.transaction_messages import NO_PRODUCER_ID
-from actors.topics.errors import LogError
+from actors.topics.errors import LogError, UnknownCodec
 
 HEADER_BYTES = 61
 _LENGTH_FROM = 12
@@ -98,7 +98,8 @@ def one_batch(records: bytes | None, *, zstd_allowed: bool = True) -> bytes:
     whole batch are left out.
 
     Raises LogError: INVALID_RECORD for what no producer of format v2 sends (ProduceRequest.validateRecords),
-    CORRUPT_MESSAGE for bytes that are no batch.
+    CORRUPT_MESSAGE for bytes that are no batch. Without `zstd_allowed` it also raises UnknownCodec; else a
+    log looks at the codec.
     """
     size_bytes = None if records is None else _batch_bytes(records, 0)
     if records is None or size_bytes is None:
@@ -110,9 +111,13 @@ def one_batch(records: bytes | None, *, zstd_allowed: bool = True) -> bytes:
         )
     if size_bytes < HEADER_BYTES:
         raise LogError(ErrorCode.corrupt_message, "The record batch's length is not that of its bytes.")
-    if read_header(records).compression == ZSTD and not zstd_allowed:
-        # KIP-110: an old client that produces zstd could not read it back.
-        raise LogError(ErrorCode.unsupported_compression_type, "zstd needs Produce version 7 or later.")
+    if not zstd_allowed:
+        codec = read_header(records).compression
+        if codec == ZSTD:
+            # KIP-110: an old client that produces zstd could not read it back.
+            raise LogError(ErrorCode.unsupported_compression_type, "zstd needs Produce version 7 or later.")
+        if codec > ZSTD:
+            raise UnknownCodec(ErrorCode.unknown_server_error, f"Unknown compression type {codec}.")
     if _batch_bytes(records, size_bytes) is not None:
         raise LogError(ErrorCode.invalid_record, _ONE_BATCH)
     return records if size_bytes == len(records) else records[:size_bytes]

@@ -30,3 +30,7 @@ class LogError(Exception):
         self.error_code = error_code
         self.message = message
         self.record_errors = record_errors
+
+
+class UnknownCodec(LogError):
+    """A batch of an old version of Produce is compressed in a way that there is not."""

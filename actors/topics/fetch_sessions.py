@@ -158,16 +158,16 @@ class FetchSessions:
         """Return the session that a request with this epoch goes on with; the next request must have the
         next epoch.
 
-        Raises LogError with FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR or
-        INVALID_FETCH_SESSION_EPOCH.
+        Raises LogError with FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or
+        FETCH_SESSION_TOPIC_ID_ERROR.
         """
         session = self._sessions.get(session_id)
         if session is None:
             raise LogError(ErrorCode.fetch_session_id_not_found)
-        if session.by_id != by_id:
-            raise LogError(ErrorCode.fetch_session_topic_id_error)
         if session.epoch != epoch:
             raise LogError(ErrorCode.invalid_fetch_session_epoch)
+        if session.by_id != by_id:
+            raise LogError(ErrorCode.fetch_session_topic_id_error)
         session.epoch = _after(epoch)
         session.used_ms = now_ms
         self._sessions.move_to_end(session_id)

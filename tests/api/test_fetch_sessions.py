@@ -271,6 +271,22 @@ def test_an_isolation_level_that_there_is_not_is_not_looked_at_for_partitions_th
     run(story())
 
 
+@pytest.mark.parametrize("version", WITH_SESSIONS)
+def test_a_session_goes_on_after_an_isolation_level_that_there_is_not(version: int) -> None:
+    """W34: the answer told no session, so that clients began another one."""
+
+    async def story() -> None:
+        _, one = one_topic()
+        session_id = (await fetch(one, {0: 0}, version=version, session_epoch=0)).session_id
+        session = {"version": version, "session_id": session_id}
+        answer = await fetch(one, {}, isolation_level=2, session_epoch=1, **session)
+        assert (answer.error_code, answer.session_id) == (ErrorCode.unknown_server_error, session_id)
+        answer = await fetch(one, {}, session_epoch=2, **session)
+        assert (answer.error_code, answer.session_id) == (ErrorCode.none, session_id)
+
+    run(story())
+
+
 @pytest.mark.parametrize("version", [4, 6, 7, 18])
 def test_an_isolation_level_that_there_is_not_refuses_the_whole_request(version: int) -> None:
     async def story() -> None:

@@ -91,6 +91,45 @@ def test_a_config_that_there_is_not_can_be_deleted(host: Host) -> None:
     assert configs(host) == {"retention.ms": "1000", "segment.ms": "77"}
 
 
+@pytest.mark.parametrize(
+    ("operation", "given", "expected"),
+    [
+        (APPEND, "", None),
+        (APPEND, " ", None),
+        (APPEND, ",", "delete"),
+        (APPEND, "compact,,", "delete,compact"),
+        (APPEND, " compact ", "delete,compact"),
+        (APPEND, "compact,compact", "delete,compact"),
+        (SUBTRACT, "", "delete"),
+        (SUBTRACT, " delete", "delete"),
+        (SUBTRACT, "delete,", ""),
+    ],
+)
+def test_what_is_appended_and_subtracted_is_split_as_java_does(
+    host: Host, operation: int, given: str, expected: str | None
+) -> None:
+    """W41: an empty entry beside others is refused, and was taken."""
+    code = alter(host, ("cleanup.policy", operation, given))
+    assert code == (ErrorCode.invalid_config if expected is None else 0)
+    assert configs(host).get("cleanup.policy") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("retention.ms", " +0100 ", "100"),
+        ("preallocate", " TRUE", "true"),
+        ("min.cleanable.dirty.ratio", ".50", "0.5"),
+        ("cleanup.policy", "compact, delete,compact", "compact,delete"),
+        ("message.timestamp.type", "LogAppendTime ", "LogAppendTime"),
+    ],
+)
+def test_a_value_is_kept_as_it_is_read(host: Host, name: str, given: str, expected: str) -> None:
+    """W41: blanks around it were refused, and other ways to write it were shown as they came."""
+    assert alter(host, (name, SET, given)) == 0
+    assert configs(host)[name] == expected
+
+
 def test_a_list_of_nothing_is_a_cleanup_policy(host: Host) -> None:
     """Nothing is deleted by time, then, nor compacted; it was refused."""
     for change in (("cleanup.policy", SET, ""), ("cleanup.policy", SUBTRACT, "delete")):
@@ -137,7 +176,6 @@ def test_every_default_is_a_value_that_its_config_accepts() -> None:
     ("name", "value"),
     [
         ("retention.ms", "1_000"),
-        ("retention.ms", " 1"),
         ("retention.ms", "1" * 30),
         ("retention.ms", "9223372036854775808"),
         ("max.message.bytes", "2147483648"),
@@ -148,6 +186,8 @@ def test_every_default_is_a_value_that_its_config_accepts() -> None:
         ("min.insync.replicas", "0"),
         ("cleanup.policy", "keep"),
         ("cleanup.policy", ","),
+        ("cleanup.policy", "delete,"),
+        ("cleanup.policy", "compact, ,delete"),
         ("message.timestamp.type", "createtime"),
     ],
 )

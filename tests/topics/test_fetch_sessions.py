@@ -76,6 +76,7 @@ def test_a_session_with_names_knows_no_ids_and_the_other_way_round() -> None:
     names, ids = begin(cache), begin(cache, by_id=True)
     assert refused(cache, names, 1, by_id=True) == ErrorCode.fetch_session_topic_id_error
     assert refused(cache, ids, 1) == ErrorCode.fetch_session_topic_id_error
+    assert refused(cache, ids, 7) == ErrorCode.invalid_fetch_session_epoch, "the epoch is looked at first"
     assert go_on(cache, names, 1).epoch == 2
 
 

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.topics import partition_log
 from actors.topics.batch import one_batch
-from actors.topics.errors import LogError
+from actors.topics.errors import LogError, UnknownCodec
 from actors.topics.partition_log import FoundOffset, LogSettings, PartitionLog
 from actors.topics.record_checks import RecordRules
 from tests.topics.batches import GZIP, MemoryRecordsBuilder, batch, contents, with_field
@@ -114,6 +114,15 @@ def test_a_batch_above_the_topics_limit_is_too_large() -> None:
     log = new_log(SETTINGS._replace(message_bytes_max=200))
     assert refused(log, batch(b"x" * 200)) == ErrorCode.message_too_large
     log.append(batch(b"x" * 100), 0)
+
+
+def test_an_unknown_codec_of_an_old_producer_is_told_apart_and_one_of_a_newer_left_to_the_log() -> None:
+    """W32."""
+    strange = with_field(batch(b"a"), 21, ">h", 5)
+    with pytest.raises(UnknownCodec):
+        one_batch(strange, zstd_allowed=False)
+    assert one_batch(strange) == strange
+    assert refused(new_log(), strange) == ErrorCode.unknown_server_error
 
 
 def test_zstd_from_a_producer_too_old_for_it_is_refused() -> None:

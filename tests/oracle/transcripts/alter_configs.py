@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from actors.ground.acl import Operation
@@ -28,7 +29,9 @@ def alter(client: Client, *resources: tuple[Any, ...], version: int = 2, **field
     return client.ask("alter_configs", version, resources=asked, **fields, unordered=("responses",))
 
 
-def described_until(client: Client, resource: tuple[int, str], values: dict[str, str]) -> None:
+def described_until(
+    client: Client, resource: tuple[int, str], values: dict[str, str], ignore: Collection[str] = ()
+) -> None:
     """Wait until these configs have these values, and record how they are described."""
     resource_type, name = resource
     asked = {"resource_type": resource_type, "resource_name": name, "configuration_keys": list(values)}
@@ -36,6 +39,7 @@ def described_until(client: Client, resource: tuple[int, str], values: dict[str,
         lambda told: {each.name: each.value for each in told.results[0].configs} == values,
         "describe_configs",
         4,
+        ignore=ignore,
         resources=[asked],
     )
 
@@ -111,3 +115,58 @@ def each_resource_needs_its_right(play: Play) -> None:
     wanted = ((TOPIC_RESOURCE, topic), (TOPIC_RESOURCE, other), (GROUP_RESOURCE, group), (4, "1"))
     alter(client, *wanted, validate_only=True)
     alter(client, (GROUP_RESOURCE, play.unique("h")), version=0)
+
+
+LISTS: dict[str, tuple[int, str, str]] = {
+    "appended nothing": (2, "", "delete"),
+    "appended a blank": (2, " ", "delete"),
+    "appended a comma": (2, ",", "delete"),
+    "appended": (2, "compact", "delete,compact"),
+    "appended with blanks": (2, " compact ", "delete,compact"),
+    "appended twice": (2, "compact,delete,compact", "delete,compact"),
+    "appended with a comma behind": (2, "compact,", "delete,compact"),
+    "appended something else": (2, "x", "delete"),
+    "subtracted": (3, "delete", ""),
+    "subtracted with a blank": (3, " delete", "delete"),
+    "subtracted what is not there": (3, "compact", "delete"),
+    "subtracted nothing": (3, "", "delete"),
+    "set to nothing": (0, "", ""),
+    "set to a blank": (0, " ", ""),
+    "set to a comma": (0, ",", "delete"),
+    "set with a comma behind": (0, "compact,", "delete"),
+    "set with blanks and twice": (0, "compact , delete,compact", "compact,delete"),
+}
+"""The operation, its value, and what the list is afterwards."""
+
+
+@transcript(rows=("W41",), cases=LISTS)
+def list_of_a_topic(play: Play, change: tuple[int, str, str]) -> None:
+    a, topic = play.connect(), play.topic()
+    _changed(a, topic, "cleanup.policy", *change)
+
+
+VALUES: dict[str, tuple[tuple[str, str], ...]] = {
+    "retention.ms": ((" 100 ", "100"), ("+200", "200"), ("0300", "300"), ("1e3", "300"), ("", "300")),
+    "preallocate": (("TRUE", "true"), (" false ", "false"), ("yes", "false")),
+    "min.cleanable.dirty.ratio": ((" 0.75 ", "0.75"), (".25", "0.25"), ("0.50", "0.5"), ("1.5", "0.5")),
+    "message.timestamp.type": (("LogAppendTime ", "LogAppendTime"), ("createtime", "LogAppendTime")),
+}
+"""Ways to write a config's value, and what it is afterwards."""
+
+
+@transcript(rows=("W41",), cases=VALUES)
+def ways_to_write_a_value(play: Play, ways: tuple[tuple[str, str], ...]) -> None:
+    """What is shown is what was read."""
+    a, topic = play.connect(), play.topic()
+    name = next(name for name, given in VALUES.items() if given == ways)
+    for value, expected in ways:
+        _changed(a, topic, name, 0, value, expected)
+
+
+def _changed(client: Client, topic: str, *change: Any) -> None:
+    """Change a config, and record what it is once that holds; whose it is may not be known yet."""
+    name, operation, value, expected = change
+    asked = {"name": name, "config_operation": operation, "value": value}
+    resource = {"resource_type": TOPIC_RESOURCE, "resource_name": topic, "configs": [asked]}
+    client.ask("incremental_alter_configs", 1, resources=[resource])
+    described_until(client, (TOPIC_RESOURCE, topic), {name: expected}, ignore=("config_source",))

@@ -145,6 +145,30 @@ def sessions_and_epochs_that_are_wrong(play: Play, version: int) -> None:
 
 
 @transcript(rows=("W35",), cases=SESSIONS)
+def names_and_ids_that_are_mixed_in_a_wrong_epoch(play: Play, version: int) -> None:
+    """The epoch is looked at first."""
+    topic, a = log_topic(play), play.connect("a")
+    begun = fetch(a, version, [wanted(play, topic, [0])], session_epoch=0)
+    other = 12 if version >= 13 else 13
+    for epoch in (7, 1):
+        fetch(a, other, [], session_id=begun.session_id, session_epoch=epoch)
+
+
+@transcript(rows=("W34", "W35"), cases=SESSIONS)
+def isolation_level_that_there_is_not_in_a_session(play: Play, version: int) -> None:
+    """The session that the request names is told back, and goes on if it is there; none begins."""
+    topic, a = log_topic(play, partitions=2), play.connect("a")
+    asked = [wanted(play, topic, [0, 1])]
+    fetch(a, version, asked, session_epoch=0, isolation_level=2)
+    begun = fetch(a, version, asked, session_epoch=0)
+    for epoch, topics, level in ((1, [], 2), (2, [wanted(play, topic, {1: 0})], 2), (3, [], 0)):
+        session = {"session_id": begun.session_id, "session_epoch": epoch}
+        fetch(a, version, topics, isolation_level=level, **session)
+    fetch(a, version, asked, session_id=begun.session_id, session_epoch=-1, isolation_level=2)
+    fetch(a, version, [], session_id=begun.session_id, session_epoch=4)
+
+
+@transcript(rows=("W35",), cases=SESSIONS)
 def sessions_that_end(play: Play, version: int) -> None:
     topic, a = log_topic(play), play.connect("a")
     asked = [wanted(play, topic, [0])]

@@ -123,6 +123,21 @@ def zstd_of_an_old_producer(play: Play) -> None:
     append(play, a, "answer", topic, changed(_GOOD, attributes=4), version=6)
 
 
+@transcript(rows=("W32",), cases={f"v{version}": version for version in (3, 6, 7)})
+def unknown_codec_of_an_old_producer(play: Play, version: int) -> None:
+    """Below version 7, where the codec is looked at to refuse zstd, it fails the whole request; what is wrong
+    before that, or not there, is not looked at."""
+    topic, a = log_topic(play, partitions=2), play.connect("a")
+    strange = changed(_GOOD, attributes=5)
+    unordered = ("partition_responses", "responses")
+    for records in ({0: strange}, {0: _GOOD, 1: strange}, {0: strange, 7: _GOOD}):
+        a.ask("produce", version, topic_data=produced(play, topic, records), unordered=unordered)
+    both = produced(play, topic, {0: _GOOD, 1: strange})
+    a.ask("produce", version, topic_data=both, acks=7, unordered=unordered)
+    for records in ({0: _GOOD, 7: strange}, {0: _GOOD, 1: strange[:-1]}, {0: _GOOD, 1: strange + strange}):
+        a.ask("produce", version, topic_data=produced(play, topic, records), unordered=unordered)
+
+
 @transcript(rows=("W33",))
 def sequences_of_a_producer(play: Play) -> None:
     """A batch that is one of the last five is answered as it was; any other one out of order is refused."""
