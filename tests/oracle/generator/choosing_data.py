@@ -48,7 +48,10 @@ BROKER_CONFIGS: Mapping[str, tuple[str | None, ...]] = {
     "node.id": ("1", None),
     "no.such": ("1", None),
 }
-CHANGEABLE_BROKER_CONFIGS = ("message.max.bytes", "group.consumer.assignment.interval.ms")
+BROKER_SETTINGS = ("message.max.bytes", "group.consumer.assignment.interval.ms", "node.id")
+"""Those of BROKER_CONFIGS that there are."""
+KEPT_BROKER_CONFIGS = ("message.max.bytes", "group.consumer.assignment.interval.ms", "no.such")
+"""Those that Kafka may have kept of the sequences before."""
 SET, DELETE, APPEND, SUBTRACT = range(4)
 FEATURES = ("group.version", "metadata.version", "transaction.version", "no.such", "")
 QUOTAS = ("producer_byte_rate", "request_percentage", "connection_creation_rate", "no.such")

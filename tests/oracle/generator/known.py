@@ -5,18 +5,27 @@ Each is matched as narrowly as can be, and ends its sequence, because the sides 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tests.oracle.generator.choosing_data import BROKER_SETTINGS, SET
 from tests.oracle.play import CLOSED, NO_ANSWER
+
+BROKER = 4
+"""The type of a broker as a resource, and of all brokers if it has no name."""
+
+
+def _any(fields: Mapping[str, Any]) -> bool:
+    return True
 
 
 class Known(NamedTuple):
-    """`matches` is asked with both plain answers, Kafka's first."""
+    """`matches` is asked with both plain answers, Kafka's first, and `asks` with the request's fields."""
 
     reason: str
     apis: frozenset[str]
     matches: Callable[[Any, Any], bool]
+    asks: Callable[[Mapping[str, Any]], bool] = _any
 
 
 def _without(answer: Any, *names: str) -> Any:
@@ -113,7 +122,30 @@ def _nobodys(value: Any) -> Any:
     return value
 
 
+def _sets_what_no_broker_has(fields: Mapping[str, Any]) -> bool:
+    """Whether each resource is a broker, or all of them, and is to have a setting that there is not."""
+    return all(
+        each["resource_type"] == BROKER
+        and any(
+            config["name"] not in BROKER_SETTINGS and config.get("config_operation", SET) == SET
+            for config in each["configs"]
+        )
+        for each in fields["resources"]
+    )
+
+
+def _is_kept_unknown(theirs: Any, ours: Any) -> bool:
+    pairs = zip(errors(theirs), errors(ours), strict=False)
+    return {pair for pair in pairs if pair[0] != pair[1]} == {("none", "42 invalid_request")}
+
+
 KNOWN = (
+    Known(
+        "a setting of brokers that there is not: Kafka keeps it without a word, ours refuses it (W43)",
+        frozenset({"incremental_alter_configs", "alter_configs"}),
+        _is_kept_unknown,
+        _sets_what_no_broker_has,
+    ),
     Known(
         "a setting of all brokers that is too large, and covered by the asked node's own value: Kafka "
         "looks at what results at that node, ours at the value alone (W43)",
@@ -213,6 +245,13 @@ def errors(answer: Any) -> list[str]:
     return [answer] if answer in (CLOSED, NO_ANSWER) else []
 
 
-def reason(kind: str, api: str, theirs: Any, ours: Any) -> str | None:
-    """Why these two answers may differ; None when they may not."""
-    return next((each.reason for each in KNOWN if api in each.apis and each.matches(theirs, ours)), None)
+def reason(api: str, fields: Mapping[str, Any], theirs: Any, ours: Any) -> str | None:
+    """Why these two answers to a request may differ; None when they may not."""
+    return next(
+        (
+            each.reason
+            for each in KNOWN
+            if api in each.apis and each.matches(theirs, ours) and each.asks(fields)
+        ),
+        None,
+    )

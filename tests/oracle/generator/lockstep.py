@@ -8,7 +8,7 @@ waited for in `settling`.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tests.oracle.connection import pause
@@ -58,7 +58,6 @@ class Lockstep:
     """Plays one sequence of operations on two sides, each operation on Kafka's side first."""
 
     def __init__(self, kind: str, sides: tuple[Side, Side]) -> None:
-        self._kind = kind
         self._sides = sides
         self._settling = Settling(kind, sides)
         self._assigned_otherwise = False
@@ -101,7 +100,7 @@ class Lockstep:
             self._settling.wait(asked)
         except Unsettled as error:
             theirs, ours = (side.steps[-1]["answer"] for side in self._sides)
-            self._explain(str(error), theirs, ours)
+            self._explain(str(error), asked.fields, theirs, ours)
 
     def _pass_time(self) -> bool:
         """Be silent until every timeout is over."""
@@ -118,7 +117,7 @@ class Lockstep:
 
     def _collect(self, slot: int, seconds: float) -> None:
         """Take the answers of both if one has come; none within `seconds` is as good where it may park."""
-        api = self._sides[0].parked[slot].api
+        api, fields = self._sides[0].parked[slot].api, self._sides[0].parked[slot].fields
         if api in MAY_PARK and not self._one_has_come(slot, seconds):
             return
         heard = [side.answer(slot) for side in self._sides]
@@ -127,7 +126,7 @@ class Lockstep:
             side.steps.append(step)
         theirs, ours = heard
         if theirs.compared != ours.compared and not self._is_told_sooner(api, heard):
-            self._explain(api, theirs.compared, ours.compared)
+            self._explain(api, fields, theirs.compared, ours.compared)
         if theirs.compared in (CLOSED, NO_ANSWER):
             raise Difference
         self._assigned_otherwise |= theirs.exact != ours.exact
@@ -151,8 +150,8 @@ class Lockstep:
         theirs, ours = ({**answer, HEARTBEAT_TOLD: 0} for answer in answers)
         return theirs == ours and self._sides[1].is_told_sooner(heard[1].entity.member_id, told_ms)
 
-    def _explain(self, api: str, theirs: Any, ours: Any) -> None:
-        reason = known.reason(self._kind, api, theirs, ours)
+    def _explain(self, api: str, fields: Mapping[str, Any], theirs: Any, ours: Any) -> None:
+        reason = known.reason(api, fields, theirs, ours)
         if reason is None and known.may_follow(api, theirs, ours):
             reason = known.ASSIGNED_OTHERWISE if self._is_assigned_otherwise() else None
         raise Difference if reason is None else Explained(reason)

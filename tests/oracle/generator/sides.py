@@ -16,9 +16,9 @@ from tests.oracle.generator.batches import batches
 from tests.oracle.generator.choosing import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from tests.oracle.generator.choosing_data import (
     BROKER_CONFIGS,
-    CHANGEABLE_BROKER_CONFIGS,
     DATA_WEIGHTS,
     DELETE,
+    KEPT_BROKER_CONFIGS,
     OWN_TOPICS,
     TOPIC_CONFIGS,
 )
@@ -83,6 +83,8 @@ OF_ALL_GROUPS = (
 )
 """Fields about `__consumer_offsets` that depend on what all groups have written, and on when ours has made
 its log (W52)."""
+_CHANGED = (2, 3)
+"""The sources of settings that were changed at run time: for one broker, for all of them."""
 HEARTBEAT_TOLD = "heartbeat_interval_ms"
 """The field of an answer that tells the heartbeat interval."""
 TOPICS = {"t": 12, "u": 12}
@@ -151,14 +153,17 @@ class Side:
         return self._seen_configs([(4, "1"), (4, "")])
 
     def put_back_broker_configs(self) -> None:
-        """Take back what sequences before this one may have set."""
+        """Take back what sequences before this one may have set, and wait until that has been heard of."""
         for name in ("1", ""):
             configs = [
-                {"name": config, "config_operation": DELETE, "value": None}
-                for config in CHANGEABLE_BROKER_CONFIGS
+                {"name": config, "config_operation": DELETE, "value": None} for config in KEPT_BROKER_CONFIGS
             ]
             resource = {"resource_type": 4, "resource_name": name, "configs": configs}
             self.play.admin.quietly("incremental_alter_configs", 1, resources=[resource])
+        self.play.until(
+            lambda: not any(source in _CHANGED for *_, source in self.seen_broker_configs()),
+            "settings that are put back",
+        )
 
     def _seen_configs(self, resources: Sequence[tuple[int, str]]) -> Any:
         keys = [*TOPIC_CONFIGS, *BROKER_CONFIGS]
