@@ -55,25 +55,30 @@ def alter_broker_configs(
 
 def _altered(before: dict[str, str], change: BrokerConfigChange) -> dict[str, str]:
     """Return what is changed at run time after the change. Raises GroupError: 40 for what only a list can
-    do, 42 for all else, as Kafka does."""
+    do, 42 for all else, as Kafka does and in its order."""
     check_form(change.changes)
+    _check_operations(change)
     fixed = [name for name, operation, _ in change.changes if operation == SET and name not in CHANGEABLE]
     if fixed:
         message = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
         raise GroupError(ErrorCode.invalid_request, message)
     configs = dict(before)
     for name, operation, value in change.changes:
+        if operation == DELETE or value is None:
+            configs.pop(name, None)
+        else:
+            configs[name] = _parsed(name, value)
+    return configs
+
+
+def _check_operations(change: BrokerConfigChange) -> None:
+    for name, operation, _ in change.changes:
         if operation in (APPEND, SUBTRACT):
             word = "append" if operation == APPEND else "subtract"
             message = f"Config value {word} is not allowed for config key: {name}"
             raise GroupError(ErrorCode.invalid_config, message)
-        if operation == DELETE or value is None:
-            configs.pop(name, None)
-        elif operation == SET:
-            configs[name] = _parsed(name, value)
-        else:
+        if operation not in (SET, DELETE):
             raise GroupError(ErrorCode.invalid_request, f"Unknown operations type {operation}")
-    return configs
 
 
 def _parsed(name: str, value: str) -> str:

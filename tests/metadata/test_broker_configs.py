@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+from kio.schema.errors import ErrorCode
+
 from actors.metadata.commands import (
+    APPEND,
     DELETE,
     SET,
+    SUBTRACT,
     AlterBrokerConfigs,
     AlterGroupConfigs,
     BrokerConfigChange,
@@ -35,6 +40,23 @@ def test_w43_a_replica_that_comes_later_and_every_actor_know_the_changes() -> No
         other.apply(key, value)
     assert other.image().broker_configs == CHANGED
     assert state_of(other) == state_of(host.shard)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ((("node.id", SET, "1"), (MAX, APPEND, "1")), ErrorCode.invalid_config),
+        (((MAX, SET, "x"), (MAX + ".not", SUBTRACT, "1")), ErrorCode.invalid_config),
+        ((("node.id", SET, "1"), (MAX, 9, "1")), ErrorCode.invalid_request),
+    ],
+)
+def test_w43_operations_are_looked_at_before_names_and_values(
+    changes: tuple[tuple[str, int, str | None], ...], code: ErrorCode
+) -> None:
+    """What can be said of lists alone was told only if no setting was fixed at the start."""
+    host = changed()
+    assert host.submit(AlterBrokerConfigs((BrokerConfigChange("", changes),))).brokers[0].error_code == code
+    assert host.shard.image().broker_configs == CHANGED
 
 
 def test_w43_changes_are_taken_back_with_the_batch_that_brought_them() -> None:

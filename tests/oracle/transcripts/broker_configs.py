@@ -119,6 +119,11 @@ REFUSED: dict[str, tuple[Change, ...]] = {
     "fixed at start, deleted": (("node.id", DELETE, None),),
     "unknown, deleted": (("no.such", DELETE, None),),
     "unknown, appended": (("no.such", APPEND, "1"),),
+    "fixed at start, and appended": (("node.id", SET, "1"), (MESSAGE, APPEND, "1")),
+    "appended, and wrong": ((MESSAGE, APPEND, "1"), ("node.id", SET, "x")),
+    "wrong, and subtracted": ((MESSAGE, SET, "x"), ("no.such", SUBTRACT, "1")),
+    "an unknown operation": ((MESSAGE, 9, "1"),),
+    "fixed at start, and an unknown operation": (("node.id", SET, "1"), (MESSAGE, 9, "1")),
     "nothing": (),
 }
 
