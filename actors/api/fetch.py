@@ -141,11 +141,13 @@ def _opened(context: BrokerContext, version: int, entity: Any, named: Sequence[F
         for partition in topic.partitions
     )
     sessions.change(session, named, forgotten)
+    if not session.partitions:
+        return _Request(version, entity, named, None, session.epoch)  # what it names is answered all the same
     partitions = tuple(session.partitions.values())
     for each in partitions:
         if each.name is None:
             each.name = _name_of(context, each.place[0])
-    return _Request(version, entity, partitions, session if partitions else None, session.epoch)
+    return _Request(version, entity, partitions, session, session.epoch)
 
 
 def _refused(

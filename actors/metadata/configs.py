@@ -50,6 +50,7 @@ def alter_topic_configs(
 def _altered(state: MetadataState, change: TopicConfigChange, replace: bool) -> TopicValue:
     """Return the topic with its configs changed. Raises GroupError if one of the changes is not possible."""
     check_form(change.changes)
+    _check_lists(change)
     if not change.topic:
         raise GroupError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
     wrong = name_problem(change.topic)
@@ -76,15 +77,22 @@ def _altered(state: MetadataState, change: TopicConfigChange, replace: bool) -> 
     return value._replace(configs=tuple(sorted(configs.items())))
 
 
+def _check_lists(change: TopicConfigChange) -> None:
+    """Check that only lists are appended to and subtracted from, which Kafka does before it looks at the
+    topic."""
+    for name, operation, _ in change.changes:
+        definition = TOPIC_CONFIGS.get(name)
+        is_list = definition is not None and definition.config_type == LIST
+        if operation in (APPEND, SUBTRACT) and not is_list:
+            word = "APPEND" if operation == APPEND else "SUBTRACT"
+            message = f"Can't {word} to key {name} because its type is not LIST."
+            raise GroupError(ErrorCode.invalid_config, message)
+
+
 def _list_changed(
     state: MetadataState, configs: dict[str, str], name: str, operation: int, given: str
 ) -> str:
-    definition = TOPIC_CONFIGS[name]
-    if definition.config_type != LIST:
-        word = "APPEND" if operation == APPEND else "SUBTRACT"
-        message = f"Can't {word} to key {name} because its type is not LIST."
-        raise GroupError(ErrorCode.invalid_config, message)
-    before = entries(configs.get(name, default_value(definition, state.settings)))
+    before = entries(configs.get(name, default_value(TOPIC_CONFIGS[name], state.settings)))
     asked = _parts(given)
     if operation == APPEND:
         return ",".join(before + [entry for entry in asked if entry not in before])

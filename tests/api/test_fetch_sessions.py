@@ -272,6 +272,22 @@ def test_an_isolation_level_that_there_is_not_is_not_looked_at_for_partitions_th
 
 
 @pytest.mark.parametrize("version", WITH_SESSIONS)
+def test_what_the_last_request_of_a_session_names_is_answered(version: int) -> None:
+    """W35: it follows a partition and forgets it at once. The answer was empty."""
+
+    async def story() -> None:
+        _, one = one_topic()
+        session_id = (await fetch(one, {}, version=version, session_epoch=0)).session_id
+        forgotten = part(FETCH, version, "ForgottenTopic", topic="t", topic_id=id_of(one), partitions=(0,))
+        fields = {"session_id": session_id, "session_epoch": 1, "forgotten_topics_data": (forgotten,)}
+        answer = await fetch(one, {0: 5}, version=version, **fields)
+        assert answer.session_id == 0
+        assert told(answer) == {0: ErrorCode.offset_out_of_range}
+
+    run(story())
+
+
+@pytest.mark.parametrize("version", WITH_SESSIONS)
 def test_a_session_goes_on_after_an_isolation_level_that_there_is_not(version: int) -> None:
     """W34: the answer told no session, so that clients began another one."""
 

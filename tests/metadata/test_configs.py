@@ -91,6 +91,14 @@ def test_a_config_that_there_is_not_can_be_deleted(host: Host) -> None:
     assert configs(host) == {"retention.ms": "1000", "segment.ms": "77"}
 
 
+@pytest.mark.parametrize("name", ["retention.ms", "no.such"])
+def test_what_only_lists_can_do_is_refused_before_a_topic_without_a_name(host: Host, name: str) -> None:
+    """W41."""
+    changes = (TopicConfigChange("", ((name, APPEND, "1"),)), TopicConfigChange("", ((name, SET, "1"),)))
+    codes = [host.submit(AlterTopicConfigs((change,))).topics[0].error_code for change in changes]
+    assert codes == [ErrorCode.invalid_config, ErrorCode.invalid_request]
+
+
 @pytest.mark.parametrize(
     ("operation", "given", "expected"),
     [

@@ -49,9 +49,9 @@ BROKER_CONFIGS: Mapping[str, tuple[str | None, ...]] = {
     "no.such": ("1", None),
 }
 BROKER_SETTINGS = ("message.max.bytes", "group.consumer.assignment.interval.ms", "node.id")
-"""Those of BROKER_CONFIGS that there are."""
+"""What brokers really have of BROKER_CONFIGS."""
 KEPT_BROKER_CONFIGS = ("message.max.bytes", "group.consumer.assignment.interval.ms", "no.such")
-"""Those that Kafka may have kept of the sequences before."""
+"""What Kafka may have kept of BROKER_CONFIGS from the sequences before."""
 SET, DELETE, APPEND, SUBTRACT = range(4)
 FEATURES = ("group.version", "metadata.version", "transaction.version", "no.such", "")
 QUOTAS = ("producer_byte_rate", "request_percentage", "connection_creation_rate", "no.such")

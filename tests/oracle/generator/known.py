@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from tests.oracle.generator.choosing_data import BROKER_SETTINGS, SET
 from tests.oracle.play import CLOSED, NO_ANSWER
 
+CLIENT_METRICS = 16
+"""The type of a subscription to clients' metrics as a resource."""
 BROKER = 4
 """The type of a broker as a resource, and of all brokers if it has no name."""
 
@@ -139,7 +141,21 @@ def _is_kept_unknown(theirs: Any, ours: Any) -> bool:
     return {pair for pair in pairs if pair[0] != pair[1]} == {("none", "42 invalid_request")}
 
 
+def _is_about_client_metrics(fields: Mapping[str, Any]) -> bool:
+    return all(each["resource_type"] == CLIENT_METRICS for each in fields["resources"])
+
+
+def _is_refused_here(theirs: Any, ours: Any) -> bool:
+    return {*errors(ours)} == {"42 invalid_request"}
+
+
 KNOWN = (
+    Known(
+        "configs of clients' metrics: Kafka has them, ours asks no client for metrics and refuses them (W25)",
+        frozenset({"incremental_alter_configs", "alter_configs"}),
+        _is_refused_here,
+        _is_about_client_metrics,
+    ),
     Known(
         "a setting of brokers that there is not: Kafka keeps it without a word, ours refuses it (W43)",
         frozenset({"incremental_alter_configs", "alter_configs"}),

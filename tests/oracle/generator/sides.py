@@ -58,6 +58,7 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
 """Lists whose order is that of a hash map, or in which what was refused at the door stands before the others,
 or after them."""
 IGNORED: Mapping[str, tuple[str, ...]] = {
+    "produce": ("batch_index_error_message",),
     "metadata": ("brokers", "replica_nodes", "isr_nodes", "cluster_authorized_operations"),
     "describe_topic_partitions": ("replica_nodes", "isr_nodes"),
     "describe_log_dirs": ("log_dir", "total_bytes", "usable_bytes", "partition_size"),
@@ -70,7 +71,7 @@ IGNORED: Mapping[str, tuple[str, ...]] = {
 """Fields that say what a machine is like, or that are random, as the offsets partition of a group is (it is
 among the partitions of a transaction); `last_timestamp` is the time of a marker. Kafka deletes records by
 whole segments, so its logs are larger, and it has more configs of topics than ours: those that are drawn are
-described by name."""
+described by name. What is wrong with a record is told in words."""
 OF_ALL_GROUPS = (
     "offset",
     "timestamp",

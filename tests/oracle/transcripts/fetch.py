@@ -154,6 +154,18 @@ def names_and_ids_that_are_mixed_in_a_wrong_epoch(play: Play, version: int) -> N
         fetch(a, other, [], session_id=begun.session_id, session_epoch=epoch)
 
 
+@transcript(rows=("W35",), cases=SESSIONS)
+def session_that_forgets_what_it_is_told_to_follow(play: Play, version: int) -> None:
+    """A session without partitions ends; what its last request names is answered as without a session."""
+    topic, a = log_topic(play, partitions=2), play.connect("a")
+    for forgets in ((0,), (0, 1)):
+        begun = fetch(a, version, [wanted(play, topic, [1])], session_epoch=0)
+        gone = [forgotten(play, topic, *forgets)]
+        session = {"session_id": begun.session_id, "forgotten_topics_data": gone}
+        fetch(a, version, [wanted(play, topic, [0])], session_epoch=1, **session)
+        fetch(a, version, [], session_id=begun.session_id, session_epoch=2)
+
+
 @transcript(rows=("W34", "W35"), cases=SESSIONS)
 def isolation_level_that_there_is_not_in_a_session(play: Play, version: int) -> None:
     """The session that the request names is told back, and goes on if it is there; none begins."""
