@@ -23,7 +23,7 @@ def masked(kind: str, api: str, answer: Any) -> Any:
 
 
 def _timeless(value: Any) -> Any:
-    """Without the times of markers, which are those of each server's clock; records' times are early ones."""
+    """Leave out the times of markers, which are those of each server's clock; records' times are early."""
     if isinstance(value, dict):
         return {
             name: "now" if name == "timestamp" and inner > MARKERS_SINCE_MS else _timeless(inner)

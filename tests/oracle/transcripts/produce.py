@@ -125,7 +125,7 @@ def zstd_of_an_old_producer(play: Play) -> None:
 
 @transcript(rows=("W32",), cases={f"v{version}": version for version in (3, 6, 7)})
 def unknown_codec_of_an_old_producer(play: Play, version: int) -> None:
-    """Below version 7, where the codec is looked at to refuse zstd, it fails the whole request; what is wrong
+    """It fails the whole request below version 7, where the codec is looked at to refuse zstd; what is wrong
     before that, or not there, is not looked at."""
     topic, a = log_topic(play, partitions=2), play.connect("a")
     strange = changed(_GOOD, attributes=5)

@@ -56,7 +56,7 @@ def _begun(play: Play, client: Client, sender: Sender, version: int) -> Producer
 
 @transcript(rows=("W33", "O18"), cases=GENERATIONS)
 def first_sequence_in_a_transaction(play: Play, version: int) -> None:
-    """In the second generation it is 0, and in the first it is any. In no transaction it is any in either."""
+    """It is 0 in the second generation, and any in the first. In no transaction it is any in either."""
     a = play.connect("a")
     sender = Sender(play, a)
     producer = _begun(play, a, sender, version)
@@ -82,7 +82,7 @@ def first_sequence_of_the_next_epoch(play: Play) -> None:
 
 @transcript(rows=("W33",))
 def lowest_sequence_that_was_verified(play: Play) -> None:
-    """Of what a coordinator has refused, the log remembers the lowest sequence of the newest epoch, and takes
+    """The log remembers the lowest sequence of the newest epoch of what a coordinator has refused, and takes
     none above it until the producer has a batch in the log."""
     a = play.connect("a")
     sender, other = Sender(play, a), Sender(play, a, "other")
