@@ -16,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from actors import runtime
-from actors.ground.spec import TierSpec
-from cluster import child_process, tier_file
+from actors import ray_host, runtime
+from actors.ground.calls import ActorCallError
+from actors.ground.spec import NodeSpec, TierSpec
+from cluster import child_process, machine_secret, tier_file
 from cluster.settings import Settings
 from cluster.settings_table import SETTINGS
 from cluster.tier import (
@@ -31,7 +32,7 @@ from cluster.tier import (
     plan_tier,
     running_here,
 )
-from cluster.tier_file import LOG_NAME, Running, TierError, TierFile
+from cluster.tier_file import LOG_NAME, Running, TierError, TierFile, hint
 
 WATCH_INTERVAL_S = 0.5
 DOWN_TIMEOUT_S = 40.0
@@ -111,8 +112,8 @@ def run(
             runtime.preload(kinds)
             address = _connect(settings, tier_id, data_dir, run_dir)
             stop.listen()
-            machines = runtime.ray_nodes() if settings["ray.address"] else ()
-            file = plan_tier(settings, existing, plan_nodes(settings, machines), tier_id)
+            nodes = _nodes(settings, existing)
+            file = plan_tier(settings, existing, nodes, tier_id)
             spec = make_spec(file, settings, data_dir, run_dir)
             running = running_here(spec, address, pid=os.getpid())
             tier_file.write(data_dir, replace(file, running=running))
@@ -123,6 +124,9 @@ def run(
             )
             file = replace(file, running=running, formed=True)
             tier_file.write(data_dir, file)
+            known = runtime.machines()
+            if known is not None:
+                known.form(spec.namespace)
             ready(tier, file)
             left_behind = not stay
             if stay:
@@ -134,37 +138,68 @@ def run(
 
 def _run_dir(settings: Settings, tier_id: str) -> Path:
     """Return the directory of sockets and Ray's session; the ports are looked at before anything is made."""
-    if not settings["ray.address"]:
+    on_machines = bool(settings["ray.address"] or settings["machine.address"])
+    if not on_machines:
         tier_file.check_ports_free([(node.host, node.port) for node in plan_nodes(settings, ())])
-    return new_run_dir(tier_id, on_machines=bool(settings["ray.address"]))
+    return new_run_dir(tier_id, on_machines=on_machines)
+
+
+def _nodes(settings: Settings, existing: TierFile | None) -> tuple[NodeSpec, ...]:
+    """Return the tier's nodes and where they are; on machines they stay where they began. Raises
+    TierError."""
+    if not settings["machine.address"]:
+        return plan_nodes(settings, ray_host.ray_nodes() if settings["ray.address"] else ())
+    known = runtime.machines()
+    assert known is not None, "the machines are asked by now"
+    try:
+        answers = known.list_machines()
+    except (ActorCallError, TimeoutError) as error:
+        raise TierError(str(error) or f"{settings['machine.address']} does not answer") from None
+    wanted = {node.machine for node in existing.nodes} if existing is not None else set(answers)
+    silent = sorted(each for each in wanted if each is not None and not answers.get(each))
+    if silent:
+        raise TierError(
+            f"machine {', '.join(silent)} does not answer: a tier begins with all of its machines"
+        )
+    return existing.nodes if existing is not None else plan_nodes(settings, sorted(answers))
 
 
 def _connect(settings: Settings, tier_id: str, data_dir: Path, run_dir: Path) -> str:
     """Connect to a Ray, ours or the one named, and return its address. Raises TierError."""
     namespace = f"groupd-{tier_id}"
+    if settings["machine.address"]:
+        runtime.use_machines([settings["machine.address"]], _machine_secret(settings, data_dir))
+        return ""
     try:
         if settings["ray.address"]:
-            runtime.attach(settings["ray.address"], namespace)
+            ray_host.attach(settings["ray.address"], namespace)
             return str(settings["ray.address"])
         token_path, _ = tier_file.secret(data_dir, "ray-token")
-        return runtime.start_local(namespace, run_dir, token_path=token_path)
-    except (RuntimeError, runtime.RayUnreachableError) as error:
+        return ray_host.start_local(namespace, run_dir, token_path=token_path)
+    except (RuntimeError, ray_host.RayUnreachableError) as error:
         raise TierError(str(error)) from None
+
+
+def _machine_secret(settings: Settings, data_dir: Path) -> str:
+    """Return the machines' secret, and keep a copy for the commands that use this directory. Raises
+    TierError."""
+    machine_secret.take(data_dir, Path(settings["machine.secret"] or data_dir / machine_secret.NAME))
+    return machine_secret.read(data_dir)
 
 
 def _keep(stop: StopRequest) -> None:
     while not stop.wait(WATCH_INTERVAL_S):
-        problem = runtime.local_problem()
+        problem = ray_host.local_problem()
         if problem is not None:
             raise TierError(f"{problem}; the tier is stopped, its data is whole: start it again")
 
 
 def _put_away(tier: Tier | None, run_dir: Path | None, data_dir: Path, progress: Progress) -> None:
     try:
-        if tier is not None and runtime.local_problem() is None:  # a dead Ray would be waited for
+        if tier is not None and ray_host.local_problem() is None:  # a dead Ray would be waited for
             tier.stop(progress)
     finally:
-        runtime.shutdown()
+        ray_host.shutdown()
         if run_dir is not None:
             shutil.rmtree(run_dir, ignore_errors=True)
         tier_file.stopped(data_dir)
@@ -224,8 +259,14 @@ def down(data_dir: Path, progress: Progress) -> None:
     tier, running = tier_file.require_running(data_dir)
     if running.pid is None:
         attach_to(data_dir, tier, running)
+        silent = _silent_machines(running)
         Tier(spec_of(tier, data_dir, running)).stop(progress)
-        runtime.shutdown()
+        ray_host.shutdown()
+        if silent:  # it would start its actors again, and nobody would stop them
+            raise TierError(
+                f"machine {', '.join(silent)} does not answer and may still run its part of the tier; the "
+                f"rest is stopped: {hint('down', data_dir)} again when it answers"
+            )
         tier_file.stopped(data_dir)
         return
     try:
@@ -239,12 +280,27 @@ def down(data_dir: Path, progress: Progress) -> None:
         time.sleep(POLL_INTERVAL_S)
 
 
+def _silent_machines(running: Running) -> list[str]:
+    """Return the tier's machines that do not answer. Raises TierError if none does."""
+    known = runtime.machines()
+    if known is None:
+        return []
+    try:
+        answers = known.list_machines()
+    except (ActorCallError, TimeoutError) as error:
+        raise TierError(f"none of the machines {', '.join(running.machines)} answers: {error}") from None
+    return sorted(machine for machine in running.machines if not answers.get(machine))
+
+
 def attach_to(data_dir: Path, tier: TierFile, running: Running) -> None:
-    """Connect to the Ray in which the tier lives. Raises TierError."""
+    """Connect to the Ray in which the tier lives, or to its machines. Raises TierError."""
+    if running.machines:
+        runtime.use_machines(running.machines, machine_secret.read(data_dir))
+        return
     token_path = (data_dir / "ray-token").resolve() if running.ray_is_ours else None
     try:
-        runtime.attach(running.ray_address, tier.namespace, token_path=token_path)
-    except runtime.RayUnreachableError as error:
+        ray_host.attach(running.ray_address, tier.namespace, token_path=token_path)
+    except ray_host.RayUnreachableError as error:
         raise TierError(f"the tier in {data_dir} cannot be asked: {error}") from None
 
 

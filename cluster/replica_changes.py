@@ -183,8 +183,8 @@ class ReplicaChanges:
 
 def present(tier: TierFile) -> TierFile:
     """Return `tier` with its replicas where they should be now, or as it was last written if its controller
-    does not answer. In a Ray cluster that may have been on another machine."""
-    if not tier.ray_address:
+    does not answer. That may have been on another machine."""
+    if not tier.spans_machines:
         return tier
     try:
         return ReplicaChanges(tier).present()

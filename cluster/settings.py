@@ -366,10 +366,10 @@ def _check_raft_tls(settings: Settings) -> None:
     missing = [name for name in names if name not in given]
     if missing:
         raise SettingsError(f"{given[0]} ({origin}): TLS needs {' and '.join(missing)} too")
-    if not settings["ray.address"]:
+    if not (settings["ray.address"] or settings["machine.address"]):
         raise SettingsError(
-            f"{given[0]} ({origin}): only links over TCP have TLS, and without ray.address all replicas are "
-            "on this machine and use Unix sockets: leave it out"
+            f"{given[0]} ({origin}): only links over TCP have TLS, and without machine.address or "
+            "ray.address all replicas are on this machine and use Unix sockets: leave it out"
         )
     for name in names:
         if not Path(settings[name]).is_file():
@@ -390,6 +390,11 @@ def _check_addresses(settings: Settings) -> None:
         raise SettingsError(
             f"host = {settings['host']!r} ({settings.origins['host']}): an address that clients can "
             "connect to is allowed, because it is advertised to them"
+        )
+    if settings["machine.address"] and settings["ray.address"]:
+        raise SettingsError(
+            f"machine.address = {settings['machine.address']!r} ({settings.origins['machine.address']}): "
+            "a tier lives on machines or in a Ray cluster: leave ray.address out"
         )
     racks = settings["racks"]
     if racks and len(racks) != settings["nodes"]:

@@ -80,6 +80,8 @@ _TIER = (
             "First port that clients are told, of a proxy before each node. 0: what is bound.", 0, 65_535),
     Setting("data.dir", "./groupd-data", "Directory of journals, snapshots, logs and the tier's identity."),
     Setting("ray.address", "", "An existing Ray cluster, host:port. Empty: a Ray of our own, this machine."),
+    Setting("machine.address", "", "A machine of `groupd machine up`, host:port. Empty: no such."),
+    Setting("machine.secret", "", "Path of the machines' secret. Empty: a copy in the data directory."),
     Setting("racks", (), "Rack of each node, in order, as a list. Empty: none."),
     Setting("offsets.topic.num.partitions", 4, "Raft groups that share all consumer groups.", 1, 1_000),
     Setting("offsets.topic.replication.factor", 3, "Copies of each: 3 survives the loss of 1.", 1, 7),

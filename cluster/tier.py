@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from actors import runtime
+from actors import ray_host, runtime
 from actors.ground.spec import NodeSpec, TierSpec, controller_of, copies
 from actors.runtime import ActorCallError
 from cluster import administrator, placement, tier_file
@@ -57,14 +57,16 @@ def plan_nodes(settings: Settings, machines: Sequence[str]) -> tuple[NodeSpec, .
     """Return the nodes that the settings ask for: on this machine if `machines` is empty, else spread over
     those addresses.
 
-    Nodes that share an address take ports one after the other.
+    Nodes that share an address take ports one after the other. Machines are named by their addresses in a Ray
+    cluster, or by those of their agents (host:port).
     """
     racks = settings["racks"]
     used: dict[str, int] = {}
     nodes = []
     for index in range(settings["nodes"]):
         machine = machines[index % len(machines)] if machines else None
-        host = machine or settings["host"]
+        has_agent = machine is not None and bool(settings["machine.address"])
+        host = _host_of(machine) if has_agent else machine or settings["host"]
         offset = used.setdefault(host, 0)
         used[host] += 1
         advertised = settings["advertised.port"]
@@ -74,11 +76,17 @@ def plan_nodes(settings: Settings, machines: Sequence[str]) -> tuple[NodeSpec, .
                 host=host,
                 port=settings["port"] + offset,
                 rack=racks[index] if racks else None,
-                ray_node=machine,
+                ray_node=None if has_agent else machine,
+                machine=machine if has_agent else None,
                 advertised_port=advertised + offset if advertised else None,
             )
         )
     return tuple(nodes)
+
+
+def _host_of(address: str | None) -> str:
+    assert address is not None
+    return address.rpartition(":")[0].strip("[]")
 
 
 def plan_tier(
@@ -227,7 +235,7 @@ class Tier:
     def _check(self, deadline: float, interrupted: Interrupted, waiting_for: Callable[[], str]) -> None:
         if interrupted():
             raise StartInterruptedError
-        problem = runtime.local_problem()
+        problem = ray_host.local_problem()
         if problem is not None:
             raise TierError(problem)
         if time.monotonic() > deadline:
@@ -330,7 +338,6 @@ def _left(namespace: str) -> list[str]:
 
 def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path) -> TierSpec:
     """Return what the actors are told."""
-    on_machines = bool(tier.ray_address)
     return TierSpec(
         tier_id=tier.tier_id,
         secret=tier_file.secret(data_dir, "secret")[1],
@@ -341,7 +348,7 @@ def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path)
         placement=tier.placement,
         controllers=tier.controllers,
         leaving=tier.leaving,
-        raft_port_base=settings["raft.port"] if on_machines else None,
+        raft_port_base=settings["raft.port"] if tier.spans_machines else None,
         formed=tier.formed,
         reconciler=RECONCILER,
         replica_lost_timeout_ms=settings["replica.lost.timeout.ms"],
@@ -353,8 +360,7 @@ def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path)
 
 
 def new_run_dir(tier_id: str, *, on_machines: bool) -> Path:
-    """Make the directory for sockets and Ray's session; in a Ray cluster it must have the same name on every
-    machine."""
+    """Make the directory for sockets and Ray's session; it must have the same name on every machine."""
     if on_machines:
         return Path(tempfile.gettempdir()) / f"groupd-{tier_id[:8]}"
     # The system's temporary directory may be long (macOS), and a socket's path has at most 107 bytes.
@@ -363,7 +369,7 @@ def new_run_dir(tier_id: str, *, on_machines: bool) -> Path:
 
 def clear_stale(data_dir: Path, tier: TierFile) -> None:
     """Put away the run directory that a killed tier left, and wait for its last actors to notice."""
-    if tier.running is None or tier.ray_address:
+    if tier.running is None or tier.spans_machines:
         return
     deadline = time.monotonic() + STALE_WAIT_S
     while time.monotonic() < deadline:
@@ -381,7 +387,8 @@ def bootstrap_of(nodes: Sequence[NodeSpec]) -> str:
 
 
 def running_here(spec: TierSpec, address: str, *, pid: int) -> Running:
-    """Return the part of tier.json that says where the tier runs, while it starts."""
+    """Return the part of tier.json that says where the tier runs, while it starts. `address` is Ray's, empty
+    if each machine has one."""
     import psutil
 
     return Running(
@@ -389,7 +396,8 @@ def running_here(spec: TierSpec, address: str, *, pid: int) -> Running:
         pid_started_at=psutil.Process(pid).create_time(),
         bootstrap=bootstrap_of(spec.nodes),
         ray_address=address,
-        ray_is_ours=spec.nodes[0].ray_node is None,
+        ray_is_ours=spec.nodes[0].elsewhere is None,
+        machines=tuple(dict.fromkeys(node.machine for node in spec.nodes if node.machine is not None)),
         run_dir=spec.run_dir,
         ready=False,
     )

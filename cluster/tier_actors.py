@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from actors import runtime
+from actors import ray_host, runtime
 from actors.ground.spec import (
     CONTROLLER_GROUP,
     PARTITION_GROUP,
@@ -72,9 +72,11 @@ def actors_of(spec: TierSpec) -> list[TierActor]:
 
 def create_actor(spec: TierSpec, actor: TierActor, kinds: Mapping[str, str]) -> runtime.Handle:
     """Make one actor on its node. Raises ValueError if it exists."""
-    ray_node = spec.node(actor.node_id).ray_node
-    env = {} if ray_node is None else runtime.LIBRARIES_ENV
-    options = ActorOptions(namespace=spec.namespace, ray_node=ray_node, env=env, kinds=kinds)
+    node = spec.node(actor.node_id)
+    env = {} if node.ray_node is None else ray_host.LIBRARIES_ENV
+    options = ActorOptions(
+        namespace=spec.namespace, ray_node=node.ray_node, env=env, kinds=kinds, machine=node.machine
+    )
     return runtime.create(actor.kind, actor.name, (spec, *actor.index), options)
 
 
@@ -83,23 +85,23 @@ def make_run_dir(spec: TierSpec, node_id: int) -> None:
 
     On the machine where the tier was started, the starter has made it.
     """
-    ray_node = spec.node(node_id).ray_node
-    if ray_node is not None:
-        runtime.make_directory(ray_node, spec.run_dir, MACHINE_TIMEOUT_S)
+    machine = spec.node(node_id).elsewhere
+    if machine is not None:
+        runtime.make_directory(machine, spec.run_dir, MACHINE_TIMEOUT_S)
 
 
 def on_node(spec: TierSpec, node_id: int, function: Callable[..., Any], *args: Any) -> None:
     """Call a function that can be imported there on a node's machine. Blocks. Raises OSError on this machine,
     ActorCallError and TimeoutError on another one."""
-    ray_node = spec.node(node_id).ray_node
-    if ray_node is None:
+    machine = spec.node(node_id).elsewhere
+    if machine is None:
         function(*args)
     else:
-        runtime.run_on_machine(ray_node, function, args, MACHINE_TIMEOUT_S)
+        runtime.run_on_machine(machine, function, args, MACHINE_TIMEOUT_S)
 
 
 def remove_run_dirs(spec: TierSpec) -> None:
     """Remove the directories of sockets on every machine; a machine that is gone keeps nothing of worth."""
-    for ray_node in {node.ray_node for node in spec.nodes if node.ray_node is not None}:
+    for machine in {node.elsewhere for node in spec.nodes if node.elsewhere is not None}:
         with suppress(ActorCallError, TimeoutError):
-            runtime.remove_directory(ray_node, spec.run_dir, MACHINE_TIMEOUT_S)
+            runtime.remove_directory(machine, spec.run_dir, MACHINE_TIMEOUT_S)

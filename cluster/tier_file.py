@@ -65,6 +65,8 @@ class Running:
     ray_is_ours: bool
     run_dir: str
     ready: bool
+    machines: tuple[str, ...] = ()
+    """The addresses of the agents of the tier's machines; empty: it lives in one Ray."""
     warnings: tuple[str, ...] = ()
     """What went wrong at the start and did not stop it, in words."""
 
@@ -105,6 +107,11 @@ class TierFile:
     @property
     def replicas(self) -> int:
         return max(map(len, self.placement))
+
+    @property
+    def spans_machines(self) -> bool:
+        """Return whether the tier's nodes may be on several machines."""
+        return bool(self.ray_address) or any(node.machine for node in self.nodes)
 
 
 def read(data_dir: Path) -> TierFile | None:
@@ -178,7 +185,8 @@ def _read(data_dir: Path) -> TierFile | None:
 
 
 def _running(content: dict[str, Any]) -> Running:
-    return Running(**{**content, "warnings": tuple(content.get("warnings", ()))})
+    lists = {name: tuple(content.get(name, ())) for name in ("warnings", "machines")}
+    return Running(**{**content, **lists})
 
 
 def _copies(row: list[Any]) -> Copies:

@@ -67,6 +67,7 @@ class Controller(StateSource):
     actor."""
 
     def __init__(self, spec: TierSpec, replica_id: int) -> None:
+        runtime.use_agent(spec.agent)
         self._spec = spec
         self._host = ReplicaHost(
             spec,

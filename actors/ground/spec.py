@@ -25,9 +25,17 @@ class NodeSpec:
     ray_node: str | None = None
     """The address of the machine of the Ray cluster on which the node's actors stay; None: there is only one
     machine."""
+    machine: str | None = None
+    """The address of the agent of the machine on which the node's actors stay, if each machine has a Ray of
+    its own; None: there is one Ray."""
     advertised_port: int | None = None
     """The port that clients are told, if something passes their connections on to `port`; None: nothing
     does."""
+
+    @property
+    def elsewhere(self) -> str | None:
+        """Return what names the node's machine in calls; None: there is only one machine."""
+        return self.machine or self.ray_node
 
     @property
     def clients_port(self) -> int:
@@ -160,6 +168,9 @@ class TierSpec(NamedTuple):
     """The `module:class` that the controller's leader makes with (spec, submit) and steps once a second."""
     replica_lost_timeout_ms: int = 300_000
     """How long, in ms, a replica may not answer before it is replaced on another node; 0: for ever."""
+    agent: tuple[str, str] | None = None
+    """The address of the agent of the machine on which this actor is, and the machines' secret; None: there
+    is one Ray. The agent itself fills it in."""
     admin_password: str = ""
     """The password of `admin.user`, if clients must authenticate."""
     groups: GroupSettings = GroupSettings()

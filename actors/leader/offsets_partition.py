@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from actors import runtime
 from actors.coordinator.restore import RESTORE, RestoreRequest, RestoreResponse
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.told.consumer_events import UNLOGGED
@@ -76,6 +77,7 @@ class OffsetsPartition(StateSource):
     """
 
     def __init__(self, spec: TierSpec, partition: int, replica_id: int, outside: Outside = OUTSIDE) -> None:
+        runtime.use_agent(spec.agent)
         self._unwrap("_release", "_on_events", "_on_turn")
         self._partition = partition
         self._known = known = KnownTier(spec)

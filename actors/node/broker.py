@@ -17,6 +17,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from actors import runtime
 from actors.api import groups as spanning
 from actors.api.broker_apis import BrokerApis
 from actors.api.context import BrokerContext
@@ -87,6 +88,7 @@ class Broker(Actor):
         new_hub: Callable[..., Hub] = Hub,
         new_controller: Callable[..., RayControllerClient] = RayControllerClient,
     ) -> None:
+        runtime.use_agent(spec.agent)
         self._spec = spec
         self._node = spec.node(node_id)
         self._serving: dict[int, int] = {}

@@ -12,7 +12,7 @@ from bench.chaos.part import NotMended, Part, Show
 from bench.chaos.schedule import Step, fixed, steps
 from bench.chaos.state import KAFKA, State
 from bench.chaos.swarm_process import CouldNotRun, SwarmProcess
-from bench.chaos.targets import kafka_site, sites
+from bench.chaos.targets import kafka_site, machine_site, sites
 from bench.chaos.targets.fault import FaultKind
 from bench.chaos.targets.target import Target
 from cluster.tier_file import TierError
@@ -93,6 +93,10 @@ def _target(state: State) -> Iterator[Target]:
             yield site
         return
     scenario = state.scenario
+    if scenario.machines:
+        with machine_site.throw_away(*scenario.tier, count=scenario.machines) as site:
+            yield site
+        return
     with sites.throw_away(*scenario.tier, small_disk=True, ray_nodes=scenario.ray_nodes) as site:
         yield site
 

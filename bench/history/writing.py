@@ -26,7 +26,7 @@ from actors.coordinator.told.events import CLASSIC, Commits, MemberJoined, Rebal
 from actors.ground.collector import keep_collections_short
 from actors.ground.spec import HistorySettings
 from actors.leader.history_writer import HistoryWriter
-from actors.runtime import LIBRARIES_ENV
+from actors.ray_host import LIBRARIES_ENV
 from cluster.cli.tables import Table
 from storage.history.schema import Move, Stretch
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from actors import runtime
+from actors import ray_host
 from cluster import lifecycle
 from cluster.cli import screen
 from cluster.cli.common import (
@@ -59,6 +59,9 @@ def up(
         str | None, typer.Option(help="Directory of journals and snapshots. (default ./groupd-data)")
     ] = None,
     ray_address: Annotated[str | None, typer.Option(help="host:port of a Ray cluster to run in.")] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="host:port of a machine of `groupd machine up`: the tier lives on all.")
+    ] = None,
     config: SettingsFileOption = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of `groupd config`.")
@@ -80,13 +83,14 @@ def up(
         "port": port,
         "data.dir": data_dir,
         "ray.address": ray_address,
+        "machine.address": machine,
     }
     with errors():
         flags: dict[str, Any] = parse_assignments(assignments or [])
         flags |= {name: value for name, value in named.items() if value is not None}
         settings = load(flags, config=config)
         _tell_ignored(settings)
-        if detach and not settings["ray.address"]:
+        if detach and not (settings["ray.address"] or settings["machine.address"]):
             _up_in_background(settings, flags, config, as_json)
         else:
             _up_here(settings, as_json, stay=not detach)
@@ -115,7 +119,7 @@ def _up_here(settings: Settings, as_json: bool, *, stay: bool) -> None:
         fail("stopped before the tier was ready", EXIT_INTERRUPTED)
     except TierError as error:
         show("", 0, 0)
-        if runtime.connected():  # to a Ray that died: its library crashes when the interpreter ends
+        if ray_host.connected():  # to a Ray that died: its library crashes when the interpreter ends
             typer.echo(f"groupd: {error}", err=True)
             leave(EXIT_FAILED)
         raise

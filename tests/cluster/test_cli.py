@@ -31,6 +31,7 @@ COMMANDS = (
     ["groups", "validate-regex"],
     ["offsets", "export"],
     ["offsets", "import"],
+    ["machine", "list"],
 )
 
 

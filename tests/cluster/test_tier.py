@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from actors import runtime
+from actors import ray_host, runtime
 from actors.ground.spec import TierSpec
 from cluster import lifecycle, tier_file
 from cluster.ports import free_ports
@@ -145,7 +145,7 @@ def repair_what_is_missing(file: TierFile, running: Running, data_dir: Path) -> 
         steps_until(spec, "broker-1 could not start (the toy was told to refuse): tried again")
         until(lambda: status_of(spec, "broker-1")["problem"] is None, "it has none", DEADLINE_S)
     finally:
-        runtime.shutdown()
+        ray_host.shutdown()
 
 
 def steps_until(spec: TierSpec, what: str) -> list[str]:

@@ -28,7 +28,7 @@ START_TIMEOUT_S: Final = 60.0
 END_TIMEOUT_S: Final = 20.0
 OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
 ENVIRONMENT: Final = {
-    # As `actors.runtime` sets them for a Ray of the tier's own.
+    # As `actors.ray_host` sets them for a Ray of the tier's own.
     "RAY_AUTH_MODE": "disabled",
     "RAY_worker_niceness": "0",
     "RAY_memory_monitor_refresh_ms": "0",

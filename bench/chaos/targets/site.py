@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import psutil
 
-from actors import runtime
+from actors import ray_host, runtime
 from actors.ground.spec import CONTROLLER_GROUP, TierSpec
 from actors.runtime import ActorCallError
 from bench.chaos.targets import aims
@@ -115,7 +115,7 @@ class Site(Target):
 
     def close(self) -> None:
         """Let go of the tier, which runs on."""
-        runtime.shutdown()
+        ray_host.shutdown()
         # Attaching sets variables, the way to this Ray's token among them: nothing for the next one.
         for name in _ray_environment():
             del os.environ[name]

@@ -1,0 +1,130 @@
+"""Whatever happens to one machine of three: service goes on, nothing is lost, and the machine comes back into
+the tier by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from bench.chaos.faults import KINDS
+from bench.chaos.faults.machines import NEEDS
+from bench.chaos.targets import machine_site
+from bench.chaos.targets.fault import Injury
+from bench.chaos.targets.machine_site import CALLED, PORT, MachineSite
+from bench.chaos.targets.stand import Machine, why_not
+from tests.chaos.load import Load
+from tests.polling import until
+
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
+
+MACHINE_KINDS = [name for name, kind in KINDS.items() if kind.needs == NEEDS]
+LONG_CUT_S = 100.0
+"""Longer than any time after which Ray would give up a machine that it cannot reach."""
+BACK_S = 180.0
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[MachineSite]:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    with machine_site.throw_away("--partitions", "2") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def load(site: MachineSite) -> Iterator[Load]:
+    with Load(site) as members:
+        yield members
+
+
+def suffer(site: MachineSite, load: Load, injury: Injury) -> None:
+    """See that the groups go on during the fault, and that the tier is whole after it."""
+    try:
+        load.progress()
+    finally:
+        injury.undo()
+    site.wait_until_whole(BACK_S)
+    load.progress()
+    load.check()
+
+
+@pytest.mark.parametrize("name", MACHINE_KINDS)
+def test_groups_go_on_and_the_machine_comes_back(site: MachineSite, load: Load, name: str) -> None:
+    site.wait_until_whole(BACK_S)
+    load.progress()
+    suffer(site, load, KINDS[name].begin(site, Random(name), 1.0))
+
+
+def test_the_machine_where_the_tier_began_is_cut_off_for_long(site: MachineSite, load: Load) -> None:
+    """Whoever shares a Ray cluster's directory loses every machine after such a cut."""
+    site.wait_until_whole(BACK_S)
+    first = site.machines.all[0]
+    first.cut()
+    try:
+        load.progress()
+        acknowledged = load.acknowledged()
+        let_pass(LONG_CUT_S)
+        assert all(after > before for after, before in zip(load.acknowledged(), acknowledged, strict=True))
+    finally:
+        first.mend()
+    site.wait_until_whole(BACK_S)
+    load.progress()
+    load.check()
+
+
+def test_one_machine_lost_after_the_other(site: MachineSite, load: Load) -> None:
+    """The second is lost when the first is back: the first one's replicas are those that carry the groups."""
+    for machine in site.machines.all[1:]:
+        site.wait_until_whole(BACK_S)
+        machine.lose_power()
+        load.progress()
+        site.machines.boot_again(machine)
+    site.wait_until_whole(BACK_S)
+    load.progress()
+    load.check()
+
+
+def test_a_tier_comes_back_after_all_machines_lost_their_power(site: MachineSite, load: Load) -> None:
+    site.wait_until_whole(BACK_S)
+    for machine in site.machines.all:
+        machine.lose_power()
+    for machine in site.machines.all:
+        machine.boot()
+        begin_again(machine)
+    for machine in site.machines.all:
+        site.machines.wait_until_up(machine)
+    site.wait_until_whole(BACK_S)
+    load.progress()
+    load.check()
+
+
+def test_commands_work_on_any_machine_that_knows_the_tier(site: MachineSite, load: Load) -> None:
+    """The machine that is asked first is away: the next one answers."""
+    site.wait_until_whole(BACK_S)
+    away = site.machines.all[0]
+    away.cut()
+    try:
+        until(lambda: site.summary()["nodes"][1]["pid"] is not None, "another machine is asked", BACK_S)
+        listed = site.machines.all[1].groupd("machine", "list", "--dir", str(away.home / CALLED), "--json")
+        until(lambda: '": false' in listed_now(site.machines.all[1]), "it is told which is away", BACK_S)
+        assert f'"{away.host}:{PORT}"' in listed.stdout
+    finally:
+        away.mend()
+
+
+def listed_now(machine: Machine) -> str:
+    return str(machine.groupd("machine", "list", "--dir", str(machine.home / CALLED), "--json").stdout)
+
+
+def begin_again(machine: Machine) -> None:
+    machine.begin("machine", "up", "--dir", str(machine.home / CALLED))
+
+
+def let_pass(seconds: float) -> None:
+    """Let the groups go on for so long."""
+    end = time.monotonic() + seconds
+    until(lambda: time.monotonic() > end, "time passes", seconds + BACK_S)
