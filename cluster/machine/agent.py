@@ -85,7 +85,6 @@ class Agent:
             "ping": self._ping,
             "join": self._join,
             "machines": self._machines,
-            "forget": self._forget,
             "form": self._form,
             "form_here": self._form_here,
         }
@@ -284,9 +283,6 @@ class Agent:
         """Return every machine, and whether it answers."""
         answering = self.others.answering()
         return {self.address: True} | {other: other in answering for other in self.others.me.others}
-
-    async def _forget(self, address: str) -> None:
-        self.others.forget(address)
 
 
 def _is_handle(found: Any) -> bool:

@@ -60,17 +60,6 @@ class Others:
             log.info("the other machines are %s", ", ".join(known.others))
             self.begin()
 
-    def forget(self, address: str) -> None:
-        """Leave out a machine that is gone for good."""
-        watch = self._watches.pop(address, None)
-        if watch is not None:
-            watch.cancel()
-        self._links.pop(address, None)
-        self._heard_at.pop(address, None)
-        others = tuple(other for other in self.me.others if other != address)
-        self.me = replace(self.me, others=others)
-        identity.write(self._directory, self.me)
-
     def close(self) -> None:
         for watch in self._watches.values():
             watch.cancel()
