@@ -191,7 +191,13 @@ def _written(context: BrokerContext, marker: TxnMarker, name: str, partition: in
         topic = context.topic_led_here(name, partition)
         if topic.internal:
             return NO_ERROR  # Kafka's marker in such a log is nothing that readers see
-        end = Marker(marker.producer_id, marker.producer_epoch, marker.committed, marker.coordinator_epoch)
+        end = Marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.committed,
+            marker.coordinator_epoch,
+            marker.transaction_version,
+        )
         context.logs.end_transaction(topic, partition, end, context.clock_ms())
     except LogError as error:
         return error.error_code

@@ -138,7 +138,14 @@ class Transactions:
             term = self._term()
             if term is None:
                 return False
-            marker = TxnMarker(ending.producer_id, ending.producer_epoch, ending.committed, topics, term)
+            marker = TxnMarker(
+                ending.producer_id,
+                ending.producer_epoch,
+                ending.committed,
+                topics,
+                term,
+                ending.transaction_version,
+            )
             entity = write_markers_entity(MARKERS_VERSION, WriteTxnMarkersRequest((marker,)))
             answer = await self._ask_broker(WRITE_TXN_MARKERS, MARKERS_VERSION, entity)
             if answer is not None:

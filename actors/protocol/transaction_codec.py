@@ -38,7 +38,7 @@ BATCHES_SINCE: Final = 4
 """The first version of AddPartitionsToTxn for several transactional ids, which only brokers send."""
 ADD_VERSION: Final = 5
 """The version in which nodes ask each other whether a partition is part of a transaction."""
-MARKERS_VERSION: Final = 1
+MARKERS_VERSION: Final = 2
 """The version in which nodes have each other write markers."""
 TXN_TOPIC_IDS_SINCE: Final = 6
 """The first version of TxnOffsetCommit with topic ids in the place of names (KIP-1319)."""

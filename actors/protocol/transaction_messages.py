@@ -126,6 +126,17 @@ class TxnMarker(NamedTuple):
     transaction_version: int = 0
 
 
+SECOND_GENERATION = 2
+"""The version of transactions in which each transaction of a producer has an epoch of its own (KIP-890)."""
+
+
+def ends(marker_epoch: int, transaction_version: int, producer_epoch: int) -> bool:
+    """Return whether a marker ends a transaction that has this epoch of its producer. In the second
+    generation a marker has the epoch of the transaction after the one that it ends: where that one is found,
+    the marker is late or comes twice, and would end the wrong one (KIP-1228)."""
+    return transaction_version < SECOND_GENERATION or marker_epoch > producer_epoch
+
+
 class WriteTxnMarkersRequest(NamedTuple):
     markers: tuple[TxnMarker, ...]
 

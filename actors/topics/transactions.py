@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from actors.protocol.transaction_messages import ends
 from actors.topics.batch import BatchHeader
 from actors.topics.errors import LogError
 
@@ -35,6 +36,12 @@ class Marker(NamedTuple):
     producer_epoch: int
     committed: bool
     coordinator_epoch: int
+    transaction_version: int = 0
+    """2: the marker has the epoch of the producer's next transaction, not of the one that it ends
+    (KIP-890)."""
+
+    def ends(self, producer_epoch: int) -> bool:
+        return ends(self.producer_epoch, self.transaction_version, producer_epoch)
 
 
 class AbortedTransaction(NamedTuple):
@@ -53,10 +60,10 @@ class Guard:
     """The verification of a producer's transaction, from the first batch that needs the coordinator's word to
     the first one that is appended, or to a marker. Whoever asked for it shows it with the batch."""
 
-    __slots__ = ("_epoch", "adds_partition", "lowest_sequence")
+    __slots__ = ("adds_partition", "lowest_sequence", "producer_epoch")
 
     def __init__(self, header: BatchHeader, *, adds_partition: bool) -> None:
-        self._epoch = header.producer_epoch
+        self.producer_epoch = header.producer_epoch
         self.adds_partition = adds_partition
         """Whether the first of its requests had the partition added, as those of the second generation have
         (KIP-890); later requests do not change that."""
@@ -65,9 +72,9 @@ class Guard:
 
     def meets(self, header: BatchHeader) -> None:
         """Note another batch that needs the coordinator's word."""
-        if header.producer_epoch > self._epoch:
-            self._epoch, self.lowest_sequence = header.producer_epoch, header.base_sequence
-        elif header.producer_epoch == self._epoch:
+        if header.producer_epoch > self.producer_epoch:
+            self.producer_epoch, self.lowest_sequence = header.producer_epoch, header.base_sequence
+        elif header.producer_epoch == self.producer_epoch:
             self.lowest_sequence = min(self.lowest_sequence, header.base_sequence)
 
 
@@ -154,12 +161,18 @@ class LogTransactions:
         opened = self._open.get(marker.producer_id)
         if marker.producer_epoch < max(known_epoch, -1 if opened is None else opened.producer_epoch):
             raise LogError(ErrorCode.invalid_producer_epoch)
+        if opened is not None and not marker.ends(opened.producer_epoch):
+            raise LogError(ErrorCode.invalid_producer_epoch)
         if marker.coordinator_epoch < known_coordinator:
             raise LogError(ErrorCode.transaction_coordinator_fenced)
 
     def ended(self, marker: Marker, offset: int) -> None:
-        """Note that the marker is in the log, at `offset`."""
-        self._guards.pop(marker.producer_id, None)
+        """Note that the marker is in the log, at `offset`. It makes the coordinator's word on a batch
+        worthless, unless that batch is of a later transaction than the marker: the coordinator may have been
+        asked when markers were still being written, and have answered when they all were."""
+        guard = self._guards.get(marker.producer_id)
+        if guard is not None and marker.ends(guard.producer_epoch):
+            del self._guards[marker.producer_id]
         self._markers[marker.producer_id] = (marker.producer_epoch, marker.coordinator_epoch)
         self._markers.move_to_end(marker.producer_id)
         if len(self._markers) > MARKERS_MAX:

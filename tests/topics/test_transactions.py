@@ -44,8 +44,17 @@ def refused(log: PartitionLog, records: bytes, guard: Guard | None = None) -> Er
     return refusal.value.error_code
 
 
-def end(log: PartitionLog, *, committed: bool, producer_id: int = 7, epoch: int = 0, term: int = 1) -> int:
-    return log.end_transaction(Marker(producer_id, epoch, committed, term), 5_000).base_offset
+def end(
+    log: PartitionLog,
+    *,
+    committed: bool,
+    producer_id: int = 7,
+    epoch: int = 0,
+    term: int = 1,
+    transaction_version: int = 0,
+) -> int:
+    marker = Marker(producer_id, epoch, committed, term, transaction_version)
+    return log.end_transaction(marker, 5_000).base_offset
 
 
 def refused_end(log: PartitionLog, **marker: int) -> ErrorCode:
@@ -136,6 +145,39 @@ def test_sequences_go_on_over_transactions_of_one_epoch(log: PartitionLog) -> No
     gap = transactional(b"d", epoch=1, sequence=3)
     assert refused(log, gap, verified(log, gap)) == ErrorCode.out_of_order_sequence_number
     append(log, b"d", epoch=1, sequence=0)
+
+
+def test_a_late_marker_of_the_second_generation_ends_no_later_transaction(log: PartitionLog) -> None:
+    """O20: it has the epoch of the next one. Where none is open it is taken, and changes nothing."""
+    append(log, b"a")
+    end(log, committed=True, epoch=1, transaction_version=2)
+    end(log, committed=True, epoch=1, transaction_version=2)
+    at = append(log, b"b", epoch=1)
+    for epoch in (0, 1):
+        assert refused_end(log, epoch=epoch, transaction_version=2) == ErrorCode.invalid_producer_epoch
+    assert log.stable_offset == at
+    end(log, committed=True, epoch=2, transaction_version=2)
+    assert log.stable_offset == log.end_offset
+
+
+@pytest.mark.parametrize(
+    ("transaction_version", "epoch", "is_taken"),
+    [(2, 1, True), (2, 2, False), (0, 1, False)],
+    ids=["before", "own", "first-generation"],
+)
+def test_only_a_marker_of_its_own_transaction_takes_a_batch_its_guard(
+    log: PartitionLog, transaction_version: int, epoch: int, is_taken: bool
+) -> None:
+    """O20: the coordinator may have been asked about the next transaction while the markers of the one before
+    were on their way, and have answered when all were there."""
+    append(log, b"a")
+    made = transactional(b"b", epoch=1)
+    guard = verified(log, made, adds_partition=True)
+    end(log, committed=True, epoch=epoch, transaction_version=transaction_version)
+    if is_taken:
+        assert log.append(made, 0, guard=guard).base_offset == 2
+    else:
+        assert refused(log, made, guard) in (ErrorCode.invalid_txn_state, ErrorCode.invalid_producer_epoch)
 
 
 def test_late_markers_and_zombies_are_refused(log: PartitionLog) -> None:

@@ -55,6 +55,7 @@ from actors.protocol.transaction_codec import BATCHES_SINCE
 from actors.protocol.transaction_messages import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    SECOND_GENERATION,
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
@@ -169,7 +170,7 @@ def _added_topics(
         return problems
     if added.verify_only:
         return _verified(_open_to(state, added), added.topics)
-    generation = metadata.FIRST_GENERATION if by_client else metadata.SECOND_GENERATION
+    generation = metadata.FIRST_GENERATION if by_client else SECOND_GENERATION
     record = _added(state, added, generation, now_ms)
     if record is not None:
         records.append(record)
@@ -349,6 +350,7 @@ def ending(state: ShardState, request: Request, now_ms: int) -> Result:
         transaction.producer_epoch,
         transaction.state == PREPARE_COMMIT,
         transaction.partitions,
+        transaction.client_version,
     )
     return Result((), (Reply(request.token, answer, body.transactional_id),))
 

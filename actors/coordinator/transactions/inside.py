@@ -32,6 +32,7 @@ class TxnEndingResponse(NamedTuple):
     producer_epoch: int = -1
     committed: bool = False
     topics: TopicNumbers = ()
+    transaction_version: int = 0
 
 
 class TxnEndedRequest(NamedTuple):

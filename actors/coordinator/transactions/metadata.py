@@ -22,11 +22,16 @@ from actors.coordinator.transactions.states import (
 )
 from actors.ground.records import TransactionValue
 from actors.protocol.errors import GroupError
-from actors.protocol.transaction_messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicNumbers
+from actors.protocol.transaction_messages import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    SECOND_GENERATION,
+    TopicNumbers,
+)
 
 FIRST_GENERATION = 0
-SECOND_GENERATION = 2
-"""What `TransactionValue.client_version` says of clients before KIP-890, and of those since (TV_2)."""
+"""What `TransactionValue.client_version` says of clients before KIP-890; those since are of the second
+generation (TV_2)."""
 EPOCH_MAX = 2**15 - 1
 NEVER_MS = -1
 
@@ -178,12 +183,13 @@ def fenced(transaction: TransactionValue) -> TransactionValue:
     """The producer is shut out by the next epoch, and its transaction aborted. Kafka ends it as one of the
     second generation, whoever began it: the epoch is given to this producer if it recovers before another
     one has its id (O18)."""
+    has_next = transaction.producer_epoch < EPOCH_MAX
     return _to(
         transaction,
         PREPARE_ABORT,
-        producer_epoch=min(transaction.producer_epoch + 1, EPOCH_MAX),
+        producer_epoch=transaction.producer_epoch + has_next,
         last_producer_epoch=transaction.producer_epoch,
-        client_version=SECOND_GENERATION,
+        client_version=SECOND_GENERATION if has_next else FIRST_GENERATION,
     )
 
 

@@ -228,7 +228,8 @@ def write_markers(state: ShardState, request: Request, now_ms: int) -> Result:
 def _ended(state: ShardState, marker: TxnMarker, now_ms: int) -> list[Record]:
     markers.check_marker(state, marker)
     for token, waiting in state.unverified.items():
-        if waiting.request.body.producer_id == marker.producer_id:
+        waits: TxnOffsetCommitRequest = waiting.request.body
+        if waits.producer_id == marker.producer_id and markers.is_for(marker, waits.producer_epoch):
             state.unverified[token] = waiting._replace(is_overtaken=True)
     for group_id, _, _ in state.open_producers.get(marker.producer_id, ()):
         simple_groups.keep(state, group_id)

@@ -146,10 +146,17 @@ class TransactionDriver(Driver):
             assert self.mark(producer, committed=ending.committed, term=term) == 0
         self.ask(TXN_ENDED, TxnEndedRequest(transactional_id, *producer), 0)
 
-    def mark(self, producer: tuple[int, int], *, committed: bool = True, term: int = TERM) -> int:
+    def mark(
+        self,
+        producer: tuple[int, int],
+        *,
+        committed: bool = True,
+        term: int = TERM,
+        transaction_version: int = 0,
+    ) -> int:
         """Send WriteTxnMarkers to the partition of the groups' offsets. Returns its error."""
-        marker = TxnMarker(*producer, committed, ((OFFSETS_TOPIC, (0,)),), term)
-        answer = self.ask(api_keys.WRITE_TXN_MARKERS, WriteTxnMarkersRequest((marker,)), 1)
+        marker = TxnMarker(*producer, committed, ((OFFSETS_TOPIC, (0,)),), term, transaction_version)
+        answer = self.ask(api_keys.WRITE_TXN_MARKERS, WriteTxnMarkersRequest((marker,)), 2)
         [(_, [(_, [(_, error)])])] = answer.markers
         return int(error)
 

@@ -143,6 +143,33 @@ def test_a_marker_that_overtakes_a_waiting_commit_refuses_it(tier: TransactionDr
     assert not tier.shard.state.pending_offsets
 
 
+def test_a_marker_of_the_transaction_before_leaves_a_waiting_commit_alone(tier: TransactionDriver) -> None:
+    """O20: in the second generation it has the epoch of the commit, and the coordinator may say yes when all
+    such markers are there."""
+    producer_id, epoch = open_transaction(tier)
+    token = tier.send_commit((producer_id, epoch), 10)
+    waiting = tier.unverified()
+    assert tier.mark((producer_id, epoch), transaction_version=2) == 0
+    tier.verify(waiting, ErrorCode.none)
+    [(_, [(_, code)])] = tier.replies[token].topics
+    assert code == ErrorCode.none
+    assert tier.offset(stable=True)[1] == ErrorCode.unstable_offset_commit
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_late_marker_of_the_second_generation_ends_no_later_transaction(
+    tier: TransactionDriver, committed: bool
+) -> None:
+    """O20: a marker that comes twice finds the offsets of the next transaction, which has its epoch."""
+    producer_id, epoch = open_transaction(tier)
+    tier.commit_in_transaction((producer_id, epoch), 10)
+    late = tier.mark((producer_id, epoch), committed=committed, transaction_version=2)
+    assert late == ErrorCode.invalid_producer_epoch
+    assert tier.offset(stable=True)[1] == ErrorCode.unstable_offset_commit
+    assert tier.mark((producer_id, epoch + 1), transaction_version=2) == 0
+    assert tier.offset(stable=True) == (10, 0)
+
+
 def test_late_markers_change_nothing(tier: TransactionDriver) -> None:
     """The marker comes from a coordinator that was replaced, or is for a producer that was."""
     tier.producer()
