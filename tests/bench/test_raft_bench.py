@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def test_every_figure_of_ours_is_measured_and_nothing_stays_behind(temporary: Pa
     assert no_sync["recovered_mib"] >= 1
     assert all(goal["ours"] is not None for goal in told["goals"])
     assert replicas_left() == before
-    assert list(temporary.iterdir()) == []
+    # Which ports were given out is kept for all processes of the user.
+    assert [each.name for each in temporary.iterdir()] in ([], [f"groupd-ports-{os.getuid()}"])
 
 
 def test_the_table_says_which_goals_are_met_and_how_far_stock_is_behind() -> None:
