@@ -2,7 +2,8 @@
 
 Tests that start a tier are long for what they wait for, not for what they compute: those of one lane run one
 after the other and share a tier where its fixture is the session's; everything else runs beside them, file by
-file. The lanes are taken in the order in which they stand here, before everything else.
+file. The lanes are taken in the order in which they stand here, before everything else; one that is long by
+itself is among them, so that nobody waits for it at the end.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ LANES = {
     ),
     "tier": ("tests/tier",),
     "oracle": ("tests/oracle",),
+    "long": ("tests/simulation/test_world.py",),
 }
 """Lane -> the folders and files in it. A file goes to the first lane that has it."""
 

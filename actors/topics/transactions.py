@@ -37,8 +37,8 @@ class Marker(NamedTuple):
     committed: bool
     coordinator_epoch: int
     transaction_version: int = 0
-    """2: the marker has the epoch of the producer's next transaction, not of the one that it ends
-    (KIP-890)."""
+    """The version of transactions (KIP-890). In the second a marker has the epoch of the producer's next
+    transaction, not of the one that it ends."""
 
     def ends(self, producer_epoch: int) -> bool:
         return ends(self.producer_epoch, self.transaction_version, producer_epoch)

@@ -41,7 +41,7 @@ def test_a_tier_with_a_bug_is_caught(bug: str, tmp_path: Path) -> None:
 
 
 def test_the_same_tier_without_a_bug_is_not(tmp_path: Path) -> None:
-    """Its members come and go to the end, so that recovery may not be shown: no group need be quiet then."""
+    """Recovery may not be shown, because members come and go to the end: no group need be quiet then."""
     out = tmp_path / "out"
     exit_code, said, by_rule = attacked(out, "")
     assert by_rule == {}, said

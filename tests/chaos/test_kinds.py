@@ -7,7 +7,7 @@ import re
 from bench.chaos.faults import KINDS
 from bench.chaos.targets.fault import OUTAGE, SAFE
 
-NEEDS = {"replicas", "own", "ray-nodes", "proxy", "injection", "tmpfs"}
+NEEDS = {"replicas", "own", "ray-nodes", "machines", "proxy", "injection", "tmpfs"}
 TARGETS = ("leader", "follower", "replica", "majority", "all", "broker", "controller")
 
 
