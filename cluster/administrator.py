@@ -12,7 +12,7 @@ from typing import Final
 
 from actors.ground.spec import SASL_PLAINTEXT
 from actors.security.scram import SCRAM_SHA_512
-from cluster import tier_file
+from cluster import owner_file, tier_file
 from cluster.settings import Settings
 
 SECRET_NAME: Final = "admin-secret"  # noqa: S105
@@ -36,12 +36,7 @@ def prepare(settings: Settings, data_dir: Path) -> str:
         "# For Kafka's own tools:",
         f'# sasl.jaas.config={jaas} required username="{user}" password="{password}";',
     )
-    partial = path.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
-    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
-    partial.replace(path)
+    owner_file.write(path, ("\n".join(lines) + "\n").encode())
     return password
 
 

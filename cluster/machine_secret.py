@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
+from cluster import owner_file
 from cluster.tier_file import TierError
 
 NAME: Final = "machine-secret"
@@ -21,9 +21,7 @@ def take(directory: Path, source: Path) -> None:
     path = directory / NAME
     if path.exists() and path.samefile(source):
         return
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
+    owner_file.write(path, text.encode())
 
 
 def read(directory: Path) -> str:

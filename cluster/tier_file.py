@@ -32,6 +32,7 @@ from actors.ground.spec import (
     partition_group,
 )
 from actors.metadata.records import GroupPlacementValue
+from cluster import owner_file
 
 FORMAT = 2
 """The format of tier.json and of the directory's layout; a newer one is refused."""
@@ -282,12 +283,7 @@ def secret(data_dir: Path, name: str) -> tuple[Path, str]:
     """Return the path and the text of a random secret kept in the directory, readable by its owner only."""
     path = data_dir / name
     if not path.exists():
-        partial = path.with_suffix(".partial")
-        partial.unlink(missing_ok=True)
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_hex(32))
-        partial.replace(path)
+        owner_file.write(path, secrets.token_hex(32).encode())
     return path.resolve(), path.read_text(encoding="utf-8").strip()
 
 
@@ -325,16 +321,21 @@ def check_ports_free(addresses: Sequence[tuple[str, int]]) -> None:
     taken = []
     for host, port in addresses:
         try:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            with socket.socket(family, socket.SOCK_STREAM) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind((host, port))
+            try_to_listen(host, port)
         except socket.gaierror as error:
             raise TierError(f"host {host} is unknown: {error.strerror}") from None
         except OSError as error:
             taken.append(f"{host}:{port} ({_user_of(port) or error.strerror})")
     if taken:
         raise TierError(f"cannot listen on {', '.join(taken)}; --port names another first port")
+
+
+def try_to_listen(host: str, port: int) -> None:
+    """Bind to a port for a moment. Raises OSError if that cannot be done, gaierror for an unknown host."""
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
 
 
 def _user_of(port: int) -> str | None:

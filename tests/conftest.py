@@ -18,7 +18,7 @@ _LEAN = str(Path(__file__).with_name("lean"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_LEAN, os.environ.get("PYTHONPATH"))))
 
 # Images of containers often forbid Python to keep what it has compiled. The tests' processes and those that
-# they start then compile the project hundreds of times: a sixth of the whole run.
+# they start then compile the project hundreds of times.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 

@@ -116,16 +116,6 @@ class TxnOffsetCommitResponse(NamedTuple):
     """The id of each of `topics`, in version 6."""
 
 
-class TxnMarker(NamedTuple):
-    producer_id: int
-    producer_epoch: int
-    committed: bool
-    topics: TopicNumbers
-    coordinator_epoch: int
-    """The Raft term of the transaction's coordinator."""
-    transaction_version: int = 0
-
-
 SECOND_GENERATION = 2
 """The version of transactions in which each transaction of a producer has an epoch of its own (KIP-890)."""
 
@@ -135,6 +125,20 @@ def ends(marker_epoch: int, transaction_version: int, producer_epoch: int) -> bo
     generation a marker has the epoch of the transaction after the one that it ends: where that one is found,
     the marker is late or comes twice, and would end the wrong one (KIP-1228)."""
     return transaction_version < SECOND_GENERATION or marker_epoch > producer_epoch
+
+
+class TxnMarker(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    topics: TopicNumbers
+    coordinator_epoch: int
+    """The Raft term of the transaction's coordinator."""
+    transaction_version: int = 0
+
+    def ends(self, producer_epoch: int) -> bool:
+        """Return whether the marker ends a transaction that has this epoch of its producer (see `ends`)."""
+        return ends(self.producer_epoch, self.transaction_version, producer_epoch)
 
 
 class WriteTxnMarkersRequest(NamedTuple):

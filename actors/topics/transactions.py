@@ -41,6 +41,7 @@ class Marker(NamedTuple):
     transaction, not of the one that it ends."""
 
     def ends(self, producer_epoch: int) -> bool:
+        """Return whether the marker ends a transaction that has this epoch of its producer (see `ends`)."""
         return ends(self.producer_epoch, self.transaction_version, producer_epoch)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -102,10 +101,7 @@ def _given(secret: Path | None) -> Path:
 
 def _check_address(host: str, port: int) -> None:
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host.strip("[]"), port))
+        tier_file.try_to_listen(host.strip("[]"), port)
     except OSError as error:
         raise TierError(f"this machine cannot listen on {host}:{port}: {error.strerror or error}") from None
 
@@ -114,7 +110,7 @@ def _check_address(host: str, port: int) -> None:
 def list_machines(directory: DirectoryOption = DIRECTORY_DEFAULT, as_json: JsonOption = False) -> None:
     """Show every machine, and whether it answers this one."""
     with errors():
-        answers = _ask(directory, "machines")
+        answers = _answers(directory)
         if as_json:
             print_json(answers)
             leave()
@@ -123,13 +119,13 @@ def list_machines(directory: DirectoryOption = DIRECTORY_DEFAULT, as_json: JsonO
     leave()
 
 
-def _ask(directory: Path, op: str, *args: Any) -> Any:
-    """Ask this machine's agent. Raises TierError."""
+def _answers(directory: Path) -> dict[str, bool]:
+    """Return every machine that this one's agent knows, and whether it answers. Raises TierError."""
     known = identity.read(directory)
     if known is None:
         raise TierError(f"{directory} is no machine's; `groupd machine up` makes one")
     secret = machine_secret.read(directory)
     try:
-        return Machines([known.address], secret.encode()).ask(op, *args, timeout_s=5.0).result()
+        return Machines([known.address], secret.encode()).list_machines()
     except (ActorCallError, TimeoutError) as error:
         raise TierError(str(error) or f"{known.address} does not answer") from None

@@ -364,7 +364,5 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case [where]:
             main(Path(where))
-        case [where, "again"]:
-            main(Path(where), again=True)
-        case [where, to]:
-            main(Path(where), to)
+        case [where, how]:
+            main(Path(where), None if how == AGAIN else how, again=how == AGAIN)

@@ -6,13 +6,13 @@ replica that finds no journal then knows that it lost one, once the tier was for
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from actors.runtime import ActorOptions
+from cluster import owner_file
 
 FORMED: Final = "formed"
 SUFFIX: Final = ".actor"
@@ -36,10 +36,7 @@ class KeptActors:
     def keep(self, actor: KeptActor) -> None:
         path = self._path(actor.name, actor.options.namespace)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = path.with_suffix(".partial")
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(pickle.dumps(tuple(actor)))
-        partial.replace(path)
+        owner_file.write(path, pickle.dumps(tuple(actor)))
 
     def forget(self, name: str, namespace: str) -> None:
         self._path(name, namespace).unlink(missing_ok=True)

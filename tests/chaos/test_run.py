@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -95,7 +96,9 @@ def test_an_interrupted_run_keeps_what_it_saw_and_goes_on(tmp_path: Path) -> Non
     running = chaos("run", "--resume", "out", cwd=tmp_path)
     said = ended(running)
     whole = results(out)
-    # The part that was interrupted in a fault cannot show that the groups recovered from it.
+    # The part that was interrupted in a fault cannot show that the groups recovered from it; the other does.
+    assert "in 2 of 2 parts" in said
+    assert re.search(r"not shown +in 2 of 2 parts", said) is None, said
     assert whole["status"] != "broken", said
     assert running.returncode == {"kept": 0, "not shown": 2}[whole["status"]], said
     assert whole["run"]["is_finished"]

@@ -16,7 +16,7 @@ from actors.ground.contract import NOTHING, Key, Record, Result, Value
 from actors.ground.records import PRODUCER_MARKER, ProducerMarkerKey, ProducerMarkerValue
 from actors.ground.snapshot_build import live_items
 from actors.protocol.errors import GroupError
-from actors.protocol.transaction_messages import TxnMarker, ends
+from actors.protocol.transaction_messages import TxnMarker
 
 TIMER = "producer"
 
@@ -35,16 +35,11 @@ def check_marker(state: ShardState, marker: TxnMarker) -> None:
         raise GroupError(ErrorCode.unknown_server_error)
     check_producer(state, marker.producer_id, marker.producer_epoch)
     opened = offsets.open_epoch(state, marker.producer_id)
-    if opened is not None and not is_for(marker, opened):
+    if opened is not None and not marker.ends(opened):
         raise GroupError(ErrorCode.invalid_producer_epoch)
     last = state.producer_markers.get(marker.producer_id)
     if last is not None and marker.coordinator_epoch < last.coordinator_epoch:
         raise GroupError(ErrorCode.transaction_coordinator_fenced)
-
-
-def is_for(marker: TxnMarker, producer_epoch: int) -> bool:
-    """Return whether the marker ends a transaction that has this epoch of its producer."""
-    return ends(marker.producer_epoch, marker.transaction_version, producer_epoch)
 
 
 def written(state: ShardState, marker: TxnMarker, now_ms: int) -> Record:

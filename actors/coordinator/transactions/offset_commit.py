@@ -229,7 +229,7 @@ def _ended(state: ShardState, marker: TxnMarker, now_ms: int) -> list[Record]:
     markers.check_marker(state, marker)
     for token, waiting in state.unverified.items():
         waits: TxnOffsetCommitRequest = waiting.request.body
-        if waits.producer_id == marker.producer_id and markers.is_for(marker, waits.producer_epoch):
+        if waits.producer_id == marker.producer_id and marker.ends(waits.producer_epoch):
             state.unverified[token] = waiting._replace(is_overtaken=True)
     for group_id, _, _ in state.open_producers.get(marker.producer_id, ()):
         simple_groups.keep(state, group_id)

@@ -74,11 +74,12 @@ class Machines:
         secret = str(machine.home / machine_secret.NAME)
         self._begin(machine, "--join", f"{known.host}:{PORT}", "--secret", secret, wait=wait)
 
-    def boot_again(self, machine: Machine) -> None:
+    def boot_again(self, machine: Machine, *, wait: bool = True) -> None:
         """Give a machine its power back; its agent starts as a supervisor would start it."""
         machine.boot()
         machine.begin("machine", "up", "--dir", str(machine.home / CALLED))
-        self.wait_until_up(machine)
+        if wait:
+            self.wait_until_up(machine)
 
     def wait_until_up(self, machine: Machine) -> None:
         output = machine.disk / "output.log"
