@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from tests.lanes import LANES, lane_of
 
@@ -33,6 +35,14 @@ class LaneScheduling(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return lane_of(PurePath(nodeid.partition("::")[0]))
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Take a process away that has ended. The test that ended it has failed: no other one tries it."""
+        ended_by: str | None = super().remove_node(node)
+        for tests in self.workqueue.values():
+            if ended_by in tests:
+                tests[ended_by] = True
+        return ended_by
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LaneScheduling:
@@ -50,3 +60,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _place(lanes: list[str], nodeid: str) -> int:
     lane = lane_of(PurePath(nodeid.partition("::")[0]))
     return lanes.index(lane) if lane in lanes else len(lanes)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Keep a note of the test that runs, which `.ci/run` prints if it is ended before the test is."""
+    run_dir = os.environ.get("CI_RUN_DIR")
+    if run_dir is None:
+        return (yield)
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    note = Path(run_dir, "running", worker)
+    note.parent.mkdir(exist_ok=True)
+    note.write_text(item.nodeid + "\n")
+    try:
+        return (yield)
+    finally:
+        note.unlink()
