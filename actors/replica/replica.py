@@ -213,6 +213,11 @@ class Replica:
         return self._in_flight < min(len(self._uncommitted), ENTRIES_IN_FLIGHT_MAX)
 
     @property
+    def awaits_log(self) -> bool:
+        """Return whether the next turn may have something to release, to propose or to go on with."""
+        return bool(self._leaseless) or self.can_flush or self._takeover is not None
+
+    @property
     def is_committed(self) -> bool:
         """Return whether everything that was decided here is committed."""
         return not self._uncommitted

@@ -45,6 +45,10 @@ class Ticking(Protocol):
     def next_tick_at(self) -> float:
         """Return when Raft needs a turn that nobody else asks for, by the loop's clock; inf for never."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Return whether a tick would find nothing to do."""
+
     def tick(self) -> None:
         """Send, commit and apply what can be, and start an election if one is due."""
 
@@ -55,6 +59,10 @@ class Deciding(Protocol):
     @property
     def next_deadline_ms(self) -> int | None:
         """Return the shard's earliest timer, by `now_ms`; None without one."""
+
+    @property
+    def awaits_log(self) -> bool:
+        """Return whether something waits for what a message from a peer may bring: a commit or the lease."""
 
     def run_timers(self, now_ms: int) -> None:
         """Let the shard decide on every timer that is due."""
@@ -97,8 +105,11 @@ class Turns:
         """Take or ask for a turn because a peer's message has arrived.
 
         A follower has its turn at once, which is cheaper and sooner. A leader, or whoever is in the middle of
-        a turn, waits for what else this loop iteration brings.
+        a turn, waits for what else this loop iteration brings. A heartbeat that changes nothing, or the
+        answer to one, takes no turn: a timer that was set stays where it was, and is early at worst.
         """
+        if self._timer is not None and self._raft.is_settled and not self._replica.awaits_log:
+            return
         if self._is_due or self._in_turn or self._raft.is_leader:
             self.wake()
         elif not self._is_over:

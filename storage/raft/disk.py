@@ -11,10 +11,15 @@ import os
 import queue
 import shutil
 import threading
+import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from storage.raft.errors import DirectoryInUse
+
+QUICK_SYNC_S: Final = 0.001
+QUICK_SYNCS_MIN: Final = 64
+"""How many syncs, one after the other, have to be quick for a disk to count as quick."""
 
 
 class AppendFile(Protocol):
@@ -58,14 +63,34 @@ class Files(ReadFiles, Protocol):
     def sync_directory(self, directory: str) -> None: ...
 
 
+Done = Callable[[BaseException | None, float], None]
+"""What is called with the outcome of work: what it raised or None, and how many seconds it took."""
+
+
 class Executor(Protocol):
     """A place where blocking work runs outside the loop."""
 
-    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Run `work`, then `done` with what it raised or None; `done` runs in the executor's thread."""
+    def submit(self, work: Callable[[], None], done: Done) -> None:
+        """Run `work`, then `done`, in the executor's thread."""
 
     def close(self) -> None:
         """Finish what was submitted, then stop."""
+
+
+class SyncSpeed:
+    """How long the last syncs of a journal took."""
+
+    def __init__(self) -> None:
+        self._quick_syncs = 0
+
+    def took(self, sync_s: float) -> None:
+        """Note how long the last sync took, in seconds."""
+        self._quick_syncs = self._quick_syncs + 1 if sync_s < QUICK_SYNC_S else 0
+
+    @property
+    def is_quick(self) -> bool:
+        """Return whether syncs have been quick for so long that to wait for one costs next to nothing."""
+        return self._quick_syncs >= QUICK_SYNCS_MIN
 
 
 class _File:
@@ -166,13 +191,11 @@ class Worker:
     journal and the snapshot store each have at most one thing under way."""
 
     def __init__(self, name: str) -> None:
-        self._tasks: queue.SimpleQueue[
-            tuple[Callable[[], None], Callable[[BaseException | None], None]] | None
-        ] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[Callable[[], None], Done] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+    def submit(self, work: Callable[[], None], done: Done) -> None:
         self._tasks.put((work, done))
 
     def close(self) -> None:
@@ -183,8 +206,9 @@ class Worker:
         while (task := self._tasks.get()) is not None:
             work, done = task
             outcome: BaseException | None = None
+            began = time.perf_counter()
             try:
                 work()
             except Exception as error:  # handed to `done`, which knows what it means
                 outcome = error
-            done(outcome)
+            done(outcome, time.perf_counter() - began)

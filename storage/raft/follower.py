@@ -166,6 +166,11 @@ class Follower:
     # -- answers ------------------------------------------------------------------------------------
 
     @property
+    def owes_answer(self) -> bool:
+        """Return whether the leader waits for an answer."""
+        return self._owed_since is not None
+
+    @property
     def answer_at(self) -> float | None:
         """Return when the leader has to hear something even if the disk is slow; None if nothing is owed, or
         nobody is known to lead: whoever is owed an answer then never gets it."""

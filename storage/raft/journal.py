@@ -12,10 +12,11 @@ start with JournalDamaged and nothing is cut. How the two are told apart is said
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from storage.raft.disk import AppendFile, Executor, Files
+from storage.raft.disk import AppendFile, Executor, Files, SyncSpeed
 from storage.raft.errors import JournalDamaged, JournalFailed
 from storage.raft.members import FOUNDING_INCARNATION, Members
 from storage.raft.records import (
@@ -92,11 +93,12 @@ class Journal:
         segment_bytes: int = SEGMENT_BYTES,
         genesis: Genesis = FOUNDING,
         on_progress: Progress | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Open the journal. `executor` None means sync=False. `genesis` is for a directory without segments;
         of one whose segments are all of format version 1 it says the founders. `on_progress` is called after
-        each segment if there is much to read. Raises DirectoryInUse, WrongDirectory, JournalDamaged and
-        OSError."""
+        each segment if there is much to read; `clock` measures syncs, in seconds. Raises DirectoryInUse,
+        WrongDirectory, JournalDamaged and OSError."""
         self.base_index = 0
         self.base_term = 0
         self.term = 0
@@ -113,6 +115,7 @@ class Journal:
         self._notify = notify
         self._segment_bytes = segment_bytes
         self._on_progress = on_progress
+        self._clock = clock
         self._buffer: list[Record] = []
         self._file_bytes = 0
         self._written_index = 0
@@ -120,6 +123,7 @@ class Journal:
         self._syncing_end = self._mark = Mark(0, 0)
         self._sync_outcome: list[BaseException | None] = []
         self._dirty = False
+        self._speed = SyncSpeed()
         self._retired: list[AppendFile] = []
         self._segments: list[Segment] = []
         disk.make_directory(directory)
@@ -238,13 +242,18 @@ class Journal:
             raise JournalFailed(self.failed)
 
     def flush(self) -> None:
-        """Write what was appended, and start a sync unless one is running. Never blocks on the disk's
-        cache."""
+        """Write what was appended, and start a sync unless one is running. A disk that has long been quick is
+        synced here: a thread would cost more than the sync does."""
         if self._buffer:
             self._write()
             if self._file_bytes >= self._segment_bytes:
                 self._rotate()
-        self._start_sync()
+        if self._speed.is_quick and self._dirty and self._syncing_index is None:
+            began = self._clock()
+            self._sync_inline()
+            self._speed.took(self._clock() - began)
+        else:
+            self._start_sync()
 
     def collect(self) -> None:
         """Take in the end of a sync, if one ended, and start the next one if more was written meanwhile."""
@@ -322,7 +331,8 @@ class Journal:
         self._syncing_end = self._end()
         self._executor.submit(self._syncer.sync, self._sync_ended)
 
-    def _sync_ended(self, error: BaseException | None) -> None:
+    def _sync_ended(self, error: BaseException | None, took_s: float) -> None:
+        self._speed.took(took_s)
         self._sync_outcome.append(error)
         self._notify()
 

@@ -76,7 +76,12 @@ class Leader:
         return index
 
     def replicate(self, now: float) -> None:
-        self._replication.send_due(now)
+        self._replication.send_due(now, to_all=self.transfer_to is not None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether a tick before the next heartbeat would have nothing to send or to change."""
+        return self.transfer_to is None and self.target is None and not self._replication.has_work
 
     @property
     def next_tick_at(self) -> float:
@@ -244,6 +249,7 @@ class Leader:
         }
         self._voting = [self.progress[peer.id] for peer in core.group.voting_peers]
         self._replication.peers = tuple(self.progress.values())
+        self._replication.voting = tuple(self._voting)
         self._replication.heartbeat_due_at = now
         self._renew_lease()
 

@@ -43,6 +43,11 @@ __all__ = ["Busy", "NotLeader", "Raft", "RaftConfig", "RaftFatal", "StateMachine
 FOREVER: Final = float("inf")
 APPLY_ENTRIES_MAX: Final = 4096
 """How many entries are applied in one tick: a replica that catches up still answers its leader in time."""
+APPLY_LATER_MAX: Final = 128
+"""How many committed entries a replica that does not lead leaves lying before it applies them."""
+APPLY_LATER_S: Final = 0.5
+"""How long, in seconds, a replica that does not lead leaves committed entries lying: many that are applied
+together cost less than one after the other. A leader applies all of them before it serves."""
 
 
 class Parts(NamedTuple):
@@ -96,6 +101,10 @@ class Raft(Skeleton):
         self._follower = self.PARTS.follower(core, self._roles, self._compaction)
         self._fatal: RaftFatal | None = None
         self._closed = False
+        self._apply_at = FOREVER
+        """When the committed entries that lie here are to be applied; FOREVER: none lies here."""
+        self._ticked_as: tuple[int, int, str | None] | None = None
+        """Term, role and leader at the end of the last tick."""
         self._handlers: dict[int, Callable[[Node, Any], None]] = {
             PRE_VOTE: self._votes.on_pre_vote,
             PRE_VOTE_ANSWER: self._votes.on_pre_vote_answer,
@@ -175,13 +184,39 @@ class Raft(Skeleton):
             return NEVER
         if core.failure is not None or self._closed:
             return FOREVER
-        if core.journal.unwritten or core.applied_index < core.commit_index or self._compaction.is_building:
+        if core.journal.unwritten or self._applies_now or self._compaction.is_building:
             return NEVER
         if self._roles.leading is not None:
             return self._roles.leading.next_tick_at if core.group.peers else FOREVER
         election_at = core.election_deadline if core.group.has_vote else FOREVER
         answer_at = self._follower.answer_at
-        return election_at if answer_at is None else min(election_at, answer_at)
+        return min(self._apply_at, election_at, FOREVER if answer_at is None else answer_at)
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether a tick would find nothing to do: nothing has changed since the last one but that
+        this replica has heard from its leader or its followers once more."""
+        core, leading = self._core, self._roles.leading
+        if self._ticked_as != self._identity or self._follower.owes_answer:
+            return False
+        if self._apply_at == FOREVER and core.applied_index < core.commit_index:
+            return False  # nobody has noted yet when they are to be applied
+        if leading is not None and not leading.is_settled:
+            return False
+        return self.next_tick_at > core.clock()
+
+    @property
+    def _identity(self) -> tuple[int, int, str | None]:
+        return self._core.term, self._core.role, self.leader_id
+
+    @property
+    def _unapplied_max(self) -> int:
+        """Return how many committed entries may lie here."""
+        return APPLY_LATER_MAX - 1 if self._roles.leading is None else 0
+
+    @property
+    def _applies_now(self) -> bool:
+        return self._core.commit_index - self._core.applied_index > self._unapplied_max
 
     def status(self) -> dict[str, Any]:
         """Return what operators and metrics see: plain values, times in seconds."""
@@ -292,10 +327,20 @@ class Raft(Skeleton):
         core.journal.flush()
         if roles.leading is not None:
             roles.leading.advance_commit()
-        self._apply_committed()
+        self._apply_what_is_due(now)
         self._follower.answer_leader(now)
         self._compaction.advance()
         roles.end_if_failed()
+        self._ticked_as = self._identity
+
+    def _apply_what_is_due(self, now: float) -> None:
+        core = self._core
+        if core.applied_index < core.commit_index:
+            self._apply_at = min(self._apply_at, now + APPLY_LATER_S)
+            if self._applies_now or now >= self._apply_at:
+                self._apply_committed()
+        if core.applied_index >= core.commit_index:
+            self._apply_at = FOREVER
 
     def _apply_committed(self) -> None:
         core, roles = self._core, self._roles

@@ -20,25 +20,39 @@ from storage.raft.snapshot import Snapshot
 TIMER_SLACK_S: Final = 0.001
 """How early a loop's timer may be, in seconds: a tick that comes just too soon must do its work, not ask for
 another one at once, again and again."""
+LATER_ENTRIES_MAX: Final = 32
+"""How many entries a voter may lag behind that gets them with heartbeats."""
 
 
 class Replication:
-    """The sending half of a leader, for one term."""
+    """The sending half of a leader, for one term.
+
+    Entries go at once to as many voters as make a majority with this replica, which is what a commit waits
+    for, and to the others with the next heartbeat, many in one message: a follower that is not waited for is
+    woken a few times a second instead of once for each entry. Whoever is slow or silent is waited for no
+    longer than a heartbeat.
+    """
 
     def __init__(self, core: Core) -> None:
         self.peers: tuple[Progress, ...] = ()
+        self.voting: tuple[Progress, ...] = ()
+        """The progress of the other voters."""
         self.heartbeat_due_at = NEVER
+        self._prompt: tuple[Progress, ...] = ()
+        """The voters that get entries at once."""
         self._core = core
         self._settings = core.settings
         self._last_append: Append | None = None
 
-    def send_due(self, now: float) -> None:
-        """Send what is due to all peers. The tick calls this."""
+    def send_due(self, now: float, *, to_all: bool) -> None:
+        """Send what is due to all peers; with `to_all`, entries go to all of them at once. The tick calls
+        this."""
         heartbeat_s = self._settings.heartbeat_s
         beat = now >= self.heartbeat_due_at - TIMER_SLACK_S
         if beat:
             self.heartbeat_due_at = now + heartbeat_s
         last_index = self._core.journal.last_index
+        prompt = self.peers if beat or to_all else self._choose_prompt(now)
         for peer in self.peers:
             if not peer.online:
                 continue
@@ -47,11 +61,40 @@ class Replication:
             elif peer.probing:
                 if not peer.awaiting or now - peer.sent_at >= heartbeat_s:
                     self._send_probe(peer, now)
-            else:
+            elif peer in prompt or last_index - peer.match_index > LATER_ENTRIES_MAX:
                 while peer.next_index <= last_index and self._send_entries(peer, now):
                     pass
             if beat and now - peer.sent_at > heartbeat_s / 2:
                 self._send_heartbeat(peer, now)
+
+    @property
+    def has_work(self) -> bool:
+        """Return whether `send_due` would send something before the next heartbeat."""
+        last_index = self._core.journal.last_index
+        return any(
+            peer.online and not peer.awaiting and (peer.probing or peer.next_index <= last_index)
+            for peer in self.peers
+        )
+
+    # -- who is waited for --------------------------------------------------------------------------
+
+    def _choose_prompt(self, now: float) -> tuple[Progress, ...]:
+        """Return the voters that get entries at once: those that got them before, as long as they are
+        prompt. All peers are, if there are too few of these."""
+        count = self._core.group.majority - 1
+        furthest = max((peer.match_index for peer in self.voting), default=0)
+        before_first = sorted(self.voting, key=lambda peer: peer not in self._prompt)
+        prompt = [peer for peer in before_first if self._is_prompt(peer, furthest, now)]
+        self._prompt = tuple(prompt[:count])
+        return self._prompt if len(self._prompt) == count else self.peers
+
+    def _is_prompt(self, peer: Progress, furthest: int, now: float) -> bool:
+        return (
+            peer.online
+            and not peer.probing
+            and furthest - peer.match_index <= LATER_ENTRIES_MAX
+            and now - peer.heard_at <= 2 * self._settings.heartbeat_s
+        )
 
     # -- entries ------------------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ class SnapshotStore:
         if self._executor is not None:
             self._executor.close()
 
-    def _ended(self, error: BaseException | None) -> None:
+    def _ended(self, error: BaseException | None, _took_s: float) -> None:
         self._outcome.append(error)
         self._notify()
 

@@ -18,7 +18,7 @@ from storage.raft.messages import (
     PreVoteAnswer,
     VoteAnswer,
 )
-from storage.raft.raft import Raft
+from storage.raft.raft import APPLY_LATER_S, Raft
 from storage.raft.records import Entry
 from storage.raft.skeleton import REGULAR, Node, RaftTransport
 from storage.raft.snapshot import SnapshotStore
@@ -83,7 +83,7 @@ class Syncs:
         tasks, self.tasks = self.tasks, []
         for work, done in tasks:
             work()
-            done(None)
+            done(None, 0.01)
 
     def close(self) -> None:
         pass
@@ -147,6 +147,17 @@ class Bench:
 
     def later(self, seconds: float) -> None:
         self.now += seconds
+
+    def apply_all(self, leader: str) -> None:
+        """Let the time pass after which a follower applies what is committed, with a leader that is heard."""
+        self.tick()
+        last, term = self.raft.last_index, self.raft.term
+        until = self.now + APPLY_LATER_S
+        while self.now < until:
+            self.later(CONFIG.heartbeat_s)
+            heartbeat = Append(APPEND, term, self.now, self.raft.commit_index, last, self.raft.last_term, ())
+            self.tell(leader, heartbeat)
+            self.tick()
 
     def lead(self) -> None:
         """Let "a" be elected in the next term, with the no-op committed by "b"."""

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from storage.raft.disk import AppendFile, Disk
+from storage.raft.disk import QUICK_SYNC_S, QUICK_SYNCS_MIN, AppendFile, Disk, Done
 from storage.raft.errors import JournalFailed
 from storage.raft.journal import Identity, Journal
 from storage.raft.records import Entry
@@ -199,8 +199,8 @@ def test_what_was_written_without_sync_is_synced_by_a_start_with_sync(tmp_path: 
 class Late(Inline):
     """An executor that tells how a sync ended when a test says so."""
 
-    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        super().submit(work, lambda error: self.held.append(partial(done, error)))
+    def submit(self, work: Callable[[], None], done: Done) -> None:
+        super().submit(work, lambda *outcome: self.held.append(partial(done, *outcome)))
 
     def __init__(self) -> None:
         super().__init__()
@@ -221,3 +221,64 @@ def test_a_failed_sync_that_nobody_has_heard_of_yet_stops_the_next_one_too(tmp_p
     late.held[0]()
     journal.collect()
     assert journal.durable_index == 0
+
+
+class Counted(Inline):
+    """An executor whose syncs are counted, and quick."""
+
+    def __init__(self) -> None:
+        super().__init__(takes_s=QUICK_SYNC_S / 2)
+        self.syncs = 0
+
+    def submit(self, work: Callable[[], None], done: Done) -> None:
+        self.syncs += 1
+        super().submit(work, done)
+
+
+class Ticking:
+    """A clock that each look at it moves on."""
+
+    def __init__(self) -> None:
+        self.now_s = self.look_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += self.look_s
+        return self.now_s
+
+
+def test_a_disk_that_has_long_been_quick_needs_no_thread_until_it_is_slow(tmp_path: Path) -> None:
+    executor, clock = Counted(), Ticking()
+    disk = Failing()
+    journal = Journal(disk, str(tmp_path), IDENTITY, executor=executor, notify=lambda: None, clock=clock)
+
+    def append_one() -> None:
+        journal.append(entry(journal.last_index + 1))
+        journal.flush()
+        journal.collect()
+
+    for _ in range(QUICK_SYNCS_MIN):
+        append_one()
+    assert executor.syncs == QUICK_SYNCS_MIN
+    disk.synced.clear()
+    append_one()
+    assert (executor.syncs, len(disk.synced)) == (QUICK_SYNCS_MIN, 1)
+    assert journal.durable_index == journal.last_index
+    clock.look_s = QUICK_SYNC_S
+    append_one()
+    append_one()
+    assert executor.syncs == QUICK_SYNCS_MIN + 1, "the slow one was the last one here"
+    journal.close()
+
+
+def test_a_failed_sync_of_a_quick_disk_makes_nothing_durable(tmp_path: Path) -> None:
+    disk = SimDisk(Random(1))
+    journal = Journal(disk, "journal", IDENTITY, executor=Counted(), notify=lambda: None, clock=Ticking())
+    for index in range(1, QUICK_SYNCS_MIN + 1):
+        journal.append(entry(index))
+        journal.flush()
+        journal.collect()
+    disk.failing = True
+    journal.append(entry(QUICK_SYNCS_MIN + 1))
+    journal.flush()
+    assert journal.durable_index == QUICK_SYNCS_MIN
+    assert journal.failed is not None

@@ -28,8 +28,10 @@ from storage.raft.messages import (
     Vote,
     VoteAnswer,
 )
+from storage.raft.raft import APPLY_LATER_MAX
+from storage.raft.replication import LATER_ENTRIES_MAX
 from storage.raft.skeleton import NO_OP, Node
-from tests.raft.one_replica import MEMBERS, Bench, append, entries
+from tests.raft.one_replica import CONFIG, MEMBERS, Bench, append, entries
 
 
 @pytest.fixture
@@ -137,7 +139,7 @@ def test_a_conflicting_tail_is_replaced(bench: Bench) -> None:
     bench.tell("c", append(2, (1, 1), entries(2, first=2, mark=b"y")))
     bench.tick()
     bench.tell("c", append(2, (2, 2), (), commit=2))
-    bench.tick()
+    bench.apply_all("c")
     assert bench.sheet.applied == [(1, 1, b"x"), (2, 2, b"y")]
 
 
@@ -152,7 +154,7 @@ def test_the_commit_index_stays_below_what_this_leader_verified(bench: Bench) ->
     """The tail of the old term must not commit because the new leader has committed as many entries."""
     bench.tell("b", append(1, (0, 0), entries(1, 1, 1)))
     bench.tell("c", append(2, (1, 1), (), commit=3))
-    bench.tick()
+    bench.apply_all("c")
     assert bench.raft.commit_index == 1
     assert bench.sheet.applied == [(1, 1, b"x")]
 
@@ -183,6 +185,72 @@ def test_a_leader_counts_itself_only_when_its_own_disk_has_the_entry(bench: Benc
     assert bench.sheet.applied == [(index, bench.raft.term, b"new")]
 
 
+def test_a_follower_applies_what_is_committed_some_time_later(bench: Bench) -> None:
+    bench.tell("b", append(1, (0, 0), entries(1, 1), commit=2))
+    bench.tick()
+    assert bench.raft.commit_index == 2
+    assert bench.sheet.applied == []
+    bench.apply_all("b")
+    assert bench.sheet.applied == [(1, 1, b"x"), (2, 1, b"x")]
+
+
+def test_a_follower_applies_many_entries_at_once(bench: Bench) -> None:
+    many = entries(*[1] * APPLY_LATER_MAX)
+    bench.tell("b", append(1, (0, 0), many, commit=len(many) - 1))
+    bench.tick()
+    assert bench.sheet.applied == []
+    bench.tell("b", append(1, (len(many), 1), commit=len(many)))
+    bench.tick()
+    assert len(bench.sheet.applied) == len(many)
+
+
+def test_all_that_is_committed_is_applied_before_a_leader_serves(bench: Bench) -> None:
+    bench.tell("b", append(1, (0, 0), entries(1, 1), commit=2))
+    bench.tick()
+    bench.lead()
+    assert bench.raft.serving
+    assert bench.sheet.applied == [(1, 1, b"x"), (2, 1, b"x")]
+
+
+def with_entries(sent: list[tuple[str, Any]]) -> list[str]:
+    return [peer for peer, message in sent if message.kind == APPEND and message.entries]
+
+
+def test_entries_go_at_once_to_a_majority_and_to_the_others_with_the_next_heartbeat(bench: Bench) -> None:
+    bench.lead()
+    bench.confirm("b")
+    bench.confirm("c")
+    bench.raft.propose(b"x")
+    assert with_entries(bench.tick()) == ["b"]
+    bench.raft.propose(b"y")
+    assert with_entries(bench.tick()) == ["b"]
+    bench.later(CONFIG.heartbeat_s)
+    late = [message for peer, message in bench.tick() if peer == "c"]
+    assert [len(message.entries) for message in late] == [2]
+
+
+def test_a_voter_that_falls_behind_is_waited_for_no_more(bench: Bench) -> None:
+    bench.lead()
+    bench.confirm("b")
+    bench.confirm("c")
+    bench.raft.propose(b"x")
+    bench.tick()
+    bench.wire._disconnected(Node("b"))
+    bench.raft.propose(b"y")
+    assert with_entries(bench.tick()) == ["c"]
+
+
+def test_a_voter_that_lags_gets_entries_at_once_before_it_lags_too_far(bench: Bench) -> None:
+    bench.lead()
+    bench.confirm("b")
+    bench.confirm("c")
+    for _ in range(LATER_ENTRIES_MAX):
+        bench.raft.propose(b"x")
+        assert "c" not in with_entries(bench.tick())
+    bench.raft.propose(b"x")
+    assert "c" in with_entries(bench.tick())
+
+
 def test_a_probe_that_ends_late_does_not_send_again_what_is_acknowledged(bench: Bench) -> None:
     """A simulation found this: what was sent twice stayed in the window, until nothing was sent any more."""
     bench.lead()
@@ -201,6 +269,7 @@ def test_a_probe_that_ends_late_does_not_send_again_what_is_acknowledged(bench: 
     bench.tell("c", answer(success=True, previous=-1, match=last))
     bench.tell("c", answer(success=True, previous=first, match=last))
     bench.raft.propose(b"new")
+    bench.later(CONFIG.heartbeat_s)
     sent = [m for peer, m in bench.tick() if peer == "c" and m.kind == APPEND and m.entries]
     assert [entry[1] for message in sent for entry in message.entries] == [last + 1]
 

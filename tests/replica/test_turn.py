@@ -67,6 +67,7 @@ class Machine:
         self.is_leader = False
         self.next_tick_at = NOT_AT_ALL
         self.next_deadline_ms: int | None = None
+        self.is_settled = self.awaits_log = False
         self.done: list[str] = []
         self.turned_at: list[float] = []
         self.in_turn: Callback = lambda: None
@@ -117,6 +118,26 @@ def test_all_that_happens_in_one_iteration_shares_a_turn() -> None:
 
 def test_a_follower_that_hears_from_a_peer_turns_at_once() -> None:
     machine = new_machine()
+    machine.turns.heard()
+    assert len(machine.turned_at) == 1
+
+
+def test_a_heartbeat_that_changes_nothing_takes_no_turn() -> None:
+    machine = new_machine()
+    machine.next_tick_at = 100.5
+    machine.turns.arm()
+    machine.is_settled = True
+    machine.turns.heard()
+    assert machine.turned_at == []
+    machine.awaits_log = True
+    machine.turns.heard()
+    assert len(machine.turned_at) == 1, "it may have brought the lease for which a reply waits"
+
+
+def test_whoever_has_no_timer_yet_turns_on_any_heartbeat() -> None:
+    """It has nothing else that would wake it when the next heartbeat stays away."""
+    machine = new_machine()
+    machine.is_settled = True
     machine.turns.heard()
     assert len(machine.turned_at) == 1
 

@@ -53,6 +53,11 @@ class Connections:
         return body
 
     def closed(self, asked: Asked) -> None:
+        """Forget the closed connection of this request. One that the client has opened since stays: a process
+        that was paused may hear of both in any order."""
+        now = self._holdings.get(asked.client.name)
+        if any(token > asked.request.token for token, holding in self._owed.items() if holding is now):
+            return
         holding = self._holdings.pop(asked.client.name, None)
         token = None if holding is None or self._held is None else self._held.forget(holding)
         if token is not None:

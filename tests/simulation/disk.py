@@ -10,12 +10,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from storage.raft.disk import AppendFile, DirectoryLock
+from storage.raft.disk import AppendFile, DirectoryLock, Done
 from storage.raft.journal import SEGMENT_SUFFIX
 from storage.raft.records import RECORD_MAGIC
 
 ENOENT, EIO, ENOSPC = 2, 5, 28
 SYNC_S = (0.0001, 0.005)
+QUICK_SYNC_S = (0.0001, 0.0009)
 SLOW_SYNC_S = (0.05, 0.3)
 STUCK_SYNC_S = (0.2, 0.9)
 TORN_BYTES_MAX = 12
@@ -116,7 +117,9 @@ class SimDisk:
         """Whether syncs fail."""
         self.gone = False
         """The directory was removed under a process that still has its files open."""
-        self.sync_s = SYNC_S
+        self.is_quick = chance.random() < 0.3
+        """Whether syncs are so quick that a replica waits for them."""
+        self.sync_s = self.usual_sync_s
         """The shortest and the longest time that a sync takes."""
         self.operations_left: int | None = None
         """The number of operations after which the machine ends; None if it does not."""
@@ -124,6 +127,14 @@ class SimDisk:
         self.chance = chance
         self._names: dict[str, SimFile] = {}
         self._durable_names: dict[str, SimFile] = {}
+
+    @property
+    def usual_sync_s(self) -> tuple[float, float]:
+        return QUICK_SYNC_S if self.is_quick else SYNC_S
+
+    def calm(self) -> None:
+        """Let syncs take their usual time again."""
+        self.sync_s = self.usual_sync_s
 
     def operate(self) -> None:
         if self.operations_left is not None:
@@ -266,7 +277,7 @@ class SyncExecutor:
         self._chance = chance
         self._later = later
 
-    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+    def submit(self, work: Callable[[], None], done: Done) -> None:
         disk = self._disk
         covered: list[tuple[Handle, int]] = []
         disk.deferred = covered
@@ -278,6 +289,9 @@ class SyncExecutor:
         finally:
             disk.deferred = None
 
+        is_slow = not disk.is_quick and self._chance.random() < 0.02
+        took_s = self._chance.uniform(*(SLOW_SYNC_S if is_slow else disk.sync_s))
+
         def end() -> None:
             failed = error
             try:
@@ -285,10 +299,9 @@ class SyncExecutor:
                     handle.end_sync(size)
             except OSError as raised:
                 failed = raised
-            done(failed)
+            done(failed, took_s)
 
-        is_slow = self._chance.random() < 0.02
-        self._later(self._chance.uniform(*(SLOW_SYNC_S if is_slow else disk.sync_s)), end)
+        self._later(took_s, end)
 
     def close(self) -> None:
         pass
@@ -301,14 +314,14 @@ class SaveExecutor:
         self._chance = chance
         self._later = later
 
-    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+    def submit(self, work: Callable[[], None], done: Done) -> None:
         def end() -> None:
             error: BaseException | None = None
             try:
                 work()
             except OSError as raised:
                 error = raised
-            done(error)
+            done(error, 0.0)
 
         self._later(self._chance.uniform(0.001, 0.05), end)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tests.simulation.disk import SLOW_SYNC_S, STUCK_SYNC_S, SYNC_S
+from tests.simulation.disk import SLOW_SYNC_S, STUCK_SYNC_S
 from tests.simulation.hosts import Host, Process
 from tests.simulation.parts import World
 
@@ -163,7 +163,7 @@ class Faults:
             disk.failing = True
             # A disk that fails is slow to say so: what is synced beside it must not take that for success.
             disk.sync_s = SLOW_SYNC_S
-            self._world.after(0.4, partial(setattr, disk, "sync_s", SYNC_S))
+            self._world.after(0.4, disk.calm)
             if self._chance.random() < 0.5:
                 self._world.after(self._chance.uniform(0.005, 0.05), partial(setattr, disk, "failing", False))
 
@@ -324,7 +324,7 @@ class Faults:
         hosts = [process.host for process in self._world.processes()]
         for host in hosts:
             host.disk.sync_s = SLOW_SYNC_S
-            self._world.after(1.0, partial(setattr, host.disk, "sync_s", SYNC_S))
+            self._world.after(1.0, host.disk.calm)
         for host in self._chance.sample(hosts, self._chance.randint(min(1, len(hosts)), len(hosts))):
             self._world.after(self._chance.uniform(0.05, 0.8), partial(self._cut_power, host))
 
@@ -340,6 +340,6 @@ class Faults:
             self._separate([leader], others, seconds)
             disk = leader.host.disk
             disk.sync_s = STUCK_SYNC_S
-            self._world.after(seconds + 0.4, partial(setattr, disk, "sync_s", SYNC_S))
+            self._world.after(seconds + 0.4, disk.calm)
             delay = seconds + self._chance.uniform(0.002, 0.3)
             self._world.after(delay, partial(self._cut_power, leader.host))

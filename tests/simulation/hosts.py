@@ -19,7 +19,7 @@ from storage.raft.skeleton import Node
 from tests.simulation.asked import Asked
 from tests.simulation.checkers import Violation
 from tests.simulation.connections import Connections
-from tests.simulation.disk import SYNC_S, PowerLost, SaveExecutor, SimDisk, SyncExecutor
+from tests.simulation.disk import PowerLost, SaveExecutor, SimDisk, SyncExecutor
 from tests.simulation.links import SimTransport
 from tests.simulation.loop import SimLoop
 from tests.simulation.machines import Watch
@@ -71,7 +71,7 @@ class Host:
         if self.process is not None or self.refused is not None or self.retired:
             return
         self.disk.full = self.disk.failing = False
-        self.disk.sync_s = SYNC_S
+        self.disk.calm()
         try:
             self.process = Process(self)
         except PowerLost:
@@ -176,6 +176,7 @@ class Process:
             notify=self.wake,
             segment_bytes=4_000,
             genesis=host.genesis(),
+            clock=host.clock,
         )
         self.snapshots = code.snapshots(
             host.disk, "snapshot", identity, executor=SaveExecutor(chance, self._later), notify=self.wake

@@ -89,6 +89,7 @@ class LogMachine:
     """A state machine as small as can be: committed offsets, one entry a request, no speculation."""
 
     next_deadline_ms = None
+    awaits_log = False
 
     def __init__(self, process: Process) -> None:
         self.log: Any = None

@@ -33,6 +33,16 @@ class SyncCoversWhatCameLater(Journal):
         super().collect()
 
 
+class QuickDisksAreNotSynced(Journal):
+    """A disk that has long been quick is synced like any other, before what was written counts as durable."""
+
+    def flush(self) -> None:
+        if self._speed.is_quick:
+            self._write()
+            self.durable_index, self._dirty = max(self.durable_index, self._written_index), False
+        super().flush()
+
+
 class TruncationIsNotWritten(Journal):
     """What is taken back is taken back on the disk too."""
 

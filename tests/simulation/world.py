@@ -21,12 +21,12 @@ from actors.replica.replica import Replica
 from actors.replica.turn import Turns
 from storage.raft.contract import RaftConfig
 from storage.raft.journal import Journal
-from storage.raft.raft import Raft
+from storage.raft.raft import APPLY_LATER_MAX, Raft
+from storage.raft.replication import LATER_ENTRIES_MAX
 from storage.raft.snapshot import SnapshotStore
 from tests.simulation.answers import Answers
 from tests.simulation.checkers import Bounds, Checks, State, Violation, Votes
 from tests.simulation.clients import Administrator, Committer, Flood, LogCommitter, Reader
-from tests.simulation.disk import SYNC_S
 from tests.simulation.evidence import Evidence
 from tests.simulation.hosts import Host, Process
 from tests.simulation.links import Links
@@ -51,6 +51,9 @@ CONFIG = RaftConfig(
 
 QUIET_S = 3.0
 """The simulated time, after a run, within which clients are forgotten and replicas become equal."""
+LAG_MAX = APPLY_LATER_MAX + LATER_ENTRIES_MAX + 20
+"""How many entries a replica may lag behind that is well: what it applies later, what it gets later, and what
+is under way."""
 
 Trace = Callable[[float, str, str], None]
 """Called with the simulated time in seconds, the replica (or client) and what it does."""
@@ -237,7 +240,7 @@ class World:
         self._no_clients_until.clear()
         for host in list(self.hosts.values()):
             host.disk.full = host.disk.failing = False
-            host.disk.sync_s = SYNC_S
+            host.disk.calm()
             host.disk.operations_left = None
             host.paused_until = min(host.paused_until, self.now)
             if host.process is None:
@@ -256,7 +259,7 @@ class World:
         ]
         if len(states) < len(wanted) or self.leader() is None:
             return f"of {sorted(wanted)} there are {states}; the leader is {self.leader()}"
-        if min(state[1] for state in states) < self.checks.committed_index - 20:
+        if min(state[1] for state in states) < self.checks.committed_index - LAG_MAX:
             return f"some lag: {states}, committed is entry {self.checks.committed_index}"
         late = [client.name for client in self.clients if not client.is_well(since)]
         if late:
