@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
@@ -15,9 +16,13 @@ from types import MethodType
 from typing import Any
 
 from actors.ground.logs import log_to_file
+from actors.ground.signals import look_for_signals_rarely
 from actors.ground.tasks import Tasks
 
 log = logging.getLogger("groupd.actor")
+
+REST_TRIES = 50
+REST_INTERVAL_S = 0.1
 
 
 class Actor(ABC):
@@ -56,15 +61,23 @@ class Actor(ABC):
             raise RuntimeError(self._problem) from error
         gc.collect()
         gc.freeze()  # what the start loaded never dies: keep collections short
+        self._spawn(_rest())
 
     def _unwrap(self, *names: str) -> None:
         """Have these methods called directly. Ray wraps every method of the class that it makes of ours, to
         trace remote calls, which costs a quarter of a microsecond for each call within the process, too."""
         for name in names:
-            of_classes = (vars(each)[name] for each in type(self).__mro__ if name in vars(each))
-            own = next(method for method in of_classes if not method.__module__.startswith("ray."))
-            setattr(self, name, MethodType(own, self))
+            setattr(self, name, MethodType(inspect.unwrap(getattr(type(self), name)), self))
 
     def _spawn(self, work: Awaitable[Any]) -> None:
         """Run `work` beside the actor's other work, and keep it until it is done."""
         self._tasks.spawn(work)
+
+
+async def _rest() -> None:
+    """Let the main thread rest. At any moment it may be busy: then it is looked at again."""
+    for _ in range(REST_TRIES):
+        if look_for_signals_rarely():
+            return
+        await asyncio.sleep(REST_INTERVAL_S)
+    log.info("the main thread goes on looking for signals a hundred times a second")
