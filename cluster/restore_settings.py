@@ -7,7 +7,14 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from actors.ground.changeable import ALL_NODES
-from actors.ground.features import FEATURES, METADATA_VERSION, UNSAFE_DOWNGRADE, UPGRADE, Features
+from actors.ground.features import (
+    FEATURES,
+    GROUPD_VERSION,
+    METADATA_VERSION,
+    UNSAFE_DOWNGRADE,
+    UPGRADE,
+    Features,
+)
 from actors.metadata.commands import (
     SET,
     AlterBrokerConfigs,
@@ -60,12 +67,12 @@ def _levels_of(controller: Records) -> Features:
 
 
 def _updates(levels: Features, present: Features) -> Iterator[FeatureUpdate]:
-    """Yield the changes of levels. The level of the metadata's format stays if it would go down: this tier's
-    metadata is written in its own format."""
+    """Yield the changes of levels. Levels of formats stay if they would go down: what this tier has is
+    written in its own format."""
     for name, level in levels.changed:
         # What this release does not know is refused by name.
         before = present.level(name) if name in FEATURES else 0
         if level > before:
             yield FeatureUpdate(name, level, UPGRADE)
-        elif level < before and name != METADATA_VERSION:
+        elif level < before and name not in (METADATA_VERSION, GROUPD_VERSION):
             yield FeatureUpdate(name, level, UNSAFE_DOWNGRADE)

@@ -73,7 +73,7 @@ def _features(api_version: int, levels: Features) -> dict[str, Any]:
         "supported_features": tuple(
             supported(name=each.name, min_version=each.low, max_version=each.high)
             for each in FEATURES.values()
-            if each.low > 0 or api_version > FEATURES_SINCE
+            if each.told and (each.low > 0 or api_version > FEATURES_SINCE)
         ),
         "finalized_features_epoch": levels.epoch,
         "finalized_features": tuple(

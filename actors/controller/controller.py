@@ -22,11 +22,14 @@ from kio.schema.errors import ErrorCode
 
 from actors import runtime
 from actors.controller import placement_file
+from actors.controller.served_levels import asks_for_level, served_levels
 from actors.ground.contract import Request, Token
 from actors.ground.nodes import nodes_of
+from actors.ground.release import LEVEL_MAX, told
 from actors.ground.spec import CONTROLLER_GROUP, TierSpec, broker_name, controller_name
 from actors.metadata.commands import (
     AlterCredentials,
+    FoundTier,
     GroupCopies,
     NewCredential,
     RegisterNode,
@@ -115,6 +118,7 @@ class Controller(StateSource):
             "role": "starting",
             "leader_node": self._host.leader_node,
             "serving": self._host.replica.serving,
+            **told(),
         }
         if self._host.raft is not None:
             image = self._shard.image()
@@ -128,7 +132,10 @@ class Controller(StateSource):
 
         Raises NotController(replica id of the leader or None), TimeoutError.
         """
-        return pack(await self._decide(unpack(command)))
+        wanted = unpack(command)
+        if asks_for_level(wanted) and self._host.replica.serving:
+            wanted = wanted._replace(served=await served_levels(self._present_spec()))
+        return pack(await self._decide(wanted))
 
     async def image(self) -> bytes | None:
         """Return the committed metadata image, or None if this replica cannot say."""
@@ -272,6 +279,8 @@ class Controller(StateSource):
     async def _register_nodes(self) -> None:
         """Enter into the metadata what the spec says and they do not: the nodes and replicas that a new tier
         begins with, or a node's new address. What was added later stands in the metadata alone."""
+        if not self._shard.state.version:
+            await self._decide(FoundTier(LEVEL_MAX))
         known = self._shard.image().nodes
         for node in self._spec.nodes:
             image = known.get(node.node_id)

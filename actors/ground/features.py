@@ -9,6 +9,9 @@ from typing import Final, NamedTuple
 GROUP_VERSION: Final = "group.version"
 METADATA_VERSION: Final = "metadata.version"
 TRANSACTION_VERSION: Final = "transaction.version"
+GROUPD_VERSION: Final = "groupd.version"
+"""What this tier writes into its logs and says on its own links, which is nobody else's business. Level 2
+brought nodes that come and go, and partitions that split."""
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 """A way to change a level, with its number on the wire."""
 
@@ -21,6 +24,8 @@ class Feature(NamedTuple):
     high: int
     started: int
     """The level of a tier in which nobody has changed it. Level 0 is not told."""
+    told: bool = True
+    """Whether clients are told of it."""
 
 
 _FEATURES: Final = (
@@ -29,6 +34,8 @@ _FEATURES: Final = (
     Feature(METADATA_VERSION, 7, 33, 33),
     # O18: from level 2 on clients use the second generation of transactions.
     Feature(TRANSACTION_VERSION, 0, 2, 2),
+    # A tier that this release founds begins at the highest level; one that says nothing is older.
+    Feature(GROUPD_VERSION, 1, 2, 1, told=False),
 )
 FEATURES: Final[Mapping[str, Feature]] = MappingProxyType({each.name: each for each in _FEATURES})
 
@@ -46,6 +53,6 @@ class Features(NamedTuple):
         return dict(self.changed).get(name, FEATURES[name].started)
 
     def finalized(self) -> list[tuple[str, int]]:
-        """Return name and level of the features that are above level 0."""
-        levels = [(name, self.level(name)) for name in FEATURES]
+        """Return name and level of the features that clients are told of and that are above level 0."""
+        levels = [(name, self.level(name)) for name, feature in FEATURES.items() if feature.told]
         return [(name, level) for name, level in levels if level]

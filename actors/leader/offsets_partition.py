@@ -25,6 +25,7 @@ from actors.coordinator.told.events import line
 from actors.ground.clock import monotonic_us
 from actors.ground.collector import keep_collections_short
 from actors.ground.records import RECORD_TYPES
+from actors.ground.release import told
 from actors.ground.spec import TierSpec, partition_group, partition_name
 from actors.leader.client_service import ClientService
 from actors.leader.group_server import GroupServer, Share
@@ -156,6 +157,7 @@ class OffsetsPartition(StateSource):
             "leader_node": host.leader_node,
             "groups": {},
             "role": "starting",
+            **told(),
         }
         if host.raft is None:
             return status

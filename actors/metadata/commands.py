@@ -178,11 +178,30 @@ class FeatureUpdate(NamedTuple):
     """UPGRADE, SAFE_DOWNGRADE or UNSAFE_DOWNGRADE of `actors.ground.features`."""
 
 
+class Served(NamedTuple):
+    """What an actor of the tier says that it can serve of `groupd.version`."""
+
+    actor: str
+    release: str = ""
+    low: int = 0
+    high: int = 0
+    """The highest level; 0: the actor did not answer."""
+
+
 class UpdateFeatures(NamedTuple):
     """The order to change levels of features, all or none."""
 
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
+    served: tuple[Served, ...] = ()
+    """What all actors of the tier can serve, as the controller has just asked them."""
+
+
+class FoundTier(NamedTuple):
+    """The order to begin a new tier at a level of `groupd.version`. In a tier that is not new it changes
+    nothing."""
+
+    level: int
 
 
 class AllocateProducerIds(NamedTuple):
@@ -344,8 +363,8 @@ class AlterCredentialsResult(NamedTuple):
 
 class Outcome(NamedTuple):
     """The answer to RegisterNode, SetNodeAlive, ReportLeader, ReportController, RestoreTopics, SeedPlacement,
-    PlaceGroup, ForgetReplica and UpdateFeatures, and to any command that is refused as a whole (this replica
-    does not lead)."""
+    PlaceGroup, ForgetReplica, UpdateFeatures and FoundTier, and to any command that is refused as a whole
+    (this replica does not lead)."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -363,6 +382,7 @@ Command = (
     | AlterGroupConfigs
     | AlterBrokerConfigs
     | UpdateFeatures
+    | FoundTier
     | AllocateProducerIds
     | RegisterNode
     | SetNodeAlive
@@ -406,7 +426,8 @@ _SHAPES = {
         _Shape(AlterTopicConfigs, (TopicConfigChange,)),
         _Shape(AlterGroupConfigs, (GroupConfigChange,)),
         _Shape(AlterBrokerConfigs, (BrokerConfigChange,)),
-        _Shape(UpdateFeatures, (FeatureUpdate,)),
+        _Shape(UpdateFeatures, (FeatureUpdate, None, Served)),
+        _Shape(FoundTier),
         _Shape(AllocateProducerIds),
         _Shape(RegisterNode),
         _Shape(SetNodeAlive),
@@ -437,7 +458,18 @@ _SHAPES = {
 def pack(message: Command | CommandResult) -> bytes:
     """Return a command or result as msgpack of (format, class name, fields)."""
     assert type(message).__name__ in _SHAPES
-    return cast(bytes, msgpack.packb((FORMAT, type(message).__name__, message)))
+    return cast(bytes, msgpack.packb((FORMAT, type(message).__name__, _without_defaults(message))))
+
+
+def _without_defaults(message: Command | CommandResult) -> tuple[Any, ...]:
+    """Return the fields up to the last one that says anything: an older release does not know what was added
+    behind."""
+    values = tuple(message)
+    for name, value in zip(reversed(message._fields), reversed(message), strict=True):
+        if name not in message._field_defaults or value != message._field_defaults[name]:
+            break
+        values = values[:-1]
+    return values
 
 
 def unpack(packed: bytes) -> Any:
@@ -449,7 +481,7 @@ def unpack(packed: bytes) -> Any:
         shape = _SHAPES[name]
         values = list(values)
         for position, entry_cls in enumerate(shape.entry_classes):
-            if entry_cls is not None:
+            if entry_cls is not None and position < len(values):
                 values[position] = tuple(entry_cls(*entry) for entry in values[position])
         return shape.cls(*values)
     except Unreadable:

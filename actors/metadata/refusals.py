@@ -32,6 +32,7 @@ from actors.metadata.commands import (
     DeleteTopics,
     DeleteTopicsResult,
     ForgetReplica,
+    FoundTier,
     GroupOutcome,
     Outcome,
     PlaceGroup,
@@ -79,7 +80,7 @@ def refused(command: Command, error_code: int, message: str | None = None) -> Co
             return ProducerIdBlock(error_code)
         case RegisterNode() | SetNodeAlive() | ReportLeader() | ReportController() | RestoreTopics():
             return Outcome(error_code, message)
-        case SeedPlacement() | PlaceGroup() | ForgetReplica() | UpdateFeatures():
+        case SeedPlacement() | PlaceGroup() | ForgetReplica() | UpdateFeatures() | FoundTier():
             return Outcome(error_code, message)
         case CreateAcls():
             return CreateAclsResult(tuple(Outcome(error_code, message) for _ in command.acls))

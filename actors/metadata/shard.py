@@ -40,6 +40,7 @@ from actors.metadata.commands import (
     DeleteAcls,
     DeleteTopics,
     ForgetReplica,
+    FoundTier,
     Outcome,
     PlaceGroup,
     RegisterNode,
@@ -189,6 +190,8 @@ def _decide(state: MetadataState, command: Command) -> tuple[list[Record], Comma
             return broker_configs.alter_broker_configs(state, command)
         case UpdateFeatures():
             return features.update_features(state, command)
+        case FoundTier():
+            return features.found_tier(state, command)
         case AllocateProducerIds():
             return nodes.allocate_producer_ids(state, command)
         case RegisterNode():

@@ -33,6 +33,7 @@ from actors.ground.clock import steady_clock_ms
 from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import NO_NODE
 from actors.ground.nodes import node_address
+from actors.ground.release import told
 from actors.ground.spec import TierSpec, broker_name, replica_of_slot
 from actors.metadata.wire import unpack_image
 from actors.metrics.numbers import Row
@@ -180,6 +181,7 @@ class Broker(Actor):
             "leaders": {p: node for p, (_, node) in self._leaders.items()},
             "metrics_port": self._metrics.port,
             "problem": self._problem,
+            **told(),
         }
 
     async def metrics(self) -> list[Row]:
