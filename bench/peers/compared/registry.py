@@ -12,7 +12,7 @@ from bench.peers.options import Options
 from bench.peers.peer import Peer
 from bench.peers.plan import Scenario
 from bench.peers.process import Floor, Kfake, Mock
-from bench.peers.works import big_group, failover, heartbeats, idle, joins, memory, offsets, start
+from bench.peers.works import big_group, day, failover, heartbeats, idle, joins, memory, offsets, start
 
 PEERS: Final[Mapping[str, type[Peer]]] = MappingProxyType(
     {peer.name: peer for peer in (GroupdOne, GroupdThree, KafkaOne, KafkaThree, Mock, Kfake, Floor)}
@@ -26,6 +26,7 @@ WORKS: Final[Mapping[int, Callable[[Options], list[Scenario]]]] = MappingProxyTy
         4: big_group.scenarios,
         5: failover.scenarios,
         7: start.scenarios,
+        9: day.scenarios,
         6: memory.scenarios,  # which takes longest: the others' figures are there by then
     }
 )
