@@ -164,7 +164,8 @@ def shutdown() -> None:
     import ray
 
     family = () if _Local.node is None else _family()
-    if local_problem() is None:
+    is_whole = local_problem() is None
+    if is_whole:
         with contextlib.suppress(Exception):  # a half-dead Ray must not keep us from ending its processes
             ray.shutdown()
     else:
@@ -172,8 +173,8 @@ def shutdown() -> None:
         atexit.unregister(importlib.import_module("ray._private.worker").shutdown)
     if _Local.node is not None:
         with contextlib.suppress(Exception):
-            _Local.node.kill_all_processes(check_alive=False, allow_graceful=True)
-        _end(family)
+            _Local.node.kill_all_processes(check_alive=False, allow_graceful=is_whole)
+        _end(family, STOP_GRACE_S if is_whole else 0)
         _Local.node = None
 
 

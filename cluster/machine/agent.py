@@ -20,9 +20,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from actors import ray_host, runtime
 from actors.ground.calls import ActorCallError, ActorGoneError
@@ -37,6 +39,7 @@ from cluster.machine import identity
 from cluster.machine.identity import Identity
 from cluster.machine.kept_actors import KeptActor, KeptActors
 from cluster.machine.others import Others
+from cluster.tier_file import TierError
 
 log = logging.getLogger("groupd.machine")
 
@@ -48,12 +51,14 @@ STOP_TIMEOUT_S: Final = 5.0
 CLOCKS_APART_MS_MAX: Final = 60_000
 """How far apart clocks may be: offsets expire and sessions are told by the wall clock."""
 CONNECTIONS_MAX: Final = 10_000
+THREADS_MAX: Final = 32
 AGAIN_AFTER_S: Final = 1.0
 AGAIN: Final = "again"
 READY: Final = "machine is up:"
 """What an agent prints when its actors are under way."""
 
 Op = Callable[..., Awaitable[Any]]
+T = TypeVar("T")
 
 
 def wall_clock_ms() -> int:
@@ -73,6 +78,9 @@ class Agent:
         self._handles: dict[tuple[str, str], Any] = {}
         self._connections: set[asyncio.StreamWriter] = set()
         self._answers = Tasks("an answer of this machine")
+        self._threads = ThreadPoolExecutor(THREADS_MAX, "ray")
+        """Where Ray is asked what blocks. The loop's own threads would be waited for at its end, and whoever
+        asks a Ray that died waits for minutes."""
         self._ops: dict[str, Op] = {
             "find": self._find,
             "has": self._has,
@@ -100,8 +108,11 @@ class Agent:
         self.others.begin()
         return server
 
-    def start_kept(self) -> None:
+    async def start_kept(self) -> None:
         """Start the actors that this machine had."""
+        await self._in_thread(self._start_kept)
+
+    def _start_kept(self) -> None:
         for actor in self._kept:
             try:
                 self._make(actor)
@@ -119,9 +130,10 @@ class Agent:
         await asyncio.gather(*stops, return_exceptions=True)
 
     async def close(self) -> None:
-        """End every connection."""
+        """End every connection, and give up what is under way: who asked learns it at once."""
         self.others.close()
         self._answers.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for writer in self._connections:
             writer.close()
         while self._connections:
@@ -166,7 +178,7 @@ class Agent:
         return next((address for address, has in having.items() if has), None)
 
     async def _has(self, name: str, namespace: str) -> bool:
-        return await asyncio.to_thread(runtime.find, name, namespace) is not None
+        return await self._in_thread(runtime.find, name, namespace) is not None
 
     async def _list(self, namespace: str) -> set[str]:
         """Return the actors on all machines that answer."""
@@ -174,7 +186,7 @@ class Agent:
         return (await self._list_here(namespace)).union(*theirs.values())
 
     async def _list_here(self, namespace: str) -> set[str]:
-        return await asyncio.to_thread(runtime.list_actors, namespace)
+        return await self._in_thread(runtime.list_actors, namespace)
 
     async def _create(
         self, machine: str, kind: str, name: str, args: tuple[Any, ...], options: ActorOptions
@@ -187,7 +199,7 @@ class Agent:
         spec, *index = args
         spec = spec._replace(agent=(self.address, self._secret))
         actor = KeptActor(kind, name, (spec, *index), options._replace(machine=None))
-        await asyncio.to_thread(self._make, actor)
+        await self._in_thread(self._make, actor)
         self._kept.keep(actor)
         return name, options.namespace
 
@@ -216,22 +228,25 @@ class Agent:
         if no_restart:
             self._kept.forget(name, namespace)
             self._handles.pop((name, namespace), None)
-        await asyncio.to_thread(runtime.kill, handle, no_restart=no_restart)
+        await self._in_thread(partial(runtime.kill, handle, no_restart=no_restart))
 
     async def _run(self, machine: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         if machine != self.address:
             await self.others.ask(machine, "run", machine, function, args)
             return
-        await asyncio.to_thread(function, *args)
+        await self._in_thread(function, *args)
 
     async def _handle(self, name: str, namespace: str) -> Any:
         key = (name, namespace)
         if key not in self._handles:
-            handle = await asyncio.to_thread(runtime.find, name, namespace)
+            handle = await self._in_thread(runtime.find, name, namespace)
             if handle is None:
                 raise ActorGoneError(f"there is no actor {name} on {self.address}")
             self._handles[key] = handle
         return self._handles[key]
+
+    async def _in_thread(self, function: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *args))
 
     async def _form(self, namespace: str) -> None:
         await self._form_here(namespace)
@@ -297,30 +312,50 @@ async def serve(directory: Path, me: Identity, join: str | None) -> bool:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    serving = asyncio.ensure_future(_serve(agent, join, stop))
+    failing = asyncio.ensure_future(_problem_of_ray())
+    try:
+        # Whatever is under way when Ray dies waits for the dead: none of it is waited for.
+        await asyncio.wait({serving, failing}, return_when=asyncio.FIRST_COMPLETED)
+        if not failing.done():
+            try:
+                await serving
+            except TierError as error:
+                raise SystemExit(f"groupd: {error}") from None
+            return False
+        log.error("%s: this machine begins anew", failing.result())
+        return True
+    finally:
+        serving.cancel()
+        failing.cancel()
+        await agent.close()
+
+
+async def _problem_of_ray() -> str:
+    """Return what is wrong with this machine's Ray, once something is."""
+    while (problem := ray_host.local_problem()) is None:
+        await asyncio.sleep(LOOK_INTERVAL_S)
+    return problem
+
+
+async def _serve(agent: Agent, join: str | None, stop: asyncio.Event) -> None:
+    """Answer for this machine until `stop` is set. Raises TierError with what is wrong."""
     # Whoever finds this machine answering finds its actors there.
-    await asyncio.to_thread(agent.start_kept)
+    await agent.start_kept()
     try:
         server = await agent.listen()
     except OSError as error:
-        raise SystemExit(f"groupd: cannot listen on {me.address}: {error.strerror or error}") from None
-    async with server:
+        raise TierError(f"cannot listen on {agent.address}: {error.strerror or error}") from None
+    try:
         if join is not None:
-            try:
-                await take_in(agent, join)
-            except (ActorCallError, TimeoutError) as error:
-                raise SystemExit(
-                    f"groupd: {join} does not take this machine in: {error or 'no answer'}"
-                ) from None
+            await take_in(agent, join)
         print(f"{READY} {agent.address}", flush=True)
-        while not stop.is_set():
-            problem = ray_host.local_problem()
-            if problem is not None:
-                log.error("%s: this machine begins anew", problem)
-                return True
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), LOOK_INTERVAL_S)
+        await stop.wait()
         await agent.stop()
-        return False
+    except (ActorCallError, TimeoutError) as error:
+        raise TierError(f"{join} does not take this machine in: {error or 'no answer'}") from None
+    finally:
+        server.close()
 
 
 async def take_in(agent: Agent, to: str) -> None:
