@@ -25,6 +25,8 @@ LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 CONNECT_PROBE_TIMEOUT_S = 2.0
 STOP_GRACE_S = 3.0
+HEAD_RESOURCE = "node:__internal_head__"
+"""What Ray gives to the machine with its directory of actors, and to no other."""
 LIBRARIES_ENV = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -202,6 +204,27 @@ def ray_nodes() -> list[str]:
     import ray
 
     return sorted({node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]})
+
+
+def ray_head() -> str:
+    """Return the address of the machine that has the Ray cluster's directory of actors; "" if it is gone."""
+    import ray
+
+    heads = (node for node in ray.nodes() if node["Alive"] and HEAD_RESOURCE in node["Resources"])
+    return next((str(node["NodeManagerAddress"]) for node in heads), "")
+
+
+def told_settings() -> dict[str, str]:
+    """Return the settings of Ray that this process's environment has, by Ray's names: those of the machine's
+    Ray, if Ray started the process."""
+    return {name.removeprefix("RAY_"): value for name, value in os.environ.items() if name.startswith("RAY_")}
+
+
+def cluster_settings() -> dict[str, str]:
+    """Return the settings that the Ray cluster's head gives to all machines (`ray start --system-config`).
+    They count more than a machine's own."""
+    state: Any = importlib.import_module("ray._private.state").state
+    return {name: str(value) for name, value in state.get_system_config().items()}
 
 
 # Parts of the functions above.

@@ -18,7 +18,7 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from actors.ground.calls import ActorCallError as ActorCallError
 from actors.ground.calls import ActorGoneError as ActorGoneError
@@ -35,6 +35,11 @@ KINDS: Mapping[str, str] = {
     "partition": "actors.leader.offsets_partition:OffsetsPartition",
 }
 """Kind of actor -> `module:class`."""
+
+LOOK_UP_TIMEOUT_S: Final = 2.0
+"""How long, in seconds, an actor waits for Ray's directory, which takes a millisecond unless it is gone."""
+LOOK_UP_THREADS_MAX: Final = 4
+"""How many questions to Ray's directory one process may have under way."""
 
 PLACE_SHARE = 0.0001
 """How much of a machine's address each actor takes that stays there: the least that Ray allows."""
@@ -54,15 +59,42 @@ class ActorOptions(NamedTuple):
     """The address of the agent of the machine on which the actor stays; None: there is one Ray."""
 
 
-class _Asked:
-    """The machines that this process asks for actors, if they have a Ray each."""
+class Way(Protocol):
+    """A way to actors that leads not through this process's Ray, as `actors.machines.far.Machines` is one."""
 
-    machines: Machines | None = None
+    def find(self, name: str, namespace: str) -> FarActor | None:
+        """Return an actor's handle; None if it is known that there is none. Blocks."""
+
+    def list_actors(self, namespace: str) -> set[str]:
+        """Return the names of the actors that can be reached. Blocks."""
+
+    def call(self, handle: FarActor, method: str, args: Sequence[Any], timeout_s: float) -> Any:
+        """Begin a call. Return a future of the `concurrent` kind, which raises like `result`."""
+
+
+class _Asked:
+    """Whom this process asks for actors, if they are not in its own Ray."""
+
+    way: Way | None = None
+
+
+class _LookedUp:
+    """What Ray's directory has said about actors: it may be gone when it is asked again."""
+
+    threads = concurrent.futures.ThreadPoolExecutor(LOOK_UP_THREADS_MAX, "look-up")
+    handles: Final[dict[tuple[str, str], Any]] = {}
+    late: Final[set[asyncio.Future[Any]]] = set()
+    """The questions that were not answered in time, and are under way still."""
+
+
+def use(way: Way | None) -> None:
+    """Find and call actors this way from now on; None: in the Ray that this process is connected to."""
+    _Asked.way = way
 
 
 def use_machines(addresses: Sequence[str], secret: str) -> None:
     """Find and call actors through the first of these machines' agents that answers, from now on."""
-    _Asked.machines = Machines(addresses, secret.encode()) if addresses else None
+    use(Machines(addresses, secret.encode()) if addresses else None)
 
 
 def use_agent(agent: tuple[str, str] | None) -> None:
@@ -73,7 +105,7 @@ def use_agent(agent: tuple[str, str] | None) -> None:
 
 def machines() -> Machines | None:
     """Return the machines that this process asks, if it does."""
-    return _Asked.machines
+    return _Asked.way if isinstance(_Asked.way, Machines) else None
 
 
 def make_directory(machine: str, path: str, timeout_s: float) -> None:
@@ -86,20 +118,20 @@ def remove_directory(machine: str, path: str, timeout_s: float) -> None:
     run_on_machine(machine, shutil.rmtree, (path, True), timeout_s)
 
 
-def run_on_machine(machine: str, function: Callable[..., Any], args: Sequence[Any], timeout_s: float) -> None:
-    """Call a function that can be imported there on a machine, which is named as in its NodeSpec. Raises like
-    `result`."""
-    if _Asked.machines is not None:
-        result(_Asked.machines.ask("run", machine, function, tuple(args), timeout_s=timeout_s), timeout_s)
-    else:
-        result(_on_machine(machine, function, *args), timeout_s)
+def run_on_machine(machine: str, function: Callable[..., Any], args: Sequence[Any], timeout_s: float) -> Any:
+    """Call a function that can be imported there on a machine, which is named as in its NodeSpec. Return what
+    it returned if there is one Ray. Raises like `result`."""
+    known = machines()
+    if known is not None:
+        return result(known.ask("run", machine, function, tuple(args), timeout_s=timeout_s), timeout_s)
+    return result(_on_machine(machine, function, *args), timeout_s)
 
 
 def _on_machine(ray_node: str, function: Callable[..., Any], *args: Any) -> Ref:
     import ray
 
-    def task() -> None:
-        function(*args)
+    def task() -> Any:
+        return function(*args)
 
     return ray.remote(num_cpus=0, max_retries=0, resources=_place(ray_node))(task).remote()
 
@@ -120,9 +152,10 @@ def create(kind: str, name: str, args: Sequence[Any], options: ActorOptions) -> 
     Detached: it outlives whoever made it. Restarted by Ray without limit, by constructing it again with
     the same arguments. Its calls are never retried: a call may have been carried out.
     """
-    if _Asked.machines is not None:
+    known = machines()
+    if known is not None:
         assert options.machine is not None, "every node of such a tier has a machine"
-        return _Asked.machines.create(options.machine, kind, name, tuple(args), options)
+        return known.create(options.machine, kind, name, tuple(args), options)
     import ray
 
     module, _, cls = options.kinds[kind].partition(":")
@@ -156,10 +189,10 @@ def preload(kinds: Mapping[str, str]) -> None:
 
 
 def find(name: str, namespace: str) -> Handle | None:
-    """Return the actor's handle, or None if there is none of that name. Blocks: in actors, call it in a
-    thread."""
-    if _Asked.machines is not None:
-        return _Asked.machines.find(name, namespace)
+    """Return the actor's handle, or None if there is none of that name. Blocks: in actors, `look_up` does
+    not."""
+    if _Asked.way is not None:
+        return _Asked.way.find(name, namespace)
     import ray
 
     try:
@@ -171,12 +204,56 @@ def find(name: str, namespace: str) -> Handle | None:
 def list_actors(namespace: str) -> set[str]:
     """Return the names of the actors that live or are being restarted, on machines that can be reached.
     Blocks like `find`."""
-    if _Asked.machines is not None:
-        return _Asked.machines.list_actors(namespace)
+    if _Asked.way is not None:
+        return _Asked.way.list_actors(namespace)
     import ray
 
     everyone = ray.util.list_named_actors(all_namespaces=True)
     return {actor["name"] for actor in everyone if actor["namespace"] == namespace}
+
+
+async def look_up(name: str, namespace: str) -> Handle | None:
+    """Return the actor's handle without blocking, or None if there is none of that name. While Ray's
+    directory does not answer, that is the handle that it gave last: calls need it no more. Raises
+    TimeoutError if there is none, and what `find` does."""
+    key = (name, namespace)
+    try:
+        handle = await _ask_directory(find, name, namespace)
+    except Exception:
+        if key not in _LookedUp.handles:
+            raise
+        return _LookedUp.handles[key]
+    if handle is None:
+        _LookedUp.handles.pop(key, None)
+    else:
+        _LookedUp.handles[key] = handle
+    return handle
+
+
+async def look_up_names(namespace: str) -> set[str]:
+    """Return what `list_actors` does, without blocking. Raises TimeoutError, and what that does."""
+    names: set[str] = await _ask_directory(list_actors, namespace)
+    return names
+
+
+async def _ask_directory(question: Callable[..., Any], *args: str) -> Any:
+    """Ask Ray's directory. Who asks one that is gone waits for minutes: so nobody waits while another one
+    does. Raises TimeoutError."""
+    if _LookedUp.late:
+        raise TimeoutError("Ray's directory of actors does not answer")
+    asked = asyncio.get_running_loop().run_in_executor(_LookedUp.threads, question, *args)
+    _, late = await asyncio.wait({asked}, timeout=LOOK_UP_TIMEOUT_S)
+    if late:
+        _LookedUp.late.add(asked)
+        asked.add_done_callback(_answered_late)
+        raise TimeoutError(f"Ray's directory of actors did not answer within {LOOK_UP_TIMEOUT_S:g} s")
+    return asked.result()
+
+
+def _answered_late(asked: asyncio.Future[Any]) -> None:
+    _LookedUp.late.discard(asked)
+    if not asked.cancelled():
+        asked.exception()
 
 
 async def call(handle: Handle, method: str, *args: Any, timeout_s: float) -> Any:
@@ -192,17 +269,18 @@ async def call(handle: Handle, method: str, *args: Any, timeout_s: float) -> Any
         raise _translated(error) from error
 
 
-def submit(handle: Handle, method: str, *args: Any) -> Ref:
-    """Begin a call from a process that is no actor, and return its reference, for `finished` and `result`."""
+def submit(handle: Handle, method: str, *args: Any, timeout_s: float = START_TIMEOUT_S) -> Ref:
+    """Begin a call from a process that is no actor, and return its reference, for `finished` and `result`.
+    `timeout_s` is how long somebody will wait for it."""
     if isinstance(handle, FarActor):
-        return _far(handle, method, args, START_TIMEOUT_S)
+        return _far(handle, method, args, timeout_s)
     return getattr(handle, method).remote(*args)
 
 
 def finished(refs: Sequence[Ref], timeout_s: float) -> list[Ref]:
     """Return those of `refs` that have their result after at most `timeout_s`; it returns at the first that
     has."""
-    if _Asked.machines is not None:
+    if _Asked.way is not None:
         return list(concurrent.futures.wait(refs, timeout_s, concurrent.futures.FIRST_COMPLETED).done)
     import ray
 
@@ -225,15 +303,16 @@ def result(ref: Ref, timeout_s: float) -> Any:
 
 def await_call(handle: Handle, method: str, *args: Any, timeout_s: float) -> Any:
     """Call an actor from a process that is no actor. Raises ActorCallError (ActorGoneError), TimeoutError."""
-    return result(submit(handle, method, *args), timeout_s)
+    return result(submit(handle, method, *args, timeout_s=timeout_s), timeout_s)
 
 
 def kill(handle: Handle, *, no_restart: bool = True) -> None:
     """End the actor's process at once (SIGKILL in effect): call its `stop` first. Never fails."""
     if isinstance(handle, FarActor):
         with contextlib.suppress(Exception):
-            assert _Asked.machines is not None
-            _Asked.machines.kill(handle, no_restart)
+            known = machines()
+            assert known is not None, "only machines' agents end actors"
+            known.kill(handle, no_restart)
         return
     import ray
 
@@ -245,8 +324,8 @@ def kill(handle: Handle, *, no_restart: bool = True) -> None:
 
 
 def _far(handle: FarActor, method: str, args: Sequence[Any], timeout_s: float) -> Ref:
-    assert _Asked.machines is not None, "a handle of a machine's actor comes from its agent"
-    return _Asked.machines.call(handle, method, args, timeout_s)
+    assert _Asked.way is not None, "the handle of an actor elsewhere came this way"
+    return _Asked.way.call(handle, method, args, timeout_s)
 
 
 async def _value(ref: Ref) -> Any:

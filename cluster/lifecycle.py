@@ -19,7 +19,7 @@ from types import FrameType
 from actors import ray_host, runtime
 from actors.ground.calls import ActorCallError
 from actors.ground.spec import NodeSpec, TierSpec
-from cluster import child_process, machine_secret, tier_file
+from cluster import child_process, machine_secret, ray_settings, tier_file
 from cluster.settings import Settings
 from cluster.settings_table import SETTINGS
 from cluster.tier import (
@@ -32,6 +32,7 @@ from cluster.tier import (
     plan_tier,
     running_here,
 )
+from cluster.tier_actors import MACHINE_TIMEOUT_S
 from cluster.tier_file import LOG_NAME, Running, TierError, TierFile, hint
 
 WATCH_INTERVAL_S = 0.5
@@ -173,11 +174,31 @@ def _connect(settings: Settings, tier_id: str, data_dir: Path, run_dir: Path) ->
     try:
         if settings["ray.address"]:
             ray_host.attach(settings["ray.address"], namespace)
+            if not settings["accept.ray.settings"]:
+                _check_ray_settings(settings["ray.address"])
             return str(settings["ray.address"])
         token_path, _ = tier_file.secret(data_dir, "ray-token")
         return ray_host.start_local(namespace, run_dir, token_path=token_path)
     except (RuntimeError, ray_host.RayUnreachableError) as error:
         raise TierError(str(error)) from None
+
+
+def _check_ray_settings(address: str) -> None:
+    """Refuse a Ray cluster whose settings would kill the tier. Raises TierError that names them."""
+    machines = {}
+    for machine in ray_host.ray_nodes():
+        try:
+            told = runtime.run_on_machine(machine, ray_host.told_settings, (), MACHINE_TIMEOUT_S)
+        except (ActorCallError, TimeoutError) as error:
+            raise TierError(f"groupd cannot run on machine {machine} of the Ray cluster: {error}") from None
+        machines[machine] = told | ray_host.cluster_settings()
+    problems = ray_settings.problems(ray_host.ray_head(), machines)
+    if problems:
+        raise TierError(
+            f"the Ray cluster at {address} would kill the tier: {'; '.join(problems)}. Ray takes them from "
+            "the environment of `ray start`; --set accept.ray.settings=true takes the cluster as it is, and "
+            "`groupd machine up` needs no such cluster"
+        )
 
 
 def _machine_secret(settings: Settings, data_dir: Path) -> str:
@@ -304,13 +325,13 @@ def attach_to(data_dir: Path, tier: TierFile, running: Running) -> None:
         raise TierError(f"the tier in {data_dir} cannot be asked: {error}") from None
 
 
-def spec_of(tier: TierFile, data_dir: Path, running: Running) -> TierSpec:
+def spec_of(tier: TierFile, data_dir: Path, running: Running | None) -> TierSpec:
     """Return enough of a spec to name the actors; it carries no secret and makes none."""
     return TierSpec(
         tier_id=tier.tier_id,
         secret="",
         data_dir=str(data_dir),
-        run_dir=running.run_dir,
+        run_dir="" if running is None else running.run_dir,
         nodes=tier.nodes,
         placement=tier.placement,
         controllers=tier.controllers,

@@ -89,6 +89,7 @@ _TIER = (
             "batch: sync to disk before every answer. off: safe against process crashes only.",
             choices=("batch", "off")),
     Setting("accept.loss", False, "Let a group without a majority go on with what is left, for one start."),
+    Setting("accept.ray.settings", False, "Take a Ray cluster whose settings would kill the tier."),
     Setting("replica.lost.timeout.ms", DEFAULT_LOST_TIMEOUT_MS,
             "Silence after which a replica gets a successor on another node. 0: never.", 0, INT32),
     Setting("raft.port", 9192, "First TCP port of Raft links, if nodes are on several machines.", 1, 65_535),

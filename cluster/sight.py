@@ -63,7 +63,7 @@ class Sight(NamedTuple):
 
 async def actor_names(spec: TierSpec) -> set[str]:
     """Return the names of the actors that live or are being restarted. Raises TimeoutError if Ray hangs."""
-    return await asyncio.wait_for(asyncio.to_thread(runtime.list_actors, spec.namespace), CALL_TIMEOUT_S)
+    return await runtime.look_up_names(spec.namespace)
 
 
 def strays(names: Iterable[str]) -> list[TierActor]:
@@ -81,7 +81,7 @@ async def look_at(spec: TierSpec, actors: Sequence[TierActor]) -> Sight:
 
 async def _ask(spec: TierSpec, actor: TierActor) -> Look | None:
     try:
-        handle = await asyncio.to_thread(runtime.find, actor.name, spec.namespace)
+        handle = await runtime.look_up(actor.name, spec.namespace)
         if handle is None:
             return None
         return Look(handle, await runtime.call(handle, "status", timeout_s=CALL_TIMEOUT_S))
@@ -102,7 +102,7 @@ async def end(spec: TierSpec, actor: TierActor, sight: Sight) -> bool:
     if look is not None:
         with suppress(ActorCallError, TimeoutError):
             await runtime.call(look.handle, "stop", timeout_s=STOP_TIMEOUT_S)
-    handle = await asyncio.to_thread(runtime.find, actor.name, spec.namespace)
+    handle = await runtime.look_up(actor.name, spec.namespace)
     if handle is not None:
         await asyncio.to_thread(runtime.kill, handle)
     deadline = time.monotonic() + END_TIMEOUT_S

@@ -311,7 +311,7 @@ def gather_status(namespace: str, names: Sequence[str]) -> dict[str, Status]:
 
 def _ask_all(handles: Mapping[str, runtime.Handle], method: str, timeout_s: float) -> dict[str, Any]:
     """Return results by name, an exception in place of one that could not be had; all within one time-out."""
-    refs = {name: runtime.submit(handle, method) for name, handle in handles.items()}
+    refs = {name: runtime.submit(handle, method, timeout_s=timeout_s) for name, handle in handles.items()}
     deadline = time.monotonic() + timeout_s
     answers: dict[str, Any] = {}
     for name, ref in refs.items():

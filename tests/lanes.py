@@ -22,6 +22,7 @@ LANES = {
         "tests/swarm",
     ),
     "tiers of their own": (
+        "tests/tier/test_asked_without_ray.py",
         "tests/tier/test_connection_survives.py",
         "tests/tier/test_held.py",
         "tests/tier/test_lag.py",

@@ -14,6 +14,7 @@ from actors.catalog.table import APIS
 from actors.protocol import api_keys
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
+from actors.protocol.questions import TIER_QUESTIONS, VERSION
 from actors.protocol.wire import CUT_SHORT, skip_tags, string_reader
 
 _FIXED: Final = struct.Struct(">hhi")
@@ -24,7 +25,7 @@ _FLEXIBLE: Final[dict[tuple[int, int], bool]] = {
     (api_key, api_version): api_version >= api.flexible_since
     for api_key, api in APIS.items()
     for api_version in api.versions
-}
+} | {(TIER_QUESTIONS, VERSION): False}
 _read_client_id = string_reader(flexible=False, nullable=True)
 
 

@@ -340,7 +340,7 @@ class Controller(StateSource):
         try:
             if node_id not in self._brokers:
                 name = broker_name(node_id)
-                handle = await asyncio.to_thread(runtime.find, name, self._spec.namespace)
+                handle = await runtime.look_up(name, self._spec.namespace)
                 if handle is None:
                     return None
                 self._brokers[node_id] = handle

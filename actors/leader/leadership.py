@@ -106,7 +106,10 @@ class Leadership:
 
     async def _does_serve(self, replica_id: int) -> bool:
         name = partition_name(self._partition, replica_id)
-        handle = await asyncio.to_thread(runtime.find, name, self._known.spec.namespace)
+        try:
+            handle = await runtime.look_up(name, self._known.spec.namespace)
+        except TimeoutError:
+            return True  # nobody can say where it is: Raft's word has to do
         return handle is not None and await runtime.call(handle, "serves", timeout_s=RAY_CALL_TIMEOUT_S)
 
     async def resign(self) -> None:
@@ -127,7 +130,7 @@ class Leadership:
 
     async def _tell(self, name: str, term: int) -> None:
         try:
-            handle = await asyncio.to_thread(runtime.find, name, self._known.spec.namespace)
+            handle = await runtime.look_up(name, self._known.spec.namespace)
             if handle is not None:
                 news = self._partition, self._host.node_id, term
                 await runtime.call(handle, "on_leader", *news, timeout_s=RAY_CALL_TIMEOUT_S)

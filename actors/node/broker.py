@@ -52,6 +52,7 @@ from actors.node.fallen_leaders import FallenLeaders
 from actors.node.internal_topics import InternalTopics, Place
 from actors.node.log_ends import LogEnds
 from actors.node.metrics import NodeMetrics
+from actors.node.questions import Questions
 from actors.protocol.api_keys import (
     API_VERSIONS,
     INIT_PRODUCER_ID,
@@ -61,6 +62,7 @@ from actors.protocol.api_keys import (
 from actors.protocol.errors import HangUp, MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
 from actors.protocol.java_hash import partition_for
+from actors.protocol.questions import TIER_QUESTIONS
 from actors.security.gate import Gate
 from actors.security.screening import Finish
 from actors.topics.logs import TopicLogs
@@ -114,6 +116,8 @@ class Broker(Actor):
         self._quota = ConnectionQuota(limits)
         self._table = ConnectionTable(asyncio.get_running_loop(), limits, self._quota.gone)
         self._metrics = NodeMetrics(spec, node_id, self._quota)
+        own = {"status": self.status, "metrics": self.metrics}
+        self._questions = Questions(spec, node_id, self._controller, self._gate, own)
         self._hub = new_hub(spec.hub_path(node_id), spec.raft_secret("hub"), self, self._quota)
         self._listener = Listener(
             (self._node.host, self._node.port),
@@ -141,6 +145,8 @@ class Broker(Actor):
         await self._first_image()
         await self._metrics.start()
         await self._listener.start()
+        if runtime.machines() is None:
+            self._spawn(self._questions.keep_known())
 
     async def _first_image(self) -> None:
         """Ask the controllers for the image, rather than wait for the next change of it."""
@@ -278,6 +284,8 @@ class Broker(Actor):
             header, body_offset = parse_header(frame)
             if header.api_key == API_VERSIONS:
                 early.identity = _with_software(early.identity, header, frame, body_offset)
+            if header.api_key == TIER_QUESTIONS:
+                return Keep(self)
             if header.api_key not in MEMBER_APIS:
                 if early.identity.session_expires_ms:
                     return Keep(self)
@@ -343,6 +351,8 @@ class Broker(Actor):
         header, body_offset = parse_header(frame)
         if is_signed(self._peer_secret, header, frame, body_offset):
             identity = TIER
+        if header.api_key == TIER_QUESTIONS:
+            return await self._questions.answer(identity, header, frame, body_offset)
         in_place = self._answer_in_place(identity, header, frame, body_offset)
         if in_place is not None:
             return in_place

@@ -81,9 +81,7 @@ class RayControllerClient:
             return
         self._listed_at = now
         try:
-            names = await asyncio.wait_for(
-                asyncio.to_thread(runtime.list_actors, self._spec.namespace), CALL_TIMEOUT_S
-            )
+            names = await runtime.look_up_names(self._spec.namespace)
         except Exception as error:
             log.info("the controllers cannot be listed: %r", error)
             return
@@ -95,7 +93,7 @@ class RayControllerClient:
         try:
             if replica not in self._handles:
                 name = controller_name(replica)
-                handle = await asyncio.to_thread(runtime.find, name, self._spec.namespace)
+                handle = await runtime.look_up(name, self._spec.namespace)
                 if handle is None:
                     return None
                 self._handles[replica] = handle

@@ -60,5 +60,5 @@ class Elections:
 
     async def _call(self, partition: int, replica: int, method: str, *args: Any, timeout_s: float) -> Any:
         name = partition_name(partition, replica)
-        handle = await asyncio.to_thread(runtime.find, name, self._spec.namespace)
+        handle = await runtime.look_up(name, self._spec.namespace)
         return None if handle is None else await runtime.call(handle, method, *args, timeout_s=timeout_s)

@@ -78,7 +78,7 @@ class NodeMetrics:
     async def _ask(self, slot: int) -> list[Any]:
         name = partition_name(*replica_of_slot(slot))
         try:
-            handle = await asyncio.to_thread(runtime.find, name, self._namespace)
+            handle = await runtime.look_up(name, self._namespace)
             if handle is not None:
                 rows: list[Any] = await runtime.call(handle, "metrics", timeout_s=CALL_TIMEOUT_S)
                 return rows

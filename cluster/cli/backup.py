@@ -25,7 +25,9 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
+from cluster.cli.kafka import CommandConfigOption
 from cluster.cli.leaders import attached
+from cluster.cli.reach import NodeOption, reach
 from cluster.cli.tables import Table
 from cluster.restore import Report
 
@@ -47,6 +49,8 @@ def backup(
         Path, typer.Argument(help="The directory to make; it must not exist.", metavar="DIR")
     ],
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Copy what a running tier has committed into a new directory.
@@ -55,7 +59,8 @@ def backup(
     commit index; messages are not. Nothing is stopped. If a partition has no leader, nothing is written.
     """
     with errors(), _shown(as_json) as progress:
-        manifest = taking.take(attached(data_dir), directory, progress)
+        leaders = reach(data_dir, bootstrap, command_config).leaders
+        manifest = taking.take(leaders, directory, progress)
     if as_json:
         print_json({"directory": str(directory.resolve()), **backup_manifest.plain(manifest)})
     else:

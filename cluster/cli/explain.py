@@ -24,7 +24,8 @@ from cluster.cli.common import (
     print_json,
 )
 from cluster.cli.explain_text import event_line, rebalance_lines, state_lines
-from cluster.cli.leaders import attached
+from cluster.cli.kafka import CommandConfigOption
+from cluster.cli.reach import NodeOption, reach
 from cluster.group_leaders import GroupLeaders, NotNow
 from storage.history.rules import worded
 
@@ -46,6 +47,8 @@ def explain(
     ] = False,
     last: Annotated[int, typer.Option(help="How many of the last rebalances are explained.", min=0)] = 5,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a group is doing, whom it waits for and until when, and why it rebalanced.
@@ -54,7 +57,7 @@ def explain(
     has the rest. Exit code 1 if there is no such group.
     """
     with errors():
-        leaders = attached(data_dir)
+        leaders = reach(data_dir, bootstrap, command_config).leaders
         first = _ask(leaders, group, 0)
         if not follow:
             _show(first, last, as_json=as_json)

@@ -23,6 +23,8 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
+from cluster.cli.kafka import CommandConfigOption
+from cluster.cli.reach import NodeOption, reach
 from cluster.cli.tables import Table
 from cluster.group_leaders import GroupLeaders
 from cluster.tier import gather_status
@@ -42,7 +44,11 @@ def register(app: typer.Typer) -> None:
 
 @commands.callback(invoke_without_command=True)
 def leaders(
-    context: typer.Context, data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False
+    context: typer.Context,
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show which replica leads each offsets partition, or move leadership.
 
@@ -51,7 +57,7 @@ def leaders(
     if context.invoked_subcommand is not None:
         return
     with errors():
-        rows = _rows(attached(data_dir))
+        rows = _rows(reach(data_dir, bootstrap, command_config).leaders)
     if as_json:
         print_json(rows)
     else:
@@ -68,6 +74,8 @@ def move(
     ] = None,
     node: Annotated[int | None, typer.Option(help="The node whose replica is to lead.", min=1)] = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Hand the leadership of a partition to another replica, without losing a request.
@@ -75,7 +83,7 @@ def move(
     The controller gives leadership back to the preferred replica after a while.
     """
     with errors():
-        moved = _move(attached(data_dir), partition, to, node)
+        moved = _move(reach(data_dir, bootstrap, command_config).leaders, partition, to, node)
     if as_json:
         print_json(moved)
     else:

@@ -11,7 +11,6 @@ from actors.ground.spec import CONTROLLER_GROUP, TierSpec
 from actors.metrics.families import FAMILIES, PREFIX
 from actors.metrics.histogram import quantile_ns
 from actors.metrics.numbers import Numbers, merged
-from cluster import lifecycle, tier_file
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     DataDirOption,
@@ -22,8 +21,9 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
+from cluster.cli.kafka import CommandConfigOption
+from cluster.cli.reach import NodeOption, reach
 from cluster.cli.tables import print_table
-from cluster.replica_changes import present
 from cluster.sight import call, look_at
 from cluster.tier_actors import actors_of
 
@@ -40,6 +40,8 @@ def register(app: typer.Typer) -> None:
 
 def metrics(
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
     as_text: TextOption = False,
     only_list: ListOption = False,
@@ -53,10 +55,7 @@ def metrics(
         print_table(console, None, _meanings())
         return
     with errors():
-        tier, running = tier_file.require_running(data_dir)
-        lifecycle.attach_to(data_dir, tier, running)
-        spec = lifecycle.spec_of(present(tier), data_dir, running)
-        numbers = asyncio.run(_gathered(spec))
+        numbers = asyncio.run(_gathered(reach(data_dir, bootstrap, command_config).spec))
         if as_text:
             from actors.metrics.exposition import exposition
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from actors.ground.spec import CONTROLLER_GROUP, partition_group
 from actors.metadata.replicas import in_words
-from cluster import lifecycle, tier_file
 from cluster.cli import screen
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
@@ -23,9 +21,11 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
+from cluster.cli.kafka import CommandConfigOption
+from cluster.cli.reach import NodeOption, Reached, reach
 from cluster.cli.tables import Table
 from cluster.placement import CONTROLLERS_MAX
-from cluster.replica_changes import ReplicaChanges, present
+from cluster.replica_changes import ReplicaChanges
 from cluster.tier import gather_status
 from cluster.tier_actors import actors_of
 from cluster.tier_file import TierError
@@ -58,13 +58,18 @@ def register(app: typer.Typer) -> None:
 
 
 @commands.command(name="list", epilog=examples("groupd replicas list", "groupd replicas list --json"))
-def list_(data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False) -> None:
+def list_(
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show every replica: its node, whether it votes, and how far it is behind.
 
     Exit code 1 if one of them has a problem or does not count.
     """
     with errors():
-        rows = _rows(data_dir)
+        rows = _rows(reach(data_dir, bootstrap, command_config))
     if as_json:
         print_json(rows)
     else:
@@ -78,6 +83,8 @@ def replace(
     replica: ReplicaArgument,
     wait: WaitOption = True,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Have a replica begin anew on its node, as a new member that its peers build.
@@ -86,7 +93,7 @@ def replace(
     the group's majority needs the replica.
     """
     with errors():
-        changes, name = _changes(data_dir, group)
+        changes, name = _changes(reach(data_dir, bootstrap, command_config), group)
         changes.replace(name, replica, _say(as_json))
         _finish(changes, [name], wait=wait, as_json=as_json)
 
@@ -100,6 +107,8 @@ def move(
     to: Annotated[int, typer.Option(help="The id of the node that the replica moves to.", min=0)],
     wait: WaitOption = True,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Have a new replica on another node take a replica's place, while clients are served.
@@ -108,7 +117,7 @@ def move(
     removed.
     """
     with errors():
-        changes, name = _changes(data_dir, group)
+        changes, name = _changes(reach(data_dir, bootstrap, command_config), group)
         changes.move(name, replica, to)
         _finish(changes, [name], wait=wait, as_json=as_json)
 
@@ -127,6 +136,8 @@ def resize(
     ] = False,
     wait: WaitOption = True,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Give a group more or fewer replicas, while clients are served.
@@ -135,8 +146,9 @@ def resize(
     """
     with errors():
         count = _count(arguments, every=every)
-        changes, group = _changes(data_dir, CONTROLLER_GROUP if every else arguments[0])
-        wanted = _all_counts(data_dir, count) if every else {group: count}
+        reached = reach(data_dir, bootstrap, command_config)
+        changes, group = _changes(reached, CONTROLLER_GROUP if every else arguments[0])
+        wanted = _all_counts(reached, count) if every else {group: count}
         for name, replicas in wanted.items():
             changes.resize(name, replicas)
             if wait:  # one after the other: each begins with a copy of what its group knows
@@ -153,21 +165,17 @@ def _count(arguments: Sequence[str], *, every: bool) -> int:
     return int(count)
 
 
-def _all_counts(data_dir: Path, count: int) -> dict[str, int]:
-    tier, _ = tier_file.require_running(data_dir)
+def _all_counts(reached: Reached, count: int) -> dict[str, int]:
     controllers = min(count, CONTROLLERS_MAX)
-    partitions = range(len(tier.placement))
+    partitions = range(len(reached.tier.placement))
     return {CONTROLLER_GROUP: controllers - 1 + controllers % 2} | dict.fromkeys(
         map(partition_group, partitions), count
     )
 
 
-def _changes(data_dir: Path, group: str) -> tuple[ReplicaChanges, str]:
-    tier, running = tier_file.require_running(data_dir)
-    changes = ReplicaChanges(tier, data_dir)
-    name = changes.group_named(group)
-    lifecycle.attach_to(data_dir, tier, running)
-    return changes, name
+def _changes(reached: Reached, group: str) -> tuple[ReplicaChanges, str]:
+    changes = ReplicaChanges(reached.tier, reached.data_dir)
+    return changes, changes.group_named(group)
 
 
 def _finish(changes: ReplicaChanges, groups: list[str], *, wait: bool, as_json: bool) -> None:
@@ -201,13 +209,9 @@ def _say(silent: bool) -> Callable[[str], None]:
     return say
 
 
-def _rows(data_dir: Path) -> list[dict[str, Any]]:
-    tier, running = tier_file.require_running(data_dir)
-    lifecycle.attach_to(data_dir, tier, running)
-    tier = present(tier)
-    spec = lifecycle.spec_of(tier, data_dir, running)
-    statuses = gather_status(tier.namespace, [actor.name for actor in actors_of(spec)])
-    shown = screen.summary(tier, data_dir, statuses)
+def _rows(reached: Reached) -> list[dict[str, Any]]:
+    statuses = gather_status(reached.spec.namespace, [actor.name for actor in actors_of(reached.spec)])
+    shown = screen.summary(reached.tier, reached.data_dir, statuses)
     groups = [(CONTROLLER_GROUP, shown["controller"])]
     groups += [(str(partition["partition"]), partition) for partition in shown["partitions"]]
     return [

@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from rich.console import Console
 
 from actors.ground.spec import CONTROLLER_GROUP, broker_name, partition_group
 from cluster.cli.tables import Table
 from cluster.repair import leader_of, note_of
+from cluster.tier import bootstrap_of
 from cluster.tier_actors import replica_actor
 from cluster.tier_file import TierFile, hint
 
 Status = Mapping[str, Any]
+NO_MACHINES: Final[Mapping[str, bool]] = MappingProxyType({})
+UP: Final = "up"
+SILENT: Final = "silent"
+"""The state of a node whose broker does not answer, as UP is of one that does."""
 
 
-def summary(tier: TierFile, data_dir: Path, statuses: Mapping[str, Status]) -> dict[str, Any]:
-    """Return everything `groupd status` knows. "healthy": every Raft group has a leader and just the replicas
-    that it should have, and no actor complains."""
+def summary(
+    tier: TierFile, data_dir: Path, statuses: Mapping[str, Status], machines: Mapping[str, bool] = NO_MACHINES
+) -> dict[str, Any]:
+    """Return everything `groupd status` knows; `machines` says whose agent answers. "healthy": every Raft
+    group has a leader and just the replicas that it should have, and no actor complains."""
     partitions = [_partition(tier, number, statuses) for number in range(len(tier.placement))]
     controller = _group(tier, CONTROLLER_GROUP, statuses)
     nodes = []
@@ -32,6 +40,9 @@ def summary(tier: TierFile, data_dir: Path, statuses: Mapping[str, Status]) -> d
                 "host": node.host,
                 "port": node.port,
                 "rack": node.rack,
+                "state": SILENT if "dead" in status else UP if status else "unknown",
+                "machine": node.machine,
+                "machine_answers": machines.get(node.machine or ""),
                 **{key: status.get(key) for key in ("pid", "connections", "topics", "image_version")},
                 "metrics_port": status.get("metrics_port"),
                 "problem": _problem(status),
@@ -43,7 +54,7 @@ def summary(tier: TierFile, data_dir: Path, statuses: Mapping[str, Status]) -> d
     settled = not any(replica["note"] for group in groups for replica in group["replicas"])
     return {
         "tier_id": tier.tier_id,
-        "bootstrap": None if running is None else running.bootstrap,
+        "bootstrap": bootstrap_of(tier.nodes) if running is None else running.bootstrap,
         "data_dir": str(data_dir.resolve()),
         "ray_address": None if running is None else running.ray_address,
         "namespace": tier.namespace,
@@ -151,12 +162,18 @@ def show_status(console: Console, shown: dict[str, Any]) -> None:
 
 
 def _node_table(shown: dict[str, Any]) -> Table:
-    table = Table("node", "address", "rack", "connections", "topics", "pid")
+    table = Table("node", "address", "rack", "state", "connections", "topics", "pid")
     for node in shown["nodes"]:
-        cells = [node["node_id"], f"{node['host']}:{node['port']}", node["rack"] or "-"]
+        cells = [node["node_id"], f"{node['host']}:{node['port']}", node["rack"] or "-", _state(node)]
         cells += [_cell(node[key]) for key in ("connections", "topics", "pid")]
         table.add_row(*map(str, cells), style="red" if node["problem"] else None)
     return table
+
+
+def _state(node: Mapping[str, Any]) -> str:
+    """Return a node's state in words: what is said of its machine explains it."""
+    away = node["machine_answers"] is False
+    return f"{node['state']}, machine {node['machine']} is away" if away else str(node["state"])
 
 
 def _partition_table(shown: dict[str, Any]) -> Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typer
 
-from cluster import lifecycle, tier_file
 from cluster.cli import screen
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
@@ -17,29 +16,34 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
-from cluster.replica_changes import present
+from cluster.cli.kafka import CommandConfigOption
+from cluster.cli.reach import NodeOption, reach
 from cluster.tier import gather_status
 from cluster.tier_actors import actors_of
 
 
 def register(app: typer.Typer) -> None:
-    app.command("status", epilog=examples("groupd status", "groupd status --json --data-dir ./groupd-data"))(
-        status
-    )
+    app.command(
+        "status",
+        epilog=examples("groupd status", "groupd status --json", "groupd status --bootstrap 10.0.0.2:9092"),
+    )(status)
 
 
-def status(data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False) -> None:
+def status(
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show nodes, partitions with leader and followers' lag, connections and groups.
 
+    A node whose broker does not answer is silent; on machines with agents, it is said whose agent is away.
     Exit code 1 if the tier does not run, or if a partition has no leader or an actor a problem.
     """
     with errors():
-        tier, running = tier_file.require_running(data_dir)
-        lifecycle.attach_to(data_dir, tier, running)
-        tier = present(tier)
-        spec = lifecycle.spec_of(tier, data_dir, running)
-        statuses = gather_status(tier.namespace, [actor.name for actor in actors_of(spec)])
-        shown = screen.summary(tier, data_dir, statuses)
+        reached = reach(data_dir, bootstrap, command_config)
+        statuses = gather_status(reached.spec.namespace, [actor.name for actor in actors_of(reached.spec)])
+        shown = screen.summary(reached.tier, reached.data_dir, statuses, reached.machines)
         if as_json:
             print_json(shown)
         else:

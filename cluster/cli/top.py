@@ -23,7 +23,8 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
-from cluster.cli.leaders import attached
+from cluster.cli.kafka import CommandConfigOption
+from cluster.cli.reach import NodeOption, reach
 from cluster.cli.tables import Table
 from cluster.group_leaders import GroupLeaders, NotNow
 
@@ -62,6 +63,8 @@ def top(
     every: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.2)] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print the table and end.")] = False,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the groups that rebalance, change, commit or stand still most.
@@ -69,7 +72,7 @@ def top(
     Counted since each group's leader began to lead. Ctrl-C ends it.
     """
     with errors():
-        leaders = attached(data_dir)
+        leaders = reach(data_dir, bootstrap, command_config).leaders
         rows = _rows(leaders, by, limit)
         if as_json:
             print_json(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
@@ -144,31 +145,40 @@ class Kafka:
 
     async def _wire(self, address: Address) -> tuple[Wire, dict[int, tuple[int, int]]]:
         if address not in self._wires:
-            try:
-                connecting = Wire.connect(*address, self.properties.client_id, tls=self._tls)
-                wire = await asyncio.wait_for(connecting, CONNECT_TIMEOUT_S)
-            except (OSError, TimeoutError) as error:
-                reason = getattr(error, "strerror", None) or str(error) or "no answer"
-                raise TierError(f"no Kafka answers at {_words(address)} ({reason})") from None
-            try:
-                offered = await self._offered(wire, address)
-                if self.properties.has_sasl:
-                    await authenticate(wire, self.properties)
-            except BaseException:
-                await wire.close()
-                raise
-            self._wires[address] = (wire, offered)
+            self._wires[address] = await opened(address, self.properties, self._tls)
         return self._wires[address]
 
-    async def _offered(self, wire: Wire, address: Address) -> dict[int, tuple[int, int]]:
-        try:
-            answer = await wire.call("api_versions", API_VERSIONS_VERSION, timeout_s=CONNECT_TIMEOUT_S)
-        except (Closed, TimeoutError):
-            raise TierError(
-                f"{_words(address)} is no Kafka, or speaks another security.protocol than "
-                f"{self.properties.security_protocol}"
-            ) from None
-        return {row["api_key"]: (row["min_version"], row["max_version"]) for row in answer["api_keys"]}
+
+async def opened(
+    address: Address, properties: ClientProperties, tls: ssl.SSLContext | None
+) -> tuple[Wire, dict[int, tuple[int, int]]]:
+    """Connect to a broker as the properties say. Return the connection, and the versions of each API that the
+    broker offers. Raises TierError."""
+    try:
+        connecting = Wire.connect(*address, properties.client_id, tls=tls)
+        wire = await asyncio.wait_for(connecting, CONNECT_TIMEOUT_S)
+    except (OSError, TimeoutError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or "no answer"
+        raise TierError(f"no Kafka answers at {_words(address)} ({reason})") from None
+    try:
+        offered = await _offered(wire, address, properties)
+        if properties.has_sasl:
+            await authenticate(wire, properties)
+    except BaseException:
+        await wire.close()
+        raise
+    return wire, offered
+
+
+async def _offered(wire: Wire, address: Address, properties: ClientProperties) -> dict[int, tuple[int, int]]:
+    try:
+        answer = await wire.call("api_versions", API_VERSIONS_VERSION, timeout_s=CONNECT_TIMEOUT_S)
+    except (Closed, TimeoutError):
+        raise TierError(
+            f"{_words(address)} is no Kafka, or speaks another security.protocol than "
+            f"{properties.security_protocol}"
+        ) from None
+    return {row["api_key"]: (row["min_version"], row["max_version"]) for row in answer["api_keys"]}
 
 
 def run(properties: ClientProperties, work: Callable[[Kafka], Coroutine[Any, Any, T]]) -> T:

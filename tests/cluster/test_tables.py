@@ -56,7 +56,8 @@ def top_row(group_id: str, cause: str = "session timeout") -> dict[str, Any]:
 
 def nodes() -> None:
     node = {"node_id": 1, "host": NAMES[3], "port": 1, "rack": NAMES[0], "problem": ""}
-    counts = {"connections": 1, "topics": 2, "pid": 3}
+    counts: dict[str, object] = {"connections": 1, "topics": 2, "pid": 3}
+    counts |= {"state": screen.UP, "machine": NAMES[3], "machine_answers": True}
     common.console.print(screen._node_table({"nodes": [{**node, **counts}]}))
 
 

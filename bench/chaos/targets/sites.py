@@ -55,7 +55,15 @@ def throw_away(
         own = [f"--nodes={nodes}", "--set", f"advertised.port={port + nodes}"]
         own += ["--set", f"raft.faults.file={fault_file.path}", *SMALL_FILES]
         if cluster is not None:
-            own += ["--ray-address", cluster.address, "--set", f"raft.port={port + 2 * nodes}"]
+            # Its nodes are given up within seconds: that is what is watched.
+            own += [
+                "--ray-address",
+                cluster.address,
+                "--set",
+                "accept.ray.settings=true",
+                "--set",
+                f"raft.port={port + 2 * nodes}",
+            ]
         tier = Tier(*own, *flags, port=port)
         tier.data_dir.rmdir()
         tier.data_dir = (disk or directory) / "data"

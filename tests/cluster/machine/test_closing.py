@@ -1,4 +1,4 @@
-"""A machine that begins anew waits for nothing that is under way: who waits for the dead waits for minutes."""
+"""A machine that begins anew waits for nothing that is under way: to wait for the dead takes minutes."""
 
 from __future__ import annotations
 

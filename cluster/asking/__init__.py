@@ -1,0 +1,1 @@
+"""How a tier is asked that cannot be asked through Ray."""
