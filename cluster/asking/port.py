@@ -24,6 +24,7 @@ from actors.protocol.errors import MalformedRequest
 from actors.protocol.questions import (
     ABOUT,
     NOT_ALLOWED,
+    ONCE,
     QUESTIONS_MAX,
     TIER,
     TIMEOUT_MS_MAX,
@@ -135,14 +136,16 @@ class Port:
 
     async def _answers(self, questions: Sequence[Question]) -> Sequence[Answer]:
         frame = pack_request(next(self._numbers), self._properties.client_id, questions)
-        wire = self._idle.pop() if self._idle else await self._open()
         late_s = max(question.timeout_ms for question in questions) / 1_000 + LATE_S
+        is_new = not self._idle or any(question.method in ONCE for question in questions)
+        wire = await self._open() if is_new else self._idle.pop()
         try:
             async with asyncio.timeout(late_s):
-                await wire.send_raw(frame)
-                said = unpack_answer(await wire.read_frame())
+                said = await _exchanged(wire, frame)
         except (Closed, OSError, MalformedRequest) as error:  # a TimeoutError is an OSError
             await wire.close()
+            if isinstance(error, Closed) and not is_new:  # its session may have expired, or its node is gone
+                return await self._answers(questions)
             raise Refused(self._why(error)) from None
         except BaseException:
             await wire.close()
@@ -191,6 +194,11 @@ class Port:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+
+
+async def _exchanged(wire: Wire, frame: bytes) -> Told:
+    await wire.send_raw(frame)
+    return unpack_answer(await wire.read_frame())
 
 
 def _ms(seconds: float) -> int:

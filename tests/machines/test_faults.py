@@ -3,6 +3,7 @@ the tier by itself."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from random import Random
@@ -109,6 +110,27 @@ def test_commands_work_on_any_machine_that_knows_the_tier(site: MachineSite, loa
         listed = site.machines.all[1].groupd("machine", "list", "--dir", str(away.home / CALLED), "--json")
         until(lambda: '": false' in listed_now(site.machines.all[1]), "it is told which is away", BACK_S)
         assert f'"{away.host}:{PORT}"' in listed.stdout
+    finally:
+        away.mend()
+
+
+def test_a_node_is_asked_from_any_machine(site: MachineSite, load: Load) -> None:
+    """A machine is cut off: its node is silent, and its agent is away. Who asks has nothing but addresses."""
+    site.wait_until_whole(BACK_S)
+    away, *_, other = site.machines.all
+    away.cut()
+    try:
+
+        def away_is_told() -> bool:
+            asked = other.groupd("status", "--json", "--bootstrap", site.bootstrap)
+            if not asked.stdout:
+                return False
+            found = {node["host"]: node for node in json.loads(asked.stdout)["nodes"]}
+            node = found[away.host]
+            return node["state"] == "silent" and node["machine_answers"] is False
+
+        until(away_is_told, "the machine that is away is told", BACK_S)
+        assert other.groupd("leaders", "--bootstrap", site.bootstrap).returncode == 0
     finally:
         away.mend()
 

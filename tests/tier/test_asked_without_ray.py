@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,20 +65,11 @@ def orphan() -> Iterator[Tier]:
             admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(DEADLINE_S)
             asyncio.run(settle_group((host, port), GROUP, 1))
             until(lambda: tier.status()["healthy"], "the tier is whole")
-            kill_directory(ray)
+            ray.kill_directory()
             yield tier
         finally:
             # Its processes end with the node: a Ray without a directory cannot be asked to stop them.
             shutil.rmtree(tier.data_dir, ignore_errors=True)
-
-
-def kill_directory(ray: RayNodes) -> None:
-    """Kill Ray's GCS. The process that keeps it is stopped: it would take the whole node down."""
-    keeper, *processes = ray.head_processes()
-    [directory] = [each for each in processes if each.name() == "gcs_server"]
-    keeper.suspend()
-    directory.send_signal(signal.SIGKILL)
-    until(lambda: directory.status() == psutil.STATUS_ZOMBIE, "the directory is gone")
 
 
 def asked(where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

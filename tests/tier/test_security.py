@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +88,37 @@ def test_user_reads_writes_and_commits_what_he_may(guarded: Tier, mechanism: str
     assert message.error() is None
     assert reader.commit(message, asynchronous=False)
     reader.close()
+
+
+def test_who_asks_for_the_tier_needs_the_right_to(guarded: Tier, tmp_path: Path) -> None:
+    """Looking takes DESCRIBE of the cluster, copying all that the tier knows CLUSTER_ACTION."""
+    file = tmp_path / "alice.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in login(guarded).items()))
+    elsewhere = ("--command-config", str(file))
+    with pytest.raises(RuntimeError, match="user alice may not do that: it needs the operation DESCRIBE"):
+        guarded.run("status", *elsewhere)
+    guarded.run("acls", "add", "User:alice", "describe", "cluster")
+    shown = until(lambda: allowed(guarded, "status", "--json", *elsewhere), "alice may look")
+    assert json.loads(shown)["healthy"]
+    with pytest.raises(RuntimeError, match="it needs the operation CLUSTER_ACTION"):
+        guarded.run("backup", str(tmp_path / "copy"), *elsewhere)
+    file.write_text(file.read_text().replace(PASSWORD, "a guess"))
+    with pytest.raises(RuntimeError, match="user alice is refused"):
+        guarded.run("status", *elsewhere)
+
+
+def test_the_administrator_backs_up_over_the_port(guarded: Tier, tmp_path: Path) -> None:
+    """It outlasts its session, which is renewed by a new connection."""
+    admin = ("--command-config", str(guarded.data_dir / PROPERTIES_NAME), "--bootstrap", guarded.bootstrap)
+    assert "holds" in guarded.run("backup", str(tmp_path / "copy"), *admin)
+
+
+def allowed(tier: Tier, *arguments: str) -> str:
+    """What a command prints; "" while it may not be given."""
+    try:
+        return tier.run(*arguments)
+    except RuntimeError:
+        return ""
 
 
 def test_session_goes_on_after_many_logins(guarded: Tier) -> None:

@@ -14,11 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import psutil
 
+from bench.chaos.targets.target import until
 from cluster.ports import free_ports
 
 FIRST_HOST: Final = 2
@@ -47,15 +50,24 @@ ENVIRONMENT: Final = {
 }
 
 
+NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class RayNodes:
     """The nodes of a Ray cluster: a head, which has Ray's GCS, and others; a context manager."""
 
-    def __init__(self, nodes: int = 3) -> None:
+    def __init__(self, nodes: int = 3, environment: Mapping[str, str] = NO_MORE) -> None:
+        """Take so many nodes. `environment` is what their Ray is told besides ENVIRONMENT."""
+        self._environment = {**ENVIRONMENT, **environment}
         self.directory = Path(tempfile.mkdtemp(prefix="groupd-ray-", dir="/tmp"))
         self.hosts = [f"127.0.0.{FIRST_HOST + n}" for n in range(nodes)]
         """The tier's nodes, in order. Linux has all of 127/8 by itself."""
         self.address = f"{self.hosts[0]}:{free_ports(1)}"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._directory: psutil.Process | None = None
+        self._how: tuple[list[str], dict[str, str]] = ([], {})
+        """The directory's command line and environment."""
+        self._next_directory: subprocess.Popen[bytes] | None = None
 
     @property
     def others(self) -> list[str]:
@@ -74,6 +86,9 @@ class RayNodes:
     def __exit__(self, *exc: object) -> None:
         for host in reversed(list(self._running)):
             self.kill(host)
+        if self._next_directory is not None:
+            self._next_directory.kill()
+            self._next_directory.wait(END_TIMEOUT_S)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def start(self, host: str) -> None:
@@ -86,7 +101,7 @@ class RayNodes:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **ENVIRONMENT},
+                env={**os.environ, **self._environment},
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -114,6 +129,33 @@ class RayNodes:
 
     def head_processes(self) -> list[psutil.Process]:
         return self.processes(self.hosts[0])
+
+    def kill_directory(self) -> None:
+        """Kill Ray's directory of actors, the GCS, and nothing else: the process that keeps it is stopped,
+        because it would take the whole node down."""
+        keeper, *processes = self.head_processes()
+        [self._directory] = [each for each in processes if each.name() == "gcs_server"]
+        self._how = (self._directory.cmdline(), self._directory.environ())
+        keeper.suspend()
+        self._directory.kill()
+        until(self.has_no_directory, "Ray's directory is gone", END_TIMEOUT_S)
+
+    def start_directory(self) -> None:
+        """Start Ray's directory of actors again, as it was started."""
+        command, environment = self._how
+        self._next_directory = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def has_no_directory(self) -> bool:
+        """Return whether the directory that was last started is gone."""
+        if self._next_directory is not None:
+            return self._next_directory.poll() is not None
+        return self._directory is not None and self._directory.status() == psutil.STATUS_ZOMBIE
 
     def processes(self, host: str) -> list[psutil.Process]:
         """The processes of a node: its raylet and all its children, actors included."""
