@@ -20,6 +20,7 @@ from actors import ray_host, runtime
 from actors.ground.calls import ActorCallError
 from actors.ground.spec import NodeSpec, TierSpec
 from cluster import child_process, machine_secret, ray_settings, tier_file
+from cluster.node_plan import nodes_again, plan_nodes
 from cluster.settings import Settings
 from cluster.settings_table import SETTINGS
 from cluster.tier import (
@@ -28,7 +29,6 @@ from cluster.tier import (
     clear_stale,
     make_spec,
     new_run_dir,
-    plan_nodes,
     plan_tier,
     running_here,
 )
@@ -109,7 +109,7 @@ def run(
         tier: Tier | None = None
         left_behind = False
         try:
-            run_dir = _run_dir(settings, tier_id)
+            run_dir = _run_dir(settings, existing, tier_id)
             runtime.preload(kinds)
             address = _connect(settings, tier_id, data_dir, run_dir)
             stop.listen()
@@ -137,19 +137,25 @@ def run(
                 _put_away(tier, run_dir, data_dir, progress)
 
 
-def _run_dir(settings: Settings, tier_id: str) -> Path:
+def _run_dir(settings: Settings, existing: TierFile | None, tier_id: str) -> Path:
     """Return the directory of sockets and Ray's session; the ports are looked at before anything is made."""
     on_machines = bool(settings["ray.address"] or settings["machine.address"])
     if not on_machines:
-        tier_file.check_ports_free([(node.host, node.port) for node in plan_nodes(settings, ())])
+        nodes = plan_nodes(settings, ()) if existing is None else nodes_again(settings, existing.nodes)
+        tier_file.check_ports_free([(node.host, node.port) for node in nodes])
     return new_run_dir(tier_id, on_machines=on_machines)
 
 
 def _nodes(settings: Settings, existing: TierFile | None) -> tuple[NodeSpec, ...]:
     """Return the tier's nodes and where they are; on machines they stay where they began. Raises
     TierError."""
+    if settings["ray.address"]:
+        planned = plan_nodes(settings, ray_host.ray_nodes())
+        ids = [node.node_id for node in planned]
+        has_changed = existing is not None and ids != [node.node_id for node in existing.nodes]
+        return existing.nodes if existing is not None and has_changed else planned
     if not settings["machine.address"]:
-        return plan_nodes(settings, ray_host.ray_nodes() if settings["ray.address"] else ())
+        return plan_nodes(settings, ()) if existing is None else nodes_again(settings, existing.nodes)
     known = runtime.machines()
     assert known is not None, "the machines are asked by now"
     try:

@@ -2,9 +2,10 @@
 
 Ray restarts an actor whose process dies. The rest is done here: actors that are missing are made, failed
 starts are tried again, members of Raft groups become those of the placement, replicas whose files are damaged
-begin anew, replicas that are lost get a successor on another node, and leaders return to their preferred
-nodes. Two controllers may step at once for a moment: a name is given once, a change of the placement names
-what it changes, and a leader that has just gone cannot be asked.
+begin anew, replicas that are lost get a successor on another node, nodes that were added get their share and
+nodes that leave give up what they have, and leaders return to their preferred nodes. Two controllers may step
+at once for a moment: a name is given once, a change of the placement names what it changes, and a leader that
+has just gone cannot be asked.
 """
 
 from __future__ import annotations
@@ -22,8 +23,19 @@ from actors.runtime import ActorCallError
 from cluster import repair
 from cluster.leaders_return import return_leaders
 from cluster.placement import Place, best_place
+from cluster.rebalancing import forget_lost, nodes_in, rebalance
 from cluster.replica_directory import remove, set_aside
-from cluster.sight import NO_NODE, Sight, actor_names, call, end, look_at, strays
+from cluster.sight import (
+    NO_NODE,
+    Sight,
+    actor_names,
+    call,
+    end,
+    look_at,
+    silent_nodes,
+    stray_brokers,
+    strays,
+)
 from cluster.tier_actors import TierActor, actors_of, create_actor, make_run_dir, on_node, replica_actor
 
 LOOK_EVERY_STEPS = 5
@@ -62,6 +74,8 @@ class Reconciler:
         """Actor's name -> when its replica was first found absent, on the clock."""
         self._tried_at: dict[str, float] = {}
         """Actor's name -> when its failed start was last tried again, on the clock."""
+        self._silent: set[int] = set()
+        """The nodes whose machines did not answer at this step."""
         self._one_at_a_time = asyncio.Lock()
 
     async def step(self, spec: TierSpec) -> list[str]:
@@ -70,13 +84,10 @@ class Reconciler:
         Raises TimeoutError if Ray hangs, and what `submit` raises.
         """
         async with self._one_at_a_time:
-            is_new = (spec.placement, spec.controllers) != (self._spec.placement, self._spec.controllers)
+            is_new = _shape(spec) != _shape(self._spec)
             self._spec = spec
             names = await actor_names(spec)
-            done = []
-            for actor in actors_of(spec):
-                if actor.name not in names and await asyncio.to_thread(self._create, actor):
-                    done.append(f"{actor.name} was missing: made again")
+            done = await self._make_missing(names)
             self._steps += 1
             is_time = self._steps % LOOK_EVERY_STEPS == LOOK_AT_STEP
             if is_time or is_new or done or self._is_busy:
@@ -116,6 +127,15 @@ class Reconciler:
 
     # Actors.
 
+    async def _make_missing(self, names: set[str]) -> list[str]:
+        missing = [actor for actor in actors_of(self._spec) if actor.name not in names]
+        self._silent = await silent_nodes(self._spec)
+        done = []
+        for actor in missing:
+            if actor.node_id not in self._silent and await asyncio.to_thread(self._create, actor):
+                done.append(f"{actor.name} was missing: made again")
+        return done
+
     def _create(self, actor: TierActor) -> bool:
         """Make an actor. Return False if it exists: another controller was faster.
 
@@ -126,9 +146,11 @@ class Reconciler:
         has_changed = group is not None and self._spec.copies(group) != self._first.copies(group)
         spec = self._spec._replace(formed=self._spec.formed or has_changed)
         try:
+            if actor.group is None:  # a node that has just been added may be its machine's first
+                make_run_dir(spec, actor.node_id)
             create_actor(spec, actor, self._kinds)
-        except ValueError:
-            return False
+        except (ValueError, ActorCallError, TimeoutError):
+            return False  # or its machine has gone silent
         return True
 
     def _start_again(self, actor: TierActor, handle: runtime.Handle) -> None:
@@ -161,7 +183,8 @@ class Reconciler:
         """Ask every actor how it is, and mend what can be mended from outside."""
         spec = self._spec
         actors = actors_of(spec)
-        astray = strays(names.difference(actor.name for actor in actors))
+        extra = names.difference(actor.name for actor in actors)
+        astray = strays(extra)
         sight = await look_at(spec, [actor for actor in (*actors, *astray) if actor.name in names])
         self._note_absent(actors, sight)
         tried = await self._start_failed_again(actors, sight)
@@ -170,9 +193,15 @@ class Reconciler:
             done += await self._lead_to_placement(group, sight)
         for actor in (*(replica_actor(group, *copy) for group, copy in spec.leaving), *astray):
             done += await self._dismiss(actor, sight)
+        for broker in stray_brokers(extra):
+            if await end(spec, broker, sight):
+                done.append(f"{broker.name} is stopped: its node was removed")
         # One thing is done after the other: a replica that has just come back may lead, or be needed no more.
-        if not done and not self._is_busy:
+        if not done:
             done += await self._replace_lost(actors, sight)
+        is_quiet = not done and not self._is_busy
+        done += await rebalance(sight, self._submit, is_quiet=is_quiet)
+        done += await forget_lost(spec, self._submit)
         if not done and not self._is_busy:
             done += await return_leaders(sight, most=1)
         self._is_busy = self._is_busy or bool(done)
@@ -251,7 +280,9 @@ class Reconciler:
         directory = self._spec.directory(group, actor.replica_id, node_id)
         what = "its directory is removed"
         try:
-            if node_id != NO_NODE:
+            if node_id in self._silent:
+                what = f"its directory {directory} stays: its machine does not answer"
+            elif node_id != NO_NODE:
                 await asyncio.to_thread(on_node, self._spec, node_id, remove, directory)
         except (ActorCallError, TimeoutError) as error:
             what = f"its directory {directory} stays: {error}"
@@ -271,7 +302,8 @@ class Reconciler:
             copies = spec.copies(actor.group)
             kept = tuple(copy for copy in copies if copy.replica_id != actor.replica_id)
             used = {copy.node_id for copy in copies}
-            free = [place for place in places if place.node_id not in used and sight.lives(place.node_id)]
+            open_ids = nodes_in(sight).open_ids - used
+            free = [place for place in places if place.node_id in open_ids]
             if len(kept) == len(copies) or not free or sight.leader(actor.group) is None:
                 continue
             place = best_place(kept, (*spec.placement, spec.controllers), free, places)
@@ -281,3 +313,8 @@ class Reconciler:
             if not outcome.error_code:
                 return [f"{actor.name} is gone for {timeout_s:g} s: node {place.node_id} gets its successor"]
         return []
+
+
+def _shape(spec: TierSpec) -> tuple[object, ...]:
+    """Return what a change of nodes or replicas changes."""
+    return spec.placement, spec.controllers, spec.nodes, spec.draining, spec.lost

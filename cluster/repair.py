@@ -91,6 +91,13 @@ def is_in_place(copies: Copies, leader: Status, statuses: Mapping[int, Status]) 
     return ids == members == voters_of(leader) and bool(leader["members_committed"])
 
 
+def is_settled(copies: Copies, leader: Status) -> bool:
+    """Return whether just the wanted replicas are members and vote, also those that are away now."""
+    members = {replica_of(member["id"]) for member in leader["members"]}
+    voters = {replica_of(member_id) for member_id in voters_of(leader)}
+    return members == voters == {copy.replica_id for copy in copies} and bool(leader["members_committed"])
+
+
 def can_lead(statuses: Iterable[Status]) -> bool:
     """Return whether these replicas alone can elect a leader: one of them has a membership of which a
     majority is there. A newcomer has none: its directory is new, and it waits to be called."""

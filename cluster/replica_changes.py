@@ -9,10 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from actors import runtime
-from actors.ground.spec import CONTROLLER_GROUP, Copies, Copy, broker_name, controller_of, partition_group
+from actors.ground.image import ACTIVE
+from actors.ground.spec import (
+    CONTROLLER_GROUP,
+    Copies,
+    Copy,
+    NodeSpec,
+    broker_name,
+    controller_of,
+    partition_group,
+)
 from actors.metadata.commands import NEW_REPLICA, PlaceGroup, pack, unpack
 from actors.metadata.records import GroupPlacementValue
 from actors.metadata.replicas import in_words
@@ -38,6 +47,31 @@ Progress = Callable[[str], None]
 Placements = dict[str, GroupPlacementValue]
 
 
+class KnownNode(NamedTuple):
+    """A node as the controller knows it."""
+
+    spec: NodeSpec
+    duty: int
+    """ACTIVE or another duty of `actors.ground.image`."""
+    alive: bool
+    leads: int
+    """How many offsets partitions the node leads, as the controller last heard."""
+
+    @property
+    def node_id(self) -> int:
+        return self.spec.node_id
+
+    @property
+    def rack(self) -> str | None:
+        return self.spec.rack
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> KnownNode:
+        own = dict(fields)
+        known = [own.pop(name) for name in ("duty", "alive", "leads")]
+        return cls(NodeSpec(**own), *known)
+
+
 class ReplicaChanges:
     """Changes of the replicas of `tier`, which runs and to whose Ray this process is attached. Every method
     raises TierError, in words."""
@@ -50,14 +84,25 @@ class ReplicaChanges:
 
     def placements(self) -> Placements:
         """Return group -> its placement, as the controller has decided."""
-        found = self._controller("placement")
+        found = self.controller("placement")
         if not found:
             raise TierError("the controller does not know its replicas yet: try again")
         return {group: GroupPlacementValue.of(fields) for group, fields in found.items()}
 
     def present(self) -> TierFile:
-        """Return the tier with its replicas where they should be now."""
-        return tier_file.placed(self._tier, self.placements())
+        """Return the tier with its nodes of now, and its replicas where they should be now."""
+        nodes = tuple(node.spec for node in self.nodes())
+        return tier_file.placed(tier_file.at(self._tier, nodes), self.placements())
+
+    def nodes(self) -> list[KnownNode]:
+        """Return the tier's nodes, as the controller has decided."""
+        return list(map(KnownNode.of, self.controller("nodes")["nodes"]))
+
+    def submit(self, command: Any) -> None:
+        """Have the controller decide a command."""
+        outcome = unpack(self.controller("submit", pack(command)))
+        if outcome.error_code:
+            raise TierError(outcome.error_message or f"the controller refused: error {outcome.error_code}")
 
     def group_named(self, name: str) -> str:
         """Return the name of the group of a partition's number, or of "controller"."""
@@ -72,7 +117,7 @@ class ReplicaChanges:
         """Have a replica begin anew, on its node."""
         deadline = time.monotonic() + ANSWER_WAIT_S
         while True:
-            state, words = self._controller("replace_replica", group, replica_id)
+            state, words = self.controller("replace_replica", group, replica_id)
             if state == "done":
                 return
             if state == "refused" or time.monotonic() > deadline:
@@ -87,7 +132,7 @@ class ReplicaChanges:
             raise TierError(f"{group} has no replica {replica_id}: it has {in_words(copies)}")
         if dict(copies)[replica_id] == node_id:
             raise TierError(f"replica {replica_id} of {group} is on node {node_id} already")
-        known = {node.node_id for node in self._tier.nodes}
+        known = {node.node_id for node in self.nodes()}
         if node_id in known and node_id not in self._living():
             raise TierError(f"node {node_id} does not answer: nothing can be moved there now")
         successor = Copy(NEW_REPLICA, node_id)
@@ -104,8 +149,10 @@ class ReplicaChanges:
         members = [member["id"] for member in leader["members"] if member["votes"]]
         voting = [number for number, status in statuses.items() if status.get("member_id") in members]
         keep = [leader["replica"], *(number for number in voting if number != leader["replica"])]
-        places = [Place(node.node_id, node.rack) for node in self._tier.nodes]
-        living = self._living()
+        nodes = self.nodes()
+        places = [Place(node.node_id, node.rack) for node in nodes]
+        staying = {node.node_id for node in nodes if node.duty == ACTIVE}
+        living = self._living() & staying
         free = [place for place in places if place.node_id in living] or places
         actual = [placed.copies for placed in placements.values()]
         row = placement.grown(placement.shrunk(copies, count, keep), count, actual, free, places)
@@ -154,16 +201,14 @@ class ReplicaChanges:
         return {number: found[name] for number, name in names.items() if "dead" not in found[name]}
 
     def _living(self) -> set[int]:
-        names = {node.node_id: broker_name(node.node_id) for node in self._tier.nodes}
+        names = {node.node_id: broker_name(node.node_id) for node in self.nodes()}
         found = gather_status(self._namespace, list(names.values()))
         return {node_id for node_id, name in names.items() if "dead" not in found[name]}
 
     def _place(self, group: str, expected: Copies, copies: Copies) -> None:
-        outcome = unpack(self._controller("submit", pack(PlaceGroup(group, expected, copies))))
-        if outcome.error_code:
-            raise TierError(outcome.error_message or f"the controller refused: error {outcome.error_code}")
+        self.submit(PlaceGroup(group, expected, copies))
 
-    def _controller(self, method: str, *args: Any) -> Any:
+    def controller(self, method: str, *args: Any) -> Any:
         """Return what the controller's leader answers: its replicas may be others than a moment ago."""
         deadline = time.monotonic() + ANSWER_WAIT_S
         while True:

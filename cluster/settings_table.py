@@ -92,6 +92,8 @@ _TIER = (
     Setting("accept.ray.settings", False, "Take a Ray cluster whose settings would kill the tier."),
     Setting("replica.lost.timeout.ms", DEFAULT_LOST_TIMEOUT_MS,
             "Silence after which a replica gets a successor on another node. 0: never.", 0, INT32),
+    Setting("replica.balance.enable", True,
+            "Whether replicas and preferred leaders move so that nodes have equally many."),
     Setting("raft.port", 9192, "First TCP port of Raft links, if nodes are on several machines.", 1, 65_535),
 )  # fmt: skip
 

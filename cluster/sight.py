@@ -20,6 +20,7 @@ STOP_TIMEOUT_S = 5.0
 END_TIMEOUT_S = 5.0
 ENDED_LOOK_S = 0.05
 REPLICA_NAME = re.compile(r"(controller|partition-\d+)-(\d+)")
+BROKER_NAME = re.compile(r"broker-(\d+)")
 NO_NODE = -1
 
 
@@ -70,6 +71,21 @@ def strays(names: Iterable[str]) -> list[TierActor]:
     """Return the replicas among actors that the tier should not have; on which node they are is not known."""
     found = (REPLICA_NAME.fullmatch(name) for name in sorted(names))
     return [replica_actor(match[1], int(match[2]), NO_NODE) for match in found if match]
+
+
+def stray_brokers(names: Iterable[str]) -> list[TierActor]:
+    """Return the brokers among actors that the tier should not have: their nodes were removed."""
+    found = (BROKER_NAME.fullmatch(name) for name in sorted(names))
+    return [TierActor("broker", match[0], (int(match[1]),), NO_NODE) for match in found if match]
+
+
+async def silent_nodes(spec: TierSpec) -> set[int]:
+    """Return the nodes whose machines do not answer; none if all live in one Ray. Raises TimeoutError."""
+    known = runtime.machines()
+    if known is None:
+        return set()
+    answers = await asyncio.wait_for(asyncio.to_thread(known.list_machines), CALL_TIMEOUT_S)
+    return {node.node_id for node in spec.nodes if not answers.get(node.machine or "")}
 
 
 async def look_at(spec: TierSpec, actors: Sequence[TierActor]) -> Sight:

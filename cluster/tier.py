@@ -53,42 +53,6 @@ class StartInterruptedError(Exception):
     """Raised if somebody asked to stop before the tier was ready."""
 
 
-def plan_nodes(settings: Settings, machines: Sequence[str]) -> tuple[NodeSpec, ...]:
-    """Return the nodes that the settings ask for: on this machine if `machines` is empty, else spread over
-    those addresses.
-
-    Nodes that share an address take ports one after the other. Machines are named by their addresses in a Ray
-    cluster, or by those of their agents (host:port).
-    """
-    racks = settings["racks"]
-    used: dict[str, int] = {}
-    nodes = []
-    for index in range(settings["nodes"]):
-        machine = machines[index % len(machines)] if machines else None
-        has_agent = machine is not None and bool(settings["machine.address"])
-        host = _host_of(machine) if has_agent else machine or settings["host"]
-        offset = used.setdefault(host, 0)
-        used[host] += 1
-        advertised = settings["advertised.port"]
-        nodes.append(
-            NodeSpec(
-                node_id=index + 1,
-                host=host,
-                port=settings["port"] + offset,
-                rack=racks[index] if racks else None,
-                ray_node=None if has_agent else machine,
-                machine=machine if has_agent else None,
-                advertised_port=advertised + offset if advertised else None,
-            )
-        )
-    return tuple(nodes)
-
-
-def _host_of(address: str | None) -> str:
-    assert address is not None
-    return address.rpartition(":")[0].strip("[]")
-
-
 def plan_tier(
     settings: Settings, existing: TierFile | None, nodes: tuple[NodeSpec, ...], tier_id: str
 ) -> TierFile:
@@ -351,6 +315,7 @@ def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path)
         raft_port_base=settings["raft.port"] if tier.spans_machines else None,
         formed=tier.formed,
         reconciler=RECONCILER,
+        replica_balance_enable=settings["replica.balance.enable"],
         replica_lost_timeout_ms=settings["replica.lost.timeout.ms"],
         groups=settings.groups,
         raft=settings.raft,
@@ -382,10 +347,6 @@ def clear_stale(data_dir: Path, tier: TierFile) -> None:
     tier_file.stopped(data_dir)
 
 
-def bootstrap_of(nodes: Sequence[NodeSpec]) -> str:
-    return ",".join(f"{node.host}:{node.port}" for node in nodes)
-
-
 def running_here(spec: TierSpec, address: str, *, pid: int) -> Running:
     """Return the part of tier.json that says where the tier runs, while it starts. `address` is Ray's, empty
     if each machine has one."""
@@ -394,7 +355,7 @@ def running_here(spec: TierSpec, address: str, *, pid: int) -> Running:
     return Running(
         pid=pid,
         pid_started_at=psutil.Process(pid).create_time(),
-        bootstrap=bootstrap_of(spec.nodes),
+        bootstrap=tier_file.bootstrap_of(spec.nodes),
         ray_address=address,
         ray_is_ours=spec.nodes[0].elsewhere is None,
         machines=tuple(dict.fromkeys(node.machine for node in spec.nodes if node.machine is not None)),

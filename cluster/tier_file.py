@@ -127,7 +127,22 @@ def read(data_dir: Path) -> TierFile | None:
         raise TierError(str(error)) from None
     if saved is None or saved.tier_id != tier.tier_id or saved.version <= tier.placement_version:
         return tier
-    return replace(placed(tier, saved.placements), placement_version=saved.version)
+    return replace(placed(at(tier, saved.nodes), saved.placements), placement_version=saved.version)
+
+
+def at(tier: TierFile, nodes: tuple[NodeSpec, ...]) -> TierFile:
+    """Return `tier` with these nodes; () are those that it has."""
+    if not nodes or nodes == tier.nodes:
+        return tier
+    running = tier.running
+    if running is not None:
+        machines = tuple(dict.fromkeys(node.machine for node in nodes if node.machine is not None))
+        running = replace(running, bootstrap=bootstrap_of(nodes), machines=machines)
+    return replace(tier, nodes=nodes, running=running)
+
+
+def bootstrap_of(nodes: Sequence[NodeSpec]) -> str:
+    return ",".join(f"{node.host}:{node.port}" for node in nodes)
 
 
 def placed(tier: TierFile, placements: Mapping[str, GroupPlacementValue]) -> TierFile:
@@ -304,6 +319,12 @@ def check_same_shape(data_dir: Path, tier: TierFile, wanted: Mapping[str, Any]) 
     for name, value in shape(tier).items():
         if wanted.get(name, value) == value:
             continue
+        if name == "nodes":
+            raise TierError(
+                f"the tier in {data_dir} has {value} nodes: leave that out to start it as it is, then "
+                f"{hint('nodes add', data_dir)} and {hint('nodes drain', data_dir)} change it while the tier "
+                "serves"
+            )
         if name == REPLICATION_FACTOR:
             raise TierError(
                 f"the tier in {data_dir} has {name} = {value!r}: leave that out to start it as it is, then "

@@ -14,7 +14,9 @@ import logging
 import os
 import secrets
 import uuid
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,10 @@ from actors import runtime
 from actors.controller import placement_file
 from actors.controller.served_levels import asks_for_level, served_levels
 from actors.ground.contract import Request, Token
+from actors.ground.image import DRAINING, LOST
 from actors.ground.nodes import nodes_of
 from actors.ground.release import LEVEL_MAX, told
-from actors.ground.spec import CONTROLLER_GROUP, TierSpec, broker_name, controller_name
+from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, broker_name, controller_name
 from actors.metadata.commands import (
     AlterCredentials,
     FoundTier,
@@ -95,6 +98,8 @@ class Controller(StateSource):
         self._reconciler: Any = None
         self._noted: tuple[int, dict[str, GroupPlacementValue]] = (-1, {})
         """The version and the placement that this replica has seen last."""
+        self._noted_nodes: tuple[NodeSpec, ...] = ()
+        """The nodes that this replica has seen last, if they are not those that the tier began with."""
         self._care: asyncio.Task[None] | None = None
         super().__init__(spec.data_dir, controller_name(replica_id))
 
@@ -154,6 +159,24 @@ class Controller(StateSource):
         if not self._host.replica.serving:
             raise NotController(self._host.leader_replica)
         return {group: tuple(value) for group, value in self._shard.state.placements.items()}
+
+    async def nodes(self) -> dict[str, Any]:
+        """Return the nodes of the tier, and the id that the next one gets. Raises NotController."""
+        if not self._host.replica.serving:
+            raise NotController(self._host.leader_replica)
+        image = self._shard.image()
+        leads = Counter(image.offsets_leaders)
+        nodes = [
+            {
+                **asdict(node),
+                "duty": image.duty(node.node_id),
+                "alive": image.nodes[node.node_id].alive,
+                "leads": leads[node.node_id],
+            }
+            for node in nodes_of(self._spec, image)
+            if node.node_id in image.nodes
+        ]
+        return {"nodes": nodes, "next_node_id": self._shard.state.next_node_id}
 
     async def replace_replica(self, group: str, replica_id: int) -> tuple[str, str]:
         """Have a replica begin anew, built from its peers. Return "done", "later" or "refused", and why in
@@ -235,18 +258,28 @@ class Controller(StateSource):
     def _present_spec(self) -> TierSpec:
         """Return the spec with the nodes and replicas that the tier has now."""
         present = present_spec(self._spec, self._shard.state.placements)
-        return present._replace(nodes=nodes_of(present, self._shard.image()))
+        image = self._shard.image()
+        return present._replace(
+            nodes=nodes_of(present, image),
+            draining=tuple(node_id for node_id in image.nodes if image.duty(node_id) == DRAINING),
+            lost=tuple(node_id for node_id in image.nodes if image.duty(node_id) == LOST),
+        )
 
     def _note_placement(self) -> None:
-        """Keep a copy of the placement for the next start of the tier, on this replica's machine."""
+        """Keep a copy of the placement and the nodes for the next start of the tier, on this replica's
+        machine."""
         state = self._shard.state
         version, placements = self._noted
         if state.version == version:
             return
         self._noted = state.version, dict(state.placements)
-        if placements != state.placements:
+        image = self._shard.image()
+        self._host.learn_nodes(nodes_of(self._spec, image))
+        nodes = nodes_of(self._spec, image) if state.nodes_changed else ()
+        if (placements, self._noted_nodes) != (state.placements, nodes):
+            self._noted_nodes = nodes
             self._care_is_due.set()
-            saved = placement_file.SavedPlacement(self._spec.tier_id, *self._noted)
+            saved = placement_file.SavedPlacement(self._spec.tier_id, *self._noted, nodes)
             self._spawn(self._save_placement(saved))
 
     async def _save_placement(self, saved: placement_file.SavedPlacement) -> None:
@@ -285,6 +318,8 @@ class Controller(StateSource):
         for node in self._spec.nodes:
             image = known.get(node.node_id)
             wanted = (node.host, node.clients_port, node.rack)
+            if self._shard.state.was_removed(node.node_id) or (image is not None and node.machine):
+                continue  # what was made before that must not bring it back
             if image is None or (image.host, image.port, image.rack) != wanted:
                 await self._decide(RegisterNode(node.node_id, *wanted))
         if self._shard.image().controller_node_id != self._host.node_id:

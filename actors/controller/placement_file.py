@@ -1,5 +1,5 @@
-"""Read and write `placement.json` beside a tier's `tier.json`: where the replicas are, as the controller has
-it.
+"""Read and write `placement.json` beside a tier's `tier.json`: which nodes there are and where the replicas
+are, as the controller has it.
 
 Every replica of the controller writes it on its machine, so that the next start of the tier begins with the
 replicas that there are now. It may be older than what the controller knows (its machine was away): then the
@@ -12,10 +12,11 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.ground.spec import Copies, Copy
+from actors.ground.spec import Copies, Copy, NodeSpec
 from actors.metadata.records import GroupPlacementValue
 
 NAME = "placement.json"
@@ -33,6 +34,8 @@ class SavedPlacement(NamedTuple):
     """The version of the metadata image that says so: the higher one is newer."""
     placements: Mapping[str, GroupPlacementValue]
     """Group -> where its replicas are."""
+    nodes: tuple[NodeSpec, ...] = ()
+    """The tier's nodes; (): those with which it began."""
 
 
 def read(data_dir: Path) -> SavedPlacement | None:
@@ -43,7 +46,8 @@ def read(data_dir: Path) -> SavedPlacement | None:
         if content["format"] != FORMAT:
             raise PlacementUnreadable(f"{path} has format {content['format']}; this groupd reads {FORMAT}")
         placements = {group: _value(row) for group, row in content["groups"].items()}
-        return SavedPlacement(content["tier_id"], int(content["version"]), placements)
+        nodes = tuple(NodeSpec(**node) for node in content.get("nodes", ()))
+        return SavedPlacement(content["tier_id"], int(content["version"]), placements, nodes)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -82,6 +86,7 @@ def _content(saved: SavedPlacement) -> dict[str, Any]:
         "tier_id": saved.tier_id,
         "version": saved.version,
         "groups": {group: value._asdict() for group, value in sorted(saved.placements.items())},
+        **({"nodes": [asdict(node) for node in saved.nodes]} if saved.nodes else {}),
     }
 
 

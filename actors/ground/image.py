@@ -49,6 +49,26 @@ class NodeImage(NamedTuple):
     partition."""
 
 
+ACTIVE, DRAINING, LOST, JOINING = 0, 1, 2, 3
+"""A node's duty: to hold replicas, to give up those that it has, if its machine is gone for good, to be
+replaced and forgotten, or, if it is new, to show first that it can be reached."""
+
+
+AS_BEGUN = 0
+"""The port in the home of a node that is where the tier's spec says."""
+
+
+class NodeHome(NamedTuple):
+    """Where a node's actors are, as far as clients are not told it, and the node's duty."""
+
+    port: int
+    """The port that the broker binds, or AS_BEGUN."""
+    machine: str | None = None
+    """The node's machine, as in NodeSpec."""
+    ray_node: str | None = None
+    duty: int = ACTIVE
+
+
 class TopicImage(NamedTuple):
     """One topic. Its partition p is led by `partition_leaders[p]` (a node id)."""
 
@@ -87,6 +107,7 @@ class MetadataImage:
         "credentials",
         "features",
         "group_configs",
+        "homes",
         "nodes",
         "offsets_leaders",
         "topics",
@@ -109,11 +130,14 @@ class MetadataImage:
         features: Features = NO_CHANGES,
         acls: tuple[Acl, ...] = (),
         credentials: tuple[ScramCredential, ...] = (),
+        homes: Mapping[int, NodeHome] | None = None,
     ) -> None:
         self.version = version
         self.cluster_id = cluster_id
         self.controller_node_id = controller_node_id
         self.nodes = {node.node_id: node for node in nodes}
+        self.homes: Mapping[int, NodeHome] = homes or {}
+        """Node id -> where its actors are, for nodes that were added or changed since the tier began."""
         self.topics = {topic.name: topic for topic in topics}
         if offsets_leaders:
             # The offsets partitions are topics too, from the beginning on (W51).
@@ -136,6 +160,11 @@ class MetadataImage:
     def created_topics(self) -> dict[str, TopicImage]:
         """Return the topics that somebody has created, which are all but the internal ones."""
         return {name: topic for name, topic in self.topics.items() if not topic.internal}
+
+    def duty(self, node_id: int) -> int:
+        """Return a node's duty, ACTIVE or another one."""
+        home = self.homes.get(node_id)
+        return ACTIVE if home is None else home.duty
 
     def led_by(self, offsets_leaders: Mapping[int, int]) -> Self:
         """Return this image with fresher news of who leads offsets partitions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.ground.image import MetadataImage, NodeImage
+from actors.ground.image import AS_BEGUN, MetadataImage, NodeHome, NodeImage
 from actors.ground.spec import NodeSpec, TierSpec
 
 
@@ -11,18 +11,34 @@ def nodes_of(spec: TierSpec, image: MetadataImage) -> tuple[NodeSpec, ...]:
     spec.
 
     The spec says more of a node than clients are told (the port that it binds, its machine in the Ray
-    cluster), so that its word is taken for every node that stands in it.
+    cluster), so that its word is taken for every node that stands in it. Only a node on a machine of its own
+    may have moved since the spec was made; then the image says where to.
     """
     if not image.nodes:
         return spec.nodes
     began_with = {node.node_id: node for node in spec.nodes}
-    return tuple(
-        began_with.get(node_id) or _as_clients_see(image.nodes[node_id]) for node_id in sorted(image.nodes)
+    return tuple(_node(began_with.get(node_id), image, node_id) for node_id in sorted(image.nodes))
+
+
+def _node(began: NodeSpec | None, image: MetadataImage, node_id: int) -> NodeSpec:
+    home = image.homes.get(node_id)
+    if began is not None and (home is None or home.port == AS_BEGUN or began.machine is None):
+        return began
+    return _spec_of(image.nodes[node_id], home)
+
+
+def _spec_of(node: NodeImage, home: NodeHome | None) -> NodeSpec:
+    if home is None or home.port == AS_BEGUN:
+        home = NodeHome(node.port)
+    return NodeSpec(
+        node_id=node.node_id,
+        host=node.host,
+        port=home.port,
+        rack=node.rack,
+        ray_node=home.ray_node,
+        machine=home.machine,
+        advertised_port=None if node.port == home.port else node.port,
     )
-
-
-def _as_clients_see(node: NodeImage) -> NodeSpec:
-    return NodeSpec(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
 
 
 def node_address(spec: TierSpec, image: MetadataImage, node_id: int) -> tuple[str, int]:

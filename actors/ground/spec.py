@@ -166,6 +166,13 @@ class TierSpec(NamedTuple):
     (group, replica). The majority is gone, and the loss of what only they knew is accepted."""
     reconciler: str | None = None
     """The `module:class` that the controller's leader makes with (spec, submit) and steps once a second."""
+    draining: tuple[int, ...] = ()
+    """The nodes that are to give up what they hold."""
+    lost: tuple[int, ...] = ()
+    """The nodes whose machines are gone for good: they are replaced, and forgotten when nothing is left
+    there."""
+    replica_balance_enable: bool = True
+    """Whether replicas and preferred leaders are moved so that nodes have equally many."""
     replica_lost_timeout_ms: int = 300_000
     """How long, in ms, a replica may not answer before it is replaced on another node; 0: for ever."""
     agent: tuple[str, str] | None = None
@@ -187,7 +194,11 @@ class TierSpec(NamedTuple):
         return len(self.placement)
 
     def node(self, node_id: int) -> NodeSpec:
-        return next(node for node in self.nodes if node.node_id == node_id)
+        """Return what is known of a node. Raises LookupError."""
+        for node in self.nodes:
+            if node.node_id == node_id:
+                return node
+        raise LookupError(f"the tier has no node {node_id}")
 
     def hub_path(self, node_id: int) -> str:
         """Return the path of the Unix socket on which a node's broker meets its replicas."""
@@ -214,7 +225,8 @@ class TierSpec(NamedTuple):
         return f"{self.run_dir}/{group}-{replica_id}.began"
 
     def raft_address(self, group: str, replica_id: int, node_id: int) -> str:
-        """Return where a replica of `group` listens for its peers: "unix:<path>" or "host:port"."""
+        """Return where a replica of `group` listens for its peers: "unix:<path>" or "host:port". Raises
+        LookupError."""
         if self.raft_port_base is None:
             return f"unix:{self.run_dir}/{group}-{replica_id}.sock"
         index = 0 if group == CONTROLLER_GROUP else 1 + int(group.removeprefix(PARTITION_GROUP))

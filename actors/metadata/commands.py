@@ -13,6 +13,7 @@ import msgpack
 from actors.ground.acl import Acl, AclFilter
 from actors.ground.image import NO_TOPIC_ID
 from actors.ground.spec import Copies, Copy
+from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
 from actors.metadata.wire import Unreadable
 
 FORMAT = 1
@@ -362,9 +363,9 @@ class AlterCredentialsResult(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The answer to RegisterNode, SetNodeAlive, ReportLeader, ReportController, RestoreTopics, SeedPlacement,
-    PlaceGroup, ForgetReplica, UpdateFeatures and FoundTier, and to any command that is refused as a whole
-    (this replica does not lead)."""
+    """The answer to RegisterNode, SetNodeAlive, AddNode, SetNodeDuty, RemoveNode, ReportLeader,
+    ReportController, RestoreTopics, SeedPlacement, PlaceGroup, ForgetReplica, UpdateFeatures and FoundTier,
+    and to any command that is refused as a whole (this replica does not lead)."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -386,6 +387,9 @@ Command = (
     | AllocateProducerIds
     | RegisterNode
     | SetNodeAlive
+    | AddNode
+    | SetNodeDuty
+    | RemoveNode
     | ReportLeader
     | ReportController
     | RestoreTopics
@@ -431,6 +435,9 @@ _SHAPES = {
         _Shape(AllocateProducerIds),
         _Shape(RegisterNode),
         _Shape(SetNodeAlive),
+        _Shape(AddNode),
+        _Shape(SetNodeDuty),
+        _Shape(RemoveNode),
         _Shape(ReportLeader),
         _Shape(ReportController),
         _Shape(RestoreTopics, (RestoredTopic,)),

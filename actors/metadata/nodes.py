@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kio.schema.errors import ErrorCode
 
 from actors.ground.contract import Record
+from actors.ground.image import ACTIVE
 from actors.metadata.commands import (
     PRODUCER_ID_BLOCK_SIZE,
     AllocateProducerIds,
@@ -37,6 +40,8 @@ DONE = Outcome()
 
 
 def register_node(state: MetadataState, command: RegisterNode) -> tuple[list[Record], Outcome]:
+    if state.was_removed(command.node_id):
+        return [], Outcome(ErrorCode.broker_id_not_registered, f"node {command.node_id} was removed")
     value = NodeValue(command.host, command.port, command.rack, 1)
     return _node_changed(state, command.node_id, value), DONE
 
@@ -54,12 +59,18 @@ def _node_changed(state: MetadataState, node_id: int, value: NodeValue) -> list[
     alive: its log is lost by moving it."""
     if state.nodes.get(node_id) == value:
         return []
-    records = [Record(NodeKey(NODE, "", node_id), value)]
     alive = set(state.alive_node_ids()) - {node_id}
     if value.alive:
         alive.add(node_id)
+    open_ids = {each for each in alive if state.duty(each) == ACTIVE} or alive
+    return [Record(NodeKey(NODE, "", node_id), value), *topics_moved(state, open_ids)]
+
+
+def topics_moved(state: MetadataState, open_ids: Collection[int]) -> list[Record]:
+    """Return the records of topics that are led on other nodes than these, moved to these."""
+    records = []
     for name, topic in state.topics.items():
-        leaders = moved(name, topic.partition_leaders, sorted(alive))
+        leaders = moved(name, topic.partition_leaders, sorted(open_ids))
         if leaders != topic.partition_leaders:
             records.append(Record(TopicKey(TOPIC, name), topic._replace(partition_leaders=leaders)))
     return records

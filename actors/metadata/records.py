@@ -23,10 +23,13 @@ ACL = 209
 SCRAM_CREDENTIAL = 210
 BROKER_CONFIG = 211
 FEATURE_LEVELS = 212
+NODE_HOME = 221
+NODE_IDS = 222
 
 
 class SingletonKey(NamedTuple):
-    """The key of IMAGE_VERSION, CONTROLLER, PRODUCER_IDS and FEATURE_LEVELS: there is one record of each."""
+    """The key of IMAGE_VERSION, CONTROLLER, PRODUCER_IDS, FEATURE_LEVELS and NODE_IDS: there is one record of
+    each."""
 
     kind: int
     topic: str = ""
@@ -58,6 +61,20 @@ class NodeValue(NamedTuple):
     rack: str | None
     alive: int
     """Whether the node is alive: 1 or 0."""
+
+
+class NodeHomeKey(NamedTuple):
+    """The key of where a node's actors are, a NodeHome. Nodes that the tier began with have none until
+    something about them changes."""
+
+    kind: int
+    topic: str
+    node_id: int
+
+
+class NodeIdsValue(NamedTuple):
+    next_node_id: int
+    """The id of the next node: every lower one that is no node's belonged to one that was removed."""
 
 
 class OffsetsLeaderKey(NamedTuple):

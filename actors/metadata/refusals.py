@@ -46,6 +46,7 @@ from actors.metadata.commands import (
     TopicOutcome,
     UpdateFeatures,
 )
+from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
 
 
 def refused(command: Command, error_code: int, message: str | None = None) -> CommandResult:
@@ -79,6 +80,8 @@ def refused(command: Command, error_code: int, message: str | None = None) -> Co
         case AllocateProducerIds():
             return ProducerIdBlock(error_code)
         case RegisterNode() | SetNodeAlive() | ReportLeader() | ReportController() | RestoreTopics():
+            return Outcome(error_code, message)
+        case AddNode() | SetNodeDuty() | RemoveNode():
             return Outcome(error_code, message)
         case SeedPlacement() | PlaceGroup() | ForgetReplica() | UpdateFeatures() | FoundTier():
             return Outcome(error_code, message)

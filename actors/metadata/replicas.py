@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from kio.schema.errors import ErrorCode
 
 from actors.ground.contract import Record
+from actors.ground.image import ACTIVE
 from actors.ground.spec import (
     CONTROLLER_GROUP,
     PORTS_A_GROUP,
@@ -103,6 +104,8 @@ def _problem(state: MetadataState, placed: GroupPlacementValue, copies: Copies) 
         if node_id not in state.nodes:
             known = ", ".join(map(str, sorted(state.nodes)))
             return f"there is no node {node_id}; the tier has {known}"
+        if state.duty(node_id) != ACTIVE:
+            return f"node {node_id} takes nothing new: it is joining, or to give up what it holds"
         if replica_id < placed.next_replica_id:
             return (
                 f"replica number {replica_id} was used before; the next one is {placed.next_replica_id}: who "

@@ -19,7 +19,7 @@ def restore_topics(state: MetadataState, command: RestoreTopics) -> tuple[list[R
 
     Leaders are chosen among this tier's living nodes. Producer ids go on where the backup's tier stood.
     """
-    alive = state.alive_node_ids()
+    alive = state.open_node_ids()
     if not alive:
         return [], Outcome(ErrorCode.broker_not_available, "no broker has registered yet")
     new = [topic for topic in command.topics if not _is_there(state, topic)]

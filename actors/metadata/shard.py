@@ -1,9 +1,9 @@
 """The metadata shard: the controller's replicated state behind the `Shard` contract.
 
 This file only dispatches. The rules live in `topics`, `configs`, `group_configs`, `broker_configs`,
-`features`, `acls`, `credentials`, `nodes` and `replicas`; each takes the state and a command and returns the
-records and the answer. Nothing here is volatile and nothing is timed: whether a node is alive is judged by
-the controller's actor, which knows a clock.
+`features`, `acls`, `credentials`, `nodes`, `membership` and `replicas`; each takes the state and a command
+and returns the records and the answer. Nothing here is volatile and nothing is timed: whether a node is alive
+is judged by the controller's actor, which knows a clock.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, assert_never
 
 from actors.ground.contract import NOTHING, Key, Record, Reply, Request, Result, Value
-from actors.ground.image import MetadataImage
+from actors.ground.image import MetadataImage, NodeHome
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings
 from actors.metadata import (
@@ -22,6 +22,7 @@ from actors.metadata import (
     credentials,
     features,
     group_configs,
+    membership,
     nodes,
     replicas,
     topics,
@@ -51,6 +52,7 @@ from actors.metadata.commands import (
     SetNodeAlive,
     UpdateFeatures,
 )
+from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
 from actors.metadata.records import (
     ACL,
     BROKER_CONFIG,
@@ -60,6 +62,8 @@ from actors.metadata.records import (
     GROUP_PLACEMENT,
     IMAGE_VERSION,
     NODE,
+    NODE_HOME,
+    NODE_IDS,
     OFFSETS_LEADER,
     PRODUCER_IDS,
     SCRAM_CREDENTIAL,
@@ -75,6 +79,8 @@ from actors.metadata.records import (
     GroupPlacementKey,
     GroupPlacementValue,
     ImageVersionValue,
+    NodeHomeKey,
+    NodeIdsValue,
     NodeKey,
     NodeValue,
     OffsetsLeaderKey,
@@ -95,6 +101,8 @@ RECORD_TYPES = {
     PRODUCER_IDS: (SingletonKey, ProducerIdsValue),
     FEATURE_LEVELS: (SingletonKey, FeaturesValue),
     NODE: (NodeKey, NodeValue),
+    NODE_HOME: (NodeHomeKey, NodeHome),
+    NODE_IDS: (SingletonKey, NodeIdsValue),
     OFFSETS_LEADER: (OffsetsLeaderKey, OffsetsLeaderValue),
     TOPIC: (TopicKey, TopicValue),
     GROUP_PLACEMENT: (GroupPlacementKey, GroupPlacementValue),
@@ -198,6 +206,12 @@ def _decide(state: MetadataState, command: Command) -> tuple[list[Record], Comma
             return nodes.register_node(state, command)
         case SetNodeAlive():
             return nodes.set_node_alive(state, command)
+        case AddNode():
+            return membership.add_node(state, command)
+        case SetNodeDuty():
+            return membership.set_node_duty(state, command)
+        case RemoveNode():
+            return membership.remove_node(state, command)
         case ReportLeader():
             return nodes.report_leader(state, command)
         case ReportController():

@@ -9,7 +9,15 @@ from actors.ground.acl import Acl
 from actors.ground.changeable import in_force
 from actors.ground.contract import Key, Record, Value
 from actors.ground.features import Features
-from actors.ground.image import NO_NODE, MetadataImage, NodeImage, ScramCredential, TopicImage
+from actors.ground.image import (
+    ACTIVE,
+    NO_NODE,
+    MetadataImage,
+    NodeHome,
+    NodeImage,
+    ScramCredential,
+    TopicImage,
+)
 from actors.ground.settings import GroupSettings
 from actors.ground.snapshot_build import live_items
 from actors.ground.spec import CONTROLLER_GROUP, BrokerSettings
@@ -23,6 +31,8 @@ from actors.metadata.records import (
     GROUP_PLACEMENT,
     IMAGE_VERSION,
     NODE,
+    NODE_HOME,
+    NODE_IDS,
     OFFSETS_LEADER,
     PRODUCER_IDS,
     SCRAM_CREDENTIAL,
@@ -38,6 +48,8 @@ from actors.metadata.records import (
     GroupPlacementKey,
     GroupPlacementValue,
     ImageVersionValue,
+    NodeHomeKey,
+    NodeIdsValue,
     NodeKey,
     NodeValue,
     OffsetsLeaderKey,
@@ -77,6 +89,7 @@ class MetadataState:
         # The replicated state: one dict per kind of record.
         self.singletons: dict[int, Value] = {}
         self.nodes: dict[int, NodeValue] = {}
+        self.homes: dict[int, NodeHome] = {}
         self.offsets_leaders: dict[int, OffsetsLeaderValue] = {}
         self.topics: dict[str, TopicValue] = {}
         self.placements: dict[str, GroupPlacementValue] = {}
@@ -131,6 +144,33 @@ class MetadataState:
         """Return the ids of the living nodes, ascending."""
         return sorted(node_id for node_id, node in self.nodes.items() if node.alive)
 
+    def open_node_ids(self) -> list[int]:
+        """Return the ids of the nodes that may be given something, ascending: the living ones, without those
+        that are to give up what they have while there are others."""
+        alive = self.alive_node_ids()
+        return [node_id for node_id in alive if self.duty(node_id) == ACTIVE] or alive
+
+    def duty(self, node_id: int) -> int:
+        """Return a node's duty, ACTIVE or another one."""
+        home = self.homes.get(node_id)
+        return ACTIVE if home is None else home.duty
+
+    @property
+    def next_node_id(self) -> int:
+        """Return the lowest id that no node has had."""
+        value = self.singletons.get(NODE_IDS)
+        noted = 0 if value is None else NodeIdsValue(*value).next_node_id
+        return max(noted, 1 + max(self.nodes, default=0))
+
+    @property
+    def nodes_changed(self) -> bool:
+        """Return whether the nodes are, or may be, others than the tier began with."""
+        return bool(self.homes) or NODE_IDS in self.singletons
+
+    def was_removed(self, node_id: int) -> bool:
+        """Return whether a node of this id was in the tier and is no more."""
+        return NODE_IDS in self.singletons and node_id < self.next_node_id and node_id not in self.nodes
+
     def apply(self, key: Key, value: Value | None) -> Value | None:
         """Apply a record and return the value that it replaced. Kinds of a newer version are skipped."""
         applier = _APPLIERS.get(key[0])
@@ -146,6 +186,8 @@ class MetadataState:
             yield Record(SingletonKey(kind), value)
         for node_id, node in live_items(self.nodes, sorted(self.nodes)):
             yield Record(NodeKey(NODE, "", node_id), node)
+        for node_id, home in live_items(self.homes, sorted(self.homes)):
+            yield Record(NodeHomeKey(NODE_HOME, "", node_id), home)
         for partition, leader in live_items(self.offsets_leaders, sorted(self.offsets_leaders)):
             yield Record(OffsetsLeaderKey(OFFSETS_LEADER, "", partition), leader)
         for name, topic in live_items(self.topics, sorted(self.topics)):
@@ -183,6 +225,7 @@ class MetadataState:
                 broker_configs=self.broker_overrides(),
                 features=self.features,
                 group_configs={group_id: dict(own.configs) for group_id, own in self.group_configs.items()},
+                homes=dict(self.homes),
             )
         return self._image
 
@@ -201,6 +244,9 @@ class MetadataState:
 
     def apply_node(self, key: Key, value: Value | None) -> Value | None:
         return _put(self.nodes, key[2], None if value is None else NodeValue(*value))
+
+    def apply_home(self, key: Key, value: Value | None) -> Value | None:
+        return _put(self.homes, key[2], None if value is None else NodeHome(*value))
 
     def apply_offsets_leader(self, key: Key, value: Value | None) -> Value | None:
         leader = None if value is None else OffsetsLeaderValue(*value)
@@ -265,7 +311,9 @@ _APPLIERS: dict[int, Callable[[MetadataState, Key, Value | None], Value | None]]
     CONTROLLER: MetadataState.apply_singleton,
     PRODUCER_IDS: MetadataState.apply_singleton,
     FEATURE_LEVELS: MetadataState.apply_singleton,
+    NODE_IDS: MetadataState.apply_singleton,
     NODE: MetadataState.apply_node,
+    NODE_HOME: MetadataState.apply_home,
     OFFSETS_LEADER: MetadataState.apply_offsets_leader,
     TOPIC: MetadataState.apply_topic,
     GROUP_PLACEMENT: MetadataState.apply_placement,

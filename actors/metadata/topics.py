@@ -90,7 +90,7 @@ def _leaders_of_new_topic(state: MetadataState, topic: NewTopic, room: Room) -> 
     """Return the leaders of a new topic's partitions. Raises GroupError if the topic may not be created."""
     _check_name(state, topic.name, room)
     _check_configs(topic)
-    alive = state.alive_node_ids()
+    alive = state.open_node_ids()
     if topic.assignments:
         leaders = _assigned_leaders(state, topic, alive)
         room.check(1, len(leaders))
@@ -230,7 +230,7 @@ def _grown(state: MetadataState, topic: MorePartitions, room: Room) -> TopicValu
         raise GroupError(ErrorCode.invalid_partitions, message)
     added = topic.partition_count - now
     room.check(0, added)
-    alive = state.alive_node_ids()
+    alive = state.open_node_ids()
     if topic.assignments is not None:
         if len(topic.assignments) != added:
             message = (

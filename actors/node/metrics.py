@@ -33,8 +33,7 @@ class NodeMetrics:
         self._endpoint: MetricsEndpoint | None = None
         port = spec.broker.metrics_port
         if port != OFF:
-            place = [node.node_id for node in spec.nodes].index(node_id)
-            own_port = port + place if port else 0
+            own_port = port + node_id - 1 if port else 0
             self._endpoint = MetricsEndpoint(spec.broker.metrics_host, own_port, self.text)
 
     async def start(self) -> None:

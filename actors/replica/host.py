@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from actors.ground.clock import steady_clock_ms
 from actors.ground.contract import Shard, Token
 from actors.ground.limits import MIB
-from actors.ground.spec import TierSpec
+from actors.ground.spec import NodeSpec, TierSpec
 from actors.metrics.histogram import Histogram
 from actors.replica.replica import RecordType, Replica
 from actors.replica.turn import Turns
@@ -69,6 +69,8 @@ class ReplicaHost:
         self.group = group
         self.replica_id = replica_id
         self.node_id = spec.node_of(group, replica_id)
+        self._present = spec
+        """The spec with the nodes of now, at which peers are called."""
         self._faults: InjectedFaults | None = None
         self._disk = Disk()
         self.now_ms = now_ms or steady_clock_ms()
@@ -203,7 +205,11 @@ class ReplicaHost:
         marker.touch()
 
     def _address_of(self, member: Member) -> str:
-        return self.spec.raft_address(self.group, replica_of(member.member_id), member.node_id)
+        return self._present.raft_address(self.group, replica_of(member.member_id), member.node_id)
+
+    def learn_nodes(self, nodes: tuple[NodeSpec, ...]) -> None:
+        """Call peers where these nodes are, from the next call on."""
+        self._present = self.spec._replace(nodes=nodes)
 
     def _link_tls(self) -> LinkTls | None:
         raft = self.spec.raft

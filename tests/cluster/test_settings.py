@@ -9,9 +9,9 @@ import pytest
 from actors.ground.changeable import CHANGEABLE
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings, HistorySettings, RaftSettings
+from cluster.node_plan import plan_nodes
 from cluster.settings import SettingsError, load, parse_assignments
 from cluster.settings_table import CONSTANTS, SETTINGS
-from cluster.tier import plan_nodes
 from tests.kafka.jvm import CACHE_VARIABLE
 
 

@@ -133,7 +133,7 @@ def test_a_directory_in_use_names_its_user(tmp_path: Path) -> None:
 
 def test_a_shape_that_would_move_data_is_refused(tmp_path: Path) -> None:
     tier_file.check_same_shape(tmp_path, TIER, {"nodes": 2, "port": 5})
-    with pytest.raises(TierError, match=r"was made with nodes = 2 and cannot change to 3"):
+    with pytest.raises(TierError, match=r"has 2 nodes: leave that out .* `groupd nodes add --data-dir \S+`"):
         tier_file.check_same_shape(tmp_path, TIER, {"nodes": 3})
     with pytest.raises(TierError, match=r"offsets.topic.num.partitions = 2"):
         tier_file.check_same_shape(tmp_path, TIER, {"offsets.topic.num.partitions": 4})

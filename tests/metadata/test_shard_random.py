@@ -18,6 +18,7 @@ from actors.metadata.commands import (
     CreateTopics,
     DeleteTopics,
     ForgetReplica,
+    FoundTier,
     GroupCopies,
     MorePartitions,
     NewTopic,
@@ -32,11 +33,13 @@ from actors.metadata.commands import (
     pack,
     unpack,
 )
+from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
 from actors.metadata.shard import RECORD_TYPES, MetadataShard
 from tests.metadata.driver import Host, new_shard, state_of
 
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "bad name", ""])
 NODE_IDS = st.integers(0, 3)
+PORT = st.just(9093)
 CONFIGS = st.sampled_from(["retention.ms", "cleanup.policy", "unknown"])
 VALUES = st.sampled_from(["1", "delete", "compact,delete", "", None])
 GROUPS = st.sampled_from(["controller", "partition-0"])
@@ -85,6 +88,11 @@ COMMANDS = st.one_of(
         SeedPlacement, st.lists(st.builds(GroupCopies, GROUPS, ROWS, st.just(())), max_size=2).map(tuple)
     ),
     st.builds(PlaceGroup, GROUPS, ROWS, ROWS),
+    st.builds(
+        AddNode, st.integers(0, 9), st.sampled_from(["h1", "h3"]), st.just(9093), st.none(), st.just(9)
+    ),
+    st.builds(SetNodeDuty, NODE_IDS, st.integers(0, 2)),
+    st.builds(RemoveNode, NODE_IDS),
     st.builds(ForgetReplica, GROUPS, st.integers(0, 3)),
 )
 
@@ -104,6 +112,8 @@ def check(shard: MetadataShard) -> None:
     assert len(set(collisions)) == len(collisions)
     assert set(state.colliding_names) == set(collisions)
     alive = {node.node_id for node in image.nodes.values() if node.alive}
+    assert set(state.homes) <= set(state.nodes)
+    assert not any(state.was_removed(node_id) for node_id in state.nodes)
     for topic in image.created_topics.values():
         assert not alive or set(topic.partition_leaders) <= alive
 
@@ -112,8 +122,9 @@ def check(shard: MetadataShard) -> None:
 @given(st.lists(COMMANDS, max_size=25), st.data())
 def test_any_history_can_be_taken_back_and_restored(commands: list[Any], data: st.DataObject) -> None:
     host = Host(new_shard(BrokerSettings(topics_max=3, partitions_max=20)))
+    host.submit(FoundTier(2))
     committed = data.draw(st.integers(0, len(commands)))
-    version, at_commit, image_at_commit = 0, state_of(host.shard), host.shard.image()
+    version, at_commit, image_at_commit = 1, state_of(host.shard), host.shard.image()
     for number, command in enumerate(commands):
         if number == committed:
             host.undo.clear()

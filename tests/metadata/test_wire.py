@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.ground.image import MetadataImage
+from actors.ground.features import GROUPD_VERSION, UPGRADE
+from actors.ground.image import DRAINING, MetadataImage
 from actors.ground.spec import copies
 from actors.metadata.commands import (
     SET,
@@ -26,6 +27,7 @@ from actors.metadata.commands import (
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsResult,
+    FeatureUpdate,
     ForgetReplica,
     GroupConfigChange,
     GroupCopies,
@@ -39,14 +41,17 @@ from actors.metadata.commands import (
     ReportController,
     ReportLeader,
     SeedPlacement,
+    Served,
     SetNodeAlive,
     TopicConfigChange,
     TopicOutcome,
     TopicToDelete,
     Unreadable,
+    UpdateFeatures,
     pack,
     unpack,
 )
+from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
 from actors.metadata.refusals import refused
 from actors.metadata.wire import pack_image, unpack_image
 from tests.metadata.driver import tier
@@ -60,6 +65,9 @@ COMMANDS: tuple[Any, ...] = (
     AllocateProducerIds(1),
     RegisterNode(1, "h", 9092, "rack"),
     SetNodeAlive(1, False),
+    AddNode(4, "h", 9095, None, 9095, "h:9900"),
+    SetNodeDuty(1, 1),
+    RemoveNode(1),
     ReportLeader(3, 1, 2**40),
     ReportController(2),
     SeedPlacement((GroupCopies("controller", copies((1, 2))), GroupCopies("partition-0", copies((3,))))),
@@ -104,6 +112,10 @@ def test_an_image_comes_back_equal() -> None:
     host.submit(SeedPlacement((GroupCopies("controller", copies((1, 3))),)))
     changes = (("consumer.session.timeout.ms", SET, "50000"),)
     host.submit(AlterGroupConfigs((GroupConfigChange("g", changes),)))
+    served = (Served("broker-1", "", 1, 2),)
+    host.submit(UpdateFeatures((FeatureUpdate(GROUPD_VERSION, 2, UPGRADE),), served=served))
+    host.submit(AddNode(9, "host9", 9_099, "rack-b", 9_199, "host9:9900"))
+    host.submit(SetNodeDuty(1, DRAINING))
     image = host.shard.image()
     back = unpack_image(pack_image(image))
     for field in MetadataImage.__slots__:
