@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from actors import runtime
@@ -23,7 +24,9 @@ from cluster.tier_actors import MACHINE_TIMEOUT_S
 from cluster.tier_file import TierError, TierFile, check_ports_free, try_to_listen
 
 UP_WAIT_S: Final = 60.0
-"""How long, in seconds, a new node's broker may take until it can be reached."""
+"""How long, in seconds, a new node's broker may take to come up."""
+REACH_WAIT_S: Final = 10.0
+"""How long, in seconds, the port of a broker that is up may take until every machine can reach it."""
 GONE_WAIT_S: Final = 30.0
 """How long, in seconds, the broker of a removed node may take to end."""
 LOOK_INTERVAL_S: Final = 0.3
@@ -116,6 +119,10 @@ class NodeChanges:
                 raise TierError(f"{broker_name(node_id)} has not ended after {GONE_WAIT_S:.0f} s")
             time.sleep(LOOK_INTERVAL_S)
 
+    def note(self, data_dir: Path) -> None:
+        """Write down the nodes of now, as `ReplicaChanges.note` does."""
+        self._changes.note(data_dir)
+
     def _runs(self, node_id: int) -> bool:
         return broker_name(node_id) in runtime.list_actors(self._tier.namespace)
 
@@ -168,18 +175,16 @@ class NodeChanges:
 
     def _await_broker(self, known: list[NodeSpec], node: NodeSpec) -> None:
         """Wait until a broker has come up, and every machine can reach it."""
-        deadline = time.monotonic() + UP_WAIT_S
         name = broker_name(node.node_id)
-        while True:
+
+        def not_up() -> str | None:
             status = gather_status(self._tier.namespace, [name])[name]
             if status.get("problem"):
                 raise TierError(f"{name} did not start: {status['problem']}")
-            why = status.get("dead") or self._unreachable(known, node)
-            if why is None:
-                return
-            if time.monotonic() > deadline:
-                raise TierError(f"{name} is not there after {UP_WAIT_S:.0f} s: {why}")
-            time.sleep(LOOK_INTERVAL_S)
+            return status.get("dead")
+
+        _await_no(not_up, UP_WAIT_S)
+        _await_no(lambda: self._unreachable(known, node), REACH_WAIT_S)
 
     def _unreachable(self, known: list[NodeSpec], node: NodeSpec) -> str | None:
         """Return from which machine a broker's port cannot be reached, in words; None if from everywhere."""
@@ -191,6 +196,15 @@ class NodeChanges:
                 where = "" if machine is None else f" from {machine}"
                 return f"{node.host}:{node.port} cannot be reached{where}: {error or 'no answer'}"
         return None
+
+
+def _await_no(obstacle: Callable[[], str | None], timeout_s: float) -> None:
+    """Wait until there is no obstacle any more. Raises TierError with the one that stays."""
+    deadline = time.monotonic() + timeout_s
+    while (why := obstacle()) is not None:
+        if time.monotonic() > deadline:
+            raise TierError(f"after {timeout_s:.0f} s: {why}")
+        time.sleep(LOOK_INTERVAL_S)
 
 
 def _connect_from(from_node: NodeSpec, to: NodeSpec) -> None:

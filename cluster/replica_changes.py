@@ -94,6 +94,12 @@ class ReplicaChanges:
         nodes = tuple(node.spec for node in self.nodes())
         return tier_file.placed(tier_file.at(self._tier, nodes), self.placements())
 
+    def note(self, data_dir: Path) -> None:
+        """Write down the nodes of now for the commands that are given here: on several machines nobody else
+        does, and those that the tier began with may all leave."""
+        if self._tier.spans_machines:
+            tier_file.write(data_dir, self.present())
+
     def nodes(self) -> list[KnownNode]:
         """Return the tier's nodes, as the controller has decided."""
         return list(map(KnownNode.of, self.controller("nodes")["nodes"]))

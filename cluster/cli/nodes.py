@@ -91,6 +91,7 @@ def add(
     with errors():
         changes = _changes(data_dir)
         node = changes.add(Wanted(node_id, host, port, rack, machine, ray_node))
+        changes.note(data_dir)
         if as_json:
             print_json(next(_fields(row) for row in changes.rows() if row.node.node_id == node.node_id))
         else:
@@ -156,6 +157,7 @@ def remove(
             changes.wait_until_gone(node)
         else:
             changes.remove(node)
+        changes.note(data_dir)
         _say(as_json, {"node_id": node, "removed": True}, f"Node {node} is removed.")
 
 

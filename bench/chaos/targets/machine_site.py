@@ -67,6 +67,12 @@ class Machines:
         for machine in others:
             self.wait_until_up(machine)
 
+    def add(self) -> Machine:
+        """Add a machine to the stand, which joins the others."""
+        machine = self._stand.add()
+        self.join(machine)
+        return machine
+
     def join(self, machine: Machine, *, wait: bool = True) -> None:
         """Let a machine join the others for the first time, or after it lost its disk."""
         shutil.copy(self._secret, machine.disk / machine_secret.NAME)
@@ -118,13 +124,17 @@ def throw_away(*flags: str, count: int = 3) -> Iterator[MachineSite]:
             site.close()
 
 
+def operate(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of `groupd` in the sandbox, which is the operator's machine."""
+    command = child_process.python("cluster.cli", *arguments, "--data-dir", str(data_dir))
+    return subprocess.run(command, capture_output=True, text=True, env=child_process.environment())
+
+
 def _up(machines: Machines, data_dir: Path, flags: Sequence[str], count: int) -> None:
-    """Start the tier from the sandbox, which is the operator's machine."""
-    command = child_process.python(
-        *("cluster.cli", "up", "--detach", "--nodes", str(count), "--data-dir", str(data_dir)),
-        *("--machine", f"{machines.all[0].host}:{PORT}"),
-        *("--set", f"machine.secret={data_dir.parent / machine_secret.NAME}", *flags),
+    at = f"{machines.all[0].host}:{PORT}"
+    secret = f"machine.secret={data_dir.parent / machine_secret.NAME}"
+    done = operate(
+        data_dir, "up", "--detach", "--nodes", str(count), "--machine", at, "--set", secret, *flags
     )
-    done = subprocess.run(command, capture_output=True, text=True, env=child_process.environment())
     if done.returncode:
         raise TierError(f"the tier on machines did not start: {done.stderr.strip()}")

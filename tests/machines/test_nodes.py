@@ -1,0 +1,91 @@
+"""A tier of three machines gets a fourth, loses its first one for good, and goes on as three."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bench.chaos.targets import machine_site
+from bench.chaos.targets.machine_site import PORT, MachineSite, operate
+from bench.chaos.targets.stand import why_not
+from tests.chaos.load import Load
+from tests.polling import until
+
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
+
+EVEN_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[MachineSite]:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    with machine_site.throw_away("--partitions", "2") as found:
+        yield found
+
+
+def groupd(site: MachineSite, *arguments: str) -> str:
+    done = operate(site.data_dir, *arguments)
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
+def nodes(site: MachineSite) -> dict[int, dict[str, Any]]:
+    rows = json.loads(operate(site.data_dir, "nodes", "list", "--json").stdout)
+    return {row["node_id"]: row for row in rows}
+
+
+def wait_until_even(site: MachineSite, node_ids: set[int]) -> None:
+    def even() -> bool:
+        found = nodes(site)
+        held = [row["replicas"] for row in found.values()]
+        return set(found) == node_ids and max(held) - min(held) <= 2 and min(held) > 0
+
+    until(even, f"nodes {node_ids} share the work", EVEN_S)
+
+
+def check_refused(site: MachineSite) -> None:
+    """Check what is said of machines that cannot have a node."""
+    at = f"{site.machines.all[0].host}:{PORT}"
+    wrong = [
+        (["add"], "--machine is missing"),
+        (["add", "--machine", "10.99.99.99:9900"], "10.99.99.99:9900 is none of the machines"),
+        (["add", "--machine", at, "--port", "9092"], "is node 1's"),
+        (
+            ["add", "--machine", at, "--host", "10.99.99.99"],
+            "cannot listen on 10.99.99.99",
+        ),
+        (["add", "--machine", at, "--host", "127.0.0.1"], "cannot be reached from"),
+        (["remove", "2", "--lost"], "node 2 answers, so it is not lost"),
+        (["drain", "2"], "without node 2 there are 2 nodes for the 3 copies"),
+    ]
+    before = nodes(site)
+    for arguments, said in wrong:
+        done = operate(site.data_dir, "nodes", *arguments)
+        assert done.returncode == 1
+        assert said in done.stderr
+    assert nodes(site) == before
+
+
+def test_a_fourth_machine_comes_and_the_first_is_lost_for_good(site: MachineSite) -> None:
+    site.wait_until_whole()
+    with Load(site) as load:
+        check_refused(site)
+        fourth = site.machines.add()
+        added = json.loads(groupd(site, "nodes", "add", "--machine", f"{fourth.host}:{PORT}", "--json"))
+        wait_until_even(site, {1, 2, 3, added["node_id"]})
+        load.progress()
+        first = site.machines.all[0]
+        first.lose_power()
+        until(lambda: not nodes(site)[1]["alive"], "node 1 is silent", EVEN_S)
+        load.progress()
+        groupd(site, "nodes", "remove", "1", "--lost")
+        wait_until_even(site, {2, 3, added["node_id"]})
+        site.wait_until_whole()
+        load.progress()
+        load.check()
+    assert {row["host"] for row in nodes(site).values()} == {m.host for m in site.machines.all[1:]}
