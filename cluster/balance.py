@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from actors.ground.spec import CONTROLLER_GROUP, Copies, Copy
+from actors.ground.spec import CONTROLLER_GROUP, Copies, Copy, copies, partition_group
 from actors.metadata.commands import NEW_REPLICA
 from cluster.placement import Place, best_place
 
@@ -67,6 +67,17 @@ def next_changes(
             found.append(change)
             model[change.group] = change.after
     return found
+
+
+def founded(places: Sequence[Place], rows: Sequence[Sequence[int]]) -> tuple[Copies, ...]:
+    """Return the rows (node ids) of a new tier's partitions as they are once nothing is to be changed."""
+    node_ids = frozenset(place.node_id for place in places)
+    nodes = Nodes(tuple(places), node_ids, frozenset())
+    model = {partition_group(number): copies(row) for number, row in enumerate(rows)}
+    while changes := next_changes(nodes, model, frozenset(), 1):
+        for change in changes:
+            model[change.group] = copies([copy.node_id for copy in change.after])
+    return tuple(model.values())
 
 
 def _next(nodes: Nodes, model: Placements, free: Sequence[str], *, only_due: bool) -> list[Change]:

@@ -18,7 +18,7 @@ from types import FrameType
 
 from actors import ray_host, runtime
 from actors.ground.calls import ActorCallError
-from actors.ground.spec import NodeSpec, TierSpec
+from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, partition_group
 from cluster import child_process, machine_secret, ray_settings, tier_file
 from cluster.node_plan import nodes_again, plan_nodes
 from cluster.settings import Settings
@@ -113,12 +113,12 @@ def run(
             runtime.preload(kinds)
             address = _connect(settings, tier_id, data_dir, run_dir)
             stop.listen()
-            nodes = _nodes(settings, existing)
+            nodes, absent = _nodes(settings, existing)
             file = plan_tier(settings, existing, nodes, tier_id)
             spec = make_spec(file, settings, data_dir, run_dir)
             running = running_here(spec, address, pid=os.getpid())
             tier_file.write(data_dir, replace(file, running=running))
-            tier = Tier(spec, kinds, accept_loss=settings["accept.loss"])
+            tier = Tier(spec, kinds, accept_loss=settings["accept.loss"], absent=absent)
             tier.start(progress, stop.asked)
             running = replace(
                 running, ready=True, pid=os.getpid() if stay else None, warnings=tuple(tier.warnings)
@@ -146,29 +146,49 @@ def _run_dir(settings: Settings, existing: TierFile | None, tier_id: str) -> Pat
     return new_run_dir(tier_id, on_machines=on_machines)
 
 
-def _nodes(settings: Settings, existing: TierFile | None) -> tuple[NodeSpec, ...]:
-    """Return the tier's nodes and where they are; on machines they stay where they began. Raises
-    TierError."""
-    if settings["ray.address"]:
-        planned = plan_nodes(settings, ray_host.ray_nodes())
-        ids = [node.node_id for node in planned]
-        has_changed = existing is not None and ids != [node.node_id for node in existing.nodes]
-        return existing.nodes if existing is not None and has_changed else planned
+def _nodes(settings: Settings, existing: TierFile | None) -> tuple[tuple[NodeSpec, ...], frozenset[int]]:
+    """Return the tier's nodes and where they are, and those that cannot be started now. On machines they stay
+    where they were; one that does not answer is waited for only by a tier that is new, and by a group that
+    has no majority without it. Raises TierError."""
     if not settings["machine.address"]:
-        return plan_nodes(settings, ()) if existing is None else nodes_again(settings, existing.nodes)
+        return _nodes_of_one_ray(settings, existing), frozenset()
     known = runtime.machines()
     assert known is not None, "the machines are asked by now"
     try:
         answers = known.list_machines()
     except (ActorCallError, TimeoutError) as error:
         raise TierError(str(error) or f"{settings['machine.address']} does not answer") from None
-    wanted = {node.machine for node in existing.nodes} if existing is not None else set(answers)
-    silent = sorted(each for each in wanted if each is not None and not answers.get(each))
-    if silent:
+    silent = sorted(machine for machine, answer in answers.items() if not answer)
+    if existing is None and silent:
         raise TierError(
             f"machine {', '.join(silent)} does not answer: a tier begins with all of its machines"
         )
-    return existing.nodes if existing is not None else plan_nodes(settings, sorted(answers))
+    if existing is None:
+        return plan_nodes(settings, sorted(answers)), frozenset()
+    absent = frozenset(node.node_id for node in existing.nodes if not answers.get(node.machine or ""))
+    if not settings["accept.loss"]:
+        _check_majorities(existing, absent)
+    return existing.nodes, absent
+
+
+def _check_majorities(tier: TierFile, absent: frozenset[int]) -> None:
+    """Check that every group has a majority without these nodes. Raises TierError."""
+    for group in (CONTROLLER_GROUP, *map(partition_group, range(len(tier.placement)))):
+        row = tier.row(group)
+        if 2 * sum(copy.node_id in absent for copy in row) >= len(row):
+            machines = sorted({str(node.machine) for node in tier.nodes if node.node_id in absent})
+            raise TierError(
+                f"machine {', '.join(machines)} does not answer, and {group} has no majority without it"
+            )
+
+
+def _nodes_of_one_ray(settings: Settings, existing: TierFile | None) -> tuple[NodeSpec, ...]:
+    if settings["ray.address"]:
+        planned = plan_nodes(settings, ray_host.ray_nodes())
+        ids = [node.node_id for node in planned]
+        has_changed = existing is not None and ids != [node.node_id for node in existing.nodes]
+        return existing.nodes if existing is not None and has_changed else planned
+    return plan_nodes(settings, ()) if existing is None else nodes_again(settings, existing.nodes)
 
 
 def _connect(settings: Settings, tier_id: str, data_dir: Path, run_dir: Path) -> str:

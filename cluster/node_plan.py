@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from actors.ground.spec import NodeSpec
+from cluster.machine_moves import host_of
 from cluster.settings import Settings
 
 
@@ -39,7 +40,7 @@ def plan_nodes(settings: Settings, machines: Sequence[str]) -> tuple[NodeSpec, .
     for index in range(settings["nodes"]):
         machine = machines[index % len(machines)] if machines else None
         has_agent = machine is not None and bool(settings["machine.address"])
-        host = _host_of(machine) if has_agent else machine or settings["host"]
+        host = host_of(machine) if has_agent else machine or settings["host"]
         offset = used.setdefault(host, 0)
         used[host] += 1
         advertised = settings["advertised.port"]
@@ -55,11 +56,6 @@ def plan_nodes(settings: Settings, machines: Sequence[str]) -> tuple[NodeSpec, .
             )
         )
     return tuple(nodes)
-
-
-def _host_of(address: str | None) -> str:
-    assert address is not None
-    return address.rpartition(":")[0].strip("[]")
 
 
 def nodes_again(settings: Settings, nodes: Sequence[NodeSpec]) -> tuple[NodeSpec, ...]:
@@ -103,7 +99,7 @@ def added_node(nodes: Sequence[NodeSpec], wanted: Wanted) -> NodeSpec:
         return NodeSpec(node_id=node_id, host=host or usual_host(nodes), port=port or place, rack=rack)
     there = [node for node in nodes if node.elsewhere == (machine or ray_node)]
     place = 1 + max(node.port for node in there) if there else min(node.port for node in nodes)
-    own_host = there[0].host if there else _host_of(machine) if machine else ray_node
+    own_host = there[0].host if there else host_of(machine) if machine else ray_node
     return NodeSpec(
         node_id=node_id,
         host=host or own_host or "",

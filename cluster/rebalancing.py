@@ -3,17 +3,21 @@ and go."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from actors import runtime
+from actors.ground.calls import ActorCallError
 from actors.ground.spec import CONTROLLER_GROUP, TierSpec
 from actors.metadata.commands import PlaceGroup
-from actors.metadata.node_commands import RemoveNode
+from actors.metadata.node_commands import MoveNode, RemoveNode
 from actors.metadata.replicas import groups_of, in_words
 from cluster.balance import Nodes, next_changes
+from cluster.machine_moves import moved_node
 from cluster.placement import Place
 from cluster.repair import is_settled
-from cluster.sight import Sight
+from cluster.sight import CALL_TIMEOUT_S, Sight
 
 CHANGES_AT_ONCE: Final = 2
 """How many groups change their replicas at once: each sends what it knows to a new one."""
@@ -49,6 +53,27 @@ async def rebalance(sight: Sight, submit: Submit, *, is_quiet: bool) -> list[str
             gone = tuple(copy for copy in change.before if copy not in change.after)
             what = f"replica {in_words(gone)} moves" if gone else f"node {change.after[0].node_id} is to lead"
             done.append(f"{change.group}: {what}: {change.why}")
+    return done
+
+
+async def follow_moves(spec: TierSpec, silent: set[int], submit: Submit) -> list[str]:
+    """Note where nodes are whose machines have other addresses now. Return what was done, in words. Raises
+    TimeoutError."""
+    known = runtime.machines()
+    if known is None or not silent:
+        return []
+    try:
+        moves = await asyncio.wait_for(asyncio.to_thread(known.moves), CALL_TIMEOUT_S)
+    except ActorCallError:
+        return []  # this machine's agent is of an older release, or not there now
+    done = []
+    for node in spec.nodes:
+        moved = moved_node(node, tuple(moves.items()))
+        if moved == node or moved.machine is None:
+            continue
+        outcome = await submit(MoveNode(node.node_id, moved.host, node.port, moved.machine))
+        said = outcome.error_message or f"node {node.node_id} is at {moved.host}:{moved.port} now"
+        done.append(f"machine {node.machine} has the address {moved.machine}: {said}")
     return done
 
 

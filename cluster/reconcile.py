@@ -23,7 +23,7 @@ from actors.runtime import ActorCallError
 from cluster import repair
 from cluster.leaders_return import return_leaders
 from cluster.placement import Place, best_place
-from cluster.rebalancing import forget_lost, nodes_in, rebalance
+from cluster.rebalancing import follow_moves, forget_lost, nodes_in, rebalance
 from cluster.replica_directory import remove, set_aside
 from cluster.sight import (
     NO_NODE,
@@ -88,6 +88,7 @@ class Reconciler:
             self._spec = spec
             names = await actor_names(spec)
             done = await self._make_missing(names)
+            done += await follow_moves(spec, self._silent, self._submit)
             self._steps += 1
             is_time = self._steps % LOOK_EVERY_STEPS == LOOK_AT_STEP
             if is_time or is_new or done or self._is_busy:

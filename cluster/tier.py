@@ -21,6 +21,7 @@ from actors import ray_host, runtime
 from actors.ground.spec import NodeSpec, TierSpec, controller_of, copies
 from actors.runtime import ActorCallError
 from cluster import administrator, placement, tier_file
+from cluster.balance import founded
 from cluster.leaders_return import return_leaders_at_start
 from cluster.repair import can_lead, is_newcomer
 from cluster.settings import Settings
@@ -64,13 +65,11 @@ def plan_tier(
         return replace(existing, nodes=nodes, history_dir=history_dir)
     places = [placement.Place(node.node_id, node.rack) for node in nodes]
     replicas = settings["offsets.topic.replication.factor"]
+    rows = placement.spread(places, settings["offsets.topic.num.partitions"], replicas)
     return TierFile(
         tier_id=tier_id,
         nodes=nodes,
-        placement=tuple(
-            copies(row)
-            for row in placement.spread(places, settings["offsets.topic.num.partitions"], replicas)
-        ),
+        placement=founded(places, rows),
         controllers=copies(placement.controllers(places, replicas)),
         ray_address=settings["ray.address"],
         history_dir=history_dir,
@@ -81,17 +80,26 @@ class Tier:
     """A tier that this process starts and stops. `kinds` names the actors' classes."""
 
     def __init__(
-        self, spec: TierSpec, kinds: Mapping[str, str] = runtime.KINDS, *, accept_loss: bool = False
+        self,
+        spec: TierSpec,
+        kinds: Mapping[str, str] = runtime.KINDS,
+        *,
+        accept_loss: bool = False,
+        absent: frozenset[int] = frozenset(),
     ) -> None:
         """Take the tier of `spec`. With `accept_loss`, a group whose majority is gone goes on with what is
-        left."""
+        left. The actors of the nodes in `absent` are not started: their machines do not answer."""
         self.spec = spec
         self._accept_loss = accept_loss
         self._alone: set[str] = set()
         """The groups that go on with what one replica has."""
-        self.actors = actors_of(spec)
+        self._absent = absent
+        self.actors = [actor for actor in actors_of(spec) if actor.node_id not in absent]
         self._kinds = kinds
-        self.warnings: list[str] = []
+        self.warnings = [
+            f"node {node_id} is not started: its machine {spec.node(node_id).machine} does not answer"
+            for node_id in sorted(absent)
+        ]
         """What went wrong at the start and did not stop it, in words."""
         self._starting: dict[runtime.Ref, str] = {}
         """Call that waits for an actor's start -> the actor's name, while the start is not finished."""
@@ -108,6 +116,8 @@ class Tier:
         """
         deadline = time.monotonic() + START_TIMEOUT_S
         for node in self.spec.nodes:
+            if node.node_id in self._absent:
+                continue
             try:
                 make_run_dir(self.spec, node.node_id)
             except (ActorCallError, TimeoutError) as error:

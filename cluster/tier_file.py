@@ -98,12 +98,15 @@ class TierFile:
     def namespace(self) -> str:
         return f"groupd-{self.tier_id}"
 
+    def row(self, group: str) -> Copies:
+        """Return the replicas that a group should have."""
+        if group == CONTROLLER_GROUP:
+            return self.controllers
+        return self.placement[int(group.removeprefix(PARTITION_GROUP))]
+
     def copies(self, group: str) -> Copies:
         """Return the replicas that a group has, those that are to leave last."""
-        row = self.controllers
-        if group != CONTROLLER_GROUP:
-            row = self.placement[int(group.removeprefix(PARTITION_GROUP))]
-        return (*row, *(copy for name, copy in self.leaving if name == group))
+        return (*self.row(group), *(copy for name, copy in self.leaving if name == group))
 
     @property
     def replicas(self) -> int:

@@ -72,6 +72,10 @@ class Machines:
         answers: dict[str, bool] = self.ask("machines", timeout_s=FIND_TIMEOUT_S).result()
         return answers
 
+    def moves(self) -> dict[str, str]:
+        """Return former address -> address of the machines that have another one now. Blocks."""
+        return dict(self.ask("moves", timeout_s=FIND_TIMEOUT_S).result())
+
     def form(self, namespace: str) -> None:
         """Tell all machines that a tier is formed: its replicas have journals by now. Blocks."""
         self.ask("form", namespace, timeout_s=FIND_TIMEOUT_S).result()

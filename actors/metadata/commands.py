@@ -13,7 +13,7 @@ import msgpack
 from actors.ground.acl import Acl, AclFilter
 from actors.ground.image import NO_TOPIC_ID
 from actors.ground.spec import Copies, Copy
-from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
+from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
 from actors.metadata.wire import Unreadable
 
 FORMAT = 1
@@ -363,9 +363,9 @@ class AlterCredentialsResult(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The answer to RegisterNode, SetNodeAlive, AddNode, SetNodeDuty, RemoveNode, ReportLeader,
-    ReportController, RestoreTopics, SeedPlacement, PlaceGroup, ForgetReplica, UpdateFeatures and FoundTier,
-    and to any command that is refused as a whole (this replica does not lead)."""
+    """The answer to RegisterNode, SetNodeAlive, ReportLeader, ReportController, RestoreTopics, SeedPlacement,
+    PlaceGroup, ForgetReplica, UpdateFeatures, FoundTier, to those of `actors.metadata.node_commands`, and to
+    any command that is refused as a whole (this replica does not lead)."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -389,6 +389,7 @@ Command = (
     | SetNodeAlive
     | AddNode
     | SetNodeDuty
+    | MoveNode
     | RemoveNode
     | ReportLeader
     | ReportController
@@ -437,6 +438,7 @@ _SHAPES = {
         _Shape(SetNodeAlive),
         _Shape(AddNode),
         _Shape(SetNodeDuty),
+        _Shape(MoveNode),
         _Shape(RemoveNode),
         _Shape(ReportLeader),
         _Shape(ReportController),

@@ -13,7 +13,7 @@ from actors.ground.contract import Record
 from actors.ground.features import GROUPD_VERSION
 from actors.ground.image import ACTIVE, AS_BEGUN, DRAINING, JOINING, LOST, NodeHome
 from actors.metadata.commands import Outcome
-from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
+from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
 from actors.metadata.nodes import topics_moved
 from actors.metadata.records import (
     BROKER_CONFIG,
@@ -106,6 +106,26 @@ def set_node_duty(state: MetadataState, command: SetNodeDuty) -> tuple[list[Reco
         others = [each for each in state.open_node_ids() if each != node_id]
         records += topics_moved(state, others or state.alive_node_ids())
     return records, DONE
+
+
+def move_node(state: MetadataState, command: MoveNode) -> tuple[list[Record], Outcome]:
+    node_id, host, bound_port, machine = command
+    node = state.nodes.get(node_id)
+    if node is None:
+        return [], _no_node(state, node_id)
+    home = state.homes.get(node_id, NodeHome(AS_BEGUN))._replace(port=bound_port, machine=machine)
+    if state.homes.get(node_id) == home and node.host == host:
+        return [], DONE
+    problem = _too_old(state)
+    for other_id, other in state.nodes.items():
+        if other_id != node_id and (other.host, other.port) == (host, node.port):
+            problem = f"{host}:{node.port} is node {other_id}'s"
+    if problem is not None:
+        return [], Outcome(ErrorCode.invalid_request, problem)
+    return [
+        Record(NodeHomeKey(NODE_HOME, "", node_id), home),
+        Record(NodeKey(NODE, "", node_id), node._replace(host=host)),
+    ], DONE
 
 
 def _too_few_without(state: MetadataState, node_id: int) -> str | None:

@@ -31,6 +31,15 @@ class SetNodeDuty(NamedTuple):
     duty: int
 
 
+class MoveNode(NamedTuple):
+    """The news that the machine of a node, and with it the node, has another address."""
+
+    node_id: int
+    host: str
+    bound_port: int
+    machine: str
+
+
 class RemoveNode(NamedTuple):
     """The order to forget a node. It is refused while a replica is there."""
 

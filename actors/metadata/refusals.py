@@ -46,7 +46,7 @@ from actors.metadata.commands import (
     TopicOutcome,
     UpdateFeatures,
 )
-from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
+from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
 
 
 def refused(command: Command, error_code: int, message: str | None = None) -> CommandResult:
@@ -81,7 +81,7 @@ def refused(command: Command, error_code: int, message: str | None = None) -> Co
             return ProducerIdBlock(error_code)
         case RegisterNode() | SetNodeAlive() | ReportLeader() | ReportController() | RestoreTopics():
             return Outcome(error_code, message)
-        case AddNode() | SetNodeDuty() | RemoveNode():
+        case AddNode() | SetNodeDuty() | MoveNode() | RemoveNode():
             return Outcome(error_code, message)
         case SeedPlacement() | PlaceGroup() | ForgetReplica() | UpdateFeatures() | FoundTier():
             return Outcome(error_code, message)

@@ -52,7 +52,7 @@ from actors.metadata.commands import (
     SetNodeAlive,
     UpdateFeatures,
 )
-from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
+from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
 from actors.metadata.records import (
     ACL,
     BROKER_CONFIG,
@@ -210,6 +210,8 @@ def _decide(state: MetadataState, command: Command) -> tuple[list[Record], Comma
             return membership.add_node(state, command)
         case SetNodeDuty():
             return membership.set_node_duty(state, command)
+        case MoveNode():
+            return membership.move_node(state, command)
         case RemoveNode():
             return membership.remove_node(state, command)
         case ReportLeader():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -56,7 +57,8 @@ def up(
 ) -> None:
     """Keep a Ray for this machine alone, start its actors, and begin anew whenever it fails; until Ctrl-C.
 
-    The first machine makes the secret; whoever has it may join, and may run code on every machine.
+    The first machine makes the secret; whoever has it may join, and may run code on every machine. With
+    another --host, a machine that was used before goes on at that address, and the others follow.
     """
     with errors():
         tier_file.prepare(directory)
@@ -73,7 +75,11 @@ def up(
         elif head:
             raise TierError(f"{directory} is machine {known.address}'s already: leave --head out")
         elif host is not None and f"{host}:{port}" != known.address:
-            raise TierError(f"{directory} is machine {known.address}'s, not {host}:{port}'s")
+            _check_address(host, port)
+            machine_secret.read(directory)
+            now = f"{host}:{port}"
+            known = identity.with_moves(replace(known, address=now), ((known.address, now),))
+            identity.write(directory, known)
         machine_secret.read(directory)
         arguments = [str(directory), *([] if join is None else [join])]
     command = child_process.python("cluster.machine.agent", *arguments)

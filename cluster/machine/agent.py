@@ -39,6 +39,7 @@ from cluster.machine import identity
 from cluster.machine.identity import Identity
 from cluster.machine.kept_actors import KeptActor, KeptActors
 from cluster.machine.others import Others
+from cluster.machine_moves import Moves, moved_node
 from cluster.tier_file import TierError
 
 log = logging.getLogger("groupd.machine")
@@ -93,6 +94,8 @@ class Agent:
             "ping": self._ping,
             "join": self._join,
             "machines": self._machines,
+            "moved": self._moved,
+            "moves": self._moves,
             "form": self._form,
             "form_here": self._form_here,
         }
@@ -134,9 +137,9 @@ class Agent:
         self.others.close()
         self._answers.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for writer in self._connections:
-            writer.close()
-        while self._connections:
+        while self._connections:  # one that was being accepted comes late
+            for writer in tuple(self._connections):
+                writer.close()
             await asyncio.sleep(0)
 
     # Connections.
@@ -196,14 +199,18 @@ class Agent:
                 machine, "create", machine, kind, name, args, options
             )
             return made
-        spec, *index = args
-        spec = spec._replace(agent=(self.address, self._secret))
-        actor = KeptActor(kind, name, (spec, *index), options._replace(machine=None))
+        actor = KeptActor(kind, name, args, options._replace(machine=None))
         await self._in_thread(self._make, actor)
         self._kept.keep(actor)
         return name, options.namespace
 
     def _make(self, actor: KeptActor) -> None:
+        spec, *index = actor.args
+        me = self.others.me
+        spec = spec._replace(
+            agent=(me.address, self._secret), nodes=tuple(moved_node(node, me.moved) for node in spec.nodes)
+        )
+        actor = actor._replace(args=(spec, *index))
         # A machine that booted has an empty temporary directory.
         Path(actor.args[0].run_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
         runtime.create(*actor)
@@ -293,6 +300,15 @@ class Agent:
         finally:
             link.close()
         return None
+
+    async def _moved(self, moves: Moves) -> None:
+        """Learn which machines have other addresses now, and pass it on if it is news."""
+        moves = tuple((former, now) for former, now in moves)
+        if self.others.take_moves(moves):
+            await self.others.ask_all("moved", moves, timeout_s=ASK_TIMEOUT_S)
+
+    async def _moves(self) -> Moves:
+        return self.others.me.moved
 
     async def _machines(self) -> dict[str, bool]:
         """Return every machine, and whether it answers."""

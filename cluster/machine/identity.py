@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from cluster import machine_secret, tier_file
+from cluster.machine_moves import Moves, address_now
 from cluster.tier_file import TierError
 
 FILE: Final = "machine.json"
+MOVES_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,8 @@ class Identity:
     """host:port at which this machine's agent is called."""
     others: tuple[str, ...] = ()
     """The addresses of the others' agents, as far as they are known."""
+    moved: Moves = ()
+    """The machines, this one too, that have another address now: (former address, address)."""
 
 
 def read(directory: Path) -> Identity | None:
@@ -32,7 +36,8 @@ def read(directory: Path) -> Identity | None:
     path = directory / FILE
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return Identity(**{**content, "others": tuple(content["others"])})
+        moved = tuple((former, now) for former, now in content.get("moved", ()))
+        return Identity(**{**content, "others": tuple(content["others"]), "moved": moved})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -42,7 +47,8 @@ def read(directory: Path) -> Identity | None:
 def write(directory: Path, identity: Identity) -> None:
     """Replace machine.json in one step."""
     partial = directory / f"{FILE}.partial"
-    partial.write_text(json.dumps(asdict(identity), indent=2) + "\n", encoding="utf-8")
+    content = {name: value for name, value in asdict(identity).items() if name != "moved" or value}
+    partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     partial.replace(directory / FILE)
 
 
@@ -59,6 +65,17 @@ def new_cluster_id() -> str:
 
 
 def with_others(identity: Identity, addresses: set[str]) -> Identity:
-    """Return the identity with every machine that is known by now."""
-    known = addresses.union(identity.others) - {identity.address}
+    """Return the identity with every machine that is known by now, at its present address."""
+    everybody = addresses.union(identity.others)
+    known = {address_now(identity.moved, address) for address in everybody} - {identity.address}
     return replace(identity, others=tuple(sorted(known)))
+
+
+def with_moves(identity: Identity, moves: Moves) -> Identity:
+    """Return the identity with machines that have another address now. One that went back to an address has
+    not left it."""
+    places = dict(identity.moved) | dict(moves)
+    for now in {now for _, now in moves}:
+        places.pop(now, None)
+    moved = tuple(sorted(places.items())[:MOVES_MAX])
+    return with_others(replace(identity, moved=moved), set())

@@ -7,6 +7,7 @@ one knows, so that one that joined anywhere is soon known everywhere.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from actors.ground.calls import ActorCallError
 from actors.machines.link import Link
 from cluster.machine import identity
 from cluster.machine.identity import Identity
+from cluster.machine_moves import Moves
 
 log = logging.getLogger("groupd.machine")
 
@@ -60,6 +62,22 @@ class Others:
             log.info("the other machines are %s", ", ".join(known.others))
             self.begin()
 
+    def take_moves(self, moves: Moves) -> bool:
+        """Learn that machines have other addresses now. Return whether this was news."""
+        known = identity.with_moves(self.me, moves)
+        if known == self.me:
+            return False
+        for address in set(self.me.others).difference(known.others):
+            if (watch := self._watches.pop(address, None)) is not None:
+                watch.cancel()
+            if (link := self._links.pop(address, None)) is not None:
+                link.close()
+        self.me = known
+        identity.write(self._directory, known)
+        log.info("machines have other addresses: %s", ", ".join(f"{a} is {b} now" for a, b in known.moved))
+        self.begin()
+        return True
+
     def close(self) -> None:
         for watch in self._watches.values():
             watch.cancel()
@@ -90,6 +108,12 @@ class Others:
             if not isinstance(answer, BaseException)
         }
 
+    async def _tell_moves(self, address: str) -> None:
+        """Tell a machine that has been away which ones have other addresses now."""
+        if self.me.moved:
+            with contextlib.suppress(ActorCallError, TimeoutError, OSError):
+                await self.ask(address, "moved", self.me.moved, timeout_s=PING_TIMEOUT_S)
+
     async def _watch(self, address: str) -> None:
         while True:
             try:
@@ -100,6 +124,7 @@ class Others:
             else:
                 if address not in self._heard_at:
                     log.info("machine %s answers", address)
+                    await self._tell_moves(address)
                 self._heard_at[address] = self._clock()
                 self.learn(known)
             await asyncio.sleep(PING_INTERVAL_S)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.ground.spec import Copies, Copy, copies
 from actors.metadata.commands import NEW_REPLICA
-from cluster.balance import Change, Nodes, next_changes
+from cluster.balance import Change, Nodes, founded, next_changes
 from cluster.placement import Place, spread
 
 AT_ONCE = 2
@@ -68,10 +68,14 @@ def partitions(*rows: tuple[int, ...]) -> Placements:
     return {f"partition-{number}": copies(row) for number, row in enumerate(rows)}
 
 
-def test_a_tier_as_it_begins_stays_as_it_is() -> None:
-    places = [Place(number) for number in range(1, 5)]
-    rows = spread(places, 8, 3)
-    assert next_changes(nodes(*[None] * 4), partitions(*rows), frozenset(), AT_ONCE) == []
+@pytest.mark.parametrize("racks", [[None] * 3, [None] * 4, ["a", "b", "c", "a"], ["a", "b", "b"]])
+@pytest.mark.parametrize("partitions_count", [1, 2, 4, 8])
+def test_a_tier_as_it_begins_stays_as_it_is(racks: list[str | None], partitions_count: int) -> None:
+    tier = nodes(*racks)
+    for replicas in range(1, 4):
+        rows = founded(tier.places, spread(tier.places, partitions_count, replicas))
+        begun = {f"partition-{number}": row for number, row in enumerate(rows)}
+        assert next_changes(tier, begun, frozenset(), AT_ONCE) == []
 
 
 def test_copies_that_shared_the_only_node_part_when_there_are_others() -> None:

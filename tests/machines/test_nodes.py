@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench.chaos.targets import machine_site
-from bench.chaos.targets.machine_site import PORT, MachineSite, operate
-from bench.chaos.targets.stand import why_not
+from bench.chaos.targets.machine_site import CALLED, PORT, MachineSite, operate
+from bench.chaos.targets.stand import Machine, why_not
 from tests.chaos.load import Load
 from tests.polling import until
 
@@ -89,3 +89,51 @@ def test_a_fourth_machine_comes_and_the_first_is_lost_for_good(site: MachineSite
         load.progress()
         load.check()
     assert {row["host"] for row in nodes(site).values()} == {m.host for m in site.machines.all[1:]}
+
+
+def test_what_was_lost_and_comes_back_is_no_part_of_the_tier(site: MachineSite) -> None:
+    """Its agent starts what it had; the controller ends that."""
+    first = site.machines.all[0]
+    site.machines.boot_again(first)
+    until(lambda: not site_actors(site, first), "nothing of the tier runs there", EVEN_S)
+    site.wait_until_whole()
+    assert 1 not in nodes(site)
+    first.lose_power()
+
+
+def test_a_machine_that_comes_back_under_another_address_is_the_same_node(site: MachineSite) -> None:
+    site.wait_until_whole()
+    second = site.machines.all[1]
+    before = nodes(site)[2]
+    with Load(site) as load:
+        second.lose_power()
+        load.progress()
+        host = f"{second.host}7"
+        site.machines.boot_elsewhere(second, host)
+        until(lambda: nodes(site)[2]["host"] == host and nodes(site)[2]["alive"], "node 2 is there", EVEN_S)
+        site.wait_until_whole()
+        load.progress()
+        load.check()
+    after = nodes(site)[2]
+    assert (after["machine"], after["port"]) == (f"{host}:{PORT}", before["port"])
+    assert after["replicas"] == before["replicas"]
+
+
+def test_a_whole_start_does_not_wait_for_a_machine_that_is_away(site: MachineSite) -> None:
+    site.wait_until_whole()
+    *_, last = site.machines.all
+    last.lose_power()
+    operate(site.data_dir, "down")  # it says that the machine which is away may still run its part
+    at = site.machines.all[1]
+    shown = json.loads(groupd(site, "up", "--detach", "--machine", f"{at.host}:{PORT}", "--json"))
+    assert [
+        warning for warning in shown["warnings"] if "its machine" in warning and "does not answer" in warning
+    ]
+    site.machines.boot_again(last)
+    site.wait_until_whole()
+
+
+def site_actors(site: MachineSite, machine: Machine) -> list[str]:
+    """The actors that a machine keeps for a tier."""
+    folder = machine.disk / CALLED / "actors" / site.namespace
+    return sorted(path.name for path in folder.glob("*.actor"))

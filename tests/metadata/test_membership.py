@@ -25,7 +25,7 @@ from actors.metadata.commands import (
     SetNodeAlive,
     UpdateFeatures,
 )
-from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
+from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
 from tests.metadata.driver import NODES, Host, state_of, tier
 
 GROUP = "partition-0"
@@ -135,6 +135,20 @@ def test_the_id_of_a_removed_node_is_not_given_again_even_if_it_was_the_highest(
     host = four_nodes()
     assert host.submit(RemoveNode(4)) == Outcome()
     assert host.shard.state.next_node_id == 5
+
+
+def test_a_node_whose_machine_has_another_address_is_the_same_node() -> None:
+    host = four_nodes()
+    host.submit(SetNodeDuty(4, DRAINING))
+    moved = MoveNode(4, "host9", 9_094, "host9:9900")
+    assert host.submit(moved) == Outcome()
+    image = host.shard.image()
+    assert image.nodes[4] == NodeImage(4, "host9", 9_094, "rack-d", True)
+    assert image.homes[4] == NodeHome(9_094, "host9:9900", None, DRAINING)
+    before = state_of(host.shard)
+    assert host.submit(moved) == Outcome()
+    assert state_of(host.shard) == before
+    assert "there is no node 7" in refused(host, moved._replace(node_id=7))
 
 
 def test_the_last_node_stays() -> None:

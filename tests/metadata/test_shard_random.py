@@ -33,7 +33,7 @@ from actors.metadata.commands import (
     pack,
     unpack,
 )
-from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
+from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
 from actors.metadata.shard import RECORD_TYPES, MetadataShard
 from tests.metadata.driver import Host, new_shard, state_of
 
@@ -92,6 +92,7 @@ COMMANDS = st.one_of(
         AddNode, st.integers(0, 9), st.sampled_from(["h1", "h3"]), st.just(9093), st.none(), st.just(9)
     ),
     st.builds(SetNodeDuty, NODE_IDS, st.integers(0, 2)),
+    st.builds(MoveNode, NODE_IDS, st.sampled_from(["h1", "h4"]), PORT, st.just("m")),
     st.builds(RemoveNode, NODE_IDS),
     st.builds(ForgetReplica, GROUPS, st.integers(0, 3)),
 )

@@ -51,7 +51,7 @@ from actors.metadata.commands import (
     pack,
     unpack,
 )
-from actors.metadata.node_commands import AddNode, RemoveNode, SetNodeDuty
+from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
 from actors.metadata.refusals import refused
 from actors.metadata.wire import pack_image, unpack_image
 from tests.metadata.driver import tier
@@ -67,6 +67,7 @@ COMMANDS: tuple[Any, ...] = (
     SetNodeAlive(1, False),
     AddNode(4, "h", 9095, None, 9095, "h:9900"),
     SetNodeDuty(1, 1),
+    MoveNode(1, "h2", 9092, "h2:9900"),
     RemoveNode(1),
     ReportLeader(3, 1, 2**40),
     ReportController(2),

@@ -87,6 +87,13 @@ class Machines:
         if wait:
             self.wait_until_up(machine)
 
+    def boot_elsewhere(self, machine: Machine, host: str) -> None:
+        """Give a machine its power back under another address."""
+        machine.readdress(host)
+        machine.boot()
+        machine.boots = 1  # at this address
+        self._begin(machine)
+
     def wait_until_up(self, machine: Machine) -> None:
         output = machine.disk / "output.log"
         ready = f"{READY} {machine.host}:{PORT}".encode()

@@ -123,6 +123,13 @@ class Machine:
         for each in self.disk.iterdir():
             shutil.rmtree(each) if each.is_dir() else each.unlink()
 
+    def readdress(self, host: str) -> None:
+        """Give a machine without power another address on the network."""
+        assert self._power is None, "its power is on"
+        self._ip("addr", "del", f"{self.host}/24", "dev", "eth0")
+        self._ip("addr", "add", f"{host}/24", "dev", "eth0")
+        self.host = host
+
     def freeze(self) -> None:
         # Not the first one, which does nothing: who waits for it outside would stop with it.
         for process in self.processes():

@@ -59,9 +59,11 @@ def test_a_directory_that_is_a_machines_stays_its(tmp_path: Path) -> None:
     made = identity.begin(tmp_path, f"{HOST}:9900")
     place = ("--dir", str(tmp_path))
     assert f"is machine {HOST}:9900's already: leave --head out" in refused("up", "--head", *place)
-    assert f"is machine {HOST}:9900's, not 127.0.0.9:9900's" in refused("up", "--host", "127.0.0.9", *place)
+    said = refused("up", "--host", "203.0.113.9", *place)
+    assert "this machine cannot listen on 203.0.113.9:9900" in said
     (tmp_path / machine_secret.NAME).unlink()
     assert f"{machine_secret.NAME} cannot be read: No such file" in refused("up", *place)
+    assert "cannot be read" in refused("up", "--host", "127.0.0.9", *place)
     assert identity.read(tmp_path) == made
 
 

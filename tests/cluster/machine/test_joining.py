@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,34 @@ def test_a_machine_that_answers_no_more_is_left_out_and_taken_back(tmp_path: Pat
         await reached(lambda: head.others.answering() == [b.address], "it is back")
 
     play(tmp_path, story)
+
+
+def test_a_machine_that_comes_back_under_another_address_is_the_same_to_all(tmp_path: Path) -> None:
+    """One of them is away meanwhile, and hears of it when it is back."""
+
+    async def story(agents: Agents) -> None:
+        head, b, c = await agents.head(), await agents.new("b"), await agents.new("c")
+        await take_in(b, head.address)
+        await take_in(c, head.address)
+        everybody = [head, b, c]
+        await reached(lambda: all(len(each.others.me.others) == 2 for each in everybody), "all know all")
+        former = b.address
+        await agents.end(c)
+        await agents.end(b)
+        moved = identity.read(agents.path("b"))
+        assert moved is not None
+        now = new_address()
+        identity.write(
+            agents.path("b"), identity.with_moves(replace(moved, address=now), ((moved.address, now),))
+        )
+        b = await agents.again("b")
+        await reached(lambda: knows_only(head, now, c.address), "the head knows the new address")
+        c = await agents.again("c")
+        await reached(lambda: knows_only(c, now, head.address), "so does who was away")
+        assert former not in head.others.me.others
+
+    play(tmp_path, story)
+
+
+def knows_only(agent: Agent, *addresses: str) -> bool:
+    return set(agent.others.me.others) == set(addresses)
