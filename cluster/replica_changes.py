@@ -97,8 +97,10 @@ class ReplicaChanges:
     def note(self, data_dir: Path) -> None:
         """Write down the nodes of now for the commands that are given here: on several machines nobody else
         does, and those that the tier began with may all leave."""
-        if self._tier.spans_machines:
-            tier_file.write(data_dir, self.present())
+        tier = tier_file.read(data_dir)
+        if tier is not None and tier.spans_machines:
+            nodes = tuple(node.spec for node in self.nodes())
+            tier_file.write(data_dir, tier_file.placed(tier_file.at(tier, nodes), self.placements()))
 
     def nodes(self) -> list[KnownNode]:
         """Return the tier's nodes, as the controller has decided."""

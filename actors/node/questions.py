@@ -22,6 +22,7 @@ from actors.ground.nodes import nodes_of
 from actors.ground.spec import CONTROLLER_GROUP, TierSpec, broker_name, partition_group
 from actors.machines.link import FAILED, OK, Answer, answer_of
 from actors.metadata.commands import PlaceGroup, unpack
+from actors.metadata.node_commands import RemoveNode, SetNodeDuty
 from actors.metadata.records import GroupPlacementValue
 from actors.metadata.wire import Unreadable
 from actors.node.controller_client import RayControllerClient
@@ -48,7 +49,7 @@ METHODS: Final[Mapping[str, Methods]] = {
     TIER: {ABOUT: _LOOKS},
     "broker": {"status": _LOOKS, "metrics": _LOOKS},
     "controller": {
-        **dict.fromkeys(("status", "placement"), _LOOKS),
+        **dict.fromkeys(("status", "placement", "nodes"), _LOOKS),
         **dict.fromkeys(("submit", "replace_replica"), Operation.ALTER),
         **_COPIES,
     },
@@ -60,7 +61,7 @@ METHODS: Final[Mapping[str, Methods]] = {
 }
 """Kind of actor -> method that may be asked for -> the operation on the cluster that whoever asks must be
 allowed."""
-COMMANDS: Final = (PlaceGroup,)
+COMMANDS: Final = (PlaceGroup, SetNodeDuty, RemoveNode)
 """The commands that may be submitted so: all others are made by requests of Kafka's, with their own
 rights."""
 UNTOLD: Final = frozenset({"copy_piece", "end_copy"})

@@ -24,6 +24,8 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
+from cluster.cli.kafka import CommandConfigOption
+from cluster.cli.reach import NodeOption, reach
 from cluster.cli.tables import Table
 from cluster.node_changes import Left, NodeChanges, NodeRow
 from cluster.node_plan import Wanted
@@ -49,13 +51,18 @@ def register(app: typer.Typer) -> None:
 
 
 @commands.command(name="list", epilog=examples("groupd nodes list", "groupd nodes list --json"))
-def list_(data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False) -> None:
+def list_(
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show every node: where it is, its duty, how many replicas it has and offsets partitions it leads.
 
     Exit code 1 if a node does not answer.
     """
     with errors():
-        rows = _changes(data_dir).rows()
+        rows = _reached(data_dir, bootstrap, command_config).rows()
     if as_json:
         print_json([_fields(row) for row in rows])
     else:
@@ -112,6 +119,8 @@ def drain(
         bool, typer.Option("--wait/--no-wait", help="Wait until nothing is left, or return at once.")
     ] = True,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Have other nodes take a node's replicas and leaders, while clients are served.
@@ -120,7 +129,7 @@ def drain(
     drain.
     """
     with errors():
-        changes = _changes(data_dir)
+        changes = _reached(data_dir, bootstrap, command_config)
         if cancel:
             changes.keep(node)
             _say(as_json, {"node_id": node, "duty": "active"}, f"Node {node} holds replicas again.")
@@ -143,6 +152,8 @@ def remove(
         bool, typer.Option("--lost", help="Give up a node whose machine is gone for good.")
     ] = False,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Remove a drained node: its port closes, and clients are not told of it any more.
@@ -150,14 +161,15 @@ def remove(
     Refused while the node holds a replica. With --lost, refused while the node answers.
     """
     with errors():
-        changes = _changes(data_dir)
+        changes = _reached(data_dir, bootstrap, command_config)
         if lost:
             changes.give_up(node)
             _wait(changes, node, data_dir, as_json=as_json)
             changes.wait_until_gone(node)
         else:
             changes.remove(node)
-        changes.note(data_dir)
+        if bootstrap is None and command_config is None:
+            changes.note(data_dir)
         _say(as_json, {"node_id": node, "removed": True}, f"Node {node} is removed.")
 
 
@@ -165,6 +177,11 @@ def _changes(data_dir: Path) -> NodeChanges:
     tier, running = tier_file.require_running(data_dir)
     lifecycle.attach_to(data_dir, tier, running)
     return NodeChanges(tier, ReplicaChanges(tier, data_dir))
+
+
+def _reached(data_dir: Path, bootstrap: str | None, command_config: Path | None) -> NodeChanges:
+    reached = reach(data_dir, bootstrap, command_config)
+    return NodeChanges(reached.tier, ReplicaChanges(reached.tier, reached.data_dir))
 
 
 def _wait(changes: NodeChanges, node: int, data_dir: Path, *, as_json: bool) -> None:

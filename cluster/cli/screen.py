@@ -13,9 +13,8 @@ from rich.console import Console
 from actors.ground.spec import CONTROLLER_GROUP, broker_name, partition_group
 from cluster.cli.tables import Table
 from cluster.repair import leader_of, note_of
-from cluster.tier import bootstrap_of
 from cluster.tier_actors import replica_actor
-from cluster.tier_file import TierFile, hint
+from cluster.tier_file import TierFile, bootstrap_of, hint
 
 Status = Mapping[str, Any]
 NO_MACHINES: Final[Mapping[str, bool]] = MappingProxyType({})

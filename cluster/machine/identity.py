@@ -75,7 +75,7 @@ def with_moves(identity: Identity, moves: Moves) -> Identity:
     """Return the identity with machines that have another address now. One that went back to an address has
     not left it."""
     places = dict(identity.moved) | dict(moves)
-    for now in {now for _, now in moves}:
-        places.pop(now, None)
+    for address in {address for _, address in moves}:
+        places.pop(address, None)
     moved = tuple(sorted(places.items())[:MOVES_MAX])
     return with_others(replace(identity, moved=moved), set())

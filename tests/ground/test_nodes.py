@@ -33,7 +33,7 @@ def test_of_a_node_behind_a_proxy_the_tier_uses_the_port_that_it_binds(tmp_path:
 
 
 def test_a_node_on_a_machine_of_its_own_is_where_the_image_says_once_it_moved(tmp_path: Path) -> None:
-    """On one machine the spec of the last start is newer than anything that is in the image."""
+    """A tier on one machine begins anew with each start, so its spec is newer than the image."""
     spec = spec_in(tmp_path)
     there = replace(spec.nodes[0], machine="h1:9900")
     image = MetadataImage(nodes=(NodeImage(1, "h2", 1),), homes={1: NodeHome(1, "h2:9900")})

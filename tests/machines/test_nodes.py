@@ -92,7 +92,7 @@ def test_a_fourth_machine_comes_and_the_first_is_lost_for_good(site: MachineSite
 
 
 def test_what_was_lost_and_comes_back_is_no_part_of_the_tier(site: MachineSite) -> None:
-    """Its agent starts what it had; the controller ends that."""
+    """A machine's agent starts what it had, and the controller ends that."""
     first = site.machines.all[0]
     site.machines.boot_again(first)
     until(lambda: not site_actors(site, first), "nothing of the tier runs there", EVEN_S)
