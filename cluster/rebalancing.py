@@ -68,7 +68,7 @@ async def follow_moves(spec: TierSpec, silent: set[int], submit: Submit) -> list
         return []  # this machine's agent is of an older release, or not there now
     done = []
     for node in spec.nodes:
-        moved = moved_node(node, tuple(moves.items()))
+        moved = moved_node(node, moves)
         if moved == node or moved.machine is None:
             continue
         outcome = await submit(MoveNode(node.node_id, moved.host, node.port, moved.machine))

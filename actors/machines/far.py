@@ -72,9 +72,10 @@ class Machines:
         answers: dict[str, bool] = self.ask("machines", timeout_s=FIND_TIMEOUT_S).result()
         return answers
 
-    def moves(self) -> dict[str, str]:
-        """Return former address -> address of the machines that have another one now. Blocks."""
-        return dict(self.ask("moves", timeout_s=FIND_TIMEOUT_S).result())
+    def moves(self) -> tuple[tuple[str, str, int], ...]:
+        """Return the machines that have another address now: (former address, address, since when in ms).
+        Blocks."""
+        return tuple(map(tuple, self.ask("moves", timeout_s=FIND_TIMEOUT_S).result()))
 
     def form(self, namespace: str) -> None:
         """Tell all machines that a tier is formed: its replicas have journals by now. Blocks."""

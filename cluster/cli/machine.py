@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -78,7 +79,8 @@ def up(
             _check_address(host, port)
             machine_secret.read(directory)
             now = f"{host}:{port}"
-            known = identity.with_moves(replace(known, address=now), ((known.address, now),))
+            moves = ((known.address, now, time.time_ns() // 1_000_000),)
+            known = identity.with_moves(replace(known, address=now), moves)
             identity.write(directory, known)
         machine_secret.read(directory)
         arguments = [str(directory), *([] if join is None else [join])]

@@ -39,7 +39,7 @@ from cluster.machine import identity
 from cluster.machine.identity import Identity
 from cluster.machine.kept_actors import KeptActor, KeptActors
 from cluster.machine.others import Others
-from cluster.machine_moves import Moves, moved_node
+from cluster.machine_moves import Moves, address_now, moved_node
 from cluster.tier_file import TierError
 
 log = logging.getLogger("groupd.machine")
@@ -286,6 +286,9 @@ class Agent:
         problem = await self._unreachable(address)
         if problem is not None:
             raise ActorCallError(f"{address} cannot be reached from {self.address}: {problem}")
+        if address_now(self.others.me.moved, address) != address:
+            # Another machine had this address before.
+            await self._moved(((address, address, self.clock_ms()),))
         self.others.learn([address])
         return self.others.me.cluster, (self.address, *self.others.me.others)
 
@@ -303,7 +306,6 @@ class Agent:
 
     async def _moved(self, moves: Moves) -> None:
         """Learn which machines have other addresses now, and pass it on if it is news."""
-        moves = tuple((former, now) for former, now in moves)
         if self.others.take_moves(moves):
             await self.others.ask_all("moved", moves, timeout_s=ASK_TIMEOUT_S)
 

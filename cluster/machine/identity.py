@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from cluster import machine_secret, tier_file
-from cluster.machine_moves import Moves, address_now
+from cluster.machine_moves import Moves, address_now, merged
 from cluster.tier_file import TierError
 
 FILE: Final = "machine.json"
@@ -28,7 +28,7 @@ class Identity:
     others: tuple[str, ...] = ()
     """The addresses of the others' agents, as far as they are known."""
     moved: Moves = ()
-    """The machines, this one too, that have another address now: (former address, address)."""
+    """The machines, this one too, that have another address now."""
 
 
 def read(directory: Path) -> Identity | None:
@@ -36,7 +36,7 @@ def read(directory: Path) -> Identity | None:
     path = directory / FILE
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        moved = tuple((former, now) for former, now in content.get("moved", ()))
+        moved = tuple((former, now, at_ms) for former, now, at_ms in content.get("moved", ()))
         return Identity(**{**content, "others": tuple(content["others"]), "moved": moved})
     except FileNotFoundError:
         return None
@@ -72,10 +72,8 @@ def with_others(identity: Identity, addresses: set[str]) -> Identity:
 
 
 def with_moves(identity: Identity, moves: Moves) -> Identity:
-    """Return the identity with machines that have another address now. One that went back to an address has
-    not left it."""
-    places = dict(identity.moved) | dict(moves)
-    for address in {address for _, address in moves}:
-        places.pop(address, None)
-    moved = tuple(sorted(places.items())[:MOVES_MAX])
+    """Return the identity with machines that have another address now, as far as there is room."""
+    moved = merged(identity.moved, moves)
+    if len(moved) > MOVES_MAX:
+        return identity
     return with_others(replace(identity, moved=moved), set())

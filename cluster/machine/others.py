@@ -74,7 +74,7 @@ class Others:
                 link.close()
         self.me = known
         identity.write(self._directory, known)
-        log.info("machines have other addresses: %s", ", ".join(f"{a} is {b} now" for a, b in known.moved))
+        log.info("machines have other addresses: %s", ", ".join(f"{a} is {b} now" for a, b, _ in known.moved))
         self.begin()
         return True
 

@@ -140,7 +140,7 @@ def test_a_machine_that_comes_back_under_another_address_is_the_same_to_all(tmp_
         assert moved is not None
         now = new_address()
         identity.write(
-            agents.path("b"), identity.with_moves(replace(moved, address=now), ((moved.address, now),))
+            agents.path("b"), identity.with_moves(replace(moved, address=now), ((moved.address, now, 1),))
         )
         b = await agents.again("b")
         await reached(lambda: knows_only(head, now, c.address), "the head knows the new address")
