@@ -80,6 +80,9 @@ class NodeChanges:
         except TierError as error:
             self._changes.submit(RemoveNode(node.node_id))
             raise TierError(f"{error}; node {node.node_id} is not added") from None
+        except KeyboardInterrupt:
+            self._changes.submit(RemoveNode(node.node_id))
+            raise
         self._changes.submit(SetNodeDuty(node.node_id, ACTIVE))
         return node
 
