@@ -39,15 +39,17 @@ async def rebalance(sight: Sight, submit: Submit, *, is_quiet: bool) -> list[str
     tier that is not to be balanced, only what has to be done. Return what was done, in words."""
     spec = sight.spec
     placements = {group: spec.copies(group) for group in groups_of(spec)}
+    leaders = {group: sight.leader(group) for group in placements}
+    unled = {group for group, leader in leaders.items() if leader is None}
     changing = {group for group, _ in spec.leaving}
-    for group, row in placements.items():
-        leader = sight.leader(group)
-        if leader is None or not is_settled(row, leader):
-            changing.add(group)
+    changing |= {
+        group for group, leader in leaders.items() if leader and not is_settled(placements[group], leader)
+    }
     most = CHANGES_AT_ONCE - len(changing)
+    fixed = frozenset(changing | unled)
     only_due = not is_quiet or not spec.replica_balance_enable
     done = []
-    for change in next_changes(nodes_in(sight), placements, frozenset(changing), most, only_due=only_due):
+    for change in next_changes(nodes_in(sight), placements, fixed, most, only_due=only_due):
         outcome = await submit(PlaceGroup(change.group, change.before, change.after))
         if not outcome.error_code:
             gone = tuple(copy for copy in change.before if copy not in change.after)

@@ -167,3 +167,14 @@ def test_a_secret_is_kept_and_only_for_its_owner(tmp_path: Path) -> None:
     assert len(value) == 64
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert tier_file.secret(tmp_path, "secret") == (path, value)
+
+
+def test_the_nodes_of_now_are_those_that_the_controller_wrote_last(tmp_path: Path) -> None:
+    tier_file.write(tmp_path, replace(TIER, running=RUNNING))
+    nodes = (TIER.nodes[1], NodeSpec(node_id=3, host="h3", port=3, machine="h3:9900"))
+    placement_file.write(tmp_path, saved(7)._replace(nodes=nodes))
+    tier = tier_file.read(tmp_path)
+    assert tier is not None
+    assert tier.nodes == nodes
+    assert tier.running is not None
+    assert (tier.running.bootstrap, tier.running.machines) == ("h:2,h3:3", ("h3:9900",))
