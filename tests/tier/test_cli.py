@@ -176,7 +176,7 @@ def test_a_directory_of_another_tier_is_refused(data_dir: Path, mode: tuple[str,
     before = content(data_dir)
     code, line = refused(data_dir, "--nodes", "3", *mode)
     assert code == FAILED
-    assert f"the tier in {data_dir} was made with nodes = 1 and cannot change to 3" in line
+    assert f"the tier in {data_dir} has 1 nodes: leave that out to start it as it is" in line
     assert content(data_dir) == before
 
 
