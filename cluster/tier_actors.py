@@ -73,6 +73,7 @@ def actors_of(spec: TierSpec) -> list[TierActor]:
 def create_actor(spec: TierSpec, actor: TierActor, kinds: Mapping[str, str]) -> runtime.Handle:
     """Make one actor on its node. Raises ValueError if it exists."""
     node = spec.node(actor.node_id)
+    spec = spec._replace(draining=(), lost=())  # what an actor is told outlives that
     env = {} if node.ray_node is None else ray_host.LIBRARIES_ENV
     options = ActorOptions(
         namespace=spec.namespace, ray_node=node.ray_node, env=env, kinds=kinds, machine=node.machine

@@ -166,13 +166,6 @@ class TierSpec(NamedTuple):
     (group, replica). The majority is gone, and the loss of what only they knew is accepted."""
     reconciler: str | None = None
     """The `module:class` that the controller's leader makes with (spec, submit) and steps once a second."""
-    draining: tuple[int, ...] = ()
-    """The nodes that are to give up what they hold."""
-    lost: tuple[int, ...] = ()
-    """The nodes whose machines are gone for good: they are replaced, and forgotten when nothing is left
-    there."""
-    replica_balance_enable: bool = True
-    """Whether replicas and preferred leaders are moved so that nodes have equally many."""
     replica_lost_timeout_ms: int = 300_000
     """How long, in ms, a replica may not answer before it is replaced on another node; 0: for ever."""
     agent: tuple[str, str] | None = None
@@ -184,6 +177,14 @@ class TierSpec(NamedTuple):
     raft: RaftSettings = RaftSettings()
     broker: BrokerSettings = BrokerSettings()
     history: HistorySettings = HistorySettings()
+    # Machines keep the specs of their actors in the order of the fields: new ones stand at the end.
+    draining: tuple[int, ...] = ()
+    """The nodes that are to give up what they hold."""
+    lost: tuple[int, ...] = ()
+    """The nodes whose machines are gone for good: they are replaced, and forgotten when nothing is left
+    there."""
+    replica_balance_enable: bool = True
+    """Whether replicas and preferred leaders are moved so that nodes have equally many."""
 
     @property
     def namespace(self) -> str:
