@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bench.capacity import command as capacity_command
 from bench.ground import run_names
 from bench.ground.interrupts import terminable
 from bench.ground.machine import machine
@@ -34,6 +35,7 @@ KafkaHome = Annotated[
     Path | None,
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
 ]
+capacity_command.register(app)
 HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
 """Where the examples find Kafka."""
 

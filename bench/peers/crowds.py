@@ -32,6 +32,8 @@ class Beating(NamedTuple):
     group_id: str
     at: Address
     frame: bytes
+    first_frame: bytes
+    """The heartbeat that a member sends first on a new connection: it says what the member owns."""
 
 
 def classic_members(peer: Peer, count: int) -> list[Member]:
@@ -93,14 +95,17 @@ async def _settle(peer: Peer, group_ids: list[str]) -> list[Beating]:
     finally:
         await crowd.stop()
         crowd.close()
-    return [Beating(each.group.group_id, each.line.address, _steady_frame(each)) for each in crowd.members]
+    return [
+        Beating(each.group.group_id, each.line.address, *map(framed, map(encoded, _heartbeats(each))))
+        for each in crowd.members
+    ]
 
 
-def _steady_frame(each: Living[ConsumerMember]) -> bytes:
-    """The heartbeat of a member that has nothing to say."""
+def _heartbeats(each: Living[ConsumerMember]) -> tuple[ConsumerGroupHeartbeatRequest, ...]:
+    """Make the heartbeat of a member that has nothing to say, and the one that says what it owns."""
     member = each.member
     beat = ConsumerGroupHeartbeatRequest(each.group.group_id, member.member_id, member.epoch)
-    return framed(encoded(beat))
+    return beat, beat._replace(topic_partitions=member.owned)
 
 
 def target(peer: Peer, member: Member, api: str, wanted: int, variants: list[dict[str, Any]]) -> Target:

@@ -1,10 +1,10 @@
 """One load generator: `python -m bench.peers.generator`, a process of its own around raw sockets and epoll.
 
-A line of JSON comes in: {"targets": [[host, port, api, version, [frames, base64]]], "rate": a second, or null
-for a closed loop}. Every connection is made and its first answer read whole and checked; then {"ready": true}
-goes out, {"from": s, "until": s} (CLOCK_MONOTONIC, which all processes of a machine share) comes in, and the
-load runs at once until then. What is answered from `from` on counts; the counts go out as a line of JSON, and
-the next load may come in.
+A line of JSON comes in: {"targets": [[host, port, api, version, [frames, base64], [frames that open the
+connection]]], "rate": a second, or null for a closed loop}. Every connection is made and its first answer
+read whole and checked; then {"ready": true} goes out, {"from": s, "until": s} (CLOCK_MONOTONIC, which all
+processes of a machine share) comes in, and the load runs at once until then. What is answered from `from` on
+counts; the counts go out as a line of JSON, and the next load may come in.
 
 It must never be the bottleneck: each further answer is compared with the first as bytes, and only one that
 differs is decoded, to count the errors in it. It reports its own share of a core.
@@ -41,8 +41,8 @@ class Connection:
 
     __slots__ = ("_api", "_buffer", "_frames", "_next", "_version", "errors", "expected", "sent", "socket")
 
-    def __init__(self, host: str, port: int, api: str, version: int, frames: list[str]) -> None:
-        self.socket = socket.create_connection((host, port), ANSWER_TIMEOUT_S)
+    def __init__(self, place: tuple[str, int], api: str, version: int, frames: list[str]) -> None:
+        self.socket = socket.create_connection(place, ANSWER_TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._api = api
         self._version = version
@@ -53,6 +53,12 @@ class Connection:
         self.sent: deque[float] = deque()
         """When each request that is under way was sent, or was due."""
         self.errors = 0
+
+    def open(self, frames: list[str]) -> None:
+        """Send frames whose answers nobody looks at."""
+        for frame in frames:
+            self.socket.sendall(base64.b64decode(frame))
+            self._exactly(struct.unpack(">i", self._exactly(4))[0])
 
     def send(self, at: float) -> None:
         frame = self._frames[self._next]
@@ -207,8 +213,12 @@ def _timer(rate: float) -> int:
 def connect(targets: list[list[Any]], connections: list[Connection]) -> None:
     """Open all connections, a few at once, and check the first answer of each."""
     for first in range(0, len(targets), CONNECTING_MAX):
-        some = [Connection(*target) for target in targets[first : first + CONNECTING_MAX]]
-        connections += some
+        some = []
+        for host, port, api, version, frames, opening in targets[first : first + CONNECTING_MAX]:
+            connection = Connection((host, port), api, version, frames)
+            connections.append(connection)
+            some.append(connection)
+            connection.open(opening)
         for connection in some:
             connection.send(0.0)
         for connection in some:

@@ -7,7 +7,7 @@ import base64
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from bench.peers.generators import Generators
@@ -31,15 +31,35 @@ class Target(NamedTuple):
     api: str
     version: int
     frames: Sequence[bytes]
+    opening: Sequence[bytes] = ()
+    """Requests that are sent once, before all others; nobody looks at their answers."""
 
 
-class Cpu(NamedTuple):
-    """The CPU seconds within one window: of the server's processes, of those that run its own code, and of
-    the machine."""
+class Pace(NamedTuple):
+    """How a load goes."""
 
-    server: float
-    own: float
-    machine: float
+    seconds: float
+    """How long it counts."""
+    rate: float | None = None
+    """How many requests per second go over all targets; None: a closed loop."""
+    ramp_s: float = RAMP_S
+    """How long it goes on before it counts."""
+
+
+class Driven(NamedTuple):
+    """What a load came to."""
+
+    told: list[dict[str, Any]]
+    """What each generator tells."""
+    cpu_s: dict[int, float]
+    """The CPU of each of the servers' processes."""
+    machine_s: float
+    """The CPU of the whole machine."""
+
+    def foreign_s(self, seconds: float) -> float:
+        """The CPU that was neither the servers' nor the generators'."""
+        generators = float(sum(each["share"] for each in self.told)) * seconds
+        return max(0.0, self.machine_s - sum(self.cpu_s.values()) - generators)
 
 
 class Servers(NamedTuple):
@@ -64,72 +84,88 @@ def drive(
     rate: float | None = None,
 ) -> Sample:
     """Run a load on servers that are no peer."""
+    pace = Pace(seconds, rate)
+    driven = drive_at(pace, generators, servers.pids, targets)
+    return _sample(driven, pace, frozenset(servers.own_pids))
+
+
+def drive_at(
+    pace: Pace,
+    generators: Generators,
+    pids: Sequence[int],
+    targets: Sequence[Target],
+    at_its_ends: Callable[[], object] = lambda: None,
+) -> Driven:
+    """Run a load, and look at the CPU of these processes meanwhile. `at_its_ends` is called when it begins to
+    count, and when it no longer does. Raises Failed if an answer has an error, or there is none."""
     try:
-        told, cpu = _drive(generators, servers, targets, seconds, rate)
+        driven = _drive(pace, generators, pids, targets, at_its_ends)
     except BaseException:
         generators.close()
         raise
-    return _sample(told, seconds, rate, cpu)
-
-
-def _drive(
-    generators: Generators,
-    servers: Servers,
-    targets: Sequence[Target],
-    seconds: float,
-    rate: float | None,
-) -> tuple[list[dict[str, Any]], Cpu]:
-    count = 1 + (len(targets) - 1) // CONNECTIONS_EACH
-    shares = [targets[number::count] for number in range(count)]
-    running = generators.take(count)
-    for generator, share in zip(running, shares, strict=True):
-        generator.tell({"targets": [_plain(target) for target in share], "rate": _each(rate, count)})
-    for generator in running:
-        generator.hear()
-    start = time.monotonic() + RAMP_S
-    for generator in running:
-        generator.tell({"from": start, "until": start + seconds})
-    _wait_until(start)
-    clock = CpuClock(servers.pids)
-    _wait_until(start + seconds)
-    cpu = clock.by_pid()
-    machine_s = clock.machine_seconds()
-    own = set(servers.own_pids)
-    own_s = sum(cpu[pid] for pid in cpu if pid in own)
-    return [generator.hear() for generator in running], Cpu(sum(cpu.values()), own_s, machine_s)
-
-
-def _sample(told: list[dict[str, Any]], seconds: float, rate: float | None, cpu_s: Cpu) -> Sample:
-    requests = sum(each["requests"] for each in told)
-    errors = sum(each["errors"] for each in told)
+    requests, errors = (sum(each[what] for each in driven.told) for what in ("requests", "errors"))
     if errors:
         raise Failed(f"{errors:,} of {requests:,} answers carried an error")
     if not requests:
         raise Failed("nothing was answered")
+    return driven
+
+
+def _drive(
+    pace: Pace,
+    generators: Generators,
+    pids: Sequence[int],
+    targets: Sequence[Target],
+    at_its_ends: Callable[[], object],
+) -> Driven:
+    count = 1 + (len(targets) - 1) // CONNECTIONS_EACH
+    shares = [targets[number::count] for number in range(count)]
+    running = generators.take(count)
+    for generator, share in zip(running, shares, strict=True):
+        generator.tell({"targets": [_plain(target) for target in share], "rate": _each(pace.rate, count)})
+    for generator in running:
+        generator.hear()
+    start = time.monotonic() + pace.ramp_s
+    for generator in running:
+        generator.tell({"from": start, "until": start + pace.seconds})
+    _wait_until(start)
+    clock = CpuClock(pids)
+    at_its_ends()
+    _wait_until(start + pace.seconds)
+    cpu_s, machine_s = clock.by_pid(), clock.machine_seconds()
+    at_its_ends()
+    return Driven([generator.hear() for generator in running], cpu_s, machine_s)
+
+
+def _sample(driven: Driven, pace: Pace, own: frozenset[int]) -> Sample:
+    told, (seconds, rate, ramp_s) = driven.told, pace
+    requests = sum(each["requests"] for each in told)
     latencies = sorted(us for each in told for us in each["latencies_us"])
     share = max(each["share"] for each in told)
     is_behind = rate is not None and requests < BEHIND_BELOW * rate * seconds
+    own_s = sum(driven.cpu_s[pid] for pid in driven.cpu_s if pid in own)
     figures = {
-        "cpu_us": cpu_s.server / requests * 1e6,
-        "own_cpu_us": cpu_s.own / requests * 1e6,
+        "cpu_us": sum(driven.cpu_s.values()) / requests * 1e6,
+        "own_cpu_us": own_s / requests * 1e6,
         "per_s": requests / seconds,
         "p50_ms": statistics.median(latencies) / 1000,
         "p99_ms": latencies[len(latencies) * 99 // 100] / 1000,
     }
-    foreign_s = cpu_s.machine - cpu_s.server - sum(each["share"] for each in told) * seconds
     return Sample(
         figures=figures,
         requests=requests,
         generator_share=share,
-        load_s=RAMP_S + seconds,
-        foreign=max(0.0, foreign_s / seconds / (os.cpu_count() or 1)),
+        load_s=ramp_s + seconds,
+        foreign=driven.foreign_s(seconds) / seconds / (os.cpu_count() or 1),
         marks=saturated(share) | frozenset({BEHIND} if is_behind else ()),
     )
 
 
 def _plain(target: Target) -> list[Any]:
-    frames = [base64.b64encode(frame).decode() for frame in target.frames]
-    return [target.host, target.port, target.api, target.version, frames]
+    frames, opening = (
+        [base64.b64encode(frame).decode() for frame in some] for some in (target.frames, target.opening)
+    )
+    return [target.host, target.port, target.api, target.version, frames, opening]
 
 
 def _each(rate: float | None, count: int) -> float | None:

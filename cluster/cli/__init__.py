@@ -15,6 +15,7 @@ import typer
 from cluster.cli import (
     acls,
     backup,
+    capacity,
     config,
     demo,
     down,
@@ -57,6 +58,7 @@ MODULES = (
     journal,
     metrics,
     history,
+    capacity,
     config,
 )
 ENTRY_POINT_GROUP = "groupd.commands"

@@ -9,7 +9,7 @@ import pytest
 
 from actors.catalog import page as apis_page
 from actors.metrics import families
-from cluster import settings_table
+from cluster import capacity_page, settings_table
 from cluster.cli import commands_page
 from tests.matrix import page
 
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
     [
         ("cluster/cli/COMMANDS.md", commands_page.markdown, "cluster.cli.commands_page"),
         ("cluster/SETTINGS.md", settings_table.markdown, "cluster.settings_table"),
+        ("deploy/CAPACITY.md", capacity_page.markdown, "cluster.capacity_page"),
         ("actors/metrics/METRICS.md", families.markdown, "actors.metrics.families"),
         ("actors/catalog/APIS.md", apis_page.markdown, "actors.catalog.page"),
         ("tests/matrix/CLIENTS.md", lambda: page.markdown(page.load()), "tests.matrix.page"),

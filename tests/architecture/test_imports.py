@@ -34,6 +34,7 @@ PURE = (
     "storage/history/judge",
     "storage/history/period.py",
     "storage/history/rules.py",
+    "cluster/capacity",
     "cluster/placement.py",
     "cluster/repair.py",
     "bench/chaos/availability.py",

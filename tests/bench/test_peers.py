@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -195,6 +196,20 @@ def test_an_open_loop_sends_at_its_rate(floor: Floor) -> None:
     told = load.run(floor, offsets.commit_targets(floor, 10, 10), 0.5, rate=200)
     assert told.requests <= 101
     assert BEHIND in told.marks or told.requests >= 95
+
+
+def test_what_opens_a_connection_does_not_count_and_the_ends_of_a_load_are_told(floor: Floor) -> None:
+    (target,) = heartbeats.classic_targets(floor, 1)
+    target = target._replace(opening=[target.frames[0]] * 3)
+    ends: list[float] = []
+    pace = load.Pace(0.2, rate=50, ramp_s=0.1)
+    driven = load.drive_at(
+        pace, floor.generators, floor.pids(), [target], lambda: ends.append(time.monotonic())
+    )
+    assert 0 < sum(each["requests"] for each in driven.told) <= 11
+    assert len(ends) == 2
+    assert ends[1] - ends[0] > pace.seconds * 0.9
+    assert list(driven.cpu_s) == floor.pids()
 
 
 def test_a_server_that_hangs_up_gives_no_figure(floor: Floor) -> None:
