@@ -141,7 +141,7 @@ def _remarks(load: Workload, costs: Costs) -> list[str]:
     for measured, what in made:
         if not measured.is_quotable:
             share = f"{measured.foreign:.0%} of the processors"
-            lines.append(f"Preliminary: other programs had {share} when the {what} were made.")
+            lines.append(f"Preliminary {what}: other programs had {share} meanwhile.")
     return lines
 
 
