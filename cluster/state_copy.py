@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgpack
 
 from actors import runtime
-from actors.replica.replica import READABLE_VERSIONS
+from actors.replica.log_level import READABLE_VERSIONS
 from actors.runtime import ActorCallError
 from cluster.backup_file import PackedRecord
 from cluster.group_leaders import NotNow

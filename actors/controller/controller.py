@@ -26,9 +26,10 @@ from actors import runtime
 from actors.controller import placement_file
 from actors.controller.served_levels import asks_for_level, served_levels
 from actors.ground.contract import Request, Token
+from actors.ground.features import GROUPD_VERSION
 from actors.ground.image import DRAINING, LOST
 from actors.ground.nodes import nodes_of
-from actors.ground.release import LEVEL_MAX, told
+from actors.ground.release import LEVEL_MAX, check_level, told
 from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, broker_name, controller_name
 from actors.metadata.commands import (
     AlterCredentials,
@@ -130,6 +131,7 @@ class Controller(StateSource):
             status |= self._host.health()
             status["problem"] = self._problem or status["problem"]
             status |= {"topics": len(image.created_topics), "image_version": image.version}
+            status["level"] = image.features.level(GROUPD_VERSION)
         return status
 
     async def submit(self, command: bytes) -> bytes:
@@ -240,6 +242,7 @@ class Controller(StateSource):
             self._care_is_due.set()
         self._led = replica.serving
         if replica.is_committed:
+            self._note_level()
             self._note_placement()
         if not replica.serving:
             self._pushed_version = -1
@@ -264,6 +267,13 @@ class Controller(StateSource):
             draining=tuple(node_id for node_id in image.nodes if image.duty(node_id) == DRAINING),
             lost=tuple(node_id for node_id in image.nodes if image.duty(node_id) == LOST),
         )
+
+    def _note_level(self) -> None:
+        """Write at the level that is finalized. Raises ReleaseTooOld, which ends the process."""
+        features = self._shard.state.features
+        check_level(features, "the tier")
+        if self._host.replica.learn_level(features.level(GROUPD_VERSION)):
+            self._host.wake()
 
     def _note_placement(self) -> None:
         """Keep a copy of the placement and the nodes for the next start of the tier, on this replica's

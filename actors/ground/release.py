@@ -43,3 +43,15 @@ def unserved(level: int, where: str) -> str:
         f"{where} is at level {level} of {GROUPD_VERSION}, and groupd {RELEASE} here serves levels "
         f"{LEVEL_MIN} to {LEVEL_MAX}: install the release that the tier was upgraded to"
     )
+
+
+def misfit(release: str, levels: tuple[int, int], finalized: int | None) -> str | None:
+    """Return in words why a release that serves `levels` cannot work beside this one, in a tier whose level
+    is `finalized` (None: that is not known); None if it can."""
+    low, high = levels
+    has = f"it has groupd {release}, which serves levels {low} to {high} of {GROUPD_VERSION}"
+    if finalized is not None and not low <= finalized <= high:
+        return f"{has}, and the tier is at level {finalized}"
+    if low > LEVEL_MAX or high < LEVEL_MIN:
+        return f"{has}, and the machines here have {RELEASE}, which serves {LEVEL_MIN} to {LEVEL_MAX}"
+    return None

@@ -77,6 +77,11 @@ class Machines:
         Blocks."""
         return tuple(map(tuple, self.ask("moves", timeout_s=FIND_TIMEOUT_S).result()))
 
+    def releases(self) -> dict[str, dict[str, Any] | None]:
+        """Return what every machine says of its release; None for one that does not answer. Blocks."""
+        answers: dict[str, dict[str, Any] | None] = self.ask("releases", timeout_s=FIND_TIMEOUT_S).result()
+        return answers
+
     def form(self, namespace: str) -> None:
         """Tell all machines that a tier is formed: its replicas have journals by now. Blocks."""
         self.ask("form", namespace, timeout_s=FIND_TIMEOUT_S).result()

@@ -7,14 +7,16 @@ from typing import Any, cast
 import msgpack
 
 from actors.ground.acl import Acl
-from actors.ground.features import Features
+from actors.ground.features import GROUPD_VERSION, Features
 from actors.ground.image import MetadataImage, NodeHome, NodeImage, ScramCredential, TopicImage
+from actors.ground.release import LEVEL_MAX, unserved
 
 FORMAT = 4
-"""The format that stands before every packed image, unless it says more."""
+"""The format that stands before every packed image at level 1 of `groupd.version`; each level above has the
+next one. What a level brought is told from that level on."""
 WITH_HOMES = 5
-"""The format of an image in which nodes were added or changed since the tier began."""
-READABLE = (2, 3, FORMAT, WITH_HOMES)
+"""The format of level 2, which brought nodes that were added or changed since the tier began."""
+READABLE = tuple(range(2, FORMAT + LEVEL_MAX))
 _ABSENT: list[Any] = [{}, (), (), {}, (0, ()), {}]
 """What stands for the fields that an older release does not write."""
 
@@ -24,8 +26,9 @@ class Unreadable(ValueError):
 
 
 def pack_image(image: MetadataImage) -> bytes:
+    of_level = FORMAT - 1 + image.features.level(GROUPD_VERSION)
     fields: tuple[Any, ...] = (
-        WITH_HOMES if image.homes else FORMAT,
+        max(of_level, WITH_HOMES) if image.homes else of_level,
         image.version,
         image.cluster_id,
         image.controller_node_id,
@@ -48,6 +51,8 @@ def unpack_image(packed: bytes) -> MetadataImage:
     """Return the image that `pack_image` packed. Raises Unreadable."""
     try:
         format_version, *fields = msgpack.unpackb(packed, use_list=False, strict_map_key=False)
+        if type(format_version) is int and format_version > READABLE[-1]:
+            raise Unreadable(unserved(format_version - FORMAT + 1, "the tier"))
         if format_version not in READABLE:
             raise Unreadable(f"image of format version {format_version}; this release reads {READABLE}")
         version, cluster_id, controller_node_id, nodes, topics, offsets_leaders, controllers, *later = fields

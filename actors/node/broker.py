@@ -30,10 +30,11 @@ from actors.catalog.screening import screen_body, screen_entity
 from actors.catalog.table import COORDINATOR_APIS, MEMBER_APIS, coordinated
 from actors.ground.actor import Actor
 from actors.ground.clock import steady_clock_ms
+from actors.ground.features import GROUPD_VERSION
 from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import NO_NODE
 from actors.ground.nodes import node_address
-from actors.ground.release import told
+from actors.ground.release import check_level, told
 from actors.ground.spec import TierSpec, broker_name, replica_of_slot
 from actors.metadata.wire import unpack_image
 from actors.metrics.numbers import Row
@@ -184,6 +185,7 @@ class Broker(Actor):
             "connections": self._quota.total,
             "topics": len(self._apis.image.created_topics),
             "image_version": self._apis.image.version,
+            "level": self._apis.image.features.level(GROUPD_VERSION),
             "leaders": {p: node for p, (_, node) in self._leaders.items()},
             "metrics_port": self._metrics.port,
             "problem": self._problem,
@@ -200,8 +202,10 @@ class Broker(Actor):
         return self._apis.image.version
 
     async def on_image(self, payload: bytes) -> int:
-        """Take a metadata image from the controller, and pass it on to this node's replicas at once."""
+        """Take a metadata image from the controller, and pass it on to this node's replicas at once. Raises
+        ReleaseTooOld: a node that cannot serve the tier's level does not open its port."""
         image = unpack_image(payload)
+        check_level(image.features, "the tier")
         if image.version >= self._apis.image.version:
             self._apis.set_image(image)
             self._quota.take(ConnectionLimits.of(self._apis.settings))

@@ -22,13 +22,14 @@ from actors.ground.contract import Shard, Token
 from actors.ground.limits import MIB
 from actors.ground.spec import NodeSpec, TierSpec
 from actors.metrics.histogram import Histogram
+from actors.replica.log_level import check_entry
 from actors.replica.replica import RecordType, Replica
 from actors.replica.turn import Turns
 from storage.raft.disk import Disk, Worker
 from storage.raft.journal import SEGMENT_SUFFIX, Genesis, Identity, Journal
 from storage.raft.members import FOUNDING_INCARNATION, Member, founders, member_id, pack, replica_of
 from storage.raft.raft import Raft, RaftConfig
-from storage.raft.skeleton import MEMBERS
+from storage.raft.skeleton import MEMBERS, REGULAR
 from storage.raft.snapshot import SnapshotStore
 from storage.raft.transport import LinkIdentity, LinkTls, PeerTransport
 
@@ -116,6 +117,7 @@ class ReplicaHost:
             genesis=genesis,
             on_progress=self._tell_progress,
         )
+        self._check_level(journal)
         self.member_id = member_id(self.replica_id, journal.incarnation)
         self._go_on_alone(journal)
         self._began.touch()
@@ -186,6 +188,14 @@ class ReplicaHost:
             bytes_done // MIB,
             bytes_total // MIB,
         )
+
+    def _check_level(self, journal: Journal) -> None:
+        """Check that this release reads what the log says last: levels only rise. Raises ReleaseTooOld."""
+        for index in range(journal.last_index, journal.base_index, -1):
+            command = journal.entry(index)[0]
+            if command[:1] == REGULAR:
+                check_entry(command[1:], f"the log of {self.group}-{self.replica_id}")
+                return
 
     def _go_on_alone(self, journal: Journal) -> None:
         """Write the membership of an emergency into the log: this replica and nobody else. This is done only

@@ -23,17 +23,15 @@ import msgpack
 from kio.schema.errors import ErrorCode
 
 from actors.ground.contract import Key, Record, Reply, Request, Result, Shard, Token, Value
+from actors.ground.features import GROUPD_VERSION
 from actors.ground.image import MetadataImage
 from actors.ground.limits import RAFT_BATCH_BYTES_MAX, RAFT_ENTRY_BYTES_MAX, RAFT_PENDING_BYTES_MAX
 from actors.ground.snapshot_build import SnapshotBuild
+from actors.replica.log_level import LogLevel
 from actors.replica.long_works import LongWorks
 from actors.replica.neighbours import Feed, Log, Watcher
 from storage.raft.errors import Busy, NotLeader
 
-FORMAT_VERSION = 2
-"""The format version of entries and snapshots. Version 1 had no batches of offsets, and whoever reads it
-would skip them."""
-READABLE_VERSIONS = frozenset({1, 2})
 ENTRIES_IN_FLIGHT_MAX = 2
 """How many entries may be in the log uncommitted before the batch grows until one of them is committed: an
 entry costs the same whether it carries one commit or fifty, and what comes while disks sync could not be
@@ -92,6 +90,7 @@ class Replica:
         self.feeds: tuple[Feed, ...] = ()
         """What passes on what is committed; (): nobody reads it, which is the rule."""
         self.serving = False
+        self.level = LogLevel()
         self._new_shard = new_shard
         self._layouts: dict[int, tuple[Any, int, Any, int]] = {
             kind: (key, len(key._fields), value, len(value._fields))
@@ -231,11 +230,20 @@ class Replica:
         if self._image is not None and image.version < self._image.version:
             return
         self._image = image
+        self.learn_level(image.features.level(GROUPD_VERSION))
         result = self.shard.on_metadata(image, now_ms)
         if self.serving:
             self._take(result)
             if self.watcher is not None:
                 self.watcher.image_changed()
+
+    def learn_level(self, level: int) -> bool:
+        """Write at a level from now on that the controller has finalized. Return whether there is an entry to
+        flush, which says so in the log."""
+        self.level.learn(level)
+        if is_due := self.serving and self.level.is_news:
+            self._new_entry()
+        return is_due
 
     # What Raft calls (storage.raft.raft.StateMachine).
 
@@ -278,7 +286,7 @@ class Replica:
             # one.
             for key, value in reversed(entry.undo):
                 before.update(self.shard.singles(key, value))
-        return SnapshotBuild((FORMAT_VERSION, 0), self.shard.records(), before)
+        return SnapshotBuild((self.level.version, 0), self.shard.records(), before)
 
     def restore(self, data: bytes) -> None:
         for build in (self._build, self._copy, *self._fed):
@@ -312,6 +320,8 @@ class Replica:
     def _serve(self) -> None:
         self.serving, self._takeover = True, None
         results, self._taken_over = self._taken_over, []
+        if self.level.is_news:
+            self._new_entry()
         for result in results:
             self._take(result)
 
@@ -326,6 +336,7 @@ class Replica:
             self._write(reversed(entry.undo))
         self._uncommitted.clear()
         self._in_flight = 0
+        self.level.logged = 1  # what was only decided may be lost; what was not says itself again
         self._dirty.clear()
         self._leaseless.clear()
         owed, self._open = self._open, {}
@@ -400,7 +411,8 @@ class Replica:
 
     def _new_entry(self) -> _Entry:
         assert self.log is not None
-        entry = _Entry(self._packer.pack((FORMAT_VERSION, self.log.term)))
+        entry = _Entry(self._packer.pack((self.level.version, self.log.term)))
+        self.level.logged = self.level.known
         self._uncommitted.append(entry)
         return entry
 
@@ -458,10 +470,7 @@ class Replica:
         unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)
         unpacker.feed(command)
         version, term = unpacker.unpack()
-        if version not in READABLE_VERSIONS:
-            raise ValueError(
-                f"entry of format version {version}; this release reads {sorted(READABLE_VERSIONS)}"
-            )
+        self.level.read(version)
         return term, self._typed(unpacker)
 
     def _typed(self, unpacker: Iterable[Any]) -> Iterable[tuple[Key, Value | None]]:

@@ -27,7 +27,8 @@ from actors.ground.settings import GroupSettings
 from actors.leader.large_answers import is_large
 from actors.protocol import api_keys
 from actors.protocol import messages as m
-from actors.replica.replica import FORMAT_VERSION, RecordType, Replica
+from actors.replica.log_level import FORMAT_VERSION
+from actors.replica.replica import RecordType, Replica
 from bench.replica import member_memory
 from cluster.cli.common import console
 from cluster.cli.tables import Table

@@ -27,7 +27,8 @@ from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
 from actors.protocol.consumer_protocol import Assignment, write_assignment
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
-from actors.replica.replica import FORMAT_VERSION, RecordType, Replica
+from actors.replica.log_level import FORMAT_VERSION
+from actors.replica.replica import RecordType, Replica
 from cluster.cli.common import console
 from cluster.cli.tables import Table
 

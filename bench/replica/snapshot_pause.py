@@ -30,7 +30,8 @@ from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     OffsetCommitRequest,
 )
-from actors.replica.replica import FORMAT_VERSION, RecordType, Replica
+from actors.replica.log_level import FORMAT_VERSION
+from actors.replica.replica import RecordType, Replica
 from cluster.cli.common import console
 from cluster.cli.tables import Table
 

@@ -33,6 +33,7 @@ from cluster.cli import (
     top,
     topics,
     up,
+    upgrade,
     users,
 )
 from cluster.cli.command_help import tidy
@@ -54,6 +55,7 @@ MODULES = (
     leaders,
     replicas,
     nodes,
+    upgrade,
     backup,
     journal,
     metrics,

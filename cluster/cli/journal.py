@@ -13,7 +13,7 @@ import typer
 
 from actors.ground.records import RECORD_TYPES as COORDINATOR_TYPES
 from actors.metadata.shard import RECORD_TYPES as METADATA_TYPES
-from actors.replica.replica import READABLE_VERSIONS
+from actors.replica.log_level import READABLE_VERSIONS
 from cluster.cli.common import EXIT_FAILED, JsonOption, console, examples, fail, print_json
 from cluster.cli.tables import Table
 from storage.raft import inspect as disk

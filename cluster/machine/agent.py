@@ -22,13 +22,13 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from actors import ray_host, runtime
 from actors.ground.calls import ActorCallError, ActorGoneError
 from actors.ground.logs import log_to_file
+from actors.ground.release import LEVEL_MAX, LEVEL_MIN, OLD_LEVELS, RELEASE, misfit, told
 from actors.ground.tasks import Tasks
 from actors.machines.far import FarActor
 from actors.machines.frames import GreetingError, welcome
@@ -53,6 +53,8 @@ CLOCKS_APART_MS_MAX: Final = 60_000
 """How far apart clocks may be: offsets expire and sessions are told by the wall clock."""
 CONNECTIONS_MAX: Final = 10_000
 THREADS_MAX: Final = 32
+TELLS_LEVEL: Final = ("broker", "controller")
+"""The kinds of actors that know which level is finalized."""
 AGAIN_AFTER_S: Final = 1.0
 AGAIN: Final = "again"
 READY: Final = "machine is up:"
@@ -96,6 +98,8 @@ class Agent:
             "machines": self._machines,
             "moved": self._moved,
             "moves": self._moves,
+            "releases": self._releases,
+            "release_here": self._release_here,
             "form": self._form,
             "form_here": self._form_here,
         }
@@ -269,16 +273,21 @@ class Agent:
         return (self.address, *self.others.me.others)
 
     async def _join(
-        self, address: str, cluster: str, its_version: str, clock_ms: int
+        self,
+        address: str,
+        cluster: str,
+        its_release: str,
+        clock_ms: int,
+        its_levels: tuple[int, int] = OLD_LEVELS,
     ) -> tuple[str, tuple[str, ...]]:
         """Take a machine in. Return the cluster's id and the machines. Raises ActorCallError with what does
-        not fit."""
-        ours = version("groupd")
+        not fit. Its release may be another one: what counts is which levels it can serve."""
         apart_ms = abs(clock_ms - self.clock_ms())
         if cluster not in ("", self.others.me.cluster):
             raise ActorCallError(f"its directory belongs to other machines ({cluster})")
-        if its_version != ours:
-            raise ActorCallError(f"it has groupd {its_version}, and the machines here have {ours}")
+        problem = misfit(its_release, its_levels, await self._level())
+        if problem is not None:
+            raise ActorCallError(problem)
         if apart_ms > CLOCKS_APART_MS_MAX:
             raise ActorCallError(f"its clock is {apart_ms // 1_000} s away from this one's")
         if address == self.address:
@@ -291,6 +300,17 @@ class Agent:
             await self._moved(((address, address, self.clock_ms()),))
         self.others.learn([address])
         return self.others.me.cluster, (self.address, *self.others.me.others)
+
+    async def _level(self) -> int | None:
+        """Return the level that is finalized, as far as this machine's actors know; None if they do not."""
+        asked = [
+            self._call(FarActor(self.address, each.name, each.options.namespace), "status", (), ASK_TIMEOUT_S)
+            for each in self._kept
+            if each.kind in TELLS_LEVEL
+        ]
+        statuses = await asyncio.gather(*asked, return_exceptions=True)
+        known = [status.get("level") for status in statuses if isinstance(status, dict)]
+        return max((level for level in known if level is not None), default=None)
 
     async def _unreachable(self, address: str) -> str | None:
         """Return why a machine cannot be asked; None if it can. It is asked by a new link: the present one
@@ -316,6 +336,19 @@ class Agent:
         """Return every machine, and whether it answers."""
         answering = self.others.answering()
         return {self.address: True} | {other: other in answering for other in self.others.me.others}
+
+    async def _releases(self) -> dict[str, dict[str, Any] | None]:
+        """Return what every machine says of its release; None for one that does not answer, {} for one whose
+        release does not say."""
+        present = await self._machines()
+        theirs = await self.others.ask_all("release_here", timeout_s=ASK_TIMEOUT_S)
+        found: dict[str, dict[str, Any] | None] = {
+            machine: {} if answers else None for machine, answers in present.items()
+        }
+        return found | theirs | {self.address: told()}
+
+    async def _release_here(self) -> dict[str, Any]:
+        return told()
 
 
 def _is_handle(found: Any) -> bool:
@@ -380,7 +413,7 @@ async def take_in(agent: Agent, to: str) -> None:
     """Let a machine belong to those of which it asks one. Raises ActorCallError with what does not fit,
     TimeoutError."""
     me = agent.others.me
-    asked = (me.address, me.cluster, version("groupd"), agent.clock_ms())
+    asked = (me.address, me.cluster, RELEASE, agent.clock_ms(), (LEVEL_MIN, LEVEL_MAX))
     cluster, machines = await agent.others.ask(to, "join", *asked, timeout_s=JOIN_TIMEOUT_S)
     agent.others.belong(cluster)
     agent.others.learn(machines)

@@ -14,7 +14,7 @@ from actors.ground.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from actors.replica.replica import FORMAT_VERSION
+from actors.replica.log_level import FORMAT_VERSION
 from cluster.cli import app
 from storage.raft.disk import Disk
 from storage.raft.journal import Genesis, Identity, Journal

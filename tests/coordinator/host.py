@@ -19,7 +19,8 @@ from actors.coordinator.shard import CoordinatorShard
 from actors.ground.contract import NOTHING, Key, Record, Request, Result, Token, Value
 from actors.ground.image import MetadataImage
 from actors.ground.settings import GroupSettings
-from actors.replica.replica import FORMAT_VERSION, Replica
+from actors.replica.log_level import FORMAT_VERSION
+from actors.replica.replica import Replica
 from tests.coordinator.alone import commit, lead, new_replica
 from tests.coordinator.shards import new_shard
 

@@ -18,6 +18,7 @@ from actors.ground.limits import (
     RAFT_PENDING_BYTES_MAX,
 )
 from actors.ground.records import OFFSET_COMMIT, OffsetCommitValue
+from actors.ground.release import ReleaseTooOld
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     CommittedPartition,
@@ -306,7 +307,7 @@ def test_unknown_records_are_skipped_and_unknown_formats_are_not(cluster: Cluste
     cluster.entries.append((cluster.term, newer))
     cluster.commit()
     assert list(cluster.leader.shard.records()) == []
-    with pytest.raises(ValueError, match="format version 99"):
+    with pytest.raises(ReleaseTooOld, match=r"level 98 of groupd\.version"):
         cluster.leader.apply(len(cluster.entries) + 1, cluster.term, pack((99, cluster.term)))
 
 

@@ -30,7 +30,8 @@ from actors.protocol.messages import (
     OffsetDeleteRequest,
     SyncGroupRequest,
 )
-from actors.replica.replica import FORMAT_VERSION, RecordType, Replica
+from actors.replica.log_level import FORMAT_VERSION
+from actors.replica.replica import RecordType, Replica
 from tests.coordinator.batches import one_by_one
 from tests.coordinator.consumer.driver import snapshot as consumer_groups
 from tests.metadata.driver import new_shard

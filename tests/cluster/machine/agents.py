@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from actors.ground.release import LEVEL_MAX, LEVEL_MIN
 from cluster import machine_secret, tier_file
 from cluster.machine import agent, identity
 from cluster.machine.agent import Agent
@@ -72,7 +72,12 @@ def new_address() -> str:
 
 
 async def join(
-    newcomer: Agent, to: Agent, *, its_version: str | None = None, late_ms: int = 0, **changed: Any
+    newcomer: Agent,
+    to: Agent,
+    *,
+    its_levels: tuple[int, int] = (LEVEL_MIN, LEVEL_MAX),
+    late_ms: int = 0,
+    **changed: Any,
 ) -> tuple[str, tuple[str, ...]]:
     """Let a machine ask another one to be taken in. Raises ActorCallError."""
     me = newcomer.others.me
@@ -81,8 +86,9 @@ async def join(
         to.address,
         "join",
         *asked.values(),
-        its_version or version("groupd"),
+        "0.9.9",
         NOW_MS + late_ms,
+        its_levels,
         timeout_s=agent.JOIN_TIMEOUT_S,
     )
     return answer

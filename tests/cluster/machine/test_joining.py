@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from actors.ground.calls import ActorCallError
+from actors.ground.release import LEVEL_MAX, LEVEL_MIN, RELEASE, told
 from cluster.machine import identity
 from cluster.machine.agent import Agent, take_in
 from tests.cluster.machine.agents import Agents, join, new_address
@@ -67,12 +68,16 @@ def test_a_machine_that_lost_its_disk_joins_under_its_old_address(tmp_path: Path
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"its_version": "0.0.1"}, "it has groupd 0.0.1, and the machines here have"),
+        (
+            {"its_levels": (LEVEL_MAX + 1, LEVEL_MAX + 2)},
+            f"it has groupd 0.9.9, which serves levels {LEVEL_MAX + 1} to {LEVEL_MAX + 2} of groupd.version, "
+            f"and the machines here have {RELEASE}, which serves {LEVEL_MIN} to {LEVEL_MAX}",
+        ),
         ({"late_ms": 3_600_000}, "its clock is 3600 s away from this one's"),
         ({"late_ms": -3_600_000}, "its clock is 3600 s away from this one's"),
         ({"cluster": "others"}, "its directory belongs to other machines (others)"),
     ],
-    ids=["version", "clock-before", "clock-behind", "directory"],
+    ids=["levels", "clock-before", "clock-behind", "directory"],
 )
 def test_a_machine_that_does_not_fit_is_told_why_and_taken_in_by_nobody(
     tmp_path: Path, changed: dict[str, Any], why: str
@@ -83,6 +88,17 @@ def test_a_machine_that_does_not_fit_is_told_why_and_taken_in_by_nobody(
             await join(b, head, **changed)
         assert why in str(refused.value)
         assert knows(head)
+
+    play(tmp_path, story)
+
+
+def test_a_machine_of_another_release_joins_if_its_levels_fit(tmp_path: Path) -> None:
+    async def story(agents: Agents) -> None:
+        head, b = await agents.head(), await agents.new("b")
+        await join(b, head, its_levels=(LEVEL_MIN, LEVEL_MAX + 1))
+        assert knows(head, b)
+        said = await head._releases()
+        assert said[head.address] == told()
 
     play(tmp_path, story)
 
