@@ -119,6 +119,13 @@ def finalize(tier: TierFile, data_dir: Path, running: Running, level: int | None
             f"they can serve is not known; {hint('upgrade status', data_dir)} shows more"
         )
     before, wanted = state.level, state.possible if level is None else level
+    older = [each for each in state.actors if each.high < wanted]
+    if older:
+        first = older[0]
+        raise TierError(
+            f"{first.actor} on node {first.node_id} has groupd {first.release}, which serves levels "
+            f"{first.low} to {first.high}: level {wanted} needs a newer release there"
+        )
     if wanted == before:
         return before, before
     ReplicaChanges(tier, data_dir).submit(UpdateFeatures((FeatureUpdate(GROUPD_VERSION, wanted, UPGRADE),)))

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from actors.ground.carried import Rebuilding, by_name
+
 DISABLED = "disabled"
 UPGRADE = "upgrade"
 DOWNGRADE = "downgrade"
@@ -67,6 +69,9 @@ class GroupSettings(NamedTuple):
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
+
+    def __reduce__(self) -> Rebuilding:
+        return by_name(self)
 
     @property
     def held_clients(self) -> tuple[str, ...]:

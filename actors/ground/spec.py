@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from actors.ground.carried import Rebuilding, by_name
 from actors.ground.settings import GroupSettings
 
 PLAINTEXT = "PLAINTEXT"
@@ -31,6 +32,9 @@ class NodeSpec:
     advertised_port: int | None = None
     """The port that clients are told, if something passes their connections on to `port`; None: nothing
     does."""
+
+    def __reduce__(self) -> Rebuilding:
+        return by_name(self)
 
     @property
     def elsewhere(self) -> str | None:
@@ -85,6 +89,9 @@ class RaftSettings(NamedTuple):
     """The file that says what a chaos run does to replicas (`storage.raft.injected`); empty: it does
     nothing."""
 
+    def __reduce__(self) -> Rebuilding:
+        return by_name(self)
+
 
 class BrokerSettings(NamedTuple):
     """The settings of a broker. Each field `a_b` is the setting `a.b`, with Kafka's name and default if Kafka
@@ -117,6 +124,9 @@ class BrokerSettings(NamedTuple):
     metrics_port: int = -1
     """The port of the first node's HTTP endpoint, which the others' follow; 0: any free port; -1: none."""
 
+    def __reduce__(self) -> Rebuilding:
+        return by_name(self)
+
 
 class HistorySettings(NamedTuple):
     """The settings of the history of one replica's events. Each field `a_b` is the setting `a.b`."""
@@ -134,6 +144,9 @@ class HistorySettings(NamedTuple):
     """How many events may wait to be written: about 20 MB."""
     history_lag_interval_ms: int = 60_000
     """The interval at which groups' lag is sampled; 0: it is not sampled."""
+
+    def __reduce__(self) -> Rebuilding:
+        return by_name(self)
 
 
 class TierSpec(NamedTuple):
@@ -185,6 +198,9 @@ class TierSpec(NamedTuple):
     there."""
     replica_balance_enable: bool = True
     """Whether replicas and preferred leaders are moved so that nodes have equally many."""
+
+    def __reduce__(self) -> Rebuilding:
+        return by_name(self)
 
     @property
     def namespace(self) -> str:

@@ -72,6 +72,7 @@ class Host:
             return
         self.disk.full = self.disk.failing = False
         self.disk.calm()
+        self.world.releases.started(self.number)
         try:
             self.process = Process(self)
         except PowerLost:

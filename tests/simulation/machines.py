@@ -17,6 +17,7 @@ from actors.coordinator.consumer import target_arrays
 from actors.coordinator.refusals import refusal
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.contract import Request
+from actors.ground.features import GROUPD_VERSION, Features
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.records import OFFSET_COMMIT, RECORD_TYPES
 from actors.ground.settings import GroupSettings
@@ -62,12 +63,14 @@ GROUP_SETTINGS = GroupSettings(
 )
 
 
-def image_of(version: int) -> MetadataImage:
-    """Make the image of a version: even ones have the fleeting topic."""
+def image_of(version: int, level: int = 1) -> MetadataImage:
+    """Make the image of a version: even ones have the fleeting topic. `level` is the level that is
+    finalized."""
     topics = [TopicImage(TOPIC_ID, TOPIC, (0,) * PARTITIONS)]
     if version % 2 == 0:
         topics.append(TopicImage(b"fleeting" + version.to_bytes(8, "big"), FLEETING_TOPIC, (0,) * PARTITIONS))
-    return MetadataImage(version=version, topics=tuple(topics))
+    features = Features(1, ((GROUPD_VERSION, level),))
+    return MetadataImage(version=version, topics=tuple(topics), features=features)
 
 
 def decode(term: int, command: bytes) -> Iterable[Pair]:
@@ -208,7 +211,7 @@ def _replica(process: Process, new_shard: Callable[[], Any], types: dict[int, An
 
 def _coordinator(process: Process) -> Any:
     world = process.world
-    image = image_of(world.image_version)
+    image = image_of(world.image_version, world.releases.level)
     replica = _replica(process, lambda: CoordinatorShard(GROUP_SETTINGS, world.new_id, image), RECORD_TYPES)
     process.connections.watch(replica)
     replica.on_metadata(image, process.now_ms())
@@ -250,6 +253,7 @@ class Watch:
         """The index of the last entry that was applied in this life."""
 
     def apply(self, index: int, term: int, command: bytes) -> None:
+        self._process.world.releases.reads(self._process, command)
         self._checks.applies(self._process, index, term, command)
         self._machine.apply(index, term, command)
         self.index = index
@@ -259,6 +263,7 @@ class Watch:
         return WatchedBuild(self._process, self._machine.begin_snapshot())
 
     def restore(self, data: bytes) -> None:
+        self._process.world.releases.reads(self._process, data)
         self._checks.restores(self._process, data)
         self._machine.restore(data)
         self._checks.restored(self._process, data)

@@ -10,6 +10,7 @@ from actors.assignors.registry import AssignorError, PlugIn
 from actors.assignors.spec import Assignment, AssignmentSpec
 from actors.coordinator.ground import partitions
 from actors.ground.contract import Key, Reply, Value
+from actors.ground.release import LEVEL_MAX
 from actors.ground.snapshot_build import SnapshotBuild
 from actors.replica.replica import Log, Replica
 
@@ -163,6 +164,13 @@ class SplitsAResult(Replica):
         for record in records:
             super()._decide([record])
             self._uncommitted.append(self._uncommitted[-1].__class__(self._packer.pack((1, self.log.term))))
+
+
+class WritesAheadOfFinalizing(Replica):
+    """What only a newer release can read is written once that is finalized, not as soon as one has it."""
+
+    def learn_level(self, level: int) -> bool:
+        return super().learn_level(LEVEL_MAX)
 
 
 class LetsHeldHeartbeatsWait(Replica):

@@ -40,6 +40,7 @@ class World(Protocol):
     placement: Any
     plug_in_calls: Any
     promises: Any
+    releases: Any
     rules: Any
     state: Any
     votes: Any

@@ -18,8 +18,9 @@ EASY = (
     "VotesForShorterLogs",
     "SnapshotHoldsSpeculation",
     "RotatesWithoutSync",
+    "WritesAheadOfFinalizing",
 )
-"""One mutant of each part of the code, each of which is found by one of the first seeds."""
+"""One mutant of each part of the code, or two, each of which is found by one of the first seeds."""
 EASY_SEEDS = 25
 
 

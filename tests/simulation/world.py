@@ -35,6 +35,7 @@ from tests.simulation.members_client import ClassicMember, ConsumerMember, Membe
 from tests.simulation.placement import Placement
 from tests.simulation.plug_ins import Fickle
 from tests.simulation.promises import Promises
+from tests.simulation.releases import Releases
 from tests.simulation.rules import Rules
 
 __all__ = ["CONFIG", "PRODUCTION", "Code", "Trace", "Violation", "World"]
@@ -114,6 +115,7 @@ class World:
         self.plug_in_calls: Counter[str] = Counter()
         """How often plug-ins were called, by what they did."""
         self.hosts: dict[int, Host] = {}
+        self.releases = Releases(self, seed)
         for number in self.founders:
             self.hosts[number] = Host(self, number, is_founder=True)
         self.placement = Placement(self)
@@ -197,7 +199,7 @@ class World:
     def change_topics(self) -> None:
         """Coordinators hear of a topic that came or went, each in its own time."""
         self.image_version += 1
-        image = image_of(self.image_version)
+        image = image_of(self.image_version, self.releases.level)
         if self.kind is COORDINATOR:
             for process in self.processes():
                 self.after(self.chance.uniform(0, 0.3), partial(process.on_metadata, image))
@@ -224,6 +226,7 @@ class World:
         self.every(0.006, self.checks.leases)
         self.every(0.07, self.checks.arrays)
         self.every(0.1, self.placement.step)
+        self.releases.start()
         self.every(0.25, self._look_after)
 
     def _look_after(self) -> None:

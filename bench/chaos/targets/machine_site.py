@@ -10,6 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+import psutil
+
 from actors import runtime
 from actors.ground.calls import ActorCallError
 from bench.chaos.targets.site import Site
@@ -21,6 +23,8 @@ from cluster.tier_file import TierError
 
 PORT: Final = 9_900
 UP_TIMEOUT_S: Final = 90.0
+STOP_TIMEOUT_S: Final = 30.0
+AGENT: Final = "cluster.machine.agent"
 CALLED: Final = "machine"
 """What a machine calls the directory of its agent."""
 
@@ -93,6 +97,17 @@ class Machines:
         machine.boot()
         machine.boots = 1  # at this address
         self._begin(machine)
+
+    def exchange(self, machine: Machine, packages: Path | None) -> None:
+        """Give a machine another groupd, as an operator does: its agent is stopped, and the machine boots
+        with the packages of this folder (None: the sandbox's own)."""
+        agents = machine.find(AGENT)
+        for agent in agents:
+            agent.terminate()
+        psutil.wait_procs(agents, STOP_TIMEOUT_S)
+        machine.lose_power()
+        machine.packages = packages
+        self.boot_again(machine)
 
     def wait_until_up(self, machine: Machine) -> None:
         output = machine.disk / "output.log"

@@ -69,6 +69,8 @@ class Machine:
             ("link", "set", "lo", "up"),
         ):
             self._ip(*command)
+        self.packages: Path | None = None
+        """The folder of the groupd that the machine runs; None: the sandbox's own."""
         self.boots = 0
         """How often it was given power since its disk was empty."""
         self._power: subprocess.Popen[bytes] | None = None
@@ -199,14 +201,18 @@ class Machine:
 
     def groupd(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a command of `groupd` on the machine, to its end."""
-        command = self.command(*_groupd(*arguments))
+        command = self.command(*self._groupd(*arguments))
         return subprocess.run(command, capture_output=True, text=True, timeout=180, **options)
 
     def begin(self, *arguments: str) -> None:
         """Begin a command of `groupd` that stays; its output goes to a file on the disk. It becomes a child
         of the machine's first process: nobody outside waits for it."""
         line = f'exec setsid "$@" </dev/null >>{self.home}/output.log 2>&1 &'
-        subprocess.run(self.command("sh", "-c", line, "sh", *_groupd(*arguments)), check=True)
+        subprocess.run(self.command("sh", "-c", line, "sh", *self._groupd(*arguments)), check=True)
+
+    def _groupd(self, *arguments: str) -> list[str]:
+        run = [sys.executable, "-m", "cluster.cli", *arguments]
+        return run if self.packages is None else ["env", f"PYTHONPATH={self.packages}", *run]
 
     def remove(self) -> None:
         try:
@@ -266,10 +272,6 @@ def _free_network() -> str:
     """A network that the sandbox has not: another stand may be there, or what a killed one left."""
     taken = _run("ip", "-4", "-o", "addr", "show").stdout.decode()
     return next(network for network in NETWORKS if f" {network}." not in taken)
-
-
-def _groupd(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "cluster.cli", *arguments]
 
 
 def _name(number: int, kind: str) -> str:
