@@ -20,8 +20,8 @@ from actors.ground.spec import (
 )
 from actors.metadata.commands import Served, UpdateFeatures
 
-ASK_TIMEOUT_S: Final = 1.5
-ASKED_AT_ONCE_MAX: Final = 32
+ASK_TIMEOUT_S: Final = 1.0
+"""How long, in seconds, all actors together may take: less than a broker waits for the controller."""
 
 
 def asks_for_level(command: object) -> bool:
@@ -33,8 +33,11 @@ def asks_for_level(command: object) -> bool:
 
 async def served_levels(spec: TierSpec) -> tuple[Served, ...]:
     """Return what the actors of a tier can serve; one that does not answer serves nothing."""
-    at_once = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
-    return tuple(await asyncio.gather(*(_ask(spec, name, at_once) for name in actor_names(spec))))
+    asked = {name: asyncio.ensure_future(_ask(spec, name)) for name in actor_names(spec)}
+    answered, late = await asyncio.wait(asked.values(), timeout=ASK_TIMEOUT_S)
+    for each in late:
+        each.cancel()
+    return tuple(each.result() if each in answered else Served(name) for name, each in asked.items())
 
 
 def actor_names(spec: TierSpec) -> list[str]:
@@ -50,13 +53,12 @@ def _copies(spec: TierSpec, group: str) -> list[Copy]:
     return [*spec.copies(group), *(copy for name, copy in spec.leaving if name == group)]
 
 
-async def _ask(spec: TierSpec, name: str, at_once: asyncio.Semaphore) -> Served:
-    async with at_once:
-        try:
-            handle = await asyncio.to_thread(runtime.find, name, spec.namespace)
-            if handle is None:
-                return Served(name)
-            status = await runtime.call(handle, "status", timeout_s=ASK_TIMEOUT_S)
-        except (ActorCallError, TimeoutError):
+async def _ask(spec: TierSpec, name: str) -> Served:
+    try:
+        handle = await asyncio.to_thread(runtime.find, name, spec.namespace)
+        if handle is None:
             return Served(name)
+        status = await runtime.call(handle, "status", timeout_s=ASK_TIMEOUT_S)
+    except (ActorCallError, TimeoutError):
+        return Served(name)
     return Served(name, status.get("release", "of an older release"), *levels_of(status))

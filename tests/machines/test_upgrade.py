@@ -120,6 +120,7 @@ def swarm(site: MachineSite, directory: Path) -> Iterator[None]:
     try:
         until(lambda: (directory / "swarm").exists() and running.poll() is None, "the swarm begins", BACK_S)
         yield
+        assert running.poll() is None, "the swarm has worked all the time"
         running.send_signal(signal.SIGINT)
         code = running.wait(BACK_S)
         assert code == 0, output.read_text()[-4_000:]
