@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 from actors import runtime
 from actors.ground.features import GROUPD_VERSION, UPGRADE
 from actors.ground.release import levels_of
+from actors.ground.spec import TierSpec
 from actors.metadata.commands import FeatureUpdate, UpdateFeatures
 from actors.runtime import ActorCallError
-from cluster.lifecycle import spec_of
 from cluster.replica_changes import ReplicaChanges
 from cluster.tier import gather_status
 from cluster.tier_actors import TierActor, actors_of
-from cluster.tier_file import Running, TierError, TierFile, hint
+from cluster.tier_file import TierError, TierFile, hint
 
 DONE_WAIT_S: Final = 15.0
 """How long, in seconds, nodes may take to hear of a level that was finalized."""
@@ -45,7 +45,8 @@ class UpgradeState(NamedTuple):
 
     actors: tuple[ActorRelease, ...]
     machines: Mapping[str, str | None]
-    """Machine -> the release of its agent; None: it does not answer. A tier of one Ray has none."""
+    """Machine -> the release of its agent; None: it does not answer. There are none if the
+    tier lives in one Ray or is asked over its port."""
 
     @property
     def level(self) -> int:
@@ -75,10 +76,10 @@ class UpgradeState(NamedTuple):
         return [each for each in self.actors if each.release is not None and each.high < self.highest]
 
 
-def state_of(tier: TierFile, data_dir: Path, running: Running) -> UpgradeState:
-    """Ask every actor of a tier what it runs."""
-    actors = actors_of(spec_of(tier, data_dir, running))
-    statuses = gather_status(tier.namespace, [actor.name for actor in actors])
+def state_of(spec: TierSpec) -> UpgradeState:
+    """Ask every actor of a tier what it runs. Raises TierError."""
+    actors = actors_of(spec)
+    statuses = gather_status(spec.namespace, [actor.name for actor in actors])
     return UpgradeState(tuple(releases(actors, statuses)), _machines())
 
 
@@ -109,10 +110,10 @@ def _machines() -> dict[str, str | None]:
         raise TierError(f"the machines cannot be asked: {error or 'no answer'}") from None
 
 
-def finalize(tier: TierFile, data_dir: Path, running: Running, level: int | None) -> tuple[int, int]:
+def finalize(tier: TierFile, spec: TierSpec, data_dir: Path, level: int | None) -> tuple[int, int]:
     """Raise the level to `level`, or to the highest that every actor can serve. Return the level of before
     and that of now. Raises TierError, and nothing is changed then."""
-    state = state_of(tier, data_dir, running)
+    state = state_of(spec)
     if state.silent:
         raise TierError(
             f"{', '.join(state.silent[:5])} {'does' if len(state.silent) == 1 else 'do'} not answer: what "
@@ -134,5 +135,5 @@ def finalize(tier: TierFile, data_dir: Path, running: Running, level: int | None
         if time.monotonic() > deadline:
             raise TierError(f"level {wanted} is finalized, and not every node has heard of it yet")
         time.sleep(LOOK_INTERVAL_S)
-        state = state_of(tier, data_dir, running)
+        state = state_of(spec)
     return before, wanted

@@ -21,7 +21,7 @@ from actors.ground.identity import ClientIdentity
 from actors.ground.nodes import nodes_of
 from actors.ground.spec import CONTROLLER_GROUP, TierSpec, broker_name, partition_group
 from actors.machines.link import FAILED, OK, Answer, answer_of
-from actors.metadata.commands import PlaceGroup, unpack
+from actors.metadata.commands import PlaceGroup, UpdateFeatures, unpack
 from actors.metadata.node_commands import RemoveNode, SetNodeDuty
 from actors.metadata.records import GroupPlacementValue
 from actors.metadata.wire import Unreadable
@@ -61,7 +61,7 @@ METHODS: Final[Mapping[str, Methods]] = {
 }
 """Kind of actor -> method that may be asked for -> the operation on the cluster that whoever asks must be
 allowed."""
-COMMANDS: Final = (PlaceGroup, SetNodeDuty, RemoveNode)
+COMMANDS: Final = (PlaceGroup, SetNodeDuty, RemoveNode, UpdateFeatures)
 """The commands that may be submitted so: all others are made by requests of Kafka's, with their own
 rights."""
 UNTOLD: Final = frozenset({"copy_piece", "end_copy"})

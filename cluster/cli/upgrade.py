@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from itertools import groupby
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from actors.ground.features import GROUPD_VERSION
-from cluster import lifecycle, tier_file, upgrade
+from cluster import upgrade
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     EXIT_FAILED,
@@ -21,9 +20,9 @@ from cluster.cli.common import (
     leave,
     print_json,
 )
+from cluster.cli.kafka import CommandConfigOption
+from cluster.cli.reach import NodeOption, reach
 from cluster.cli.tables import Table
-from cluster.replica_changes import present
-from cluster.tier_file import Running, TierFile
 from cluster.upgrade import ActorRelease, UpgradeState
 
 commands = typer.Typer(
@@ -39,13 +38,18 @@ def register(app: typer.Typer) -> None:
 
 
 @commands.command(epilog=examples("groupd upgrade status", "groupd upgrade status --json"))
-def status(data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False) -> None:
+def status(
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show the release of every node and replica, the level that is finalized, and what is possible.
 
     Exit code 1 if somebody does not answer or cannot serve the tier.
     """
     with errors():
-        state = upgrade.state_of(*_attached(data_dir))
+        state = upgrade.state_of(reach(data_dir, bootstrap, command_config).spec)
         if as_json:
             print_json(_json(state))
         else:
@@ -61,6 +65,8 @@ def finalize(
         typer.Option(help="The level to finalize; default: the highest that all can serve.", min=1),
     ] = None,
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    bootstrap: NodeOption = None,
+    command_config: CommandConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Let the tier write what only its present releases can read. There is no way back to an older one.
@@ -68,7 +74,8 @@ def finalize(
     Refused, with nothing changed, while a node or replica cannot serve the level or does not answer.
     """
     with errors():
-        before, now = upgrade.finalize(*_attached(data_dir), level)
+        reached = reach(data_dir, bootstrap, command_config)
+        before, now = upgrade.finalize(reached.tier, reached.spec, reached.data_dir, level)
     if as_json:
         print_json({"before": before, "level": now})
     elif before == now:
@@ -76,13 +83,6 @@ def finalize(
     else:
         typer.echo(f"{GROUPD_VERSION} is at level {now} now; it was at {before}.")
     leave()
-
-
-def _attached(data_dir: Path) -> tuple[TierFile, Path, Running]:
-    """Return the tier that runs in a directory, with its replicas where they are now. Raises TierError."""
-    tier, running = tier_file.require_running(data_dir)
-    lifecycle.attach_to(data_dir, tier, running)
-    return present(tier), data_dir, running
 
 
 def _json(state: UpgradeState) -> dict[str, Any]:

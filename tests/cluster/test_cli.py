@@ -32,6 +32,8 @@ COMMANDS = (
     ["offsets", "export"],
     ["offsets", "import"],
     ["machine", "list"],
+    ["upgrade", "status"],
+    ["upgrade", "finalize"],
 )
 
 

@@ -12,7 +12,7 @@ from actors.ground.acl import CLUSTER_NAME, Acl, Operation, PatternType, Permiss
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.spec import BrokerSettings, Copy, NodeSpec, TierSpec, copies
-from actors.metadata.commands import Command, CreateTopics, NewTopic, PlaceGroup, pack
+from actors.metadata.commands import Command, CreateTopics, NewTopic, PlaceGroup, UpdateFeatures, pack
 from actors.node.controller_client import RayControllerClient
 from actors.node.questions import METHODS, Questions
 from actors.protocol.questions import (
@@ -78,6 +78,7 @@ def test_who_may_describe_the_cluster_may_look(operation: Operation) -> None:
         (Question("partition-0-0", "move_leadership", (None,), 1), Operation.DESCRIBE, "ALTER"),
         (Question("controller-0", "replace_replica", ("partition-0", 0), 1), Operation.DESCRIBE, "ALTER"),
         (submit(PlaceGroup("controller", (), (Copy(0, 1),))), Operation.DESCRIBE, "ALTER"),
+        (submit(UpdateFeatures(())), Operation.DESCRIBE, "ALTER"),
         (Question("partition-0-0", "begin_copy", (), 1), Operation.ALTER, "CLUSTER_ACTION"),
         (Question("controller-0", "copy_piece", (1, 0), 1), Operation.ALTER, "CLUSTER_ACTION"),
     ],

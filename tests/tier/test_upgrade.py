@@ -35,6 +35,13 @@ def test_a_new_tier_is_at_the_highest_level_and_every_actor_says_what_it_runs(ti
     assert "the highest that these releases can serve" in groupd(tier, "status").stdout
 
 
+def test_it_is_asked_over_the_port_alike(tier: Tier) -> None:
+    over = json.loads(groupd(tier, "status", "--json", "--bootstrap", tier.bootstrap).stdout)
+    assert (over["level"], over["silent"]) == (LEVEL_MAX, [])
+    done = groupd(tier, "finalize", "--bootstrap", tier.bootstrap)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_is_finalized_already_changes_nothing(tier: Tier) -> None:
     done = groupd(tier, "finalize")
     assert done.returncode == 0, done.stderr

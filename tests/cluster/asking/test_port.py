@@ -25,6 +25,7 @@ COMMANDS = [
     ("top", "--once"),
     ("leaders",),
     ("replicas", "list"),
+    ("upgrade", "status"),
     ("backup", "copy"),
 ]
 
