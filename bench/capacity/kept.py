@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 import msgpack
 
 from actors.ground import records
-from actors.replica.replica import FORMAT_VERSION, Replica
+from actors.replica.log_level import FORMAT_VERSION
+from actors.replica.replica import Replica
 from bench.replica import member_memory
 
 MEMBERS: Final = 20_000
