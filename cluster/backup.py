@@ -29,6 +29,7 @@ from cluster.tier_file import TierError
 
 def take(leaders: GroupLeaders, directory: Path, progress: Progress) -> Manifest:
     """Back the tier up into `directory`, which must not exist. Raises TierError; then nothing is left."""
+    leaders.refuse_in_a_split("a backup")
     spec = leaders.spec
     directory = directory.resolve()
     groups = groups_of(spec.offsets_partitions)

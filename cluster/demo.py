@@ -21,7 +21,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions as GroupPartitions
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from actors.protocol.java_hash import partition_for
+from actors.protocol.partitioning import Partitioning
 from cluster.demo_consumer import DemoConsumer, Reading
 from cluster.wire import Closed, Wire
 
@@ -88,13 +88,13 @@ class Demo:
     def __init__(
         self,
         bootstrap: str,
-        offsets_partitions: int,
+        spread: Partitioning,
         statuses: Callable[[], list[dict[str, Any]]],
         describe: Callable[[str], dict[str, Any]],
         say: Callable[[str], None],
     ) -> None:
         self._bootstrap = bootstrap
-        self._offsets_partitions = offsets_partitions
+        self._spread = spread
         self._statuses = statuses
         self._describe = describe
         self._say = say
@@ -184,7 +184,7 @@ class Demo:
             raise DemoFailed(f"the groups saw only {seen} of {RECORDS} records in {CONSUME_TIMEOUT_S:.0f} s")
 
     def _kill(self, report: DemoReport, group_id: str) -> None:
-        partition = partition_for(group_id, self._offsets_partitions)
+        partition = self._spread.partition_of(group_id)
         leader = next(
             (s for s in self._statuses() if s.get("partition") == partition and s.get("serving")), None
         )

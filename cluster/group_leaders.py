@@ -54,6 +54,14 @@ class GroupLeaders:
                     raise TierError(f"{_words(group)}: {error}; {self._status} shows more") from None
             time.sleep(LOOK_INTERVAL_S)
 
+    def refuse_in_a_split(self, what: str) -> None:
+        """Raise TierError while partitions are being split: groups are in two places then."""
+        if self.spec.undropped:
+            raise TierError(
+                f"{what} has to wait: the offsets partitions are being split (`groupd partitions list` shows "
+                "how far that is)"
+            )
+
     def statuses(self, group: str) -> dict[str, Status]:
         """Return what the replicas of a group say, by actor name."""
         return gather_status(self.spec.namespace, [actor.name for actor in self.actors[group]])

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from actors import runtime
 from actors.ground.contract import Record
 from actors.ground.spec import partition_group
-from actors.protocol.java_hash import partition_for
+from actors.protocol.partitioning import partitioning_now
 from cluster.group_leaders import GroupLeaders, NotNow
 from cluster.tier_file import TierError
 
@@ -71,7 +71,7 @@ class GroupWriter:
 
     def add(self, record: Record) -> None:
         """Send a record. It is on its way; after `flush` it is committed."""
-        self.add_to(partition_for(record.key[1], len(self._batches)), record)
+        self.add_to(partitioning_now(self._leaders.spec).partition_of(record.key[1]), record)
 
     def add_to(self, partition: int, record: Record) -> None:
         """Send a record to an offsets partition, whatever its key hashes to."""

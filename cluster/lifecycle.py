@@ -362,4 +362,6 @@ def spec_of(tier: TierFile, data_dir: Path, running: Running | None) -> TierSpec
         placement=tier.placement,
         controllers=tier.controllers,
         leaving=tier.leaving,
+        unmoved=tier.unmoved,
+        undropped=tier.undropped,
     )

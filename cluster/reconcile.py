@@ -18,7 +18,7 @@ from typing import Any
 from actors import runtime
 from actors.ground.spec import Copy, TierSpec
 from actors.metadata.commands import NEW_REPLICA, ForgetReplica, PlaceGroup
-from actors.metadata.replicas import groups_of
+from actors.metadata.replicas import groups_of, is_formed, is_founding
 from actors.runtime import ActorCallError
 from cluster import repair
 from cluster.leaders_return import return_leaders
@@ -36,6 +36,7 @@ from cluster.sight import (
     stray_brokers,
     strays,
 )
+from cluster.splits import Splits
 from cluster.tier_actors import TierActor, actors_of, create_actor, make_run_dir, on_node, replica_actor
 
 LOOK_EVERY_STEPS = 5
@@ -64,6 +65,7 @@ class Reconciler:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._first = self._spec = spec
+        self._first_groups = frozenset(groups_of(spec))
         self._submit = submit
         self._kinds = kinds
         self._clock = clock
@@ -77,6 +79,7 @@ class Reconciler:
         self._silent: set[int] = set()
         """The nodes whose machines did not answer at this step."""
         self._one_at_a_time = asyncio.Lock()
+        self._splits = Splits(submit)
 
     async def step(self, spec: TierSpec) -> list[str]:
         """Do what is due for the tier as it should be now. Return what was done, in words.
@@ -87,7 +90,8 @@ class Reconciler:
             is_new = _shape(spec) != _shape(self._spec)
             self._spec = spec
             names = await actor_names(spec)
-            done = await self._make_missing(names)
+            done = self._splits.step(spec)
+            done += await self._make_missing(names)
             done += await follow_moves(spec, self._silent, self._submit)
             self._steps += 1
             is_time = self._steps % LOOK_EVERY_STEPS == LOOK_AT_STEP
@@ -126,6 +130,19 @@ class Reconciler:
                 return "later", f"{actor.name} does not end"
             return "done", f"{actor.name} begins anew"
 
+    async def may_split(self, spec: TierSpec) -> str | None:
+        """Return why the tier's partitions cannot be split now, in words; None if they can: each group needs
+        a majority that is up."""
+        actors = [actor for actor in actors_of(spec) if actor.group is not None]
+        sight = await look_at(spec, actors)
+        for group in groups_of(spec):
+            leader = sight.leader(group)
+            if leader is None:
+                return f"{group} has no leader: a split needs a majority of every group"
+            if not repair.has_majority(leader, sight.statuses(group)):
+                return f"less than a majority of {group} answers: a split needs one of every group"
+        return None
+
     # Actors.
 
     async def _make_missing(self, names: set[str]) -> list[str]:
@@ -141,18 +158,23 @@ class Reconciler:
         """Make an actor. Return False if it exists: another controller was faster.
 
         A group with other replicas than it began with takes in newcomers only. In a new tier whose groups
-        are as they began, a replica that has never run is one of the founders.
+        are as they began, or in a group that a split has just made, a replica that has never run is one of
+        the founders.
         """
-        group = actor.group
-        has_changed = group is not None and self._spec.copies(group) != self._first.copies(group)
-        spec = self._spec._replace(formed=self._spec.formed or has_changed)
         try:
             if actor.group is None:  # a node that has just been added may be its machine's first
-                make_run_dir(spec, actor.node_id)
-            create_actor(spec, actor, self._kinds)
+                make_run_dir(self._spec, actor.node_id)
+            create_actor(self._spec._replace(formed=self._is_formed(actor.group)), actor, self._kinds)
         except (ValueError, ActorCallError, TimeoutError):
             return False  # or its machine has gone silent
         return True
+
+    def _is_formed(self, group: str | None) -> bool:
+        """Return whether a group has been there before, so that who comes without a journal has lost one."""
+        if group is not None and group not in self._first_groups:
+            return not is_founding(self._spec, group)
+        has_changed = group is not None and self._spec.copies(group) != self._first.copies(group)
+        return has_changed or is_formed(self._spec, group)
 
     def _start_again(self, actor: TierActor, handle: runtime.Handle) -> None:
         """Construct an actor anew, on a machine whose temporary directory may have been emptied."""
@@ -165,6 +187,9 @@ class Reconciler:
     async def _rebuild(self, actor: TierActor, sight: Sight) -> bool:
         """Set a replica's directory aside and make its actor anew, as a newcomer. Its group's majority must
         not need it. Return False if that is not possible now."""
+        return await self._begin_anew(actor, sight, formed=True)
+
+    async def _begin_anew(self, actor: TierActor, sight: Sight, *, formed: bool) -> bool:
         assert actor.group is not None
         spec = self._spec
         if not await end(spec, actor, sight):
@@ -175,7 +200,7 @@ class Reconciler:
             await asyncio.to_thread(on_node, spec, actor.node_id, set_aside, directory, began)
         except (ActorCallError, TimeoutError, OSError):
             return False  # the next step makes the actor again, which says what is wrong
-        await asyncio.to_thread(create_actor, spec._replace(formed=True), actor, self._kinds)
+        await asyncio.to_thread(create_actor, spec._replace(formed=formed), actor, self._kinds)
         return True
 
     # Looking at all actors.
@@ -190,6 +215,8 @@ class Reconciler:
         self._note_absent(actors, sight)
         tried = await self._start_failed_again(actors, sight)
         done = await self._rebuild_damaged(actors, sight)
+        for group in groups_of(spec):
+            done += await self._found_again(group, sight)
         for group in groups_of(spec):
             done += await self._lead_to_placement(group, sight)
         for actor in (*(replica_actor(group, *copy) for group, copy in spec.leaving), *astray):
@@ -232,6 +259,19 @@ class Reconciler:
                 await asyncio.to_thread(self._start_again, actor, handle)
                 done.append(f"{actor.name} could not start ({status['problem']}): tried again")
         return done
+
+    async def _found_again(self, group: str, sight: Sight) -> list[str]:
+        """Let all replicas of a group that a split has made begin anew, if so many of them have lost what
+        they had that nobody can lead. It has nothing yet that its parent has not."""
+        spec = self._spec
+        statuses = sight.statuses(group)
+        up = [status for status in statuses.values() if status.get("member_id")]
+        if not is_founding(spec, group) or len(up) < len(spec.copies(group)) or repair.can_lead(up):
+            return []
+        for actor in [replica_actor(group, *copy) for copy in spec.copies(group)]:
+            if not await self._begin_anew(actor, sight, formed=False):
+                break
+        return [f"{group} could not be led by anybody: it begins anew"]
 
     def _is_damaged(self, actor: TierActor, sight: Sight) -> bool:
         return actor.group is not None and sight.looks[actor.name].status.get("problem_kind") in DAMAGED

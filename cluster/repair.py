@@ -77,6 +77,11 @@ def can_spare(leader: Status, statuses: Mapping[int, Status], replica_id: int) -
     return _is_majority(up(others), voters_of(leader))
 
 
+def has_majority(leader: Status, statuses: Mapping[int, Status]) -> bool:
+    """Return whether a majority of the voters is up."""
+    return _is_majority(up(statuses.values()), voters_of(leader))
+
+
 def has_left(leader: Status, replica_id: int) -> bool:
     """Return whether the membership without the replica is committed: then no election can need it any
     more."""

@@ -28,6 +28,7 @@ from actors.coordinator.restore import OF_MEMBERS, emptied
 from actors.ground.contract import Record
 from actors.ground.image import NO_TOPIC_ID
 from actors.ground.records import (
+    OF_SPLITS,
     OFFSET_COMMIT,
     PRODUCER_ID_BLOCK,
     TRANSACTION,
@@ -90,6 +91,7 @@ class Report:
 def restore(leaders: GroupLeaders, directory: Path, progress: Progress) -> Report:
     """Restore a backup and return what was done. Raises TierError, BackupDamaged (a TierError) before
     anything is written."""
+    leaders.refuse_in_a_split("a restore")
     manifest = check(directory, progress)
     _refuse_what_is_there(leaders)
     report = Report(manifest=manifest)
@@ -123,7 +125,7 @@ def _first_topics(controller: runtime.Handle) -> list[str]:
 
 
 def _first_groups(leader: runtime.Handle) -> list[str]:
-    return _first(key[1] for key, _ in open_copy(leader).records)
+    return _first(key[1] for key, _ in open_copy(leader).records if key[0] not in OF_SPLITS)
 
 
 def _first(names: Iterable[str]) -> list[str]:

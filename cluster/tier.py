@@ -19,6 +19,7 @@ from typing import Any
 
 from actors import ray_host, runtime
 from actors.ground.spec import NodeSpec, TierSpec, controller_of, copies
+from actors.metadata.replicas import is_formed
 from actors.runtime import ActorCallError
 from cluster import administrator, placement, tier_file
 from cluster.balance import founded
@@ -147,7 +148,8 @@ class Tier:
 
     def _make(self, actor: TierActor) -> runtime.Handle:
         try:
-            return create_actor(self.spec, actor, self._kinds)
+            spec = self.spec._replace(formed=is_formed(self.spec, actor.group))
+            return create_actor(spec, actor, self._kinds)
         except ValueError:  # the controller's leader was faster
             return runtime.find(actor.name, self.spec.namespace)
 
@@ -322,6 +324,8 @@ def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path)
         placement=tier.placement,
         controllers=tier.controllers,
         leaving=tier.leaving,
+        unmoved=tier.unmoved,
+        undropped=tier.undropped,
         raft_port_base=settings["raft.port"] if tier.spans_machines else None,
         formed=tier.formed,
         reconciler=RECONCILER,

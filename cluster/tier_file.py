@@ -31,7 +31,7 @@ from actors.ground.spec import (
     copies,
     partition_group,
 )
-from actors.metadata.records import GroupPlacementValue
+from actors.metadata.records import GroupPlacementValue, SplitValue
 from cluster import owner_file
 
 FORMAT = 2
@@ -45,6 +45,7 @@ DISK_FREE_BYTES_MIN = 128 * MIB
 """How much room a disk must have: less than this for journals and logs is a disk about to be full."""
 LOG_NAME = "groupd.log"
 REPLICATION_FACTOR = "offsets.topic.replication.factor"
+PARTITIONS = "offsets.topic.num.partitions"
 
 
 class TierError(Exception):
@@ -87,6 +88,10 @@ class TierFile:
     data directory."""
     leaving: tuple[tuple[str, Copy], ...] = ()
     """The replicas that are in no row above and that their groups have not let go yet: (group, replica)."""
+    unmoved: tuple[int, ...] = ()
+    """The offsets partitions that are being split and whose groups have not moved yet."""
+    undropped: tuple[int, ...] = ()
+    """The offsets partitions that are being split; (): no split runs."""
     placement_version: int = 0
     """The version of what is known of the replicas' places; 0: they are where the tier began."""
     formed: bool = False
@@ -130,7 +135,8 @@ def read(data_dir: Path) -> TierFile | None:
         raise TierError(str(error)) from None
     if saved is None or saved.tier_id != tier.tier_id or saved.version <= tier.placement_version:
         return tier
-    return replace(placed(at(tier, saved.nodes), saved.placements), placement_version=saved.version)
+    present = placed(at(tier, saved.nodes), saved.placements, saved.split)
+    return replace(present, placement_version=saved.version)
 
 
 def at(tier: TierFile, nodes: tuple[NodeSpec, ...]) -> TierFile:
@@ -148,15 +154,23 @@ def bootstrap_of(nodes: Sequence[NodeSpec]) -> str:
     return ",".join(f"{node.host}:{node.port}" for node in nodes)
 
 
-def placed(tier: TierFile, placements: Mapping[str, GroupPlacementValue]) -> TierFile:
-    """Return `tier` with its replicas in these places."""
+def placed(
+    tier: TierFile, placements: Mapping[str, GroupPlacementValue], split: SplitValue | None = None
+) -> TierFile:
+    """Return `tier` with its replicas in these places, and with the offsets partitions that splits have made.
+    `split` says how far the last one is; None: as far as the tier knows."""
 
     def row(group: str, old: Copies) -> Copies:
         return placements[group].copies if group in placements else old
 
+    old_rows = dict(enumerate(tier.placement))
+    while partition_group(len(old_rows)) in placements:
+        old_rows[len(old_rows)] = ()
     return replace(
         tier,
-        placement=tuple(row(partition_group(p), old) for p, old in enumerate(tier.placement)),
+        placement=tuple(row(partition_group(p), old) for p, old in old_rows.items()),
+        unmoved=tier.unmoved if split is None else split.unmoved,
+        undropped=tier.undropped if split is None else split.undropped,
         controllers=row(CONTROLLER_GROUP, tier.controllers),
         leaving=tuple((group, copy) for group, value in placements.items() for copy in value.leaving),
     )
@@ -195,6 +209,8 @@ def _read(data_dir: Path) -> TierFile | None:
             ray_address=content["ray_address"],
             history_dir=content.get("history_dir", ""),
             leaving=tuple((group, Copy(*copy)) for group, copy in content.get("leaving", ())),
+            unmoved=tuple(content.get("unmoved", ())),
+            undropped=tuple(content.get("undropped", ())),
             placement_version=content.get("placement_version", 0),
             formed=content["formed"],
             running=None if running is None else _running(running),
@@ -309,7 +325,7 @@ def shape(tier: TierFile) -> dict[str, Any]:
     """Return the settings that a directory was made with, by name; they cannot change later."""
     return {
         "nodes": len(tier.nodes),
-        "offsets.topic.num.partitions": len(tier.placement),
+        PARTITIONS: len(tier.placement),
         REPLICATION_FACTOR: tier.replicas,
         "racks": tuple(node.rack for node in tier.nodes if node.rack is not None),
         "ray.address": tier.ray_address,
@@ -322,6 +338,8 @@ def check_same_shape(data_dir: Path, tier: TierFile, wanted: Mapping[str, Any]) 
     for name, value in shape(tier).items():
         if wanted.get(name, value) == value:
             continue
+        if name == PARTITIONS and _splits_make(wanted[name], value):
+            continue
         if name == "nodes":
             raise TierError(
                 f"the tier in {data_dir} has {value} nodes: leave that out to start it as it is, then "
@@ -333,10 +351,22 @@ def check_same_shape(data_dir: Path, tier: TierFile, wanted: Mapping[str, Any]) 
                 f"the tier in {data_dir} has {name} = {value!r}: leave that out to start it as it is, then "
                 f"{hint(f'replicas resize --all {wanted[name]}', data_dir)} changes it while the tier serves"
             )
+        if name == PARTITIONS and _splits_make(value, wanted[name]):
+            raise TierError(
+                f"the tier in {data_dir} has {name} = {value!r}: leave that out to start it as it is, then "
+                f"{hint('partitions split', data_dir)} doubles it while the tier serves"
+            )
         raise TierError(
             f"the tier in {data_dir} was made with {name} = {value!r} and cannot change to "
             f"{wanted[name]!r}; leave that out to start it as it is, or name an empty --data-dir"
         )
+
+
+def _splits_make(before: int, partitions: int) -> bool:
+    """Return whether splits make so many offsets partitions out of as many as there were `before`."""
+    while 0 < before < partitions:
+        before *= 2
+    return before == partitions
 
 
 def check_ports_free(addresses: Sequence[tuple[str, int]]) -> None:

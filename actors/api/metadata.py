@@ -19,13 +19,13 @@ from actors.catalog import codec
 from actors.ground.image import NO_NODE, NO_TOPIC_ID, MetadataImage, NodeImage, TopicImage
 from actors.ground.topic_names import name_problem
 from actors.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA
-from actors.protocol.java_hash import partition_for
 from actors.protocol.metadata_entities import (
     NO_AUTHORIZED_OPERATIONS,
     absent_topic,
     has_ids_too_early,
     missing_topics,
 )
+from actors.protocol.partitioning import partitioning_of
 
 LEADER_EPOCH = 0
 GROUP = 0
@@ -189,10 +189,9 @@ def _coordinator(image: MetadataImage, overlay: Mapping[int, int], key_type: int
         return _no_coordinator(
             ErrorCode.invalid_request, f"Coordinators of type {key_type} are not supported."
         )
-    partitions = len(image.offsets_leaders)
-    if not partitions:
+    if not image.offsets_leaders:
         return _no_coordinator(ErrorCode.coordinator_not_available, "The coordinator is not available.")
-    partition = partition_for(key, partitions)
+    partition = partitioning_of(image).partition_of(key)
     node = image.nodes.get(overlay.get(partition, image.offsets_leaders[partition]))
     if node is None or not node.alive:
         return _no_coordinator(ErrorCode.coordinator_not_available, "The coordinator is not available.")

@@ -21,13 +21,12 @@ from actors.ground.contract import Request
 from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.limits import ANSWER_TIMEOUT_S
-from actors.ground.spec import TierSpec
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.network.peers import Peers
 from actors.protocol.api_keys import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
 from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.header import Header
-from actors.protocol.java_hash import partition_for
+from actors.protocol.partitioning import Partitioning
 from actors.protocol.transaction_codec import (
     ADD_VERSION,
     MARKERS_VERSION,
@@ -61,7 +60,11 @@ class Relay(Protocol):
 
 
 class Leaders(Protocol):
-    """The leaders of the offsets partitions, as this node's broker knows them."""
+    """The offsets partitions and their leaders, as this node's broker knows them."""
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """Return how groups are spread over the partitions."""
 
     def slot_of(self, partition: int) -> int | None:
         """Return the link of the replica on this node that leads the partition, if there is one."""
@@ -95,8 +98,7 @@ class TransactionRelay:
     """One broker's way to what takes part in transactions. `write_here` writes markers to the logs that this
     broker leads."""
 
-    def __init__(self, spec: TierSpec, ways: Ways, write_here: MarkerWriter) -> None:
-        self._spec = spec
+    def __init__(self, ways: Ways, write_here: MarkerWriter) -> None:
         self._ways = ways
         self._write_here = write_here
         self._last_correlation_id = 0
@@ -107,7 +109,7 @@ class TransactionRelay:
         """Have the transaction's coordinator verify or add partitions of one transactional id. A coordinator
         that cannot be reached is said to have a failed network, as Kafka's brokers do."""
         [transaction] = asked.transactions
-        partition = partition_for(transaction.transactional_id, self._spec.offsets_partitions)
+        partition = self._ways.leaders.partitioning.partition_of(transaction.transactional_id)
         where = self._leader_of(partition)
         error = ErrorCode.coordinator_not_available
         if where is not None:
@@ -158,7 +160,7 @@ class TransactionRelay:
 
     def _where(self, image: MetadataImage, topic: str, number: int) -> _Where | ErrorCode:
         if topic == OFFSETS_TOPIC:
-            if not 0 <= number < self._spec.offsets_partitions:
+            if not 0 <= number < self._ways.leaders.partitioning.total:
                 return ErrorCode.unknown_topic_or_partition
             return self._leader_of(number) or ErrorCode.not_leader_or_follower
         node_id = image.leader_of(topic, number)

@@ -31,11 +31,13 @@ from actors.ground.image import DRAINING, LOST
 from actors.ground.nodes import nodes_of
 from actors.ground.release import LEVEL_MAX, check_level, told
 from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, broker_name, controller_name
+from actors.metadata import split
 from actors.metadata.commands import (
     AlterCredentials,
     FoundTier,
     GroupCopies,
     NewCredential,
+    Outcome,
     RegisterNode,
     ReportController,
     ReportLeader,
@@ -44,9 +46,10 @@ from actors.metadata.commands import (
     pack,
     unpack,
 )
-from actors.metadata.records import GroupPlacementValue
+from actors.metadata.records import GroupPlacementValue, SplitValue
 from actors.metadata.replicas import groups_of, present_spec
 from actors.metadata.shard import RECORD_TYPES, MetadataShard
+from actors.metadata.split_commands import SplitPartitions
 from actors.metadata.wire import pack_image
 from actors.replica.host import ReplicaHost
 from actors.replica.replica import RecordType
@@ -97,8 +100,8 @@ class Controller(StateSource):
         replicas."""
         self._led = False
         self._reconciler: Any = None
-        self._noted: tuple[int, dict[str, GroupPlacementValue]] = (-1, {})
-        """The version and the placement that this replica has seen last."""
+        self._noted: tuple[int, dict[str, GroupPlacementValue], SplitValue | None] = (-1, {}, None)
+        """The version, the placement and the last split that this replica has seen last."""
         self._noted_nodes: tuple[NodeSpec, ...] = ()
         """The nodes that this replica has seen last, if they are not those that the tier began with."""
         self._care: asyncio.Task[None] | None = None
@@ -180,6 +183,28 @@ class Controller(StateSource):
         ]
         return {"nodes": nodes, "next_node_id": self._shard.state.next_node_id}
 
+    async def split_state(self) -> dict[str, Any]:
+        """Return {"partitions", "unmoved", "undropped"}, as `metadata.records.SplitValue` has them. Raises
+        NotController."""
+        if not self._host.replica.serving:
+            raise NotController(self._host.leader_replica)
+        state = self._shard.state
+        last = state.split or SplitValue(state.offsets_partitions, (), ())
+        return last._asdict()
+
+    async def split_partitions(self, expected: int) -> str | None:
+        """Begin to double the number of offsets partitions, which is `expected` now. Return why that cannot
+        be, in words; None: it has begun. Raises NotController, TimeoutError."""
+        if not self._host.replica.serving or self._reconciler is None:
+            raise NotController(self._host.leader_replica)
+        problem: str | None = split.problem_of(self._shard.state, expected)
+        problem = problem or await self._reconciler.may_split(self._present_spec())
+        if problem is None:
+            outcome: Outcome = await self._decide(SplitPartitions(expected))
+            problem = outcome.error_message if outcome.error_code else None
+        self._care_is_due.set()
+        return problem
+
     async def replace_replica(self, group: str, replica_id: int) -> tuple[str, str]:
         """Have a replica begin anew, built from its peers. Return "done", "later" or "refused", and why in
         words.
@@ -260,7 +285,8 @@ class Controller(StateSource):
 
     def _present_spec(self) -> TierSpec:
         """Return the spec with the nodes and replicas that the tier has now."""
-        present = present_spec(self._spec, self._shard.state.placements)
+        state = self._shard.state
+        present = present_spec(self._spec, state.placements, state.split)
         image = self._shard.image()
         return present._replace(
             nodes=nodes_of(present, image),
@@ -279,17 +305,18 @@ class Controller(StateSource):
         """Keep a copy of the placement and the nodes for the next start of the tier, on this replica's
         machine."""
         state = self._shard.state
-        version, placements = self._noted
+        version, *placed = self._noted
         if state.version == version:
             return
-        self._noted = state.version, dict(state.placements)
+        self._noted = state.version, dict(state.placements), state.split
         image = self._shard.image()
         self._host.learn_nodes(nodes_of(self._spec, image))
         nodes = nodes_of(self._spec, image) if state.nodes_changed else ()
-        if (placements, self._noted_nodes) != (state.placements, nodes):
+        if (*placed, self._noted_nodes) != (state.placements, state.split, nodes):
             self._noted_nodes = nodes
             self._care_is_due.set()
-            saved = placement_file.SavedPlacement(self._spec.tier_id, *self._noted, nodes)
+            version, placements, last_split = self._noted
+            saved = placement_file.SavedPlacement(self._spec.tier_id, version, placements, nodes, last_split)
             self._spawn(self._save_placement(saved))
 
     async def _save_placement(self, saved: placement_file.SavedPlacement) -> None:

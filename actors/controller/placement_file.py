@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.ground.spec import Copies, Copy, NodeSpec
-from actors.metadata.records import GroupPlacementValue
+from actors.metadata.records import GroupPlacementValue, SplitValue
 
 NAME = "placement.json"
 FORMAT = 1
@@ -36,6 +36,8 @@ class SavedPlacement(NamedTuple):
     """Group -> where its replicas are."""
     nodes: tuple[NodeSpec, ...] = ()
     """The tier's nodes; (): those with which it began."""
+    split: SplitValue | None = None
+    """How far the last split of the offsets partitions was; None: there was none."""
 
 
 def read(data_dir: Path) -> SavedPlacement | None:
@@ -46,8 +48,14 @@ def read(data_dir: Path) -> SavedPlacement | None:
         if content["format"] != FORMAT:
             raise PlacementUnreadable(f"{path} has format {content['format']}; this groupd reads {FORMAT}")
         placements = {group: _value(row) for group, row in content["groups"].items()}
-        nodes = tuple(NodeSpec(**node) for node in content.get("nodes", ()))
-        return SavedPlacement(content["tier_id"], int(content["version"]), placements, nodes)
+        split = content.get("split")
+        return SavedPlacement(
+            content["tier_id"],
+            int(content["version"]),
+            placements,
+            tuple(NodeSpec(**node) for node in content.get("nodes", ())),
+            None if split is None else _split(split),
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -87,7 +95,12 @@ def _content(saved: SavedPlacement) -> dict[str, Any]:
         "version": saved.version,
         "groups": {group: value._asdict() for group, value in sorted(saved.placements.items())},
         **({"nodes": [asdict(node) for node in saved.nodes]} if saved.nodes else {}),
+        **({"split": saved.split._asdict()} if saved.split is not None else {}),
     }
+
+
+def _split(row: Mapping[str, Any]) -> SplitValue:
+    return SplitValue(int(row["partitions"]), tuple(row["unmoved"]), tuple(row["undropped"]))
 
 
 def _value(row: Mapping[str, Any]) -> GroupPlacementValue:

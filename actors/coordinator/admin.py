@@ -63,6 +63,8 @@ def _folded(words: Iterable[str]) -> frozenset[str]:
 
 def _listed_group(state: ShardState, group_id: str) -> ListedGroup | None:
     """The group's row; None if it has gone."""
+    if state.is_away(group_id):
+        return None
     kind = kind_of(state, group_id)
     if kind is not None:
         return kind.listed(state, group_id)

@@ -13,10 +13,19 @@ from actors.coordinator.ground.area import Applier, Area, Fire, Handler
 from actors.coordinator.ground.kind import Kind
 from actors.coordinator.kinds import Handlers, handlers_of
 from actors.coordinator.offsets import commits, dying, expiry
+from actors.coordinator.split import arrival, seal
 from actors.coordinator.transactions import coordinator, offset_commit, views
 
 _BEFORE: tuple[Area, ...] = (commits.AREA, expiry.AREA, dying.AREA)
-_AFTER: tuple[Area, ...] = (admin.AREA, restore.AREA, coordinator.AREA, offset_commit.AREA, views.AREA)
+_AFTER: tuple[Area, ...] = (
+    admin.AREA,
+    restore.AREA,
+    coordinator.AREA,
+    offset_commit.AREA,
+    views.AREA,
+    seal.AREA,
+    arrival.AREA,
+)
 
 
 class Areas(NamedTuple):

@@ -2,12 +2,13 @@
 
 This file only dispatches. The rules live in the kinds of groups (`kinds`: `classic` with the C rows,
 `consumer` with the M and G rows), in `offsets` (O rows), `admin` (list, delete), `restore` (from a backup)
-and `transactions` (O7); each brings its handlers, appliers and timers in an `Area`.
+and `transactions` (O7), and in `split`; each brings its handlers, appliers and timers in an `Area`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -17,10 +18,13 @@ from actors.coordinator.ground.held import Settled, Stamp
 from actors.coordinator.ground.kind import Kind, OfOtherKind, kind_of, kinds_of
 from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.ground.slices import begun, group_members
-from actors.coordinator.ground.state import ShardState, no_clock
+from actors.coordinator.ground.state import NO_HOME, Home, ShardState, Whole, no_clock
 from actors.coordinator.kinds import KINDS
 from actors.coordinator.offsets import dying as dying_groups
 from actors.coordinator.offsets import store as offsets_store
+from actors.coordinator.split import place
+from actors.coordinator.split.inside import DROP
+from actors.coordinator.split.seal import let_go
 from actors.ground.changeable import in_force
 from actors.ground.contract import NOTHING, Key, Record, Reply, Request, Result, Value
 from actors.ground.features import Features
@@ -33,7 +37,7 @@ from actors.security.gate import Gate
 
 class CoordinatorShard:
     """See `actors.ground.contract.Shard`. `new_id` yields UUID strings; `clock_us` times assignors; `node_id`
-    is the node whose settings hold (W43)."""
+    is the node whose settings hold (W43); `home` is the offsets partition."""
 
     def __init__(
         self,
@@ -45,14 +49,23 @@ class CoordinatorShard:
         *,
         kinds: tuple[Kind, ...] = KINDS,
         node_id: int = NO_NODE,
+        home: Home = NO_HOME,
     ) -> None:
         self._started_settings = settings
         """The settings that the tier was started with; those in force are the state's."""
         self._node_id = node_id
-        self.state = ShardState(in_force(settings, image.broker_configs, node_id), new_id, image, kinds, gate)
+        self.state = ShardState(
+            in_force(settings, image.broker_configs, node_id),
+            new_id,
+            image,
+            kinds,
+            gate,
+        )
+        self.state.settle(home)
         self.state.clock_us = clock_us
         self._areas = areas(kinds)
         self._handlers = self._areas.handlers
+        self.state.whole = Whole(self.records, self._elected)
         self._kinds = kinds
         self._off = _switched_off(kinds, settings, image.features)
         """API keys of the requests that nobody serves at present."""
@@ -60,9 +73,20 @@ class CoordinatorShard:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self.state.timers.next_deadline_ms
+        return None if self.state.is_closed else self.state.timers.next_deadline_ms
 
     def handle(self, request: Request, now_ms: int) -> Result:
+        if self.state.is_closed or self.state.is_split:
+            try:
+                place.check(self.state, request)
+            except GroupError as error:
+                return self._refused(request, error)
+        result = self._decided(request, now_ms)
+        if (result.work is not None or self.state.is_split) and request.api_key != DROP:
+            return place.of_those_here(self.state, result)
+        return result
+
+    def _decided(self, request: Request, now_ms: int) -> Result:
         state = self.state
         try:
             if state.dying:
@@ -95,7 +119,10 @@ class CoordinatorShard:
         if key is None:
             return NOTHING
         assert isinstance(key, tuple)
-        return self._areas.timers[key[0]](self.state, key, now_ms)
+        if self.state.seals and place.is_timer_away(self.state, key):
+            return NOTHING
+        result = self._areas.timers[key[0]](self.state, key, now_ms)
+        return place.of_those_here(self.state, result) if self.state.seals else result
 
     def apply(self, key: Key, value: Value | None) -> Value | None:
         """Record types of a newer version are skipped, as Kafka's loader does (R6)."""
@@ -110,13 +137,19 @@ class CoordinatorShard:
             yield from area.records(self.state)
 
     def on_elected(self, now_ms: int) -> Result:
+        if self.state.home.awaits_groups and self.state.arrival is None:
+            return NOTHING
         return begun(self._elected(now_ms), group_members(self.state))
 
     def _elected(self, now_ms: int) -> Iterator[Result]:
+        state = self.state
         for area in self._areas.every:
-            result = area.on_elected(self.state, now_ms)
-            yield result._replace(work=None)
-            yield from result.work or ()
+            result = area.on_elected(state, now_ms)
+            yield place.of_those_here(state, result._replace(work=None))
+            yield from map(partial(place.of_those_here, state), result.work or ())
+        if state.seals:
+            yield from let_go(state)
+        state.is_closed = False
 
     def on_resigned(self) -> None:
         self.state.drop_volatile()
@@ -145,6 +178,8 @@ class CoordinatorShard:
     def settled(self, request: Request, owned: TopicPartitions | None, now_ms: int) -> Settled | None:
         """What is to be known of the member that heartbeats; None if its answer has something to say.
         `owned`: what it last said that it owns, None if that is not known."""
+        if self.state.is_split and self.is_elsewhere(request):
+            return None
         for kind in kinds_of(self.state):
             if request.api_key in kind.held:
                 return kind.held[request.api_key].settled(self.state, request, owned, now_ms)
@@ -152,8 +187,12 @@ class CoordinatorShard:
 
     def stamp(self, group_id: str, now_ms: int) -> Stamp | None:
         """Where a group is, None if there is none: its members have to be looked at when that changes."""
-        kind = kind_of(self.state, group_id)
+        kind = None if self.state.is_away(group_id) else kind_of(self.state, group_id)
         return None if kind is None else kind.stamp(self.state, group_id, now_ms)
+
+    def is_elsewhere(self, request: Request) -> bool:
+        """Whether a request is for a group that has moved to another offsets partition."""
+        return place.is_away(self.state, request)
 
     def refusal(self, request: Request, error_code: int, message: str | None = None) -> Any:
         refused = self._areas.refusals[request.api_key]

@@ -112,6 +112,8 @@ class MetadataImage:
         "offsets_leaders",
         "topics",
         "topics_by_id",
+        "undropped",
+        "unmoved",
         "version",
     )
 
@@ -131,6 +133,8 @@ class MetadataImage:
         acls: tuple[Acl, ...] = (),
         credentials: tuple[ScramCredential, ...] = (),
         homes: Mapping[int, NodeHome] | None = None,
+        unmoved: tuple[int, ...] = (),
+        undropped: tuple[int, ...] = (),
     ) -> None:
         self.version = version
         self.cluster_id = cluster_id
@@ -146,6 +150,10 @@ class MetadataImage:
         self.offsets_leaders = offsets_leaders
         """The node id of each offsets partition's leader as the controller last heard, or NO_NODE. The length
         is the number of offsets partitions. Brokers overlay fresher news from their own replicas."""
+        self.undropped = undropped
+        """The offsets partitions that are being split, ascending; (): no split runs."""
+        self.unmoved = unmoved
+        """The ones of them whose groups have not moved yet: see `actors.protocol.partitioning`."""
         self.controllers = controllers
         """The numbers of the controller's replicas, the leaving ones too; () before they are known."""
         self.group_configs: Mapping[str, Mapping[str, str]] = group_configs or {}

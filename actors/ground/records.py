@@ -32,6 +32,12 @@ OFFSET_BATCH = 108
 partition. It only travels through the log: it is applied as those, and a snapshot has those."""
 DYING_GROUP = 107
 """Our own record type: a group that is deleted and has more offsets than are deleted at once."""
+SPLIT_SEAL = 109
+"""Our own record type: the groups of this offsets partition that belong to its child are served there."""
+ARRIVAL = 110
+"""Our own record type: all groups that move to this offsets partition are here."""
+OF_SPLITS = frozenset({SPLIT_SEAL, ARRIVAL})
+"""The record types that belong to no group."""
 
 NO_EXPIRY = -1
 """The number that stands for the time at which a committed offset expires if it has none (O5)."""
@@ -278,6 +284,38 @@ class ProducerMarkerValue(NamedTuple):
     timestamp_ms: int
 
 
+class SplitSealKey(NamedTuple):
+    kind: int
+    group_id: str
+    """Always "": a seal concerns all groups that move."""
+    child: int
+    """The offsets partition that they move to."""
+
+
+class SplitSealValue(NamedTuple):
+    partitions: int
+    """How many offsets partitions the tier has once all have been split."""
+    coordinator_epoch: int
+    """No marker of a transaction that moves was written here in a higher epoch."""
+    is_dropped: int = 0
+    """Whether what has moved is removed here (1), because its new place has all of it."""
+
+
+class ArrivalKey(NamedTuple):
+    kind: int
+    group_id: str
+    """Always ""."""
+
+
+class ArrivalValue(NamedTuple):
+    parent: int
+    """The offsets partition that the groups came from."""
+    partitions: int
+    """How many offsets partitions the tier had when they came."""
+    coordinator_epoch: int
+    """Markers are written here in higher epochs: the parent's must not shut them out."""
+
+
 RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]]] = {
     OFFSET_COMMIT: (OffsetCommitKey, OffsetCommitValue),
     OFFSET_BATCH: (OffsetBatchKey, OffsetBatchValue),
@@ -294,6 +332,8 @@ RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]
     PRODUCER_ID_BLOCK: (ProducerIdBlockKey, ProducerIdBlockValue),
     PRODUCER_MARKER: (ProducerMarkerKey, ProducerMarkerValue),
     DYING_GROUP: (DyingGroupKey, DyingGroupValue),
+    SPLIT_SEAL: (SplitSealKey, SplitSealValue),
+    ARRIVAL: (ArrivalKey, ArrivalValue),
 }
 """Record type -> (key class, value class): how a record that travelled as plain tuples gets its names
 back."""

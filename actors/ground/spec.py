@@ -198,6 +198,13 @@ class TierSpec(NamedTuple):
     there."""
     replica_balance_enable: bool = True
     """Whether replicas and preferred leaders are moved so that nodes have equally many."""
+    started_partitions: int = 0
+    """How many offsets partitions there were when the tier was started this time; 0: as many as in
+    `placement`."""
+    unmoved: tuple[int, ...] = ()
+    """The offsets partitions that are being split and whose groups have not moved yet."""
+    undropped: tuple[int, ...] = ()
+    """The offsets partitions that are being split; (): no split runs."""
 
     def __reduce__(self) -> Rebuilding:
         return by_name(self)
@@ -247,8 +254,10 @@ class TierSpec(NamedTuple):
         if self.raft_port_base is None:
             return f"unix:{self.run_dir}/{group}-{replica_id}.sock"
         index = 0 if group == CONTROLLER_GROUP else 1 + int(group.removeprefix(PARTITION_GROUP))
-        stride = self.offsets_partitions + 1
-        port = self.raft_port_base + replica_id % PORTS_A_GROUP * stride + index
+        # The addresses stay as they are when partitions are split: those of the new ones come after them.
+        stride = (self.started_partitions or self.offsets_partitions) + 1
+        port = self.raft_port_base + index // stride * stride * PORTS_A_GROUP
+        port += replica_id % PORTS_A_GROUP * stride + index % stride
         return f"{self.node(node_id).host}:{port}"
 
     def link_slot(self, partition: int, replica_id: int) -> int:

@@ -36,7 +36,7 @@ from actors.protocol.api_keys import (
     SYNC_GROUP,
 )
 from actors.protocol.header import Header
-from actors.protocol.java_hash import partition_for
+from actors.protocol.partitioning import Partitioning
 from actors.replica.replica import Replica
 from actors.security.gate import Gate
 from actors.security.screening import Finish
@@ -69,11 +69,11 @@ class Share(NamedTuple):
     """The groups of one of a tier's offsets partitions."""
 
     partition: int
-    partitions: int
-    """How many offsets partitions the tier has."""
+    spread: Callable[[], Partitioning]
+    """A function that returns how groups are spread over all partitions now."""
 
     def partition_of(self, group_id: str) -> int:
-        return partition_for(group_id, self.partitions)
+        return self.spread().partition_of(group_id)
 
     def has(self, group_id: str) -> bool:
         return self.partition_of(group_id) == self.partition
@@ -317,7 +317,7 @@ class GroupServer:
         return packed
 
     def _split(self, api_key: int, body: Any) -> dict[int, Any]:
-        return spanning.split(api_key, body, self._share.partition_of, self._share.partitions)
+        return spanning.split(api_key, body, self._share.partition_of, self._share.spread().total)
 
     def _encode(self, header: Header, response: Any) -> bytes:
         return codec.encode(header.api_key, header.api_version, header.correlation_id, response)

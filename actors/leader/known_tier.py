@@ -7,6 +7,7 @@ from actors.ground.nodes import nodes_of
 from actors.ground.spec import NodeSpec, TierSpec
 from actors.metadata.wire import unpack_image
 from actors.network.authentication import Sasl
+from actors.protocol.partitioning import partitioning_of
 from actors.security.gate import Gate
 
 
@@ -19,7 +20,13 @@ class KnownTier:
 
     def __init__(self, spec: TierSpec) -> None:
         self.spec = spec
-        self.image = MetadataImage(cluster_id=spec.tier_id, offsets_leaders=(-1,) * spec.offsets_partitions)
+        self.image = MetadataImage(
+            cluster_id=spec.tier_id,
+            offsets_leaders=(-1,) * spec.offsets_partitions,
+            unmoved=spec.unmoved,
+        )
+        self.partitioning = partitioning_of(self.image)
+        """How groups are spread over offsets partitions."""
         self.gate = Gate(spec.broker)
         """The gate that decides who may do what."""
         self.sasl = Sasl(spec.broker)
@@ -33,6 +40,7 @@ class KnownTier:
         if image.version < self.image.version:
             return False
         self.image = image
+        self.partitioning = partitioning_of(image)
         self.sasl.take(image)
         self.access_changed = self.gate.take(image)
         return True

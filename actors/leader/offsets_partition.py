@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from actors import runtime
+from actors.coordinator.ground.state import Home
 from actors.coordinator.restore import RESTORE, RestoreRequest, RestoreResponse
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.told.consumer_events import UNLOGGED
@@ -38,10 +39,12 @@ from actors.leader.leadership import Leadership
 from actors.leader.metrics import ReplicaMetrics
 from actors.leader.own_requests import OwnRequests
 from actors.leader.plug_in_assignments import PlugInAssignments
+from actors.leader.splits import Splits
 from actors.leader.transaction_markers import Transactions
 from actors.metrics.numbers import Row
 from actors.network.file_limit import raise_file_limit
 from actors.network.link import Link
+from actors.protocol.partitioning import awaits_groups
 from actors.replica.host import ReplicaHost
 from actors.replica.replica import RecordType
 from actors.replica.state_source import StateSource
@@ -88,7 +91,13 @@ class OffsetsPartition(StateSource):
             partition_group(partition),
             replica_id,
             new_shard=lambda: CoordinatorShard(
-                spec.groups, outside.new_id, known.image, known.gate, monotonic_us, node_id=node_id
+                spec.groups,
+                outside.new_id,
+                known.image,
+                known.gate,
+                monotonic_us,
+                node_id=node_id,
+                home=Home(partition, awaits_groups(partition, spec.offsets_partitions, spec.unmoved)),
             ),
             record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
             release=self._release,
@@ -96,7 +105,7 @@ class OffsetsPartition(StateSource):
             on_turn=self._on_turn,
         )
         self._packing = PackingThread()
-        share = Share(partition, spec.offsets_partitions)
+        share = Share(partition, lambda: known.partitioning)
         self._server = server = GroupServer(host.replica, share, host.now_ms, known.gate, self._packing.pack)
         link = spec.hub_path(host.node_id), spec.raft_secret("hub"), spec.link_slot(partition, replica_id)
         self._clients = ClientService(partition, host, known, server, partial(outside.new_link, *link))
@@ -110,8 +119,9 @@ class OffsetsPartition(StateSource):
             ask_shard=own.ask_shard,
             ask_broker=own.ask_broker,
             image=lambda: known.image,
-            term=lambda: self._leadership.serving_term,
+            epoch=self._marker_epoch,
         )
+        self._splits = Splits(partition, host, known, own, self._marker_epoch)
         self._plug_ins = PlugInAssignments(spec.groups, own.ask_shard)
         self._lag = LagSamples.of(spec.history, host, own.ask_broker, self._history.record)
         super().__init__(spec.data_dir, partition_name(partition, replica_id))
@@ -131,6 +141,7 @@ class OffsetsPartition(StateSource):
     async def stop(self) -> None:
         """Hand leadership on, close every connection, leave the disk clean."""
         self._transactions.close()
+        self._splits.close()
         self._plug_ins.close()
         self._lag.close()
         self._packing.close()
@@ -206,6 +217,26 @@ class OffsetsPartition(StateSource):
         )
         return int(response.error_code), response.message
 
+    async def hand_over(self, child: int, partitions: int, child_actor: str) -> int:
+        """Hand the groups that move over to the leader of a child, as `Splits.hand_over` does."""
+        return await self._splits.hand_over(child, partitions, child_actor)
+
+    async def take_in(self, api_key: int, packed: bytes) -> tuple[int, str | None]:
+        """Take in some of what moves here, as `Splits.take_in` does."""
+        return await self._splits.take_in(api_key, packed)
+
+    async def drop_moved(self, child: int) -> tuple[int, str | None]:
+        """Remove what has moved to a child, as `Splits.drop` does."""
+        return await self._splits.drop(child)
+
+    def _marker_epoch(self) -> int | None:
+        """Return the epoch in which this replica has markers written while it leads: its term, above the
+        epochs of the partition that its groups came from; None: it does not lead."""
+        term, arrival = self._leadership.serving_term, self._shard.state.arrival
+        if term is None or arrival is None:
+            return term
+        return arrival.coordinator_epoch + term
+
     # What the replica tells.
 
     def _release(self, token: int, response: Any) -> None:
@@ -215,7 +246,8 @@ class OffsetsPartition(StateSource):
         self._metrics.count_events(events)
         self._history.record(events)
         for event in events:
-            done = self._transactions.on_event(event) or self._plug_ins.on_event(event)
+            takers = (self._transactions, self._plug_ins, self._splits)
+            done = any(taker.on_event(event) for taker in takers)
             if not done and type(event) not in UNLOGGED:
                 log.info("%s", line(event))
 

@@ -49,7 +49,7 @@ BACKOFF_S_MIN: Final = 0.02
 BACKOFF_S_MAX: Final = 1.0
 AT_ONCE_MAX: Final = 256
 """How many transactions have their markers written at the same time; the others wait until one is done."""
-_AGAIN: Final = frozenset(
+AGAIN: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,
         ErrorCode.unknown_topic_or_partition,
@@ -72,8 +72,8 @@ there was none."""
 
 
 class Transactions:
-    """The transactions that the leader of offsets partition `partition` has under way. `image` and `term` are
-    looked up when needed."""
+    """The transactions that the leader of offsets partition `partition` has under way. `image` and `epoch`
+    are looked up when needed."""
 
     def __init__(
         self,
@@ -82,14 +82,15 @@ class Transactions:
         ask_shard: AskShard,
         ask_broker: AskBroker,
         image: Callable[[], MetadataImage],
-        term: Callable[[], int | None],
+        epoch: Callable[[], int | None],
     ) -> None:
         self._partition = partition
         self._ask_shard = ask_shard
         self._ask_broker = ask_broker
         self._image = image
-        self._term = term
-        """A function that returns the term in which this replica leads; None: it does not lead."""
+        self._epoch = epoch
+        """A function that returns the epoch in which this replica has markers written; None: it does not
+        lead."""
         self._ending: dict[str, bool] = {}
         """Transactional id that is worked on -> whether its ending was asked for once more meanwhile."""
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
@@ -135,15 +136,15 @@ class Transactions:
         leader writes them."""
         topics, pause_s = self._existing(ending.topics), BACKOFF_S_MIN
         while topics:
-            term = self._term()
-            if term is None:
+            epoch = self._epoch()
+            if epoch is None:
                 return False
             marker = TxnMarker(
                 ending.producer_id,
                 ending.producer_epoch,
                 ending.committed,
                 topics,
-                term,
+                epoch,
                 ending.transaction_version,
             )
             entity = write_markers_entity(MARKERS_VERSION, WriteTxnMarkersRequest((marker,)))
@@ -155,7 +156,7 @@ class Transactions:
                 topics = tuple(
                     (topic, left)
                     for topic, numbers in topics
-                    if (left := tuple(n for n in numbers if errors.get((topic, n), NO_ERROR) in _AGAIN))
+                    if (left := tuple(n for n in numbers if errors.get((topic, n), NO_ERROR) in AGAIN))
                 )
             topics = self._existing(topics)
             if topics:

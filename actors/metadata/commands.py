@@ -13,7 +13,8 @@ import msgpack
 from actors.ground.acl import Acl, AclFilter
 from actors.ground.image import NO_TOPIC_ID
 from actors.ground.spec import Copies, Copy
-from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
+from actors.metadata.node_commands import AddNode, MoveNode, NodeCommand, RemoveNode, SetNodeDuty
+from actors.metadata.split_commands import SPLIT_COMMANDS, SplitCommand
 from actors.metadata.wire import Unreadable
 
 FORMAT = 1
@@ -364,7 +365,8 @@ class AlterCredentialsResult(NamedTuple):
 
 class Outcome(NamedTuple):
     """The answer to RegisterNode, SetNodeAlive, ReportLeader, ReportController, RestoreTopics, SeedPlacement,
-    PlaceGroup, ForgetReplica, UpdateFeatures, FoundTier, to those of `actors.metadata.node_commands`, and to
+    PlaceGroup, ForgetReplica, UpdateFeatures, FoundTier, to those of `actors.metadata.node_commands` and
+    `actors.metadata.split_commands`, and to
     any command that is refused as a whole (this replica does not lead)."""
 
     error_code: int = 0
@@ -387,16 +389,14 @@ Command = (
     | AllocateProducerIds
     | RegisterNode
     | SetNodeAlive
-    | AddNode
-    | SetNodeDuty
-    | MoveNode
-    | RemoveNode
+    | NodeCommand
     | ReportLeader
     | ReportController
     | RestoreTopics
     | SeedPlacement
     | PlaceGroup
     | ForgetReplica
+    | SplitCommand
     | CreateAcls
     | DeleteAcls
     | AlterCredentials
@@ -446,6 +446,7 @@ _SHAPES = {
         _Shape(SeedPlacement, (GroupCopies,)),
         _Shape(PlaceGroup, (None, Copy, Copy)),
         _Shape(ForgetReplica),
+        *map(_Shape, SPLIT_COMMANDS),
         _Shape(CreateTopicsResult, (CreatedTopic,)),
         _Shape(DeleteTopicsResult, (DeletedTopic,)),
         _Shape(CreatePartitionsResult, (TopicOutcome,)),

@@ -44,3 +44,6 @@ class RemoveNode(NamedTuple):
     """The order to forget a node. It is refused while a replica is there."""
 
     node_id: int
+
+
+NodeCommand = AddNode | SetNodeDuty | MoveNode | RemoveNode

@@ -23,13 +23,14 @@ ACL = 209
 SCRAM_CREDENTIAL = 210
 BROKER_CONFIG = 211
 FEATURE_LEVELS = 212
+SPLIT = 213
 NODE_HOME = 221
 NODE_IDS = 222
 
 
 class SingletonKey(NamedTuple):
-    """The key of IMAGE_VERSION, CONTROLLER, PRODUCER_IDS, FEATURE_LEVELS and NODE_IDS: there is one record of
-    each."""
+    """The key of IMAGE_VERSION, CONTROLLER, PRODUCER_IDS, FEATURE_LEVELS, SPLIT and NODE_IDS: there is one
+    record of each."""
 
     kind: int
     topic: str = ""
@@ -47,6 +48,17 @@ class ControllerValue(NamedTuple):
 class ProducerIdsValue(NamedTuple):
     next_producer_id: int
     """The first producer id that no block has been given out for."""
+
+
+class SplitValue(NamedTuple):
+    """How far the last split of the offsets partitions is."""
+
+    partitions: int
+    """How many offsets partitions there are, those that serve nobody yet among them."""
+    unmoved: tuple[int, ...]
+    """The parents whose groups have not moved to their children yet, ascending."""
+    undropped: tuple[int, ...]
+    """The parents that still hold what has moved, or is to move, ascending; (): the split is over."""
 
 
 class NodeKey(NamedTuple):

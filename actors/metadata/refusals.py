@@ -47,6 +47,7 @@ from actors.metadata.commands import (
     UpdateFeatures,
 )
 from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
+from actors.metadata.split_commands import NoteDropped, NoteMoved, SplitPartitions
 
 
 def refused(command: Command, error_code: int, message: str | None = None) -> CommandResult:
@@ -84,6 +85,8 @@ def refused(command: Command, error_code: int, message: str | None = None) -> Co
         case AddNode() | SetNodeDuty() | MoveNode() | RemoveNode():
             return Outcome(error_code, message)
         case SeedPlacement() | PlaceGroup() | ForgetReplica() | UpdateFeatures() | FoundTier():
+            return Outcome(error_code, message)
+        case SplitPartitions() | NoteMoved() | NoteDropped():
             return Outcome(error_code, message)
         case CreateAcls():
             return CreateAclsResult(tuple(Outcome(error_code, message) for _ in command.acls))

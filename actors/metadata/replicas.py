@@ -15,6 +15,7 @@ from actors.ground.contract import Record
 from actors.ground.image import ACTIVE
 from actors.ground.spec import (
     CONTROLLER_GROUP,
+    PARTITION_GROUP,
     PORTS_A_GROUP,
     REPLICA_BITS,
     Copies,
@@ -23,7 +24,7 @@ from actors.ground.spec import (
     partition_group,
 )
 from actors.metadata.commands import NEW_REPLICA, ForgetReplica, Outcome, PlaceGroup, SeedPlacement
-from actors.metadata.records import GROUP_PLACEMENT, GroupPlacementKey, GroupPlacementValue
+from actors.metadata.records import GROUP_PLACEMENT, GroupPlacementKey, GroupPlacementValue, SplitValue
 from actors.metadata.state import MetadataState
 from storage.raft.members import MEMBERS_MAX
 
@@ -121,18 +122,39 @@ def in_words(copies: Copies) -> str:
     return ", ".join(f"{replica_id} on node {node_id}" for replica_id, node_id in copies)
 
 
-def present_spec(spec: TierSpec, placements: Mapping[str, GroupPlacementValue]) -> TierSpec:
-    """Return `spec` with the replicas that the groups should have now, and those that are leaving."""
+def present_spec(
+    spec: TierSpec, placements: Mapping[str, GroupPlacementValue], split: SplitValue | None = None
+) -> TierSpec:
+    """Return `spec` with the offsets partitions that there are now, the replicas that the groups should have,
+    and those that are leaving."""
+    total = len(spec.placement) if split is None else split.partitions
     rows = []
-    for partition, row in enumerate(spec.placement):
+    for partition in range(total):
         placed = placements.get(partition_group(partition))
-        rows.append(row if placed is None else placed.copies)
+        rows.append(spec.placement[partition] if placed is None else placed.copies)
     controllers = placements.get(CONTROLLER_GROUP)
     return spec._replace(
         placement=tuple(rows),
+        started_partitions=spec.started_partitions or len(spec.placement),
+        unmoved=() if split is None else split.unmoved,
+        undropped=() if split is None else split.undropped,
         controllers=spec.controllers if controllers is None else controllers.copies,
         leaving=tuple((group, copy) for group, placed in placements.items() for copy in placed.leaving),
     )
+
+
+def is_founding(spec: TierSpec, group: str) -> bool:
+    """Return whether a split has made a group that nobody depends on yet, with the replicas that it began
+    with: then one without a journal is a founder."""
+    partition = -1 if group == CONTROLLER_GROUP else int(group.removeprefix(PARTITION_GROUP))
+    ids = [replica_id for replica_id, _ in spec.copies(group)]
+    is_child = partition - spec.offsets_partitions // 2 in spec.unmoved
+    return is_child and sorted(ids) == list(range(len(ids)))
+
+
+def is_formed(spec: TierSpec, group: str | None) -> bool:
+    """Return whether a replica of a group that has no journal has lost one; None: the actor is no replica."""
+    return spec.formed and not (group is not None and is_founding(spec, group))
 
 
 def groups_of(spec: TierSpec) -> list[str]:

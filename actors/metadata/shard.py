@@ -1,9 +1,9 @@
 """The metadata shard: the controller's replicated state behind the `Shard` contract.
 
 This file only dispatches. The rules live in `topics`, `configs`, `group_configs`, `broker_configs`,
-`features`, `acls`, `credentials`, `nodes`, `membership` and `replicas`; each takes the state and a command
-and returns the records and the answer. Nothing here is volatile and nothing is timed: whether a node is alive
-is judged by the controller's actor, which knows a clock.
+`features`, `acls`, `credentials`, `nodes`, `membership`, `replicas` and `split`; each takes the state and a
+command and returns the records and the answer. Nothing here is volatile and nothing is timed: whether a node
+is alive is judged by the controller's actor, which knows a clock.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from actors.metadata import (
     membership,
     nodes,
     replicas,
+    split,
     topics,
 )
 from actors.metadata.commands import (
@@ -67,6 +68,7 @@ from actors.metadata.records import (
     OFFSETS_LEADER,
     PRODUCER_IDS,
     SCRAM_CREDENTIAL,
+    SPLIT,
     TOPIC,
     AclKey,
     AclValue,
@@ -89,10 +91,12 @@ from actors.metadata.records import (
     ScramCredentialKey,
     ScramCredentialValue,
     SingletonKey,
+    SplitValue,
     TopicKey,
     TopicValue,
 )
 from actors.metadata.restore import restore_topics
+from actors.metadata.split_commands import NoteDropped, NoteMoved, SplitPartitions
 from actors.metadata.state import MetadataState
 
 RECORD_TYPES = {
@@ -100,6 +104,7 @@ RECORD_TYPES = {
     CONTROLLER: (SingletonKey, ControllerValue),
     PRODUCER_IDS: (SingletonKey, ProducerIdsValue),
     FEATURE_LEVELS: (SingletonKey, FeaturesValue),
+    SPLIT: (SingletonKey, SplitValue),
     NODE: (NodeKey, NodeValue),
     NODE_HOME: (NodeHomeKey, NodeHome),
     NODE_IDS: (SingletonKey, NodeIdsValue),
@@ -226,6 +231,12 @@ def _decide(state: MetadataState, command: Command) -> tuple[list[Record], Comma
             return replicas.place_group(state, command)
         case ForgetReplica():
             return replicas.forget_replica(state, command)
+        case SplitPartitions():
+            return split.split_partitions(state, command)
+        case NoteMoved():
+            return split.note_moved(state, command)
+        case NoteDropped():
+            return split.note_dropped(state, command)
         case CreateAcls():
             return acls.create_acls(state, command)
         case DeleteAcls():

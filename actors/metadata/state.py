@@ -36,6 +36,7 @@ from actors.metadata.records import (
     OFFSETS_LEADER,
     PRODUCER_IDS,
     SCRAM_CREDENTIAL,
+    SPLIT,
     TOPIC,
     AclKey,
     AclValue,
@@ -58,6 +59,7 @@ from actors.metadata.records import (
     ScramCredentialKey,
     ScramCredentialValue,
     SingletonKey,
+    SplitValue,
     TopicKey,
     TopicValue,
 )
@@ -84,7 +86,7 @@ class MetadataState:
         """The coordinators' settings that the tier was started with."""
         self.new_topic_id = new_topic_id
         self.cluster_id = cluster_id
-        self.offsets_partitions = offsets_partitions
+        self._first_offsets_partitions = offsets_partitions
 
         # The replicated state: one dict per kind of record.
         self.singletons: dict[int, Value] = {}
@@ -124,6 +126,18 @@ class MetadataState:
         """Return the coordinators' settings on nodes without settings of their own: they bound what a group's
         own configs may be (A19)."""
         return in_force(self.started_group_settings, self.broker_overrides())
+
+    @property
+    def split(self) -> SplitValue | None:
+        """Return how far the last split of the offsets partitions is; None: there was none."""
+        value = self.singletons.get(SPLIT)
+        return None if value is None else SplitValue(*value)
+
+    @property
+    def offsets_partitions(self) -> int:
+        """Return the number of offsets partitions, those that serve nobody yet among them."""
+        split = self.split
+        return self._first_offsets_partitions if split is None else split.partitions
 
     @property
     def next_producer_id(self) -> int:
@@ -219,6 +233,8 @@ class MetadataState:
                     leader.node_id if (leader := self.offsets_leaders.get(partition)) else NO_NODE
                     for partition in range(self.offsets_partitions)
                 ),
+                unmoved=() if self.split is None else self.split.unmoved,
+                undropped=() if self.split is None else self.split.undropped,
                 controllers=self._controllers(),
                 acls=tuple(sorted(self.acls)),
                 credentials=self._credentials(),
@@ -312,6 +328,7 @@ _APPLIERS: dict[int, Callable[[MetadataState, Key, Value | None], Value | None]]
     PRODUCER_IDS: MetadataState.apply_singleton,
     FEATURE_LEVELS: MetadataState.apply_singleton,
     NODE_IDS: MetadataState.apply_singleton,
+    SPLIT: MetadataState.apply_singleton,
     NODE: MetadataState.apply_node,
     NODE_HOME: MetadataState.apply_home,
     OFFSETS_LEADER: MetadataState.apply_offsets_leader,

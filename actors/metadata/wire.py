@@ -15,9 +15,10 @@ FORMAT = 4
 """The format that stands before every packed image at level 1 of `groupd.version`; each level above has the
 next one. What a level brought is told from that level on."""
 WITH_HOMES = 5
-"""The format of level 2, which brought nodes that were added or changed since the tier began."""
+"""The format of level 2, which brought nodes that were added or changed since the tier began, and offsets
+partitions that are split."""
 READABLE = tuple(range(2, FORMAT + LEVEL_MAX))
-_ABSENT: list[Any] = [{}, (), (), {}, (0, ()), {}]
+_ABSENT: list[Any] = [{}, (), (), {}, (0, ()), {}, (), ()]
 """What stands for the fields that an older release does not write."""
 
 
@@ -28,7 +29,7 @@ class Unreadable(ValueError):
 def pack_image(image: MetadataImage) -> bytes:
     of_level = FORMAT - 1 + image.features.level(GROUPD_VERSION)
     fields: tuple[Any, ...] = (
-        max(of_level, WITH_HOMES) if image.homes else of_level,
+        max(of_level, WITH_HOMES) if image.homes or image.undropped else of_level,
         image.version,
         image.cluster_id,
         image.controller_node_id,
@@ -42,8 +43,10 @@ def pack_image(image: MetadataImage) -> bytes:
         image.broker_configs,
         image.features,
     )
-    if image.homes:
+    if image.homes or image.undropped:
         fields = (*fields, image.homes)
+    if image.undropped:
+        fields = (*fields, image.unmoved, image.undropped)
     return cast(bytes, msgpack.packb(fields))
 
 
@@ -57,7 +60,7 @@ def unpack_image(packed: bytes) -> MetadataImage:
             raise Unreadable(f"image of format version {format_version}; this release reads {READABLE}")
         version, cluster_id, controller_node_id, nodes, topics, offsets_leaders, controllers, *later = fields
         later += _ABSENT[len(later) :]
-        group_configs, acls, credentials, broker_configs, features, homes = later
+        group_configs, acls, credentials, broker_configs, features, homes, unmoved, undropped = later
         return MetadataImage(
             version=version,
             cluster_id=cluster_id,
@@ -72,6 +75,8 @@ def unpack_image(packed: bytes) -> MetadataImage:
             acls=tuple(Acl(*acl) for acl in acls),
             credentials=tuple(ScramCredential(*credential) for credential in credentials),
             homes={node_id: NodeHome(*home) for node_id, home in homes.items()},
+            unmoved=unmoved,
+            undropped=undropped,
         )
     except Unreadable:
         raise

@@ -62,7 +62,7 @@ from actors.protocol.api_keys import (
 )
 from actors.protocol.errors import HangUp, MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
-from actors.protocol.java_hash import partition_for
+from actors.protocol.partitioning import Partitioning, partitioning_now, partitioning_of
 from actors.protocol.questions import TIER_QUESTIONS
 from actors.security.gate import Gate
 from actors.security.screening import Finish
@@ -99,6 +99,7 @@ class Broker(Actor):
         """Offsets partition -> the link of this node's replica that leads it."""
         self._leaders: dict[int, tuple[int, int]] = {}
         """Offsets partition -> (term, node id of its leader), as the freshest news say."""
+        self._partitioning = partitioning_now(spec)
         self._controller = new_controller(spec)
         self._logs = TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics")
         clock = clock_ms or steady_clock_ms()
@@ -131,7 +132,7 @@ class Broker(Actor):
         self._sasl = EarlySasl(spec.broker, partial(is_signed, self._peer_secret))
         self._peers = Peers(self._peer_secret, self._address_of)
         ways = Ways(node_id, self._hub, self, self._peers)
-        self._transactions = TransactionRelay(spec, ways, self._apis.write_markers)
+        self._transactions = TransactionRelay(ways, self._apis.write_markers)
         self._fallen = FallenLeaders(ways)
         self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
         self._apis.verify_with(self._transactions.add_partitions)
@@ -208,6 +209,7 @@ class Broker(Actor):
         check_level(image.features, "the tier")
         if image.version >= self._apis.image.version:
             self._apis.set_image(image)
+            self._partitioning = partitioning_of(image)
             self._quota.take(ConnectionLimits.of(self._apis.settings))
             self._sasl.take(image)
             self._gate.take(image)
@@ -251,6 +253,11 @@ class Broker(Actor):
         """Return the link of this node's replica that leads the partition; None if there is none."""
         slot = self._serving.get(partition_)
         return slot if slot is not None and self._hub.connected(slot) else None
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """Return how groups are spread over offsets partitions, as the newest image says."""
+        return self._partitioning
 
     def slot_of(self, partition_: int) -> int | None:
         """Return what `_serving_slot` does, as transaction_relay.Leaders asks for it."""
@@ -404,7 +411,7 @@ class Broker(Actor):
         self, header: Header, frame: bytes, body_offset: int, identity: ClientIdentity
     ) -> bytes | None:
         body = codec.decode(header, frame, body_offset)
-        parts = spanning.split(header.api_key, body, self._partition_for, self._spec.offsets_partitions)
+        parts = self._split(header, body)
         local = {p: slot for p in parts if (slot := self._serving_slot(p)) is not None}
         if not local and self._fallen.waits_for(header, set(parts)):
             [partition_] = parts
@@ -415,7 +422,7 @@ class Broker(Actor):
             return self._refused(identity, header, body)
         frames = dict.fromkeys(parts, frame)
         if len(parts) > 1 and coordinated(header.api_key).batch is not None:
-            frames = parted(header, frame, body_offset, self._partition_for)
+            frames = parted(header, frame, body_offset, self._partitioning.partition_of)
         answers = await asyncio.gather(
             *(self._hub.relay(slot, identity, frames[p], RELAY_TIMEOUT_S) for p, slot in local.items())
         )
@@ -441,13 +448,15 @@ class Broker(Actor):
         return codec.encode(header.api_key, header.api_version, header.correlation_id, answer)
 
     def _partitions_of(self, header: Header, body: Any) -> set[int]:
-        return set(spanning.split(header.api_key, body, self._partition_for, self._spec.offsets_partitions))
+        return set(self._split(header, body))
+
+    def _split(self, header: Header, body: Any) -> dict[int, Any]:
+        """Return the part of a request for each offsets partition that it is for."""
+        spread = self._partitioning
+        return spanning.split(header.api_key, body, spread.partition_of, spread.total)
 
     def _address_of(self, node_id: int) -> tuple[str, int]:
         return node_address(self._spec, self._apis.image, node_id)
-
-    def _partition_for(self, group_id: str) -> int:
-        return partition_for(group_id, self._spec.offsets_partitions)
 
     # What this node's replicas send here.
 

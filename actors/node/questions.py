@@ -49,8 +49,8 @@ METHODS: Final[Mapping[str, Methods]] = {
     TIER: {ABOUT: _LOOKS},
     "broker": {"status": _LOOKS, "metrics": _LOOKS},
     "controller": {
-        **dict.fromkeys(("status", "placement", "nodes"), _LOOKS),
-        **dict.fromkeys(("submit", "replace_replica"), Operation.ALTER),
+        **dict.fromkeys(("status", "placement", "nodes", "split_state"), _LOOKS),
+        **dict.fromkeys(("submit", "replace_replica", "split_partitions"), Operation.ALTER),
         **_COPIES,
     },
     "partition": {
@@ -156,6 +156,8 @@ class Questions:
             "version": _version(),
             "nodes": [asdict(node) for node in nodes_of(self._spec, image)],
             "placement": await self._controller.placement() or self._placement_of_the_beginning(),
+            "unmoved": image.unmoved,
+            "undropped": image.undropped,
             "machines": await self._machines(),
         }
 

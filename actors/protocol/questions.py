@@ -34,7 +34,7 @@ TIER: Final = ""
 ABOUT: Final = "about"
 """The question which tier this is, where its actors are, and which machines answer."""
 
-ONCE: Final = frozenset({"submit", "replace_replica", "move_leadership", "begin_copy"})
+ONCE: Final = frozenset({"submit", "replace_replica", "move_leadership", "begin_copy", "split_partitions"})
 """The methods that are not asked for again when nobody knows whether they were carried out."""
 
 NOT_ALLOWED: Final = "not allowed"

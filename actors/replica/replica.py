@@ -245,6 +245,15 @@ class Replica:
             self._new_entry()
         return is_due
 
+    def refuse(self, is_elsewhere: Callable[[Request], bool]) -> None:
+        """Refuse whoever waits for something that has moved to another partition, once all is committed that
+        was decided up to now. Heartbeats that are held are looked at."""
+        for token, request in list(self._open.items()):
+            if is_elsewhere(request):
+                self._park(Reply(token, self.shard.refusal(request, ErrorCode.not_coordinator)))
+        if self.watcher is not None:
+            self.watcher.image_changed()
+
     # What Raft calls (storage.raft.raft.StateMachine).
 
     def apply(self, index: int, term: int, command: bytes) -> None:

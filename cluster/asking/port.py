@@ -214,6 +214,8 @@ def tier_of(said: Mapping[str, Any]) -> TierFile:
         placement=((),) * (len(placements) - 1),
         controllers=(),
         ray_address="",
+        unmoved=tuple(said.get("unmoved", ())),
+        undropped=tuple(said.get("undropped", ())),
         formed=True,
     )
     return tier_file.placed(tier, placements)

@@ -16,6 +16,7 @@ import typer
 
 from actors import runtime
 from actors.ground.spec import partition_name
+from actors.protocol.partitioning import Partitioning
 from actors.runtime import ActorCallError
 from cluster import lifecycle, tier_file
 from cluster.cli.common import (
@@ -124,7 +125,9 @@ def _run(data_dir: Path, *, quiet: bool) -> DemoReport:
             console.print(f"[dim]·[/dim] {what}")
 
     try:
-        return Demo(running.bootstrap, len(tier.placement), statuses, describe, say).run()
+        return Demo(
+            running.bootstrap, Partitioning(len(tier.placement), tier.unmoved), statuses, describe, say
+        ).run()
     except DemoFailed as failure:
         fail(str(failure))
 

@@ -11,7 +11,7 @@ import typer
 
 from actors import runtime
 from actors.ground.spec import partition_group
-from actors.protocol.java_hash import partition_for
+from actors.protocol.partitioning import partitioning_now
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     EXIT_FAILED,
@@ -75,7 +75,7 @@ def _ask(leaders: GroupLeaders, group_id: str, after: int) -> dict[str, Any]:
             raise NotNow("its leader has just changed")
         return dict(told)
 
-    partition = partition_for(group_id, leaders.spec.offsets_partitions)
+    partition = partitioning_now(leaders.spec).partition_of(group_id)
     return leaders.ask(partition_group(partition), call)
 
 

@@ -94,7 +94,7 @@ def replace(
     """
     with errors():
         changes, name = _changes(reach(data_dir, bootstrap, command_config), group)
-        changes.replace(name, replica, _say(as_json))
+        changes.replace(name, replica, say(as_json))
         _finish(changes, [name], wait=wait, as_json=as_json)
 
 
@@ -152,7 +152,7 @@ def resize(
         for name, replicas in wanted.items():
             changes.resize(name, replicas)
             if wait:  # one after the other: each begins with a copy of what its group knows
-                changes.wait([name], _say(as_json))
+                changes.wait([name], say(as_json))
         _finish(changes, list(wanted), wait=wait, as_json=as_json)
 
 
@@ -179,7 +179,7 @@ def _changes(reached: Reached, group: str) -> tuple[ReplicaChanges, str]:
 
 
 def _finish(changes: ReplicaChanges, groups: list[str], *, wait: bool, as_json: bool) -> None:
-    placements = changes.wait(groups, _say(as_json)) if wait else changes.placements()
+    placements = changes.wait(groups, say(as_json)) if wait else changes.placements()
     if as_json:
         print_json(
             {
@@ -197,7 +197,7 @@ def _finish(changes: ReplicaChanges, groups: list[str], *, wait: bool, as_json: 
     leave()
 
 
-def _say(silent: bool) -> Callable[[str], None]:
+def say(silent: bool) -> Callable[[str], None]:
     """Return a function that prints one line whenever there is news."""
     said: set[str] = set()
 

@@ -20,6 +20,7 @@ from actors.coordinator.kafka_records.schemas import SCHEMAS
 from actors.coordinator.restore import emptied
 from actors.ground.contract import Record
 from actors.ground.records import (
+    OF_SPLITS,
     OFFSET_COMMIT,
     PRODUCER_ID_BLOCK,
     TRANSACTION,
@@ -51,6 +52,7 @@ class TopicHere(NamedTuple):
 
 def records_of_tier(leaders: GroupLeaders, left_out: Counter[int]) -> Iterator[KafkaRecord]:
     """Yield the records of groups of each partition as of one moment. Raises TierError."""
+    leaders.refuse_in_a_split("an export")
     for partition in range(leaders.spec.offsets_partitions):
         state = leaders.ask(partition_group(partition), lambda leader: list(open_copy(leader).records))
         yield from to_kafka(state, left_out)
@@ -190,9 +192,10 @@ def _topics(controller: runtime.Handle) -> dict[str, TopicHere]:
 
 
 def _groups_of(leaders: GroupLeaders) -> Iterator[str]:
+    leaders.refuse_in_a_split("an import")
     for partition in range(leaders.spec.offsets_partitions):
         yield from leaders.ask(partition_group(partition), _group_ids)
 
 
 def _group_ids(leader: runtime.Handle) -> set[str]:
-    return {key[1] for key, _ in open_copy(leader).records if key[0] not in OF_TRANSACTIONS}
+    return {key[1] for key, _ in open_copy(leader).records if key[0] not in OF_TRANSACTIONS | OF_SPLITS}

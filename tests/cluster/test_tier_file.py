@@ -136,7 +136,11 @@ def test_a_shape_that_would_move_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TierError, match=r"has 2 nodes: leave that out .* `groupd nodes add --data-dir \S+`"):
         tier_file.check_same_shape(tmp_path, TIER, {"nodes": 3})
     with pytest.raises(TierError, match=r"offsets.topic.num.partitions = 2"):
+        tier_file.check_same_shape(tmp_path, TIER, {"offsets.topic.num.partitions": 3})
+    with pytest.raises(TierError, match=r"`groupd partitions split --data-dir \S+` doubles it"):
         tier_file.check_same_shape(tmp_path, TIER, {"offsets.topic.num.partitions": 4})
+    # What it was made with may still stand in its settings, also after splits.
+    tier_file.check_same_shape(tmp_path, TIER, {"offsets.topic.num.partitions": 1})
     with pytest.raises(TierError, match=r"`groupd replicas resize --all 3 --data-dir \S+` changes it"):
         tier_file.check_same_shape(tmp_path, TIER, {"offsets.topic.replication.factor": 3})
 

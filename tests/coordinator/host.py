@@ -7,7 +7,7 @@ records that it rests on: `commit` lets the log do that, and what was not commit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -207,8 +207,11 @@ class Host:
             self.new_shard,
             self._released,
             clock_ms=lambda: self.now_ms,
-            on_events=lambda events: self.events.extend(events),
+            on_events=lambda events: self.on_events(events),
         )
+
+    def on_events(self, events: Sequence[Any]) -> None:
+        self.events.extend(events)
 
     def new_id(self) -> str:
         return self._ids.format(next(self._numbers))

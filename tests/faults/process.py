@@ -17,6 +17,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from actors.network.connection import LATER, Connection
 from actors.network.quota import ConnectionLimits
 from actors.network.table import ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
+from actors.protocol.partitioning import partitioning_now
 from actors.replica.host import ReplicaHost
 from actors.replica.replica import RecordType
 from storage.raft.errors import StorageError
@@ -63,7 +65,9 @@ class ReplicaProcess:
             on_events=lambda events: None,
             on_turn=lambda: None,
         )
-        self._server = GroupServer(self._host.replica, Share(0, spec.offsets_partitions), self._host.now_ms)
+        self._server = GroupServer(
+            self._host.replica, Share(0, partial(partitioning_now, spec)), self._host.now_ms
+        )
         self._table = ConnectionTable(self._loop, ConnectionLimits())
         self._commands: dict[str, Callable[[dict[str, Any]], Any]] = {
             "status": self._status,

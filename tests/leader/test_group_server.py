@@ -22,6 +22,7 @@ from actors.ground.settings import GroupSettings
 from actors.leader.group_server import Answer, ElsewhereError, GroupServer, Share
 from actors.leader.large_answers import SMALL_MAX, Pack
 from actors.protocol.java_hash import partition_for
+from actors.protocol.partitioning import Partitioning
 from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import commit, lead, log_of, new_replica
 from tests.coordinator.shards import new_shard
@@ -44,7 +45,7 @@ class Leader:
         self.replica = new_replica(
             lambda: new_shard(settings), lambda token, body: self.server.release(token, body)
         )
-        self.server = GroupServer(self.replica, Share(partition, PARTITIONS), lambda: 0)
+        self.server = GroupServer(self.replica, Share(partition, lambda: Partitioning(PARTITIONS)), lambda: 0)
         lead(self.replica)
 
     def serve(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
@@ -248,7 +249,7 @@ def test_a_large_answer_is_packed_beside(leader: Leader) -> None:
     given_away: list[tuple[Pack, Answer]] = []
     server = GroupServer(
         leader.replica,
-        Share(1, PARTITIONS),
+        Share(1, lambda: Partitioning(PARTITIONS)),
         lambda: 0,
         beside=lambda pack, answer: given_away.append((pack, answer)),
     )
@@ -275,7 +276,7 @@ def test_a_large_answer_that_cannot_be_packed_is_an_error(leader: Leader) -> Non
     group_id, given_away = group_of(1), []
     leader.server = GroupServer(
         leader.replica,
-        Share(1, PARTITIONS),
+        Share(1, lambda: Partitioning(PARTITIONS)),
         lambda: 0,
         beside=lambda pack, answer: given_away.append((pack, answer)),
     )

@@ -11,6 +11,7 @@ from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.spec import BrokerSettings
 from actors.leader.group_server import GroupServer, LastHeartbeat, Share
+from actors.protocol.partitioning import Partitioning
 from actors.security.gate import ACLS, Gate
 from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import lead, new_replica
@@ -36,7 +37,7 @@ class Leader:
         self.replica = new_replica(
             lambda: new_shard(gate=self.gate), lambda token, body: self.server.release(token, body)
         )
-        self.server = GroupServer(self.replica, Share(0, 1), lambda: 0, self.gate)
+        self.server = GroupServer(self.replica, Share(0, lambda: Partitioning(1)), lambda: 0, self.gate)
         lead(self.replica)
 
     def ask(

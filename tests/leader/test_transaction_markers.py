@@ -49,7 +49,7 @@ class World:
             ask_shard=self._ask_shard,
             ask_broker=self._ask_broker,
             image=lambda: self.tier.image,
-            term=lambda: self.term,
+            epoch=lambda: self.term,
         )
 
     def deliver(self) -> None:

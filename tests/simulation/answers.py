@@ -98,6 +98,10 @@ class Answers:
             if not power_lost:
                 self.lost(asked)
 
+    def all_asked(self) -> list[Asked]:
+        """Return every request, in the order in which they were sent."""
+        return list(self._asked.values())
+
     def judge(self) -> None:
         """Judge together everything that the clients saw. Raises Violation."""
         testimony.check(self._asked.values(), self._world.now)

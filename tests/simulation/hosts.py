@@ -295,7 +295,7 @@ class Process:
 
     def release(self, token: int, body: Any) -> None:
         if token < 0:
-            self.plug_ins.answered(token)
+            self.plug_ins.answered(token, body)
         else:
             self.world.answers.given(self, token, body)
 

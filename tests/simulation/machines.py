@@ -212,7 +212,13 @@ def _replica(process: Process, new_shard: Callable[[], Any], types: dict[int, An
 def _coordinator(process: Process) -> Any:
     world = process.world
     image = image_of(world.image_version, world.releases.level)
-    replica = _replica(process, lambda: CoordinatorShard(GROUP_SETTINGS, world.new_id, image), RECORD_TYPES)
+
+    def new_shard() -> CoordinatorShard:
+        shard = world.code.shard(GROUP_SETTINGS, world.new_id, image, home=world.home)
+        assert isinstance(shard, CoordinatorShard)
+        return shard
+
+    replica = _replica(process, new_shard, RECORD_TYPES)
     process.connections.watch(replica)
     replica.on_metadata(image, process.now_ms())
     return replica

@@ -36,6 +36,7 @@ class World(Protocol):
     checks: Any
     evidence: Any
     holds: Any
+    home: Any
     links: Any
     placement: Any
     plug_in_calls: Any

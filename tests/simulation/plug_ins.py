@@ -85,11 +85,22 @@ class PlugIns:
         self._process = process
         self._plug_in = process.world.code.plug_in(ENTRY)
         self._token = 0
-        self.open: set[int] = set()
-        """The tokens of requests that are not answered yet."""
+        self.open: dict[int, Callable[[Any], None]] = {}
+        """Token of a request that is not answered yet -> what takes the answer."""
 
-    def answered(self, token: int) -> None:
-        self.open.remove(token)
+    def answered(self, token: int, body: Any) -> None:
+        self.open.pop(token)(body)
+
+    def ask(self, api_key: int, body: Any, then: Callable[[Any], None]) -> None:
+        """Make a request of the tier's own of this process's shard."""
+        self._token -= 1
+        self.open[self._token] = then
+        process = self._process
+        request = Request(self._token, api_key, 0, "", "", body)
+        answer = process.machine.submit(request, process.now_ms())
+        if answer is not None:
+            self.answered(request.token, answer)
+        process.wake()
 
     def on_events(self, events: Sequence[Any]) -> None:
         for event in events:
@@ -120,10 +131,4 @@ class PlugIns:
         return AssignedRequest(asked.group_id, asked.group_epoch, asked.assignor, assignment, error)
 
     def _tell(self, body: AssignedRequest) -> None:
-        self._token -= 1
-        self.open.add(self._token)
-        process = self._process
-        request = Request(self._token, ASSIGNED, 0, "", "", body)
-        if process.machine.submit(request, process.now_ms()) is not None:
-            self.answered(request.token)
-        process.wake()
+        self.ask(ASSIGNED, body, lambda answer: None)

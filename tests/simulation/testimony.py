@@ -139,7 +139,7 @@ def _committing(body: OffsetCommitRequest, answer: Any) -> dict[str, Any]:
         "group_id": body.group_id,
         "member_id": body.member_id,
         "epoch": body.generation_id_or_member_epoch,
-        "protocol": CONSUMER if body.group_id == "consumer" else "classic",
+        "protocol": CONSUMER if body.group_id.startswith("consumer") else "classic",
         "offsets": offsets,
         "error_code": max((offset.error_code for offset in offsets), default=0),
     }

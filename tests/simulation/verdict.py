@@ -53,7 +53,7 @@ def examine(case: Case, trace: Trace | None = None) -> Verdict:
         for cause in causes:
             if isinstance(cause, Violation):  # Raft wraps what is raised while it applies
                 return Verdict(case, str(cause), str(cause).partition(":")[0])
-        checker = SLIP if any(map(_is_slip, causes)) else f"the code's own {type(error).__name__}"
+        checker = SLIP if any(map(is_slip, causes)) else f"the code's own {type(error).__name__}"
         return Verdict(case, f"{type(error).__name__}: {error}", checker)
     return Verdict(case)
 
@@ -75,7 +75,7 @@ def hunt(case: Case) -> Verdict:
     return found
 
 
-def _is_slip(error: BaseException) -> bool:
+def is_slip(error: BaseException) -> bool:
     """Whether it was raised in a mutant's own lines, as a name that has changed under it would be."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and Path(frames[-1].filename).name.startswith("mutants")

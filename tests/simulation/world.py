@@ -16,6 +16,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from actors.assignors.registry import PlugIn
+from actors.coordinator.ground.state import NO_HOME
+from actors.coordinator.shard import CoordinatorShard
 from actors.leader.held_heartbeats import HoldCounts
 from actors.replica.replica import Replica
 from actors.replica.turn import Turns
@@ -69,13 +71,17 @@ class Code(NamedTuple):
     snapshots: type[Any]
     plug_in: type[Any]
     turns: type[Any]
+    shard: type[Any]
 
 
-PRODUCTION = Code(Raft, Replica, Journal, SnapshotStore, PlugIn, Turns)
+PRODUCTION = Code(Raft, Replica, Journal, SnapshotStore, PlugIn, Turns, CoordinatorShard)
 
 
 class World:
     """Replicas of one group, their clients, and all that may happen to them."""
+
+    home = NO_HOME
+    """The offsets partition that the group replicates."""
 
     def __init__(
         self, seed: int, *, replicas: int | None, code: Code = PRODUCTION, trace: Trace | None = None

@@ -44,6 +44,9 @@ class ClassicState:
     def drop_volatile(self) -> None:
         self.groups.clear()
 
+    def drop_volatile_of(self, group_id: str) -> None:
+        self.groups.pop(group_id, None)
+
 
 def kept(state: ShardState) -> ClassicState:
     found: ClassicState = state.of[CLASSIC]

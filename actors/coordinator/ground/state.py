@@ -10,22 +10,25 @@ What a kind of group keeps is in `of`, under the kind's name: only the kind's ow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from actors.coordinator.ground.timers import Timers
 from actors.coordinator.ground.volatile import FoundBefore, Reading, Stop, Sweep, Tally, UnverifiedCommit
-from actors.ground.contract import Token
+from actors.ground.contract import Record, Request, Result, Token
 from actors.ground.image import MetadataImage
 from actors.ground.records import (
+    ArrivalValue,
     DyingGroupValue,
     OffsetCommitValue,
     PendingTxnOffsetValue,
     Position,
     ProducerIdBlockValue,
     ProducerMarkerValue,
+    SplitSealValue,
     TransactionValue,
 )
 from actors.ground.settings import GroupSettings
+from actors.protocol.java_hash import partition_for
 from actors.security.gate import Gate
 
 PendingOffsets = dict[str, dict[Position, dict[int, PendingTxnOffsetValue]]]
@@ -68,6 +71,9 @@ class KindState(Protocol):
     def drop_volatile(self) -> None:
         """Forget what only a leader knows."""
 
+    def drop_volatile_of(self, group_id: str) -> None:
+        """Forget what only a leader knows of one group. Its timers may go on: they do nothing."""
+
 
 class KindOfGroup(Protocol):
     """What the state needs of a `ground.kind.Kind`."""
@@ -77,6 +83,27 @@ class KindOfGroup(Protocol):
 
     @property
     def new_state(self) -> Callable[[], KindState]: ...
+
+
+class Home(NamedTuple):
+    """The offsets partition whose shard this is."""
+
+    partition: int | None = None
+    """It is None in tests that need no number."""
+    awaits_groups: bool = False
+    """Whether a split has made it, so that it serves nobody before groups have arrived."""
+
+
+NO_HOME = Home()
+
+
+class Whole(NamedTuple):
+    """What concerns a shard as a whole, for one of its areas."""
+
+    records: Callable[[], Iterator[Record]]
+    """Every live record."""
+    elected: Callable[[int], Iterator[Result]]
+    """Builds, in slices, what a leader needs, and begins to serve."""
 
 
 class ShardState:
@@ -90,6 +117,7 @@ class ShardState:
         kinds: tuple[KindOfGroup, ...],
         gate: Gate | None = None,
     ) -> None:
+        self.home = NO_HOME
         self.settings = settings
         """The settings that are in force now: the shard takes others with a newer image (W43)."""
         self.new_id = new_id
@@ -122,14 +150,25 @@ class ShardState:
         self.producer_markers: dict[int, ProducerMarkerValue] = {}
         self.transactions: dict[str, TransactionValue] = {}
         self.producer_ids: ProducerIdBlockValue | None = None
+        self.seals: dict[int, SplitSealValue] = {}
+        """Child -> the seal of the split that made it (`split.seal`)."""
+        self.arrival: ArrivalValue | None = None
+        self.is_split = False
+        """Whether groups have moved here, or from here: then each request is looked at."""
 
         self.offset_counts = {"commits": 0, "expirations": 0, "deletions": 0}
         """Counted for metrics since this process began, while it led."""
+        self.whole: Whole
+        """It is set by the shard that this is the state of."""
         self._begin_volatile()
 
     def _begin_volatile(self) -> None:
         self.timers = Timers()
+        self.is_closed = self.home.awaits_groups
+        """Whether nobody is served, because groups have not all arrived."""
         self.unverified: dict[Token, UnverifiedCommit] = {}
+        self.forwarded: dict[Token, Request] = {}
+        """WriteTxnMarkers that wait until the children have the markers too."""
         self.simple_groups: dict[str, None] = {}
         """Simple groups that may have no offset any more, and exist until the next check of retention."""
         self.readings: list[Reading] = []
@@ -145,6 +184,33 @@ class ShardState:
     def is_owned(self, group_id: str) -> bool:
         """Whether a conversion has made the group one of the kind that it converted it to."""
         return any(kept.owns(group_id) for kept in self.of.values())
+
+    def settle(self, home: Home) -> None:
+        """Take the place that the shard is to have. Nothing may have been applied yet."""
+        self.home = home
+        self.is_closed = home.awaits_groups
+
+    def is_away(self, group_id: str) -> bool:
+        """Whether a group, or a transactional id, has moved to a child of this partition, or has stayed in
+        its parent."""
+        if not self.is_split or group_id == "":
+            return False
+        arrival = self.arrival
+        if arrival is not None and partition_for(group_id, arrival.partitions) != self.home.partition:
+            return True
+        return any(partition_for(group_id, seal.partitions) == child for child, seal in self.seals.items())
+
+    def note_split(self) -> None:
+        """Note whether there is a seal, or an arrival."""
+        self.is_split = bool(self.seals) or self.arrival is not None
+
+    def drop_volatile_of(self, group_id: str) -> None:
+        """Forget what only a leader knows of a group that has moved."""
+        self.simple_groups.pop(group_id, None)
+        self.rebalances.pop(group_id, None)
+        self.commit_tallies.pop(group_id, None)
+        for kept in self.of.values():
+            kept.drop_volatile_of(group_id)
 
     def drop_volatile(self) -> None:
         """Forget what only a leader knows (C27); the host has already answered whoever was parked."""

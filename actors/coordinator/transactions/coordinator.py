@@ -49,8 +49,8 @@ from actors.ground.snapshot_build import live_items
 from actors.ground.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
-from actors.protocol.java_hash import partition_for
 from actors.protocol.messages import NO_ERROR
+from actors.protocol.partitioning import may_be_moved_to, partitioning_of
 from actors.protocol.transaction_codec import BATCHES_SINCE
 from actors.protocol.transaction_messages import (
     NO_PRODUCER_EPOCH,
@@ -74,11 +74,6 @@ from actors.protocol.transaction_messages import (
 TIMER = "transaction"
 NEXT_EPOCH_SINCE = 5
 """The first version of EndTxn that gives the producer its next epoch (KIP-890)."""
-
-
-def offsets_partitions(image: MetadataImage) -> int:
-    """How many offsets partitions the tier has."""
-    return max(len(image.offsets_leaders), 1)
 
 
 # InitProducerId.
@@ -127,7 +122,9 @@ def _expected(body: InitProducerIdRequest) -> Producer | None:
 
 
 def _next_producer_id(state: ShardState, transactional_id: str) -> tuple[int, Record]:
-    partition = partition_for(transactional_id, offsets_partitions(state.image))
+    partition = state.home.partition
+    if partition is None:
+        partition = partitioning_of(state.image).partition_of(transactional_id)
     return producer_ids.next_producer_id(state, partition)
 
 
@@ -169,7 +166,7 @@ def _added_topics(
     if problems is not None:
         return problems
     if added.verify_only:
-        return _verified(_open_to(state, added), added.topics)
+        return _verified(state.image, _open_to(state, added), added.topics)
     generation = metadata.FIRST_GENERATION if by_client else SECOND_GENERATION
     record = _added(state, added, generation, now_ms)
     if record is not None:
@@ -180,7 +177,7 @@ def _added_topics(
 def add_offsets(state: ShardState, request: Request, now_ms: int) -> Result:
     """AddOffsetsToTxn: the partition of the group's offsets becomes part of the transaction."""
     body: AddOffsetsToTxnRequest = request.body
-    partition = partition_for(body.offsets_group_id, offsets_partitions(state.image))
+    partition = partitioning_of(state.image).partition_of(body.offsets_group_id)
     topics = ((OFFSETS_TOPIC, (partition,)),)
     added = TransactionPartitions(body.transactional_id, body.producer_id, body.producer_epoch, topics)
     record = _added(state, added, metadata.FIRST_GENERATION, now_ms)
@@ -217,27 +214,23 @@ def _added(
     return _write(state, added.transactional_id, transaction, now_ms)
 
 
-def _verified(transaction: TransactionValue, topics: TopicNumbers) -> TopicErrors:
+def _verified(image: MetadataImage, transaction: TransactionValue, topics: TopicNumbers) -> TopicErrors:
+    total = partitioning_of(image).total
+
+    def error(topic: str, number: int) -> ErrorCode:
+        # A group may have moved since the transaction named its partition, which passes its marker on.
+        before = may_be_moved_to(number, total) if topic == OFFSETS_TOPIC else []
+        is_part = any(metadata.has_partition(transaction, topic, each) for each in (number, *before))
+        return NO_ERROR if is_part else ErrorCode.transaction_abortable
+
     return tuple(
-        (
-            topic,
-            tuple(
-                (
-                    number,
-                    NO_ERROR
-                    if metadata.has_partition(transaction, topic, number)
-                    else ErrorCode.transaction_abortable,
-                )
-                for number in numbers
-            ),
-        )
-        for topic, numbers in topics
+        (topic, tuple((number, error(topic, number)) for number in numbers)) for topic, numbers in topics
     )
 
 
 def _exists(image: MetadataImage, topic: str, partition: int) -> bool:
     if topic == OFFSETS_TOPIC:
-        return 0 <= partition < offsets_partitions(image)
+        return 0 <= partition < partitioning_of(image).total
     known = image.topics.get(topic)
     return known is not None and 0 <= partition < known.partition_count
 

@@ -220,7 +220,7 @@ def write_markers(state: ShardState, request: Request, now_ms: int) -> Result:
             records += _ended(state, marker, now_ms)
         except GroupError as refused:
             error = refused.error_code
-        results.append(TxnMarkerErrors(marker.producer_id, _marked(marker, error)))
+        results.append(TxnMarkerErrors(marker.producer_id, marked(marker, error)))
     answer = WriteTxnMarkersResponse(tuple(results))
     return Result(records, (Reply(request.token, answer, None),))
 
@@ -237,7 +237,8 @@ def _ended(state: ShardState, marker: TxnMarker, now_ms: int) -> list[Record]:
     return [*ended, markers.written(state, marker, now_ms)]
 
 
-def _marked(marker: TxnMarker, error: ErrorCode) -> TopicErrors:
+def marked(marker: TxnMarker, error: ErrorCode) -> TopicErrors:
+    """The same error for each offsets partition of a marker."""
     return same_error(tuple(each for each in marker.topics if each[0] == OFFSETS_TOPIC), error)
 
 
@@ -249,7 +250,6 @@ def _records(state: ShardState) -> Iterator[Record]:
 AREA = Area(
     handlers={
         api_keys.TXN_OFFSET_COMMIT: commit,
-        api_keys.WRITE_TXN_MARKERS: write_markers,
         TXN_VERIFIED: verified,
     },
     appliers={PENDING_TXN_OFFSET: offsets.apply, PRODUCER_MARKER: markers.apply},

@@ -19,10 +19,16 @@ _KEY = ProducerIdBlockKey(PRODUCER_ID_BLOCK, "")
 def next_producer_id(state: ShardState, partition: int) -> tuple[int, Record]:
     """A producer id that was never given out, and the record that keeps it from being given out again."""
     last = state.producer_ids
-    given_out = last.given_out if last is not None and last.partition == partition else 0
+    given_out = last.given_out if last is not None and last.partition == partition else _first(state)
     assert given_out < 1 << COUNTER_BITS
     value = ProducerIdBlockValue(partition, given_out + 1)
     return (partition + 1) << COUNTER_BITS | given_out, Record(_KEY, value)
+
+
+def _first(state: ShardState) -> int:
+    """The first number of a partition. One that a split has made begins high: a tier whose backup was
+    restored here may have had a partition of this number, and its ids may be in use."""
+    return 0 if state.arrival is None else 1 << COUNTER_BITS - 1
 
 
 def apply(state: ShardState, key: Key, value: Value | None) -> Value | None:

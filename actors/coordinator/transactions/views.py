@@ -78,6 +78,7 @@ def _listed(
             transaction = state.transactions.get(transactional_id)
             if (
                 transaction is not None
+                and not state.is_away(transactional_id)
                 and transaction.state in wanted
                 and (not body.producer_id_filters or transaction.producer_id in body.producer_id_filters)
                 and (body.duration_filter_ms < 0 or now_ms - transaction.start_ms > body.duration_filter_ms)

@@ -97,6 +97,9 @@ class RosterState:
     def drop_volatile(self) -> None:
         """A roster has no volatile state."""
 
+    def drop_volatile_of(self, group_id: str) -> None:
+        """A roster has no volatile state."""
+
 
 def rosters(state: ShardState) -> dict[str, Roster]:
     kept: RosterState = state.of[NAME]

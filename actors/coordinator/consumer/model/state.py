@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from actors.coordinator.consumer.model.group import ConsumerGroup
 from actors.coordinator.consumer.model.volatile import Asker, Forming, Job, Resolution
 from actors.coordinator.ground.state import ShardState
@@ -54,6 +56,18 @@ class ConsumerState:
         self._begin_volatile()
         for group in self.groups.values():
             group.drop_volatile()
+
+    def drop_volatile_of(self, group_id: str) -> None:
+        volatile: tuple[dict[str, Any], ...] = (
+            self.regex_askers,
+            self.regex_resolutions,
+            self.assignment_jobs,
+            self.forming,
+        )
+        for of_groups in volatile:
+            of_groups.pop(group_id, None)
+        if group_id in self.groups:
+            self.groups[group_id].drop_volatile()
 
 
 def kept(state: ShardState) -> ConsumerState:

@@ -1,0 +1,58 @@
+"""A partition is split under faults, and every known mistake in that is noticed."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from tests.simulation.split.mutants import CONTROLLERS, SHARDS
+from tests.simulation.split.run import run
+from tests.simulation.verdict import SLIP, is_slip
+from tests.simulation.world import PRODUCTION
+
+SEEDS = 12
+MUTANT_SEEDS = 25
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_split_ends_with_every_group_in_one_place(seed: int) -> None:
+    played = run(seed)
+    assert played.image.is_cut
+    assert sum(half.answers.histories.commits for half in played.halves) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("first", range(1_000, 3_000, 250))
+def test_many_more_splits(first: int) -> None:
+    for seed in range(first, first + 250):
+        run(seed)
+
+
+@pytest.mark.parametrize("mutant", [*SHARDS, *CONTROLLERS], ids=lambda mutant: mutant.__name__)
+def test_every_mistake_is_noticed(mutant: type) -> None:
+    found = next((error for seed in range(MUTANT_SEEDS) if (error := _error(mutant, seed))), None)
+    assert found is not None
+    assert not is_slip(found), SLIP
+
+
+def _error(mutant: type, seed: int) -> Exception | None:
+    try:
+        if mutant in SHARDS:
+            run(seed, code=PRODUCTION._replace(shard=mutant))
+        else:
+            run(seed, new_controller=mutant)
+    except Exception as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("mutant", [*SHARDS, *CONTROLLERS], ids=lambda mutant: mutant.__name__)
+def test_a_mutant_changes_only_what_is_there(mutant: type) -> None:
+    """Else a method renamed in production would turn it into the unchanged code, and nobody would notice."""
+    [original] = mutant.__bases__
+    changed = [name for name, value in vars(mutant).items() if inspect.isfunction(value)]
+    assert changed
+    assert [name for name in changed if not hasattr(original, name)] == []
+    assert mutant.__doc__, "its docstring says which rule it breaks"
