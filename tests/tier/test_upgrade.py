@@ -59,7 +59,7 @@ def test_kafkas_tools_are_refused_alike(tier: Tier) -> None:
         wire = await Wire.connect("127.0.0.1", tier.port)
         update = {"feature": GROUPD_VERSION, "max_version_level": level, "upgrade_type": UPGRADE}
         answer = await wire.call(
-            "update_features", 2, timeout_ms=10_000, feature_updates=[update], validate_only=False
+            "update_features", 2, timeout=10_000, feature_updates=[update], validate_only=False
         )
         await wire.close()
         return answer
