@@ -27,6 +27,7 @@ from actors.ground.features import GROUPD_VERSION
 from actors.ground.image import MetadataImage
 from actors.ground.limits import RAFT_BATCH_BYTES_MAX, RAFT_ENTRY_BYTES_MAX, RAFT_PENDING_BYTES_MAX
 from actors.ground.snapshot_build import SnapshotBuild
+from actors.replica.entry import Entry, array_header_bytes
 from actors.replica.log_level import LogLevel
 from actors.replica.long_works import LongWorks
 from actors.replica.neighbours import Feed, Log, Watcher
@@ -48,21 +49,6 @@ class RecordType(NamedTuple):
     key: Any
     value: Any
     """The class of the record's values, as `key` is the class of its keys: both are NamedTuples."""
-
-
-class _Entry:
-    """What is or will be one uncommitted entry: its bytes, what to undo, whom to answer."""
-
-    __slots__ = ("groups", "index", "packed", "replies", "size_bytes", "undo")
-
-    def __init__(self, header: bytes) -> None:
-        self.index = 0
-        """The entry's index in the log; 0: it is not there yet."""
-        self.packed = [header]
-        self.size_bytes = len(header)
-        self.undo: list[tuple[Key, Value | None]] = []
-        self.replies: list[Reply] = []
-        self.groups: set[Any] = set()
 
 
 class Replica:
@@ -102,12 +88,12 @@ class Replica:
         self._on_events = on_events
         self._image: MetadataImage | None = None
         self._packer = msgpack.Packer()
-        self._uncommitted: deque[_Entry] = deque()
+        self._uncommitted: deque[Entry] = deque()
         """The uncommitted entries, oldest first: those in the log, then those that wait for it. The last one
         grows."""
         self._in_flight = 0
         """How many of the uncommitted entries are in the log."""
-        self._dirty: dict[Any, _Entry] = {}
+        self._dirty: dict[Any, Entry] = {}
         """Group id -> the newest uncommitted entry that concerns it."""
         self._open: dict[Token, Request] = {}
         """Token -> a request whose answer is still owed: parked by the shard, or waiting for a commit or the
@@ -387,7 +373,7 @@ class Replica:
         entry = self._open_entry()
         if len(records) <= PACKED_AT_ONCE_MAX:
             # An array of records is a header and the records one behind the other.
-            command = pack(records)[_array_header_bytes(len(records)) :]
+            command = pack(records)[array_header_bytes(len(records)) :]
             if entry.size_bytes + len(command) <= RAFT_ENTRY_BYTES_MAX:
                 self._add(entry, command, records)
                 return
@@ -399,7 +385,7 @@ class Replica:
                 entry = self._new_entry()
             self._add(entry, command, (record,))
 
-    def _add(self, entry: _Entry, command: bytes, records: Sequence[Record]) -> None:
+    def _add(self, entry: Entry, command: bytes, records: Sequence[Record]) -> None:
         entry.packed.append(command)
         entry.size_bytes += len(command)
         entry.undo += self._write(records)
@@ -410,7 +396,7 @@ class Replica:
                 entry.groups.add(group_id)
                 self._dirty[group_id] = entry
 
-    def _open_entry(self) -> _Entry:
+    def _open_entry(self) -> Entry:
         """Return the entry that takes what is decided next."""
         if len(self._uncommitted) > self._in_flight:
             entry = self._uncommitted[-1]
@@ -418,9 +404,9 @@ class Replica:
                 return entry
         return self._new_entry()
 
-    def _new_entry(self) -> _Entry:
+    def _new_entry(self) -> Entry:
         assert self.log is not None
-        entry = _Entry(self._packer.pack((self.level.version, self.log.term)))
+        entry = Entry(self._packer.pack((self.level.version, self.log.term)))
         self.level.logged = self.level.known
         self._uncommitted.append(entry)
         return entry
@@ -440,7 +426,7 @@ class Replica:
     def _is_clean(self, group_id: Any) -> bool:
         return self.is_committed if group_id is None else group_id not in self._dirty
 
-    def _propose(self, entry: _Entry) -> bool:
+    def _propose(self, entry: Entry) -> bool:
         """Give the entry to the log. Return False if it does not take it."""
         assert self.log is not None
         command = b"".join(entry.packed)
@@ -456,7 +442,7 @@ class Replica:
         self._in_flight += 1
         return True
 
-    def _commit(self, entry: _Entry) -> None:
+    def _commit(self, entry: Entry) -> None:
         self._in_flight -= 1
         for group_id in entry.groups:
             if self._dirty.get(group_id) is entry:
@@ -498,8 +484,3 @@ class Replica:
                 yield typed_key, new(value_class, value)
             else:  # fields that an older release did not write get their defaults
                 yield typed_key, value_class(*value)
-
-
-def _array_header_bytes(length: int) -> int:
-    """Return how many bytes the header of a msgpack array of this length has."""
-    return 1 if length < 16 else 3 if length < 65_536 else 5
