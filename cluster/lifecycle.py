@@ -20,6 +20,7 @@ from actors import ray_host, runtime
 from actors.ground.calls import ActorCallError
 from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, partition_group
 from cluster import child_process, machine_secret, ray_settings, tier_file
+from cluster.machine_moves import moved_node
 from cluster.node_plan import nodes_again, plan_nodes
 from cluster.settings import Settings
 from cluster.settings_table import SETTINGS
@@ -155,7 +156,7 @@ def _nodes(settings: Settings, existing: TierFile | None) -> tuple[tuple[NodeSpe
     known = runtime.machines()
     assert known is not None, "the machines are asked by now"
     try:
-        answers = known.list_machines()
+        answers, moves = known.list_machines(), known.moves()
     except (ActorCallError, TimeoutError) as error:
         raise TierError(str(error) or f"{settings['machine.address']} does not answer") from None
     silent = sorted(machine for machine, answer in answers.items() if not answer)
@@ -165,10 +166,12 @@ def _nodes(settings: Settings, existing: TierFile | None) -> tuple[tuple[NodeSpe
         )
     if existing is None:
         return plan_nodes(settings, sorted(answers)), frozenset()
-    absent = frozenset(node.node_id for node in existing.nodes if not answers.get(node.machine or ""))
+    # A machine may have got another address since this directory was written.
+    nodes = tuple(moved_node(node, moves) for node in existing.nodes)
+    absent = frozenset(node.node_id for node in nodes if not answers.get(node.machine or ""))
     if not settings["accept.loss"]:
-        _check_majorities(existing, absent)
-    return existing.nodes, absent
+        _check_majorities(replace(existing, nodes=nodes), absent)
+    return nodes, absent
 
 
 def _check_majorities(tier: TierFile, absent: frozenset[int]) -> None:

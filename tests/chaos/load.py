@@ -9,6 +9,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.protocol.java_hash import partition_for
@@ -26,10 +27,17 @@ MORE = 3
 
 
 class Load:
-    """Runs in a thread of its own. Use as a context manager; `check` it before it is left."""
+    """Runs in a thread of its own. Use as a context manager; `check` it before it is left.
 
-    def __init__(self, site: Site) -> None:
-        self._nodes = addresses(site)
+    `name` begins the names of its groups, for a second load on the same tier; `nodes` are the addresses of
+    the nodes, unless they are still those that the tier began with.
+    """
+
+    def __init__(
+        self, site: Site, name: str = "under-attack", nodes: list[tuple[str, int]] | None = None
+    ) -> None:
+        self._name = name
+        self._nodes = nodes or addresses(site)
         self._partitions = site.spec.offsets_partitions
         self._bootstrap = site.bootstrap
         self._loop = asyncio.new_event_loop()
@@ -40,7 +48,11 @@ class Load:
 
     def __enter__(self) -> Load:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
-        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(DEADLINE_S)
+        try:
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(DEADLINE_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
         self._thread.start()
         self._await(self._start())
         return self
@@ -89,7 +101,8 @@ class Load:
 
     async def _start(self) -> None:
         for partition in range(self._partitions):
-            [member] = await settle_group(self._nodes[0], _group_of(partition, self._partitions), 1)
+            group_id = _group_of(self._name, partition, self._partitions)
+            [member] = await settle_group(self._nodes[0], group_id, 1)
             self._members.append(_Member(list(self._nodes), member, TOPIC))
         self._running = [asyncio.create_task(member.run(self._halt)) for member in self._members]
 
@@ -110,12 +123,13 @@ class _Member(Committer):
     """Does not wait for a node that is silent."""
 
     async def _connect(self) -> Wire:
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                return await super()._connect()
-        except TimeoutError:
-            self._bootstraps.append(self._bootstraps.pop(0))
-            raise
+        for _ in range(len(self._bootstraps)):
+            try:
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    return await super()._connect()
+            except TimeoutError:
+                self._bootstraps.append(self._bootstraps.pop(0))
+        raise ConnectionError("every node is silent")
 
 
 def addresses(site: Site) -> list[tuple[str, int]]:
@@ -123,6 +137,6 @@ def addresses(site: Site) -> list[tuple[str, int]]:
     return [(node.host, node.clients_port) for node in site.spec.nodes]
 
 
-def _group_of(partition: int, partitions: int) -> str:
-    names = (f"under-attack-{number}" for number in itertools.count())
+def _group_of(name: str, partition: int, partitions: int) -> str:
+    names = (f"{name}-{number}" for number in itertools.count())
     return next(name for name in names if partition_for(name, partitions) == partition)

@@ -105,7 +105,7 @@ def test_a_machine_that_comes_back_under_another_address_is_the_same_node(site: 
     site.wait_until_whole()
     second = site.machines.all[1]
     before = nodes(site)[2]
-    with Load(site) as load:
+    with Load(site, "moved", [(row["host"], row["port"]) for row in nodes(site).values()]) as load:
         second.lose_power()
         load.progress()
         host = f"{second.host}7"
