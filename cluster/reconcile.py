@@ -21,6 +21,7 @@ from actors.metadata.commands import NEW_REPLICA, ForgetReplica, PlaceGroup
 from actors.metadata.replicas import groups_of, is_formed, is_founding
 from actors.runtime import ActorCallError
 from cluster import repair
+from cluster.leader_news import LeaderNews
 from cluster.leaders_return import return_leaders
 from cluster.placement import Place, best_place
 from cluster.rebalancing import follow_moves, forget_lost, nodes_in, rebalance
@@ -78,6 +79,7 @@ class Reconciler:
         """Actor's name -> when its failed start was last tried again, on the clock."""
         self._silent: set[int] = set()
         """The nodes whose machines did not answer at this step."""
+        self._news = LeaderNews(submit)
         self._one_at_a_time = asyncio.Lock()
         self._splits = Splits(submit)
 
@@ -213,6 +215,7 @@ class Reconciler:
         astray = strays(extra)
         sight = await look_at(spec, [actor for actor in (*actors, *astray) if actor.name in names])
         self._note_absent(actors, sight)
+        await self._news.tell(sight)
         tried = await self._start_failed_again(actors, sight)
         done = await self._rebuild_damaged(actors, sight)
         for group in groups_of(spec):
