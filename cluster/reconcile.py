@@ -18,9 +18,10 @@ from typing import Any
 from actors import runtime
 from actors.ground.spec import Copy, TierSpec
 from actors.metadata.commands import NEW_REPLICA, ForgetReplica, PlaceGroup
-from actors.metadata.replicas import groups_of, is_formed, is_founding
+from actors.metadata.replicas import groups_of, is_founding
 from actors.runtime import ActorCallError
 from cluster import repair
+from cluster.formed_groups import FormedGroups
 from cluster.leader_news import LeaderNews
 from cluster.leaders_return import return_leaders
 from cluster.placement import Place, best_place
@@ -65,8 +66,8 @@ class Reconciler:
         kinds: Mapping[str, str] = runtime.KINDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._first = self._spec = spec
-        self._first_groups = frozenset(groups_of(spec))
+        self._spec = spec
+        self._formed = FormedGroups(spec)
         self._submit = submit
         self._kinds = kinds
         self._clock = clock
@@ -150,6 +151,7 @@ class Reconciler:
     async def _make_missing(self, names: set[str]) -> list[str]:
         missing = [actor for actor in actors_of(self._spec) if actor.name not in names]
         self._silent = await silent_nodes(self._spec)
+        await self._formed.learn(self._spec, missing, names)
         done = []
         for actor in missing:
             if actor.node_id not in self._silent and await asyncio.to_thread(self._create, actor):
@@ -157,26 +159,15 @@ class Reconciler:
         return done
 
     def _create(self, actor: TierActor) -> bool:
-        """Make an actor. Return False if it exists: another controller was faster.
-
-        A group with other replicas than it began with takes in newcomers only. In a new tier whose groups
-        are as they began, or in a group that a split has just made, a replica that has never run is one of
-        the founders.
-        """
+        """Make an actor. Return False if it exists: another controller was faster."""
         try:
             if actor.group is None:  # a node that has just been added may be its machine's first
                 make_run_dir(self._spec, actor.node_id)
-            create_actor(self._spec._replace(formed=self._is_formed(actor.group)), actor, self._kinds)
+            is_formed = self._formed.has(self._spec, actor.group)
+            create_actor(self._spec._replace(formed=is_formed), actor, self._kinds)
         except (ValueError, ActorCallError, TimeoutError):
             return False  # or its machine has gone silent
         return True
-
-    def _is_formed(self, group: str | None) -> bool:
-        """Return whether a group has been there before, so that who comes without a journal has lost one."""
-        if group is not None and group not in self._first_groups:
-            return not is_founding(self._spec, group)
-        has_changed = group is not None and self._spec.copies(group) != self._first.copies(group)
-        return has_changed or is_formed(self._spec, group)
 
     def _start_again(self, actor: TierActor, handle: runtime.Handle) -> None:
         """Construct an actor anew, on a machine whose temporary directory may have been emptied."""
@@ -279,16 +270,28 @@ class Reconciler:
     def _is_damaged(self, actor: TierActor, sight: Sight) -> bool:
         return actor.group is not None and sight.looks[actor.name].status.get("problem_kind") in DAMAGED
 
+    def _damage_of(self, actor: TierActor, sight: Sight) -> str | None:
+        """Return in words why a replica has to begin anew; None if it has not."""
+        look = sight.looks.get(actor.name)
+        if actor.group is None or look is None:
+            return None
+        if sight.start_failed(actor) and self._is_damaged(actor, sight):
+            return f"is damaged ({look.status['problem']})"
+        leader = sight.leader(actor.group)
+        if leader is not None and repair.has_lost(leader, look.status):
+            return "lacks what it had acknowledged"
+        return None
+
     async def _rebuild_damaged(self, actors: Sequence[TierActor], sight: Sight) -> list[str]:
         done = []
         for actor in actors:
-            if actor.group is None or not sight.start_failed(actor) or not self._is_damaged(actor, sight):
+            damage = self._damage_of(actor, sight)
+            if damage is None or actor.group is None:
                 continue
-            problem = sight.looks[actor.name].status["problem"]
             leader = sight.leader(actor.group)
             spare = leader and repair.can_spare(leader, sight.statuses(actor.group), actor.replica_id)
             if spare and await self._rebuild(actor, sight):
-                done.append(f"{actor.name} is damaged ({problem}): it is built anew from its peers")
+                done.append(f"{actor.name} {damage}: it is built anew from its peers")
         return done
 
     # Members.

@@ -111,6 +111,13 @@ def can_lead(statuses: Iterable[Status]) -> bool:
     return any(_is_majority(there, voters) for status in found if (voters := voters_of(status)))
 
 
+def has_lost(leader: Status, status: Status) -> bool:
+    """Return whether a replica lacks what it had acknowledged, as the leader found: its disk was emptied, and
+    it came back under its old name, under which it must not vote any more."""
+    lost = {member["id"] for member in leader["members"] if member.get("has_lost")}
+    return status.get("member_id") in lost
+
+
 def is_newcomer(status: Status) -> bool:
     return bool(status.get("member_id")) and not status["members"]
 
@@ -125,6 +132,8 @@ def note_of(leader: Status | None, status: Status) -> str | None:
     member = next((member for member in leader["members"] if member["id"] == member_id), None)
     if member is None:
         return "it is new and waits to be admitted"
+    if member.get("has_lost"):
+        return "it lacks what it had acknowledged: it has to begin anew"
     if member["votes"]:
         return None
     behind = "" if member["lag"] is None else f", {member['lag']:,} behind"

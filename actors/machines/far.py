@@ -86,6 +86,12 @@ class Machines:
         """Tell all machines that a tier is formed: its replicas have journals by now. Blocks."""
         self.ask("form", namespace, timeout_s=FIND_TIMEOUT_S).result()
 
+    def is_formed(self, namespace: str) -> bool:
+        """Return whether one of the machines was told so. Blocks. Raises ActorCallError, also if the machine
+        that is asked has an older release."""
+        answer: bool = self.ask("is_formed", namespace, timeout_s=FIND_TIMEOUT_S).result()
+        return answer
+
     def ask(self, op: str, *args: Any, timeout_s: float) -> Ref:
         """Begin to ask; the future has the answer, or raises like `Link.ask`."""
         return asyncio.run_coroutine_threadsafe(self._ask(op, args, timeout_s), self._loop)

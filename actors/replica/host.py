@@ -265,11 +265,15 @@ class ReplicaHost:
         votes = {member.member_id: member.votes for member in raft.members}
         by_vote = sorted(peers.get("peers", {}).items(), key=lambda item: not votes[item[0]])
         lags = {peer: each["lag"] for peer, each in by_vote}
+        lost = {peer for peer, each in by_vote if each["has_lost"]}
         return {
             "role": peers["role"],
             "problem": peers["failure"],
             "member_id": self.member_id,
-            "members": [{**member, "lag": lags.get(member["id"])} for member in peers["members"]],
+            "members": [
+                {**member, "lag": lags.get(member["id"]), "has_lost": member["id"] in lost}
+                for member in peers["members"]
+            ],
             "members_committed": peers["members_committed"],
             "term": raft.term,
             "last_index": raft.last_index,

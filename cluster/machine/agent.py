@@ -102,6 +102,8 @@ class Agent:
             "release_here": self._release_here,
             "form": self._form,
             "form_here": self._form_here,
+            "is_formed": self._is_formed,
+            "is_formed_here": self._is_formed_here,
         }
 
     @property
@@ -265,6 +267,17 @@ class Agent:
 
     async def _form_here(self, namespace: str) -> None:
         self._kept.form(namespace)
+
+    async def _is_formed(self, namespace: str) -> bool:
+        """Return whether this machine or another one was told that a tier is formed: one that lost its disk
+        does not know."""
+        if self._kept.is_formed(namespace):
+            return True
+        theirs = await self.others.ask_all("is_formed_here", namespace, timeout_s=ASK_TIMEOUT_S)
+        return any(answer is True for answer in theirs.values())
+
+    async def _is_formed_here(self, namespace: str) -> bool:
+        return self._kept.is_formed(namespace)
 
     # What is asked about machines.
 

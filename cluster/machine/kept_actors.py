@@ -47,6 +47,10 @@ class KeptActors:
         if folder.is_dir():
             (folder / FORMED).touch()
 
+    def is_formed(self, namespace: str) -> bool:
+        """Return whether this machine was told that a tier is formed."""
+        return (self._directory / namespace / FORMED).exists()
+
     def __iter__(self) -> Iterator[KeptActor]:
         """Yield every actor as it is to be started now. What cannot be read is left out: the controller makes
         it again."""
@@ -57,7 +61,7 @@ class KeptActors:
             except (OSError, pickle.UnpicklingError, EOFError, TypeError, AttributeError, ImportError):
                 continue
             spec, *index = actor.args
-            is_formed = spec.formed or (path.parent / FORMED).exists()
+            is_formed = spec.formed or self.is_formed(path.parent.name)
             actor = actor._replace(args=(spec._replace(formed=is_formed), *index))
             yield actor._replace(options=ActorOptions(*actor.options))
 

@@ -110,7 +110,9 @@ class Leader:
     def on_append_answer(self, progress: Progress, message: AppendAnswer) -> None:
         self._heard(progress, message.sent_at)
         if not message.success:
-            progress.rejected(message.previous_index, message.last_index, message.commit_index)
+            progress.rejected(
+                message.sent_at, message.previous_index, message.last_index, message.commit_index
+            )
             return
         if message.match_index > self._core.journal.last_index:
             raise RaftFatal(
@@ -118,7 +120,7 @@ class Leader:
             )
         advanced = message.match_index > progress.match_index
         # This is done for an answer that says nothing new, too: what was sent twice must leave the window.
-        progress.matched(max(message.match_index, progress.match_index))
+        progress.matched(max(message.match_index, progress.match_index), self._core.clock())
         if advanced:
             self.advance_commit()
         probed = progress.next_index - 1
@@ -296,6 +298,7 @@ class Leader:
                 "online": progress.online,
                 "heard_s_ago": now - progress.heard_at,
                 "snapshot": progress.snapshot is not None,
+                "has_lost": progress.has_lost,
             }
             for peer_id, progress in self.progress.items()
         }

@@ -22,6 +22,10 @@ class Progress:
     heard_at: float
     match_index: int = 0
     """The index up to which the peer holds our log, durably."""
+    matched_at: float = NEVER
+    """When the peer was last heard to hold more."""
+    has_lost: bool = False
+    """Whether the peer lacks what it had acknowledged: somebody emptied its disk and left it its name."""
     echoed_at: float = NEVER
     """Our latest send time that came back over the present connection."""
     probing: bool = True
@@ -46,9 +50,10 @@ class Progress:
         self.window_bytes = 0
         self.snapshot = None
 
-    def matched(self, index: int) -> None:
+    def matched(self, index: int, now: float) -> None:
         """Note that the peer has acknowledged everything up to `index`."""
-        self.match_index = index
+        if index > self.match_index:
+            self.match_index, self.matched_at = index, now
         while self.window and self.window[0][0] <= index:
             self.window_bytes -= self.window.popleft()[1]
 
@@ -58,8 +63,11 @@ class Progress:
         # An acknowledgement of what was sent before the probe may have come in meanwhile.
         self.next_index = max(self.next_index, self.match_index + 1)
 
-    def rejected(self, previous_index: int, last_index: int, commit_index: int) -> None:
-        """Probe lower: the peer's log, which ends at `last_index`, differs from ours at `previous_index`."""
+    def rejected(self, sent_at: float, previous_index: int, last_index: int, commit_index: int) -> None:
+        """Probe lower: the peer's log, which ends at `last_index`, differs from ours at `previous_index`.
+        `sent_at` is when we sent what it answers."""
+        if last_index < self.match_index and sent_at > self.matched_at:
+            self.has_lost = True  # and to probe would find nothing: below what is acknowledged all logs agree
         if self.snapshot is not None or previous_index <= self.match_index:
             return
         if self.probing and previous_index != self.next_index - 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.ground.spec import Copies, Copy, copies
-from cluster.repair import can_lead, can_spare, has_left, is_in_place, leader_of, note_of, target_of
+from cluster.repair import can_lead, can_spare, has_left, has_lost, is_in_place, leader_of, note_of, target_of
 
 ROW = copies((1, 2, 3))
 NODES = {"0.1": 1, "1.1": 2, "2.1": 3, "1.77": 2, "3.88": 4, "4.99": 5}
@@ -43,6 +43,14 @@ MOVED = (Copy(0, 1), Copy(3, 4), Copy(2, 3))
 
 def test_a_whole_group_is_left_alone() -> None:
     assert target(ROW, LEADER, SECOND, THIRD) is None
+
+
+def test_who_lacks_what_it_had_acknowledged_does_not_count() -> None:
+    members = [{**each, "has_lost": each["id"] == "1.1"} for each in LEADER["members"]]
+    leader = {**LEADER, "members": members}
+    assert has_lost(leader, SECOND)
+    assert not has_lost(leader, THIRD)
+    assert note_of(leader, SECOND) == "it lacks what it had acknowledged: it has to begin anew"
 
 
 def test_a_replica_that_does_not_answer_keeps_its_name() -> None:

@@ -79,6 +79,17 @@ def test_the_machine_where_the_tier_began_is_cut_off_for_long(site: MachineSite,
     check_whole(site, load)
 
 
+def test_who_comes_to_an_empty_disk_has_a_new_name(site: MachineSite, load: Load) -> None:
+    """Under the old name it would vote for a leader that lacks what it had acknowledged. The tier has not
+    been started a second time: its controllers were made when it was new."""
+    site.wait_until_whole(BACK_S)
+    before = member_ids(site)
+    KINDS["machine-replaced"].begin(site, Random(1), 1.0).undo()
+    check_whole(site, load)
+    renamed = [name for name, member_id in member_ids(site).items() if member_id != before[name]]
+    assert len(renamed) == len(before) / len(site.machines.all)
+
+
 def test_one_machine_lost_after_the_other(site: MachineSite, load: Load) -> None:
     """The second is lost when the first is back: the first one's replicas are those that carry the groups."""
     for machine in site.machines.all[1:]:
@@ -133,6 +144,12 @@ def test_a_node_is_asked_from_any_machine(site: MachineSite, load: Load) -> None
         assert other.groupd("leaders", "--bootstrap", site.bootstrap).returncode == 0
     finally:
         away.mend()
+
+
+def member_ids(site: MachineSite) -> dict[str, str]:
+    """The member id of each replica, by the name of its actor."""
+    statuses = site.statuses()
+    return {name: status["member_id"] for name, status in statuses.items() if "member_id" in status}
 
 
 def somebody_is_silent(site: MachineSite) -> bool:

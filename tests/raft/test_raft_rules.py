@@ -240,6 +240,29 @@ def test_a_voter_that_falls_behind_is_waited_for_no_more(bench: Bench) -> None:
     assert with_entries(bench.tick()) == ["c"]
 
 
+def test_a_voter_that_lost_what_it_had_acknowledged_is_found_out(bench: Bench) -> None:
+    """Its disk was emptied, and somebody started it under its old name: it never gets what it lacks."""
+    bench.lead()
+    bench.confirm("c")
+    bench.wire._disconnected(Node("c"))
+    bench.wire._connected(Node("c"))
+    bench.later(CONFIG.heartbeat_s)
+    bench.tick()
+    last, term = bench.raft.last_index, bench.raft.term
+    bench.tell("c", AppendAnswer(APPEND_ANSWER, term, bench.now, False, last, 0, 0, 0))
+    has_lost = {peer: each["has_lost"] for peer, each in bench.raft.status()["peers"].items()}
+    assert has_lost == {"b": False, "c": True}
+
+
+def test_an_answer_from_before_an_acknowledgement_accuses_nobody(bench: Bench) -> None:
+    bench.lead()
+    before, last, term = bench.now, bench.raft.last_index, bench.raft.term
+    bench.later(CONFIG.heartbeat_s)
+    bench.confirm("c")
+    bench.tell("c", AppendAnswer(APPEND_ANSWER, term, before, False, last, 0, 0, 0))
+    assert not bench.raft.status()["peers"]["c"]["has_lost"]
+
+
 def test_a_voter_that_lags_gets_entries_at_once_before_it_lags_too_far(bench: Bench) -> None:
     bench.lead()
     bench.confirm("b")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +26,14 @@ from bench.chaos.targets.actor import Actor
 from bench.chaos.targets.fault_file import FaultFile
 from bench.chaos.targets.proxy import Proxy
 from bench.chaos.targets.ray_nodes import RayNodes
-from bench.chaos.targets.target import NothingToHit, Server, Target, until
+from bench.chaos.targets.target import (
+    LOOK_INTERVAL_S,
+    WHOLE_TIMEOUT_S,
+    NothingToHit,
+    Server,
+    Target,
+    until,
+)
 from bench.ground.interrupts import stay_terminable
 from cluster import lifecycle, tier_file
 from cluster.cli.screen import summary
@@ -164,6 +171,40 @@ class Site(Target):
         """Whether each group has its leader and all its members, nobody complains (as `groupd status`
         asks), and no actor is frozen."""
         return bool(self.summary()["healthy"])
+
+    def wait_until_whole(self, timeout_s: float = WHOLE_TIMEOUT_S) -> float:
+        """Wait as every target does, and then until each replica holds what its group has committed by now: a
+        replica may be there, vote, and get nothing any more."""
+        began = time.monotonic()
+        super().wait_until_whole(timeout_s)
+        ends = self._commit_indexes()
+        behind = self._behind(ends)
+        while behind:
+            if time.monotonic() - began > timeout_s:
+                raise TimeoutError(f"not whole after {timeout_s:g} s: {', '.join(behind)} are left behind")
+            time.sleep(LOOK_INTERVAL_S)
+            behind = self._behind(ends)
+        return time.monotonic() - began
+
+    def _commit_indexes(self) -> dict[str, int]:
+        """How far each group has committed, by the group's name."""
+        statuses = self.statuses()
+        ends: dict[str, int] = {}
+        for actor in actors_of(self.spec):
+            if actor.group is not None:
+                index = statuses[actor.name].get("commit_index", 0)
+                ends[actor.group] = max(index, ends.get(actor.group, 0))
+        return ends
+
+    def _behind(self, ends: Mapping[str, int]) -> list[str]:
+        """The replicas that do not hold, or do not tell that they hold, what their groups had committed."""
+        statuses = self.statuses()
+        return [
+            actor.name
+            for actor in actors_of(self.spec)
+            if actor.group is not None
+            and statuses[actor.name].get("last_index", -1) < ends.get(actor.group, 0)
+        ]
 
     def summary(self) -> dict[str, Any]:
         """What `groupd status --json` prints."""
