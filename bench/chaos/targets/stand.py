@@ -83,7 +83,8 @@ class Machine:
         return self._power is not None
 
     def boot(self) -> None:
-        """Begin the machine's processes with one that only waits; its temporary directory is empty."""
+        """Begin the machine's processes with one that only waits; its temporary directory is empty. Raises
+        RuntimeError with what `unshare` or the shell complains of."""
         assert self._power is None, "it has power"
         self.boots += 1
         waiting = (
@@ -97,10 +98,13 @@ class Machine:
                 *("sh", "-c", waiting),
             ],
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,  # `unshare` complains of each loss of power
             start_new_session=True,
         )
         assert self._power.stdout is not None
-        assert self._power.stdout.readline() == b"up\n"
+        assert self._power.stderr is not None
+        if self._power.stdout.readline() != b"up\n":
+            raise RuntimeError(f"machine {self.number} has not booted: {self._power.stderr.read().decode()}")
         # `ip` becomes `unshare`, whose child is the first process of the machine.
         [self._first] = psutil.Process(self._power.pid).children()
 
@@ -114,8 +118,9 @@ class Machine:
             self._first.kill()
         self._power.wait(END_TIMEOUT_S)
         psutil.wait_procs(processes, END_TIMEOUT_S)
-        assert self._power.stdout is not None
-        self._power.stdout.close()
+        for stream in (self._power.stdout, self._power.stderr):
+            assert stream is not None
+            stream.close()
         self._power = self._first = None
 
     def lose_disk(self) -> None:
