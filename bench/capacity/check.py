@@ -151,7 +151,7 @@ def _size(members: int, seconds: float, costs: Costs, say: Say) -> tuple[Size, f
         if ours(roles(tier)) != ours(of):
             raise Failed(f"{members:,} members: a leadership or a process changed meanwhile: check again")
     used = proved(members, told, look)
-    load = _load(members, began_s - COMES_S / 2 + seconds / 2)
+    load = _load(_plan(members, seconds), began_s - COMES_S / 2 + seconds / 2)
     measured = figures(used, of, counted) | {"memory_bytes": look.memory_bytes}
     size = Size(load, used.seconds, modelled(load, _shape(), costs), measured)
     for figure, planned in (("heartbeats_s", load.heartbeats_per_s), ("commits_s", load.commits_per_s)):
@@ -177,10 +177,13 @@ def _plan(members: int, seconds: float) -> Plan:
     return scenario.parse(text, "capacity.toml").plan(SEED, prefix=f"capacity-{members}-")
 
 
-def _load(members: int, age_s: float) -> Workload:
+def _load(plan: Plan, age_s: float) -> Workload:
     """The load as the model is told it. What a member's join cost is over when figures are taken."""
+    members = len(plan.members)
+    names = [name for each in plan.members for name in (each.name, each.group_id, *each.topics)]
     return Workload(
         members=members,
+        name_bytes=sum(map(len, names)) / len(names),
         group_size=GROUP_SIZE,
         heartbeat_s=INTERVAL_S,
         commit_s=INTERVAL_S,

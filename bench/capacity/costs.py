@@ -36,9 +36,9 @@ from bench.capacity.roles import (
 from bench.member.requests import api_versions
 from bench.peers import load
 from bench.peers.classic import storm
-from bench.peers.crowds import Beating, consumer_members
+from bench.peers.crowds import TOPIC, Beating, consumer_members
 from bench.peers.groupd import GroupdThree
-from bench.peers.lines import Line, framed, open_all
+from bench.peers.lines import CLIENT_ID, Line, framed, open_all
 from bench.peers.load import Pace, Target
 from bench.peers.options import Failed, Options
 from bench.peers.peer import SETTINGS
@@ -358,7 +358,9 @@ def _frames(bench: Bench) -> None:
     beat = consumer_targets(bench.peer, 1)[0]
     one, many = (commit_targets(bench.peer, 1, offsets)[0] for offsets in (1, FURTHER))
     beat_out, one_out, many_out = uvloop.run(_answers((beat, one, many)))
+    names = (CLIENT_ID, consumer_members(bench.peer, 1)[0].group_id, TOPIC)
     bench.numbers |= {
+        "name_bytes": sum(map(len, names)) / len(names),
         "heartbeat_in_bytes": len(beat.frames[0]),
         "heartbeat_out_bytes": beat_out,
         "commit_in_bytes": len(one.frames[0]),

@@ -28,7 +28,8 @@ GROUPS_ASKED: Final = 40
 CORRELATION_ID: Final = 1
 _HEADER: Final = struct.Struct(">ihhi")
 _ERROR_AT: Final = 8
-CLIENT: Final = legacy_string("bench")
+CLIENT_ID: Final = "bench"
+CLIENT: Final = legacy_string(CLIENT_ID)
 
 
 def framed(request: Request) -> bytes:
@@ -93,7 +94,7 @@ class Line(asyncio.Protocol):
 
     async def call(self, api: str, version: int, /, **fields: Any) -> dict[str, Any]:
         """Send any request, and return the answer, as plain dicts. Raises Closed, TimeoutError."""
-        asked = self.ask(request_frame(api, version, CORRELATION_ID, "bench", fields))
+        asked = self.ask(request_frame(api, version, CORRELATION_ID, CLIENT_ID, fields))
         return parse_answer(api, version, await asyncio.wait_for(asked, ANSWER_TIMEOUT_S))[1]
 
     async def follow(self, group_id: str) -> None:

@@ -56,6 +56,7 @@ ROWS: Final[Mapping[str, Row]] = MappingProxyType(
         "offset_snapshot_bytes": Row("bytes", "a committed offset in a snapshot"),
         "commit_journal_bytes": Row("bytes", "a commit of one offset in a journal"),
         "offset_journal_bytes": Row("bytes", "each further offset of a commit in a journal"),
+        "name_bytes": Row("bytes", "mean length of the names with which the following was counted"),
         "heartbeat_in_bytes": Row("bytes", "a heartbeat's request"),
         "heartbeat_out_bytes": Row("bytes", "a heartbeat's answer"),
         "commit_in_bytes": Row("bytes", "the request of a commit of one offset"),

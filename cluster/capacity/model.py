@@ -237,10 +237,14 @@ def traffic(load: Workload, shape: Shape, costs: Costs) -> Traffic:
     """Return what the whole tier and its clients say to each other, and its replicas among themselves."""
     packets = ASSUMED["packets"].value * ASSUMED["packet_bytes"].value
     further = load.offsets - 1
-    received = load.heartbeats_per_s * (costs["heartbeat_in_bytes"] + packets)
-    received += load.commits_per_s * (costs["commit_in_bytes"] + further * costs["offset_in_bytes"] + packets)
+    longer = load.name_bytes - costs["name_bytes"]
+    # A request names its client and its group; a commit its topic as well, and so does its answer.
+    beat_in = costs["heartbeat_in_bytes"] + 2 * longer
+    commit_in = costs["commit_in_bytes"] + further * costs["offset_in_bytes"] + 3 * longer
+    commit_out = costs["commit_out_bytes"] + further * costs["offset_out_bytes"] + longer
+    received = load.heartbeats_per_s * (beat_in + packets) + load.commits_per_s * (commit_in + packets)
     sent = load.heartbeats_per_s * (costs["heartbeat_out_bytes"] + packets)
-    sent += load.commits_per_s * (costs["commit_out_bytes"] + further * costs["offset_out_bytes"] + packets)
+    sent += load.commits_per_s * (commit_out + packets)
     commits = load.commits_per_s / shape.partitions
     messages = commits * _syncs(commits, costs) + HEARTBEATS_PER_S
     around = 2 * (ASSUMED["raft_frame_bytes"].value + ASSUMED["packet_bytes"].value)

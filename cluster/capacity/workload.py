@@ -36,6 +36,8 @@ class Workload(NamedTuple):
     """Whether the clients' heartbeats are held, as those of Java's and librdkafka's are by default."""
     members_per_connection: int = 1
     """How many members share a connection: real ones share none."""
+    name_bytes: float = 20.0
+    """The mean length of the names of clients, groups and topics, which every request says."""
     age_s: float = math.inf
     """How long the load has gone on: a journal grows until it is worth a snapshot."""
 
@@ -87,6 +89,7 @@ def check(workload: Workload, machine: Machine, safety: Safety) -> None:
     if workload.commit_s is not None:
         _within("--commit", workload.commit_s, *COMMIT_S, "s")
     _within("--offsets", workload.offsets, 1, 10_000)
+    _within("--name-bytes", workload.name_bytes, 1, 249)
     if workload.rebalance_s is not None:
         _within("--rebalance", workload.rebalance_s, workload.heartbeat_s, 365 * 86_400, "s")
     _within("--cores", machine.cores, 1, 1_024)

@@ -34,6 +34,9 @@ def capacity(
     commit: Annotated[str, typer.Option(help="Time between two commits of a member, or never.")] = "5s",
     offsets: Annotated[int, typer.Option(help="Partitions of a member, committed together.")] = 2,
     group_size: Annotated[int, typer.Option(help="Members of a group.")] = 10,
+    name_bytes: Annotated[
+        int, typer.Option(help="Mean length of the names of clients, groups and topics.")
+    ] = 20,
     rebalance: Annotated[str, typer.Option(help="Time between two rebalances of a group, or never.")] = "1h",
     protocol: Annotated[str, typer.Option(help="Protocol of the groups: consumer or classic.")] = "consumer",
     hold: Annotated[
@@ -66,6 +69,7 @@ def capacity(
             rebalance_s=None if rebalance == NEVER else _time("--rebalance", rebalance),
             protocol="consumer" if protocol == "consumer" else "classic",
             is_held=hold,
+            name_bytes=name_bytes,
         )
         machine = Machine(cores, _size("--memory", memory))
         found = _costs(costs)

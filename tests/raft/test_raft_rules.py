@@ -241,7 +241,7 @@ def test_a_voter_that_falls_behind_is_waited_for_no_more(bench: Bench) -> None:
 
 
 def test_a_voter_that_lost_what_it_had_acknowledged_is_found_out(bench: Bench) -> None:
-    """Its disk was emptied, and somebody started it under its old name: it never gets what it lacks."""
+    """Somebody emptied its disk and started it under its old name, under which nobody can help it."""
     bench.lead()
     bench.confirm("c")
     bench.wire._disconnected(Node("c"))

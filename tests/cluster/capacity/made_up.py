@@ -31,6 +31,7 @@ NUMBERS: Final = dict.fromkeys(ROWS, 0.0) | {
     "member_snapshot_bytes": 100,
     "offset_snapshot_bytes": 50,
     "commit_journal_bytes": 100,
+    "name_bytes": 20,
     "heartbeat_in_bytes": 100,
     "heartbeat_out_bytes": 50,
     "commit_in_bytes": 200,

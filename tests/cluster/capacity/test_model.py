@@ -77,6 +77,13 @@ def test_the_network_carries_requests_answers_and_packets() -> None:
     assert found.sent == pytest.approx(100 * (50 + 2 * 66))
 
 
+def test_longer_names_are_sent_with_every_request() -> None:
+    load = QUIET._replace(commit_s=10)
+    usual, longer = (traffic(load._replace(name_bytes=each), ONE, made_up.table()) for each in (20, 30))
+    assert longer.received - usual.received == pytest.approx(10 * (2 * 100 + 3 * load.commits_per_s))
+    assert longer.sent - usual.sent == pytest.approx(10 * load.commits_per_s)
+
+
 def test_replication_is_received_and_sent_once_by_somebody() -> None:
     found = traffic(QUIET._replace(commit_s=10), THREE, made_up.table())
     assert found.replication > 2 * 100 * 100
