@@ -120,7 +120,7 @@ def remove_directory(machine: str, path: str, timeout_s: float) -> None:
 
 def run_on_machine(machine: str, function: Callable[..., Any], args: Sequence[Any], timeout_s: float) -> Any:
     """Call a function that can be imported there on a machine, which is named as in its NodeSpec. Return what
-    it returned if there is one Ray. Raises like `result`."""
+    it returned; None if the machine's agent is of a release that does not tell. Raises like `result`."""
     known = machines()
     if known is not None:
         return result(known.ask("run", machine, function, tuple(args), timeout_s=timeout_s), timeout_s)

@@ -243,11 +243,10 @@ class Agent:
             self._handles.pop((name, namespace), None)
         await self._in_thread(partial(runtime.kill, handle, no_restart=no_restart))
 
-    async def _run(self, machine: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    async def _run(self, machine: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if machine != self.address:
-            await self.others.ask(machine, "run", machine, function, args)
-            return
-        await self._in_thread(function, *args)
+            return await self.others.ask(machine, "run", machine, function, args)
+        return await self._in_thread(function, *args)
 
     async def _handle(self, name: str, namespace: str) -> Any:
         key = (name, namespace)
