@@ -12,9 +12,8 @@ import pytest
 
 from bench.chaos.faults import KINDS
 from bench.chaos.faults.machines import NEEDS
-from bench.chaos.targets import machine_site
 from bench.chaos.targets.machine_site import CALLED, PORT, MachineSite
-from bench.chaos.targets.stand import Machine, why_not
+from bench.chaos.targets.stand import Machine
 from tests.chaos.load import Load
 from tests.polling import until
 
@@ -26,15 +25,6 @@ LONG_CUT_S = 100.0
 BACK_S = 180.0
 UNSEEN = {"machine-disk-full"}
 """Faults that no other machine notices: the agent needs no room on its disk to answer."""
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[MachineSite]:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
-    with machine_site.throw_away("--partitions", "2") as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

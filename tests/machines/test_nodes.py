@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from bench.chaos.targets import machine_site
 from bench.chaos.targets.machine_site import CALLED, PORT, MachineSite, operate
-from bench.chaos.targets.stand import Machine, why_not
+from bench.chaos.targets.stand import Machine
 from tests.chaos.load import Load
 from tests.polling import until
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
 
 EVEN_S = 120.0
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[MachineSite]:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
-    with machine_site.throw_away("--partitions", "2") as found:
-        yield found
 
 
 def groupd(site: MachineSite, *arguments: str) -> str:

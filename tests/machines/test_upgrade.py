@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 
 from actors.ground.release import LEVEL_MAX, RELEASE
-from bench.chaos.targets import machine_site
 from bench.chaos.targets.machine_site import MachineSite
-from bench.chaos.targets.stand import why_not
 from cluster import child_process
 from tests.machines import next_release
 from tests.polling import until
@@ -27,15 +25,6 @@ BACK_S = 180.0
 SWARM_S = 840.0
 """Longer than the story: the swarm is ended when it is told."""
 NEXT = LEVEL_MAX + 1
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[MachineSite]:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
-    with machine_site.throw_away("--partitions", "2") as found:
-        yield found
 
 
 def test_a_tier_is_upgraded_and_taken_back_while_it_serves(site: MachineSite, tmp_path: Path) -> None:

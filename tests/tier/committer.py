@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from bench.peers.members import Member, find_coordinator
+from bench.peers.settling import settle_group
 from cluster.wire import Closed, Wire
+from tests.polling import DEADLINE_S, until
 
 RETRY_S = 0.02
 REQUEST_TIMEOUT_S = 3.0
@@ -109,3 +112,42 @@ class Committer:
             "member_id": self.member.member_id,
             "topics": [{"name": self._topic, "partitions": [partition]}],
         }
+
+
+async def check(committers: Iterable[Committer]) -> None:
+    """Memberships and commits are what they were promised to be."""
+    for committer in committers:
+        assert committer.refusals == []
+        assert await committer.read_back() >= committer.acknowledged > 0
+        assert await committer.heartbeat() == 0, "the member kept its generation"
+
+
+def under_load(
+    bootstraps: list[tuple[str, int]], group_ids: list[str], topic: str, change: Callable[[], None]
+) -> None:
+    """A member of each group commits without pause while `change` is made and some time after it; then the
+    groups are as they were promised to be."""
+
+    async def story() -> None:
+        committers = []
+        for group_id in group_ids:
+            (member,) = await settle_group(bootstraps[0], group_id, 1)
+            committers.append(Committer(bootstraps, member, topic))
+        halt = asyncio.Event()
+        running = [asyncio.create_task(committer.run(halt)) for committer in committers]
+        try:
+            await asyncio.to_thread(change)
+            before = [committer.acknowledged for committer in committers]
+            await asyncio.to_thread(
+                until,
+                lambda: all(
+                    c.refusals or c.acknowledged > b for c, b in zip(committers, before, strict=True)
+                ),
+                "every group commits again",
+            )
+        finally:
+            halt.set()
+            await asyncio.wait_for(asyncio.gather(*running), DEADLINE_S)
+        await check(committers)
+
+    asyncio.run(story())

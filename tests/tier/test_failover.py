@@ -16,7 +16,7 @@ from bench.peers.members import Member, find_coordinator
 from bench.peers.settling import settle_group
 from cluster.wire import Closed, Wire
 from tests.polling import DEADLINE_S, until
-from tests.tier.committer import RETRY_S, Committer
+from tests.tier.committer import RETRY_S, Committer, check
 from tests.tier.conftest import kill
 
 pytestmark = pytest.mark.clients
@@ -67,14 +67,6 @@ async def through_kills(tier: Tier, topic: str, prefix: str, kills: int) -> list
     halt.set()
     await asyncio.wait_for(asyncio.gather(*running), DEADLINE_S)
     return committers
-
-
-async def check(committers: list[Committer]) -> None:
-    """Memberships and commits are what they were promised to be."""
-    for committer in committers:
-        assert committer.refusals == []
-        assert await committer.read_back() >= committer.acknowledged > 0
-        assert await committer.heartbeat() == 0, "the member kept its generation"
 
 
 def test_killed_leaders_lose_no_commit_and_no_member(tier: Tier, topic: str, group_id: str) -> None:

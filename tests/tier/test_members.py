@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -15,10 +14,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.ground.throwaway import Tier
-from bench.peers.settling import settle_group
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, until
-from tests.tier.committer import Committer
+from tests.tier import committer
 from tests.tier.conftest import kill
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.clients, pytest.mark.timeout(150)]
@@ -92,34 +90,8 @@ def changed(tier: Tier, *arguments: str) -> list[tuple[int, int]]:
 def under_load(tier: Tier, name: str, change: Callable[[], None]) -> None:
     """Members commit without pause while `change` is made and some time after it; then their groups are as
     they were promised to be."""
-
-    async def story() -> None:
-        bootstraps = [("127.0.0.1", tier.port + node) for node in range(NODES)]
-        committers = []
-        for number in range(GROUPS):
-            (member,) = await settle_group(bootstraps[0], f"{name}-{number}", 1)
-            committers.append(Committer(bootstraps, member, TOPIC))
-        halt = asyncio.Event()
-        running = [asyncio.create_task(committer.run(halt)) for committer in committers]
-        try:
-            await asyncio.to_thread(change)
-            before = [committer.acknowledged for committer in committers]
-            await asyncio.to_thread(
-                until,
-                lambda: all(
-                    c.refusals or c.acknowledged > b for c, b in zip(committers, before, strict=True)
-                ),
-                "every group commits again",
-            )
-        finally:
-            halt.set()
-            await asyncio.wait_for(asyncio.gather(*running), DEADLINE_S)
-        for committer in committers:
-            assert committer.refusals == []
-            assert await committer.read_back() >= committer.acknowledged > 0
-            assert await committer.heartbeat() == 0, "the member kept its generation"
-
-    asyncio.run(story())
+    bootstraps = [("127.0.0.1", tier.port + node) for node in range(NODES)]
+    committer.under_load(bootstraps, [f"{name}-{number}" for number in range(GROUPS)], TOPIC, change)
 
 
 def test_a_replica_without_its_directory_comes_back_as_a_new_member(roomy: Tier) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from bench.ground.throwaway import Tier
-from bench.peers.settling import settle_group
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, until
-from tests.tier.committer import Committer
+from tests.tier.committer import under_load
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.clients, pytest.mark.timeout(300)]
 
@@ -54,36 +52,6 @@ def wait_until_even(tier: Tier, count: int) -> None:
     until(even, f"{count} nodes share the work", EVEN_S)
 
 
-def under_load(tier: Tier, change: Callable[[], None]) -> None:
-    """Members commit without pause while `change` is made; then their groups are as they were promised."""
-
-    async def story() -> None:
-        bootstraps = [("127.0.0.1", tier.port + node) for node in range(NODES)]
-        committers = []
-        for number in range(GROUPS):
-            (member,) = await settle_group(bootstraps[0], f"group-{number}", 1)
-            committers.append(Committer(bootstraps, member, TOPIC))
-        halt = asyncio.Event()
-        running = [asyncio.create_task(committer.run(halt)) for committer in committers]
-        try:
-            await asyncio.to_thread(change)
-            before = [committer.acknowledged for committer in committers]
-            await asyncio.to_thread(
-                until,
-                lambda: all(c.acknowledged > b for c, b in zip(committers, before, strict=True)),
-                "every group commits again",
-            )
-        finally:
-            halt.set()
-            await asyncio.wait_for(asyncio.gather(*running), DEADLINE_S)
-        for committer in committers:
-            assert committer.refusals == []
-            assert await committer.read_back() >= committer.acknowledged > 0
-            assert await committer.heartbeat() == 0, "the member kept its generation"
-
-    asyncio.run(story())
-
-
 def check_refused(tier: Tier) -> None:
     """Check what a tier of three nodes with three copies refuses."""
     before = nodes(tier)
@@ -116,7 +84,8 @@ def test_a_tier_grows_and_its_first_node_leaves_while_members_commit(growing: Ti
         until(lambda: brokers(growing, 2) == {2, 3, 4}, "clients are not told of node 1", DEADLINE_S)
         wait_until_even(growing, 3)
 
-    under_load(growing, grow_and_shrink)
+    bootstraps = [("127.0.0.1", growing.port + node) for node in range(NODES)]
+    under_load(bootstraps, [f"group-{number}" for number in range(GROUPS)], TOPIC, grow_and_shrink)
 
 
 def test_the_next_start_has_the_nodes_of_now(growing: Tier) -> None:

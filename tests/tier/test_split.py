@@ -17,9 +17,9 @@ from bench.ground.throwaway import Tier
 from bench.peers.settling import settle_group
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, until
-from tests.tier.committer import Committer
+from tests.tier.committer import Committer, check
 from tests.tier.conftest import kill
-from tests.tier.test_failover import bootstraps, check, leader_of
+from tests.tier.test_failover import bootstraps, leader_of
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(300)]
 
