@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import gevent
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -52,6 +53,8 @@ from bench.swarm.planning import plan_file
 from bench.swarm.planning.plan import CONSUMER, START, Action, MemberPlan, Plan, TopicPlan
 from bench.swarm.rows.board import KEEPS, UNSETTLED, Board, Rest
 from bench.swarm.rows.recorder import percentiles
+from bench.swarm.wire.coordinators import Bootstrap
+from cluster.groups.properties import properties
 from cluster.ports import free_ports
 from storage.history.calls import Offset
 from tests.swarm.broker import ScriptedBroker
@@ -186,6 +189,23 @@ def test_a_coordinator_without_kip_848_is_told_as_such(tmp_path: Path) -> None:
         pytest.raises(NoConsumerProtocol, match=r"1 of 1 members"),
     ):
         run_swarm(small_plan(CONSUMER), broker.bootstrap, tmp_path)
+
+
+def test_a_broker_that_let_a_request_time_out_is_not_asked_for_coordinators_any_more() -> None:
+    """Its shared connection may be as dead as the one that was waited for, and nobody would notice."""
+    with ScriptedBroker(lambda _: None) as silent, ScriptedBroker(lambda _: None) as other:
+        known = properties(f"{silent.bootstrap},{other.bootstrap}", None)
+        bootstrap = Bootstrap(known, "test")
+        try:
+            bootstrap.connection().call(requests.find_coordinator("group"))
+            bootstrap.leave(known.addresses[1])
+            bootstrap.connection().call(requests.find_coordinator("group"))
+            bootstrap.leave(known.addresses[0])
+            bootstrap.connection().call(requests.find_coordinator("group"))
+        finally:
+            bootstrap.close()
+            gevent.sleep(0)  # so that gevent closes what was shut down
+        assert [len(each.requests) for each in (silent, other)] == [2, 1]
 
 
 def test_a_group_whose_member_has_no_coordinator_is_not_stable() -> None:

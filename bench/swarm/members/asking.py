@@ -20,7 +20,7 @@ from bench.swarm.planning.plan import CONSUMER, MemberPlan
 from bench.swarm.rows.board import KEEPS
 from bench.swarm.rows.recorder import GROUP
 from bench.swarm.rows.shared import Shared
-from bench.swarm.wire.connection import REQUEST_TIMEOUT_S, Address, Connection
+from bench.swarm.wire.connection import REQUEST_TIMEOUT_S, Address, Connection, TimedOut
 from bench.swarm.wire.coordinators import address_of
 from bench.swarm.wire.errors import error_name
 from bench.swarm.wire.exchange import Question, Read, exchange, looking_up
@@ -125,6 +125,9 @@ class Asker:
             value = exchange(self.shared.recorder, line, question, call)
             is_answered = True
             return value
+        except TimedOut:
+            self.shared.bootstrap.leave(self._address)
+            raise
         finally:
             if not is_answered and line is self._line and not self.shared.coordinators.are_shared:
                 line.close("given up")  # the next request must not wait behind this one

@@ -39,6 +39,8 @@ class Bootstrap:
         self._addresses = list(properties.addresses)
         self._count = 0
         self._connection: Connection | None = None
+        self._at: Address | None = None
+        """Where the connection goes."""
         self._opening = BoundedSemaphore(1)
 
     def connection(self) -> Connection:
@@ -55,6 +57,12 @@ class Bootstrap:
         """Add brokers to which the connection may be opened."""
         self._addresses += [address for address in addresses if address not in self._addresses]
 
+    def leave(self, address: Address | None) -> None:
+        """Give up a connection to a broker that has let a request of somebody's time out: a client that
+        fetches would have a connection of its own to another one."""
+        if address is not None and address == self._at and len(self._addresses) > 1:
+            self.close()
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -67,7 +75,9 @@ class Bootstrap:
             name = f"{self._name}/bootstrap-{self._count}"
             try:
                 with connecting(self._ledger, Call(self._name, "", "", 0), name):
-                    return connect(address, name, self._properties)
+                    connection = connect(address, name, self._properties)
+                self._at = address
+                return connection
             except (Closed, TimedOut) as error:
                 errors.append(str(error))
         self._failed = now_us(), "; ".join(errors)
