@@ -19,7 +19,7 @@ from types import FrameType
 from actors import ray_host, runtime
 from actors.ground.calls import ActorCallError
 from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, partition_group
-from cluster import child_process, machine_secret, ray_settings, tier_file
+from cluster import child_process, machine_secret, ray_settings, saved_placements, tier_file
 from cluster.machine_moves import moved_node
 from cluster.node_plan import nodes_again, plan_nodes
 from cluster.settings import Settings
@@ -114,6 +114,7 @@ def run(
             runtime.preload(kinds)
             address = _connect(settings, tier_id, data_dir, run_dir)
             stop.listen()
+            existing = _as_noted(settings, existing, data_dir)
             nodes, absent = _nodes(settings, existing)
             file = plan_tier(settings, existing, nodes, tier_id)
             spec = make_spec(file, settings, data_dir, run_dir)
@@ -145,6 +146,18 @@ def _run_dir(settings: Settings, existing: TierFile | None, tier_id: str) -> Pat
         nodes = plan_nodes(settings, ()) if existing is None else nodes_again(settings, existing.nodes)
         tier_file.check_ports_free([(node.host, node.port) for node in nodes])
     return new_run_dir(tier_id, on_machines=on_machines)
+
+
+def _as_noted(settings: Settings, existing: TierFile | None, data_dir: Path) -> TierFile | None:
+    """Return the tier with its replicas where its machines know them to be. They forget that if a loss is
+    accepted, as `tier_file.begin_anew` does here."""
+    if existing is None:
+        return None
+    noted = saved_placements.newest(existing, data_dir)
+    if settings["accept.loss"]:
+        saved_placements.forget(data_dir)
+        noted = replace(noted, placement_version=0)
+    return noted
 
 
 def _nodes(settings: Settings, existing: TierFile | None) -> tuple[tuple[NodeSpec, ...], frozenset[int]]:

@@ -74,6 +74,7 @@ def plan_tier(
         controllers=copies(placement.controllers(places, replicas)),
         ray_address=settings["ray.address"],
         history_dir=history_dir,
+        started_partitions=len(rows),
     )
 
 
@@ -327,6 +328,7 @@ def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path)
         unmoved=tier.unmoved,
         undropped=tier.undropped,
         raft_port_base=settings["raft.port"] if tier.spans_machines else None,
+        started_partitions=tier.started_partitions,
         formed=tier.formed,
         reconciler=RECONCILER,
         replica_balance_enable=settings["replica.balance.enable"],

@@ -92,6 +92,8 @@ class TierFile:
     """The offsets partitions that are being split and whose groups have not moved yet."""
     undropped: tuple[int, ...] = ()
     """The offsets partitions that are being split; (): no split runs."""
+    started_partitions: int = 0
+    """How many offsets partitions the tier began with: the ports of Raft's links follow from that."""
     placement_version: int = 0
     """The version of what is known of the replicas' places; 0: they are where the tier began."""
     formed: bool = False
@@ -133,7 +135,13 @@ def read(data_dir: Path) -> TierFile | None:
         saved = placement_file.read(data_dir)
     except placement_file.PlacementUnreadable as error:
         raise TierError(str(error)) from None
-    if saved is None or saved.tier_id != tier.tier_id or saved.version <= tier.placement_version:
+    return tier if saved is None else with_saved(tier, saved)
+
+
+def with_saved(tier: TierFile, saved: placement_file.SavedPlacement) -> TierFile:
+    """Return `tier` with its replicas where `saved` says, if that is of this tier and newer than what it
+    says."""
+    if saved.tier_id != tier.tier_id or saved.version <= tier.placement_version:
         return tier
     present = placed(at(tier, saved.nodes), saved.placements, saved.split)
     return replace(present, placement_version=saved.version)
@@ -211,6 +219,7 @@ def _read(data_dir: Path) -> TierFile | None:
             leaving=tuple((group, Copy(*copy)) for group, copy in content.get("leaving", ())),
             unmoved=tuple(content.get("unmoved", ())),
             undropped=tuple(content.get("undropped", ())),
+            started_partitions=content.get("started_partitions") or len(content["placement"]),
             placement_version=content.get("placement_version", 0),
             formed=content["formed"],
             running=None if running is None else _running(running),

@@ -13,7 +13,7 @@ import pytest
 from actors.controller import placement_file
 from actors.controller.placement_file import SavedPlacement
 from actors.ground.spec import Copy, NodeSpec, copies
-from actors.metadata.records import GroupPlacementValue
+from actors.metadata.records import GroupPlacementValue, SplitValue
 from cluster import tier_file
 from cluster.tier_file import Running, TierError, TierFile
 
@@ -23,6 +23,7 @@ TIER = TierFile(
     placement=(copies((1, 2)), copies((2, 1))),
     controllers=copies((1,)),
     ray_address="",
+    started_partitions=2,
 )
 RUNNING = Running(
     pid=os.getpid(),
@@ -52,6 +53,18 @@ def test_a_file_we_do_not_understand_is_refused(tmp_path: Path, content: str, sa
     (tmp_path / "tier.json").write_text(content)
     with pytest.raises(TierError, match=said):
         tier_file.read(tmp_path)
+
+
+def test_a_tier_that_was_split_still_knows_how_many_partitions_it_began_with(tmp_path: Path) -> None:
+    """The ports of links between machines follow from that, on machines that were away meanwhile as well."""
+    older = replace(TIER, started_partitions=0)  # as a release before splits has written it
+    tier_file.write(tmp_path, older)
+    split = SplitValue(4, (), ())
+    rows = {f"partition-{number}": GroupPlacementValue(TIER.placement[0], 2) for number in (2, 3)}
+    placement_file.write(tmp_path, SavedPlacement(TIER.tier_id, 1, rows, split=split))
+    known = tier_file.read(tmp_path)
+    assert known is not None
+    assert (len(known.placement), known.started_partitions) == (4, 2)
 
 
 MOVED = GroupPlacementValue((Copy(2, 2), Copy(1, 1)), 3, (Copy(0, 2),))
