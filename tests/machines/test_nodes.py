@@ -122,6 +122,23 @@ def test_a_whole_start_does_not_wait_for_a_machine_that_is_away(site: MachineSit
     site.wait_until_whole()
 
 
+def test_a_start_from_an_old_directory_has_what_the_machines_know(site: MachineSite) -> None:
+    """The tier was split by somebody who has only its address. Whoever starts it next does not know."""
+    site.wait_until_whole()
+    known = (site.data_dir / "tier.json").read_bytes()
+    before = len(site.summary()["partitions"])
+    split = site.machines.all[1].groupd("partitions", "split", "--bootstrap", site.bootstrap)
+    assert split.returncode == 0, split.stderr
+    groupd(site, "down")
+    (site.data_dir / "tier.json").write_bytes(known)
+    (site.data_dir / "placement.json").unlink(missing_ok=True)
+    at = site.machines.all[1]
+    shown = json.loads(groupd(site, "up", "--detach", "--machine", f"{at.host}:{PORT}", "--json"))
+    site.wait_until_whole()
+    assert len(site.summary()["partitions"]) == 2 * before
+    assert not [warning for warning in shown["warnings"] if "begins anew" in warning]
+
+
 def site_actors(site: MachineSite, machine: Machine) -> list[str]:
     """The actors that a machine keeps for a tier."""
     folder = machine.disk / CALLED / "actors" / site.namespace
