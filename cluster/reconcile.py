@@ -26,7 +26,7 @@ from cluster.leader_news import LeaderNews
 from cluster.leaders_return import return_leaders
 from cluster.placement import Place, best_place
 from cluster.rebalancing import follow_moves, forget_lost, nodes_in, rebalance
-from cluster.replica_directory import remove, set_aside
+from cluster.replica_directory import remove, set_aside, set_founder_aside
 from cluster.sight import (
     NO_NODE,
     Sight,
@@ -189,8 +189,9 @@ class Reconciler:
             return False
         directory = spec.directory(actor.group, actor.replica_id, actor.node_id)
         began = spec.began(actor.group, actor.replica_id)
+        put_aside = set_aside if formed else set_founder_aside
         try:
-            await asyncio.to_thread(on_node, spec, actor.node_id, set_aside, directory, began)
+            await asyncio.to_thread(on_node, spec, actor.node_id, put_aside, directory, began)
         except (ActorCallError, TimeoutError, OSError):
             return False  # the next step makes the actor again, which says what is wrong
         await asyncio.to_thread(create_actor, spec._replace(formed=formed), actor, self._kinds)
@@ -262,7 +263,9 @@ class Reconciler:
         up = [status for status in statuses.values() if status.get("member_id")]
         if not is_founding(spec, group) or len(up) < len(spec.copies(group)) or repair.can_lead(up):
             return []
-        for actor in [replica_actor(group, *copy) for copy in spec.copies(group)]:
+        # Newcomers last: no founder that begins anew may meet one that remembers the first founding.
+        copies = sorted(spec.copies(group), key=lambda copy: repair.is_newcomer(statuses[copy.replica_id]))
+        for actor in [replica_actor(group, *copy) for copy in copies]:
             if not await self._begin_anew(actor, sight, formed=False):
                 break
         return [f"{group} could not be led by anybody: it begins anew"]

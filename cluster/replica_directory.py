@@ -19,7 +19,17 @@ def set_aside(directory: str, began: str) -> None:
     Raises OSError.
     """
     Path(began).touch()
-    path = Path(directory)
+    _rename(Path(directory))
+
+
+def set_founder_aside(directory: str, began: str) -> None:
+    """Let the replica begin anew as a founder, as one that has never run. All others of its group have to, so
+    that nobody remembers what it acknowledged. Raises OSError."""
+    _rename(Path(directory))
+    Path(began).unlink(missing_ok=True)
+
+
+def _rename(path: Path) -> None:
     if not path.exists():
         return
     numbers = _numbers(path)

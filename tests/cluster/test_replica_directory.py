@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cluster.replica_directory import remove, set_aside
+from cluster.replica_directory import remove, set_aside, set_founder_aside
 
 
 def made(path: Path, content: str) -> None:
@@ -36,3 +36,12 @@ def test_a_replica_that_left_leaves_nothing(tmp_path: Path) -> None:
     remove(str(tmp_path / "partition-0-1"))
     remove(str(tmp_path / "nowhere" / "partition-0-1"))
     assert [path.name for path in tmp_path.iterdir()] == ["partition-0-12"]
+
+
+def test_a_founder_that_begins_anew_has_never_run(tmp_path: Path) -> None:
+    directory, began = tmp_path / "partition-2-0", tmp_path / "partition-2-0.began"
+    directory.mkdir()
+    began.touch()
+    set_founder_aside(str(directory), str(began))
+    assert [path.name for path in tmp_path.iterdir()] == ["partition-2-0.damaged-1"]
+    set_founder_aside(str(directory), str(began))  # nothing is there
