@@ -223,6 +223,8 @@ class Machine:
         try:
             self.lose_power()
         finally:
+            # What was in a namespace goes when the kernel has time, and the next stand has the same names.
+            _run("ip", "link", "del", self._cable)
             _run("ip", "netns", "del", self._namespace)
             _run("umount", "--lazy", str(self.disk))
 
