@@ -198,6 +198,22 @@ def wait_until_even(site: MachineSite, node_ids: set[int]) -> None:
         raise AssertionError(f"{error}: {seen}, {complaints(site)}") from None
 
 
+def check_whole_start(site: MachineSite, node_ids: set[int], partitions: int) -> None:
+    """Check that the next start has the nodes, copies and partitions of now, whatever is known of them
+    where it is given, and that a machine that is away meanwhile comes into it."""
+    assert len(status(site)["partitions"]) == partitions
+    *_, at, last = site.machines.all
+    last.lose_power()
+    groupd(site, "down", fine=(0, 1))  # it says that the machine which is away may still run its part
+    groupd(site, "up", "--detach", "--machine", f"{at.host}:{PORT}")
+    site.machines.boot_again(last)
+    wait_until_even(site, node_ids)
+    assert copies(site) == {3}
+    found = status(site)["partitions"]
+    assert len(found) == partitions
+    assert sum(sum(partition["groups"].values()) for partition in found) >= GROUPS
+
+
 def complaints(site: MachineSite) -> list[str]:
     """What `groupd status` says is not as it should be."""
     found = status(site)

@@ -13,11 +13,11 @@ from bench.chaos.targets import machine_site
 from bench.chaos.targets.machine_site import MachineSite
 from tests.machines.long_story import (
     BACK_S,
-    GROUPS,
     QUIET_S,
     LongStory,
     add_machine,
     check,
+    check_whole_start,
     copies,
     groupd,
     let_pass,
@@ -77,8 +77,7 @@ def test_one_machine_becomes_four_and_then_three_while_groups_are_served(
     print(told.as_markdown(), told.verdict.summary, sep="\n", flush=True)
     check(told, {"machine 1 is lost"})
     assert brokers(f"{network}.2:{KAFKA_PORT}") == {2, 3, 4}
-    assert len(status(one)["partitions"]) == 16
-    check_whole_start(one)
+    check_whole_start(one, {2, 3, 4}, 16)
 
 
 def check_progress(shown: list[str], before: int) -> None:
@@ -89,23 +88,6 @@ def check_progress(shown: list[str], before: int) -> None:
     moved = [int(line.split()[0]) for line in course if "partitions have handed their groups over" in line]
     assert moved == sorted(moved)
     assert moved, "something was said before the end"
-
-
-def check_whole_start(site: MachineSite) -> None:
-    """Check that the next start has the nodes, the copies and the partitions of now, though the directory in
-    which it is given knows nothing of splits, and that a machine that is away meanwhile comes into it."""
-    before = status(site)
-    _, at, *_, last = site.machines.all
-    last.lose_power()
-    groupd(site, "down", fine=(0, 1))  # it says that the machine which is away may still run its part
-    groupd(site, "up", "--detach", "--machine", f"{at.host}:{machine_site.PORT}")
-    site.machines.boot_again(last)
-    wait_until_even(site, {2, 3, 4})
-    after = status(site)
-    for key in ("partitions", "nodes"):
-        assert len(after[key]) == len(before[key])
-    assert copies(site) == {3}
-    assert sum(sum(partition["groups"].values()) for partition in after["partitions"]) == GROUPS
 
 
 def is_led_without(site: MachineSite, node_id: int) -> bool:

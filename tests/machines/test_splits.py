@@ -16,6 +16,7 @@ from tests.machines.long_story import (
     QUIET_S,
     LongStory,
     check,
+    check_whole_start,
     copies,
     groupd,
     let_pass,
@@ -101,6 +102,11 @@ def test_the_machine_of_a_parents_leader_is_lost_in_the_middle_of_a_split(
         told = story.told()
     print(told.as_markdown(), told.verdict.summary, sep="\n", flush=True)
     check(told, {"a leader's machine is lost"})
+
+
+def test_a_whole_start_knows_of_all_splits_before_it(site: MachineSite) -> None:
+    """Nobody has written them down in the directory in which it is given."""
+    check_whole_start(site, ALL, len(status(site)["partitions"]))
 
 
 def wait_until_split(site: MachineSite, before: int) -> None:

@@ -192,7 +192,7 @@ def test_a_coordinator_without_kip_848_is_told_as_such(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_let_a_request_time_out_is_not_asked_for_coordinators_any_more() -> None:
-    """Its shared connection may be as dead as the one that was waited for, and nobody would notice."""
+    """The connection that all share hangs like the one that was waited for, and nobody has noticed."""
     with ScriptedBroker(lambda _: None) as silent, ScriptedBroker(lambda _: None) as other:
         known = properties(f"{silent.bootstrap},{other.bootstrap}", None)
         bootstrap = Bootstrap(known, "test")
