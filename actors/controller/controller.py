@@ -349,7 +349,7 @@ class Controller(StateSource):
     async def _register_nodes(self) -> None:
         """Enter into the metadata what the spec says and they do not: the nodes and replicas that a new tier
         begins with, or a node's new address. What was added later stands in the metadata alone."""
-        if not self._shard.state.version:
+        if not self._shard.state.nodes:
             await self._decide(FoundTier(LEVEL_MAX))
         known = self._shard.image().nodes
         for node in self._spec.nodes:

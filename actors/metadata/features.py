@@ -44,8 +44,9 @@ def update_features(state: MetadataState, command: UpdateFeatures) -> tuple[list
 
 
 def found_tier(state: MetadataState, command: FoundTier) -> tuple[list[Record], Outcome]:
-    """Begin a tier at a level. Nothing was there before, so that it counts as no change of a level."""
-    if state.version:
+    """Begin a tier at a level. Nothing was there before, so that it counts as no change of a level; only news
+    of partitions' leaders may have been faster."""
+    if state.nodes or FEATURE_LEVELS in state.singletons:
         return [], Outcome()
     value = FeaturesValue(0, ((GROUPD_VERSION, command.level),))
     return [Record(SingletonKey(FEATURE_LEVELS), value)], Outcome()

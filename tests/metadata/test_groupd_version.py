@@ -20,6 +20,7 @@ from actors.metadata.commands import (
     FoundTier,
     Outcome,
     RegisterNode,
+    ReportLeader,
     Served,
     UpdateFeatures,
     pack,
@@ -57,6 +58,13 @@ def test_a_new_tier_begins_at_the_level_of_its_founders_and_clients_see_no_chang
     assert level(host) == HIGH
     assert host.shard.image().features.epoch == 0
     assert host.shard.image().features.finalized() == Features().finalized()
+
+
+def test_a_leader_that_is_faster_than_the_founders_makes_no_tier_of_an_older_release() -> None:
+    host = Host()
+    host.submit(ReportLeader(0, 1, 1))
+    assert host.submit(FoundTier(HIGH)) == Outcome()
+    assert level(host) == HIGH
 
 
 def test_a_tier_is_founded_once() -> None:

@@ -264,10 +264,14 @@ class Flood:
 class Administrator(Client):
     """Creates topics, some of them twice, and asks for producer ids."""
 
+    def begin(self) -> Step:
+        """See that there is a node on which topics can live."""
+        yield from self.call(Ask(-1, 0, RegisterNode(1, "localhost", 9_092)))
+
     def script(self) -> Script:
         chance, serial = self.world.chance, 0
         names: list[str] = []
-        yield from self.call(Ask(-1, 0, RegisterNode(1, "localhost", 9_092)))
+        yield from self.begin()
         while True:
             began_at = self.world.now
             if chance.random() < 0.4:

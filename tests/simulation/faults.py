@@ -14,10 +14,11 @@ ENABLED = 0.6
 
 
 class Faults:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, share: float = 1.0) -> None:
+        """`share`: how many faults come, measured by what a world alone has."""
         self._world = world
         self._chance = chance = world.chance
-        self._rate = chance.uniform(2.0, 7.0)
+        self._rate = share * chance.uniform(2.0, 7.0)
         kinds: list[Callable[[], None]] = [
             self._kill,
             self._kill_all,

@@ -84,8 +84,15 @@ class World:
     """The offsets partition that the group replicates."""
 
     def __init__(
-        self, seed: int, *, replicas: int | None, code: Code = PRODUCTION, trace: Trace | None = None
+        self,
+        seed: int,
+        *,
+        replicas: int | None,
+        code: Code = PRODUCTION,
+        trace: Trace | None = None,
+        kind: Kind | None = None,
     ) -> None:
+        """Make a world; what of `kind` and `replicas` is None the seed decides."""
         chance = self.chance = random.Random(seed)
         self.seed = seed
         self.code = code
@@ -100,7 +107,8 @@ class World:
         self.sync = chance.random() < 0.8
         self.one_machine = chance.random() < 0.4
         """Whether all replicas are on one machine, and so have the same clock."""
-        self.kind: Kind = chance.choices((COORDINATOR, LOG, METADATA), (50, 38, 12))[0]
+        drawn_kind = chance.choices((COORDINATOR, LOG, METADATA), (50, 38, 12))[0]
+        self.kind: Kind = drawn_kind if kind is None else kind
         drawn = chance.choices((1, 3, 5), (8, 72, 20))[0]
         self.founders = tuple(range(drawn if replicas is None else replicas))
         self._queue: list[tuple[float, int, Callable[[], None]]] = []

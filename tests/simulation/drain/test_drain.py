@@ -1,0 +1,59 @@
+"""Nodes are drained under faults, and every known mistake in that is noticed."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from tests.simulation.drain.mutants import LEADERS, RECONCILERS, code_with
+from tests.simulation.drain.run import run
+from tests.simulation.run import FAULTS_S
+from tests.simulation.verdict import SLIP, is_slip
+
+SEEDS = 8
+MUTANT_SEEDS = 25
+
+
+def test_a_drained_node_ends_without_a_vote_and_nothing_acknowledged_is_lost() -> None:
+    played = [run(seed) for seed in range(SEEDS)]
+    gone_at = [at for each in played for at in each.tier.dismissed_at]
+    assert sum(each.operator.drained for each in played) >= SEEDS
+    assert len(gone_at) > SEEDS, "too few replicas have moved: such worlds prove nothing"
+    assert sum(at < FAULTS_S for at in gone_at) > SEEDS / 2, "none moves while there are faults"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("first", range(1_000, 3_000, 250))
+def test_many_more_drains(first: int) -> None:
+    for seed in range(first, first + 250):
+        run(seed)
+
+
+@pytest.mark.parametrize("mutant", [*LEADERS, *RECONCILERS], ids=lambda mutant: mutant.__name__)
+def test_every_mistake_is_noticed(mutant: type) -> None:
+    found = next((error for seed in range(MUTANT_SEEDS) if (error := _error(mutant, seed))), None)
+    assert found is not None
+    assert not is_slip(found), SLIP
+
+
+def _error(mutant: type, seed: int) -> Exception | None:
+    try:
+        if mutant in LEADERS:
+            run(seed, code=code_with(mutant))
+        else:
+            run(seed, reconciler=mutant)
+    except Exception as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("mutant", [*LEADERS, *RECONCILERS], ids=lambda mutant: mutant.__name__)
+def test_a_mutant_changes_only_what_is_there(mutant: type) -> None:
+    """Else a method renamed in production would turn it into the unchanged code, and nobody would notice."""
+    [original] = mutant.__bases__
+    changed = [name for name, value in vars(mutant).items() if inspect.isfunction(value)]
+    assert changed
+    assert any(hasattr(original, name) for name in changed)
+    assert mutant.__doc__, "its docstring says which rule it breaks"
