@@ -131,9 +131,10 @@ class Histories:
             if group.error_code != NO_ERROR:
                 continue
             for topic, numbers in group.topics:
-                for partition, offset, _, text, _ in numbers:
+                for partition, offset, _, text, error in numbers:
                     key = (OFFSET_COMMIT, group.group_id, topic, partition)
-                    self._read(asked, key, (offset, text))
+                    if error == NO_ERROR:
+                        self._read(asked, key, (offset, text))
 
     def _read(self, asked: Asked, key: Any, shown: tuple[int, str]) -> None:
         """Check that a read shows what the key held at or after the floor. Raises Violation."""

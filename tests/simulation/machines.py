@@ -63,14 +63,22 @@ GROUP_SETTINGS = GroupSettings(
 )
 
 
-def image_of(version: int, level: int = 1) -> MetadataImage:
-    """Make the image of a version: even ones have the fleeting topic. `level` is the level that is
-    finalized."""
+def image_of(
+    version: int, level: int = 1, *, offsets_leaders: tuple[int, ...] = (), unmoved: tuple[int, ...] = ()
+) -> MetadataImage:
+    """Make the image of a version: even ones have the fleeting topic. `level` is the level that is finalized;
+    the rest is as in the image."""
     topics = [TopicImage(TOPIC_ID, TOPIC, (0,) * PARTITIONS)]
     if version % 2 == 0:
         topics.append(TopicImage(b"fleeting" + version.to_bytes(8, "big"), FLEETING_TOPIC, (0,) * PARTITIONS))
     features = Features(1, ((GROUPD_VERSION, level),))
-    return MetadataImage(version=version, topics=tuple(topics), features=features)
+    return MetadataImage(
+        version=version,
+        topics=tuple(topics),
+        features=features,
+        offsets_leaders=offsets_leaders,
+        unmoved=unmoved,
+    )
 
 
 def decode(term: int, command: bytes) -> Iterable[Pair]:
@@ -211,7 +219,7 @@ def _replica(process: Process, new_shard: Callable[[], Any], types: dict[int, An
 
 def _coordinator(process: Process) -> Any:
     world = process.world
-    image = image_of(world.image_version, world.releases.level)
+    image = world.image()
 
     def new_shard() -> CoordinatorShard:
         shard = world.code.shard(GROUP_SETTINGS, world.new_id, image, home=world.home)

@@ -91,12 +91,12 @@ class PlugIns:
     def answered(self, token: int, body: Any) -> None:
         self.open.pop(token)(body)
 
-    def ask(self, api_key: int, body: Any, then: Callable[[Any], None]) -> None:
+    def ask(self, api_key: int, body: Any, then: Callable[[Any], None], *, version: int = 0) -> None:
         """Make a request of the tier's own of this process's shard."""
         self._token -= 1
         self.open[self._token] = then
         process = self._process
-        request = Request(self._token, api_key, 0, "", "", body)
+        request = Request(self._token, api_key, version, "", "", body)
         answer = process.machine.submit(request, process.now_ms())
         if answer is not None:
             self.answered(request.token, answer)
@@ -106,6 +106,8 @@ class PlugIns:
         for event in events:
             if isinstance(event, AssignmentAsked):
                 self._asked(event)
+            else:
+                self._process.world.on_event(self._process, event)
 
     def _asked(self, asked: AssignmentAsked) -> None:
         world, chance = self._process.world, self._process.world.chance

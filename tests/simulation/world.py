@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from actors.assignors.registry import PlugIn
 from actors.coordinator.ground.state import NO_HOME
 from actors.coordinator.shard import CoordinatorShard
+from actors.ground.image import MetadataImage
 from actors.leader.held_heartbeats import HoldCounts
 from actors.replica.replica import Replica
 from actors.replica.turn import Turns
@@ -210,10 +211,17 @@ class World:
         host.start()
         return host
 
+    def image(self) -> MetadataImage:
+        """Return what the controller would tell now."""
+        return image_of(self.image_version, self.releases.level)
+
+    def on_event(self, process: Process, event: Any) -> None:
+        """Take an event of a process that is not one of plug-ins: nobody waits for any here."""
+
     def change_topics(self) -> None:
         """Coordinators hear of a topic that came or went, each in its own time."""
         self.image_version += 1
-        image = image_of(self.image_version, self.releases.level)
+        image = self.image()
         if self.kind is COORDINATOR:
             for process in self.processes():
                 self.after(self.chance.uniform(0, 0.3), partial(process.on_metadata, image))

@@ -21,20 +21,13 @@ def group_of(kind: str, partition: int) -> str:
     return next(name for name in names if partition_for(name, PARTITIONS) == partition)
 
 
-class Image:
-    """What brokers know of the split."""
-
-    is_cut = False
-    """Whether the child serves what has moved."""
-
-
 class Route:
     """The world as the clients of one group see it: time and chance are the parent's, the replicas those of
     the half that was last looked for."""
 
-    def __init__(self, halves: list[Half], image: Image, group_id: str) -> None:
+    def __init__(self, halves: list[Half], group_id: str) -> None:
         self._halves = halves
-        self._image = image
+        self._noted = halves[PARENT].noted
         self._moves = partition_for(group_id, PARTITIONS) == CHILD
         self._asked = halves[PARENT]
         self.answers = self
@@ -48,7 +41,7 @@ class Route:
 
     def processes(self) -> list[Any]:
         """Return the replicas of the half that a broker names."""
-        is_child = self._moves and self._image.is_cut
+        is_child = self._moves and self._noted.is_cut
         if self._halves[PARENT].chance.random() < MISLED:
             is_child = not is_child
         self._asked = self._halves[CHILD if is_child else PARENT]
@@ -73,13 +66,13 @@ class Route:
             half.answers.histories.keeps(group_id, member_id, owned)
 
 
-def clients_of(halves: list[Half], image: Image) -> list[Any]:
+def clients_of(halves: list[Half]) -> list[Any]:
     """Make the clients of a run: of each kind of group there is one that stays and one that moves."""
     clients: list[Any] = []
     for partition in (PARENT, CHILD):
         simple, classic, consumer = (group_of(kind, partition) for kind in ("simple", "classic", "consumer"))
         to_simple, to_classic, to_consumer = (
-            Route(halves, image, group_id) for group_id in (simple, classic, consumer)
+            Route(halves, group_id) for group_id in (simple, classic, consumer)
         )
         clients += [
             Reader(to_simple, f"reader-{partition}", simple),

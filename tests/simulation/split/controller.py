@@ -12,7 +12,6 @@ from actors.coordinator.split.inside import DROP, DropRequest, SplitResponse
 from actors.leader import hand_over as copying
 from actors.leader.hand_over import Move, MoveInterruptedError, hand_over
 from tests.simulation.parts import Process
-from tests.simulation.split.clients import Image
 from tests.simulation.split.halves import CHILD, PARENT, PARTITIONS, Half
 
 ATTEMPT_S = 0.7
@@ -38,9 +37,9 @@ class Call:
 class Controller:
     """Drives one split from its beginning to its end."""
 
-    def __init__(self, halves: list[Half], image: Image) -> None:
+    def __init__(self, halves: list[Half]) -> None:
         self._parent, self._child = halves
-        self._image = image
+        self._noted = self._parent.noted
         self._waits_until = 0.0
         self.is_done = False
         self.attempts = 0
@@ -55,7 +54,7 @@ class Controller:
             return
         self._waits_until = now + ATTEMPT_S
         self.attempts += 1
-        if self._image.is_cut:
+        if self._noted.is_cut:
             self._drive(parent, self.drop(parent))
         else:
             self._drive(parent, self.move(parent, child))
@@ -64,7 +63,9 @@ class Controller:
         """Have everything handed over, then note that."""
         self._parent.note("controller", f"has {parent.name} hand over to {child.name}")
         await self.hand_over(parent, child)
-        self._image.is_cut = True
+        self._noted.is_cut = True
+        for half in (self._parent, self._child):
+            half.spread_image()
         self._waits_until = 0.0
         self._parent.note("controller", "notes that the child serves")
 

@@ -1,6 +1,7 @@
 """Checkers of a split, from both groups' committed entries alone.
 
 moved     what the parent held of the groups that move at its seal is what the child held at the arrival
+markers   the last marker of each producer at the seal, or a later one, is in the child at the arrival
 sealed    nothing is written for these groups in the parent after the seal, except that they are removed
 opened    nothing but the copy is written in the child before the arrival
 dropped   nothing is left in the parent at the end
@@ -28,12 +29,24 @@ def check(parent: Half, child: Half) -> None:
             f"moved: {key} was {there.get(key)} at the parent's seal, entry {sealed_at}, and {here.get(key)} "
             f"at the child's arrival, entry {arrived_at}"
         )
+    _check_markers(parent, sealed_at, child, arrived_at)
     for key, writes in parent.state.history.items():
         late = [index for index, value in writes if index > sealed_at and value is not None]
         if late and _moves(key):
             raise Violation(f"sealed: {key} is written at entry {late[0]}, after the seal at {sealed_at}")
         if _moves(key) and writes[-1][1] is not None:
             raise Violation(f"dropped: {key} is still in the parent")
+
+
+def _check_markers(parent: Half, sealed_at: int, child: Half, arrived_at: int) -> None:
+    for key, writes in parent.state.history.items():
+        upto = [value for at, value in writes if at <= sealed_at]
+        if key[0] != PRODUCER_MARKER or not upto or upto[-1] is None:
+            continue
+        later = [value for at, value in writes if at > sealed_at]
+        found = [value for at, value in child.state.writes(key) if at <= arrived_at]
+        if not found or found[-1] not in (upto[-1], *later):
+            raise Violation(f"markers: {key} is {upto[-1]} in the parent, the child has {found[-1:]}")
 
 
 def _held(half: Half, index: int) -> dict[Any, Any]:

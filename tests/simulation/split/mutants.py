@@ -12,14 +12,19 @@ from actors.coordinator.split.inside import (
     ARRIVE,
     ARRIVED,
     DROP,
+    FORWARDED,
     SEAL,
     ArrivedRequest,
     ArriveRequest,
     DropRequest,
     SealRequest,
 )
+from actors.coordinator.transactions import offset_commit
 from actors.ground.contract import Request, Result
+from actors.ground.records import PENDING_TXN_OFFSET, PRODUCER_MARKER, TRANSACTION
 from actors.leader.hand_over import MoveInterruptedError, pieces
+from actors.protocol.api_keys import WRITE_TXN_MARKERS
+from actors.protocol.messages import NO_ERROR
 from tests.simulation.parts import Process
 from tests.simulation.split.controller import MOVE, Controller
 from tests.simulation.split.halves import CHILD, PARENT, PARTITIONS
@@ -52,14 +57,33 @@ class LetsTimersGoOn(CoordinatorShard):
             self.state.is_split, self.state.seals = is_split, seals
 
 
+class MarksTheParentAlone(CoordinatorShard):
+    """A marker that comes to the parent is written in the child too: it may have what the transaction has
+    pending."""
+
+    def _decided(self, request: Request, now_ms: int) -> Result:
+        if request.api_key == WRITE_TXN_MARKERS:
+            return offset_commit.write_markers(self.state, request, now_ms)
+        return super()._decided(request, now_ms)
+
+
+class TakesMarkersThatTheChildHasNot(CoordinatorShard):
+    """The parent has a marker written when the child has it: before that the coordinator tries again."""
+
+    def _decided(self, request: Request, now_ms: int) -> Result:
+        if request.api_key == FORWARDED:
+            errors = (NO_ERROR,) * len(request.body.errors)
+            request = request._replace(body=request.body._replace(errors=errors))
+        return super()._decided(request, now_ms)
+
+
 class CopiesBeforeTheSealIsCommitted(Controller):
     """The copy has what was acknowledged before the seal: it is made when the seal is committed."""
 
     async def hand_over(self, parent: Process, child: Process) -> None:
         ask, tell = self.asks(parent), self.asks(child)
         copied = [piece for piece in pieces(parent.machine, MOVE) if piece]
-        await ask(SEAL, SealRequest(CHILD, PARTITIONS, 1))
-        await _give(copied, tell)
+        await _give(copied, tell, await _seal(parent, ask))
 
 
 class DropsAtTheSeal(Controller):
@@ -67,10 +91,10 @@ class DropsAtTheSeal(Controller):
 
     async def hand_over(self, parent: Process, child: Process) -> None:
         ask = self.asks(parent)
-        await ask(SEAL, SealRequest(CHILD, PARTITIONS, 1))
+        epoch = await _seal(parent, ask)
         copied = [piece for piece in pieces(parent.machine, MOVE) if piece]
         await ask(DROP, DropRequest(CHILD))
-        await _give(copied, self.asks(child))
+        await _give(copied, self.asks(child), epoch)
 
 
 class NotesTheEndTooEarly(Controller):
@@ -78,7 +102,7 @@ class NotesTheEndTooEarly(Controller):
 
     async def hand_over(self, parent: Process, child: Process) -> None:
         ask, tell = self.asks(parent), self.asks(child)
-        await ask(SEAL, SealRequest(CHILD, PARTITIONS, 1))
+        await _seal(parent, ask)
         for piece in pieces(parent.machine, MOVE):
             await tell(ARRIVE, ArriveRequest(tuple(piece)))
 
@@ -88,29 +112,86 @@ class GivesUpPiecesThatWereRefused(Controller):
 
     async def hand_over(self, parent: Process, child: Process) -> None:
         ask, tell = self.asks(parent), self.asks(child)
-        await ask(SEAL, SealRequest(CHILD, PARTITIONS, 1))
+        epoch = await _seal(parent, ask)
         total = 0
         for number, piece in enumerate(pieces(parent.machine, MOVE)):
             if number % 3 == 0:
                 total += len(piece)
                 await tell(ARRIVE, ArriveRequest(tuple(piece)))
-        await tell(ARRIVED, ArrivedRequest(PARENT, total, PARTITIONS, 1))
+        await tell(ARRIVED, ArrivedRequest(PARENT, total, PARTITIONS, epoch))
 
 
-async def _give(copied: list[list[tuple[Any, Any]]], tell: Any) -> None:
+class _Without(Controller):
+    """A controller that has a copy made without records of one kind."""
+
+    kind: int
+
+    async def hand_over(self, parent: Process, child: Process) -> None:
+        epoch = await _seal(parent, self.asks(parent))
+        found = [piece for piece in pieces(parent.machine, MOVE) if piece]
+        kept = [[pair for pair in piece if pair[0][0] != self.kind] for piece in found]
+        await _give(kept, self.asks(child), epoch)
+
+
+class LeavesPendingOffsetsBehind(_Without):
+    """What a transaction has pending moves with its group."""
+
+    kind = PENDING_TXN_OFFSET
+
+
+class ForgetsTheLastMarkers(_Without):
+    """The last markers of producers are copied: their epochs fence what comes late."""
+
+    kind = PRODUCER_MARKER
+
+
+class ForgetsWhoseTransactionsAreOpen(_Without):
+    """A transactional id moves with what its transaction has come to."""
+
+    kind = TRANSACTION
+
+
+async def _seal(parent: Process, ask: Any) -> int:
+    """Have the parent seal what moves. Return the epoch that stands in the seal."""
+    await ask(SEAL, SealRequest(CHILD, PARTITIONS, parent.raft.term))
+    sealed = parent.machine.shard.state.seals.get(CHILD)
+    if sealed is None:
+        raise MoveInterruptedError("there is no seal")
+    epoch: int = sealed.coordinator_epoch
+    return epoch
+
+
+async def _give(copied: list[list[tuple[Any, Any]]], tell: Any, epoch: int) -> None:
     for piece in copied:
         answer = await tell(ARRIVE, ArriveRequest(tuple(piece)))
         if answer.error_code:
             raise MoveInterruptedError(str(answer))
-    answer = await tell(ARRIVED, ArrivedRequest(PARENT, sum(map(len, copied)), PARTITIONS, 1))
+    answer = await tell(ARRIVED, ArrivedRequest(PARENT, sum(map(len, copied)), PARTITIONS, epoch))
     if answer.error_code:
         raise MoveInterruptedError(str(answer))
 
 
-SHARDS: Final = (ServesBeforeTheEnd, ServesAfterTheSeal, LetsTimersGoOn)
+SHARDS: Final = (
+    ServesBeforeTheEnd,
+    ServesAfterTheSeal,
+    LetsTimersGoOn,
+    MarksTheParentAlone,
+    TakesMarkersThatTheChildHasNot,
+)
 CONTROLLERS: Final = (
     CopiesBeforeTheSealIsCommitted,
     DropsAtTheSeal,
     NotesTheEndTooEarly,
     GivesUpPiecesThatWereRefused,
+    LeavesPendingOffsetsBehind,
+    ForgetsTheLastMarkers,
+    ForgetsWhoseTransactionsAreOpen,
 )
+TRANSACTIONS: Final = (
+    MarksTheParentAlone,
+    TakesMarkersThatTheChildHasNot,
+    LeavesPendingOffsetsBehind,
+    ForgetsTheLastMarkers,
+    ForgetsWhoseTransactionsAreOpen,
+)
+"""Those of them that are about transactions."""

@@ -9,13 +9,18 @@ from tests.simulation import testimony
 from tests.simulation.faults import Faults
 from tests.simulation.members_client import ClassicMember, ConsumerMember, Member, is_stable
 from tests.simulation.run import FAULTS_S, HEAL_S
-from tests.simulation.split import moved
-from tests.simulation.split.clients import Image, clients_of
+from tests.simulation.split import moved, producers
+from tests.simulation.split.clients import Route, clients_of
 from tests.simulation.split.controller import Controller
 from tests.simulation.split.halves import Half
+from tests.simulation.split.markers import Services
+from tests.simulation.split.producers import TIMEOUT_MS, Producer, StableReader, open_in, producers_of
 from tests.simulation.world import PRODUCTION, Code, Trace, Violation
 
-NewController = Callable[[list[Half], Image], Controller]
+NewController = Callable[[list[Half]], Controller]
+
+OPEN_S_MAX = 2.0 + TIMEOUT_MS / 1_000
+"""How long a transaction may be open whose producer has fallen silent."""
 
 
 class SplitRun:
@@ -29,15 +34,24 @@ class SplitRun:
         trace: Trace | None = None,
     ) -> None:
         self.seed = seed
-        self.image = Image()
         self.halves: list[Half] = []
         self.parent = Half(seed, code, trace, self.halves)
         self.child = Half(seed, code, trace, self.halves)
-        self.clients = clients_of(self.halves, self.image)
-        self.controller = new_controller(self.halves, self.image)
+        self.clients = clients_of(self.halves)
+        self.producers = producers_of(self.halves)
+        self.readers = [StableReader(Route(self.halves, each.group_id), each) for each in self.producers]
+        self.clients += [*self.producers, *self.readers]
+        self.services = Services(self.halves)
+        self.controller = new_controller(self.halves)
 
     def play(self) -> None:
         """Raise Violation, whose text begins with the name of the checker, or what the code raised."""
+        try:
+            self._play()
+        finally:
+            self.services.close()
+
+    def _play(self) -> None:
         parent, chance = self.parent, self.parent.chance
         for half in self.halves:
             Faults(half).schedule(FAULTS_S)
@@ -54,11 +68,24 @@ class SplitRun:
             if parent.now > healed_at + HEAL_S:
                 raise Violation(f"progress: seed {self.seed} is not well {HEAL_S} s after: {complaint}")
             parent.run_until(parent.now + 0.1)
+        self._end_transactions()
         for half in self.halves:
             half.finish()
         moved.check(*self.halves)
+        producers.check(self.producers, self.halves)
         asked = chain.from_iterable(half.answers.all_asked() for half in self.halves)
-        testimony.check(sorted(asked, key=lambda each: each.sent_at), parent.now)
+        told = [each for each in asked if not isinstance(each.client, (Producer, StableReader))]
+        testimony.check(sorted(told, key=lambda each: each.sent_at), parent.now)
+
+    def _end_transactions(self) -> None:
+        """Clients fall silent, and what they have left open ends. Raises Violation."""
+        for half in self.halves:
+            half.is_over = True
+        deadline = self.parent.now + OPEN_S_MAX
+        while (left := next(filter(None, map(open_in, self.halves)), None)) is not None:
+            if self.parent.now > deadline:
+                raise Violation(f"transactions: seed {self.seed}: {left}")
+            self.parent.run_until(self.parent.now + 0.1)
 
     def _complaint(self, since: float) -> str | None:
         for half in self.halves:
