@@ -7,14 +7,14 @@ and `transactions` (O7), and in `split`; each brings its handlers, appliers and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.areas import areas
-from actors.coordinator.ground.held import Settled, Stamp
+from actors.coordinator.ground.held import Heard, Settled, Stamp
 from actors.coordinator.ground.kind import Kind, OfOtherKind, kind_of, kinds_of
 from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.ground.slices import begun, group_members
@@ -66,6 +66,8 @@ class CoordinatorShard:
         self._areas = areas(kinds)
         self._handlers = self._areas.handlers
         self.state.whole = Whole(self.records, self._elected)
+        self.heard: Heard | None = None
+        """What hears members besides; None: nothing has."""
         self._kinds = kinds
         self._off = _switched_off(kinds, settings, image.features)
         """API keys of the requests that nobody serves at present."""
@@ -121,6 +123,12 @@ class CoordinatorShard:
         assert isinstance(key, tuple)
         if self.state.seals and place.is_timer_away(self.state, key):
             return NOTHING
+        if self.heard is not None:
+            ends_ms = self.heard.ends_ms(key)
+            if ends_ms is not None and ends_ms > now_ms:
+                self.state.timers.schedule(key, ends_ms)
+                return NOTHING
+            self.heard.fired(key)
         result = self._areas.timers[key[0]](self.state, key, now_ms)
         return place.of_those_here(self.state, result) if self.state.seals else result
 
@@ -184,6 +192,24 @@ class CoordinatorShard:
             if request.api_key in kind.held:
                 return kind.held[request.api_key].settled(self.state, request, owned, now_ms)
         return None
+
+    def repeats(self, request: Request, now_ms: int) -> tuple[Hashable, int] | None:
+        """Return the key of the session's timer and the session timeout in ms of the member of a heartbeat,
+        if the same heartbeat will get the same answer until something concerns its group; else None."""
+        group_id = request.body.group_id
+        if group_id in self.state.dying or (self.state.is_split and self.is_elsewhere(request)):
+            return None
+        for kind in kinds_of(self.state):
+            held = kind.held.get(request.api_key)
+            if held is not None:
+                session_ms = held.repeats(self.state, request, now_ms)
+                return None if session_ms is None else (held.session_key(request), session_ms)
+        return None
+
+    @property
+    def told_to_all(self) -> Hashable:
+        """Return what the answers of heartbeats of all groups depend on, besides image and settings."""
+        return tuple(kind.told_to_all(self.state) for kind in self._kinds)
 
     def stamp(self, group_id: str, now_ms: int) -> Stamp | None:
         """Where a group is, None if there is none: its members have to be looked at when that changes."""

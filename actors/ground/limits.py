@@ -104,6 +104,8 @@ LOG_FILES_MAX = 3
 
 REMEMBERED_HEARTBEAT_BYTES_MAX = 512
 """The largest heartbeat that a connection remembers, so that the next one need not be decoded."""
+LANE_CONNECTIONS_MAX = 20_000
+"""How many connections of one leader may have their heartbeats repeated: a kilobyte each."""
 HELD_LOOKS_PER_TURN_MAX = 100
 """How many held heartbeats are looked at, or answered, before requests are served again."""
 FRAMES_PER_TURN_MAX = 128

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from socket import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.api.in_place import View, answer_in_place
 from actors.catalog.headers import parse_header
@@ -35,6 +35,9 @@ from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
 from actors.protocol.offsets_feed import unpack_question
 from actors.replica.host import ReplicaHost
+
+if TYPE_CHECKING:
+    from actors.leader.lane.sockets import Lane
 
 log = logging.getLogger("groupd.partition")
 
@@ -66,6 +69,12 @@ class ClientService:
         host.replica.watcher = self.held
         self._feeds = {topic: OffsetsFeed(host.replica) for topic in INTERNAL_TOPICS}
         self._kernels = WarmKernels(host.replica, known)
+        self.lane: Lane | None = None
+        """What repeats answers of heartbeats, if the tier is to have it."""
+        if spec.groups.group_heartbeat_lane_enable:
+            from actors.leader.lane.sockets import Lane  # here, because only it needs numpy
+
+            self.lane = Lane(host, server.counts)
         self.link = new_link(self)
         """The link to the node's broker."""
         self.table = ConnectionTable(
@@ -84,11 +93,15 @@ class ClientService:
     def close(self) -> None:
         """Close every connection, then the link."""
         self.table.close()
+        if self.lane is not None:
+            self.lane.close()
         self.link.close()
 
     def began_to_lead(self) -> None:
-        """Prepare what a leader needs to serve clients: its compiled assignors."""
+        """Prepare what a leader needs to serve clients: its compiled assignors, and the lane."""
         self._kernels.look()
+        if self.lane is not None:
+            self.lane.load()
 
     def hand_all_back(self) -> None:
         """Give every connection back to the broker, which finds the new leader on this node: clients must not
@@ -113,6 +126,8 @@ class ClientService:
         if last is not None and last.is_same(frame):
             answered = self._server.serve_again(last, frame, connection.answer)
             if answered is not None and connection.holding is None:
+                if self.lane is not None:
+                    self.lane.repeated(connection, last, answered)
                 return answered  # nothing was decided, so there is nothing to commit
         else:
             try:

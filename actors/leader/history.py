@@ -211,6 +211,8 @@ class History:
         if shard is None:
             return {}
         now_ms = self._host.now_ms()
+        if shard.heard is not None:
+            shard.heard.tell(group_id)
         found = explain.explain(shard.state, group_id, now_ms)
         past = self.ring.past(group_id) or GroupPast()
         kind = kind_of(shard.state, group_id)

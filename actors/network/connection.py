@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
@@ -27,14 +25,8 @@ from actors.ground.limits import (
     QUEUED_BYTES_MAX,
     WRITE_BUFFER_BYTES_MAX,
 )
-from actors.network.frames import (
-    FRAME_BYTES_MIN,
-    LENGTH_BYTES,
-    BadFrame,
-    FrameBuffer,
-    length_of,
-    with_length,
-)
+from actors.network.frames import FRAME_BYTES_MIN, LENGTH_BYTES, BadFrame, FrameBuffer, length_of, with_length
+from actors.network.lending import Reader, Released, duplicate
 from actors.network.pace import Pace
 from actors.network.quota import ConnectionLimits
 
@@ -42,10 +34,6 @@ logger = logging.getLogger(__name__)
 
 LATER: Final = None
 """What `on_frame` returns when the answer follows by `Connection.answer`."""
-
-Released = Callable[[socket.socket, bytes], object]
-"""A function that takes over the socket (non-blocking) and the bytes that were read from it and not
-served."""
 
 _CHUNK_BYTES_MIN = LENGTH_BYTES + FRAME_BYTES_MIN
 
@@ -95,6 +83,7 @@ class Connection(asyncio.Protocol):
         "_close_reason",
         "_early_answer",
         "_frames",
+        "_lent_to",
         "_on_frame",
         "_pace",
         "_quiet_sweeps",
@@ -136,6 +125,8 @@ class Connection(asyncio.Protocol):
         self._early_answer: bytes | None = None
         self._close_reason: str | None = None
         self._released: Released | None = None
+        self._lent_to: Reader | None = None
+        """Who reads the socket; None: the loop does."""
         self._read_paused = False
         self._write_paused = False
         self._turn_scheduled = False
@@ -192,6 +183,32 @@ class Connection(asyncio.Protocol):
             return  # `_run` departs after writing its answers
         self._state = _LEAVING
         self._depart()
+
+    def lend(self, reader: Reader) -> int | None:
+        """Have `reader` read the socket and give what it does not answer to `data_received`, until it hears
+        `taken_back`. Return the descriptor, or None if the loop has to read on."""
+        transport = self._transport
+        if transport is None or self._read_paused or not self.is_quiet:
+            return None
+        transport.pause_reading()
+        self._lent_to = reader
+        descriptor: int = transport.get_extra_info("socket").fileno()
+        return descriptor
+
+    def take_back(self, unsent: bytes = b"") -> None:
+        """Have the loop read again. `unsent` is what the socket did not take of the reader's answer."""
+        if self._lent_to is not None:
+            self._end_loan()
+            if unsent:
+                self._write(unsent)
+            if self._transport is not None and not (self._transport.is_closing() or self._read_paused):
+                self._transport.resume_reading()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return whether all that came is served, and all answers are sent."""
+        transport = None if self._state else self._transport
+        return not (transport is None or transport.is_closing() or transport.get_write_buffer_size())
 
     @property
     def has_more(self) -> bool:
@@ -255,6 +272,7 @@ class Connection(asyncio.Protocol):
         self._pace_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._end_loan()
         was_released = self._state == _CLOSED and self._released is not None
         self._state = _CLOSED
         self._write = _drop
@@ -270,12 +288,14 @@ class Connection(asyncio.Protocol):
         """Advance the idle clock by one step: `quiet_sweeps_max` of them without a served frame close the
         connection (`connections.max.idle.ms`), one closes the socket of a closed connection that still has
         bytes to send to a client that does not read."""
-        if self.active or self._state == _WAITING:
+        lent_to = self._lent_to
+        if self.active or self._state == _WAITING or (lent_to is not None and lent_to.has_spoken()):
             self.active = False
             self._quiet_sweeps = 0
             return
         self._quiet_sweeps += 1
         if self._state == _CLOSED or self._quiet_sweeps >= quiet_sweeps_max:
+            self._end_loan()
             self._state = _CLOSED
             self._released = None
             if self._transport is not None:
@@ -416,12 +436,20 @@ class Connection(asyncio.Protocol):
             pause = len(self._frames) > bound
         if pause != self._read_paused:
             self._read_paused = pause
+            if self._lent_to is not None:
+                self._end_loan()  # nobody reads then
             if pause:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
 
+    def _end_loan(self) -> None:
+        reader, self._lent_to = self._lent_to, None
+        if reader is not None:
+            reader.taken_back()
+
     def _close_now(self) -> None:
+        self._end_loan()
         self._state = _CLOSED
         self._released = None
         self._write = _drop
@@ -448,6 +476,7 @@ class Connection(asyncio.Protocol):
         assert self._released is not None
         if transport is None or transport.is_closing():
             return  # before connection_made, or the client closed first: connection_lost follows
+        self._end_loan()
         transport.pause_reading()
         if transport.get_write_buffer_size():
             # The low-water mark becomes 0 too, so that resume_writing means: all is written.
@@ -465,14 +494,6 @@ class Connection(asyncio.Protocol):
         transport.abort()
         self._table.forget(self)
         self._released(own, self._frames.drain())
-
-
-def duplicate(sock: Any) -> socket.socket:
-    """Return a second descriptor of the same connection, non-blocking. uvloop's socket object cannot be used
-    itself: it is closed with its transport. Raises OSError when the process has no descriptor left."""
-    own = socket.socket(sock.family, sock.type, sock.proto, fileno=os.dup(sock.fileno()))
-    own.setblocking(False)
-    return own
 
 
 def _drop(frame: bytes) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
-from actors.ground.contract import Result
+from actors.ground.contract import Key, Request, Result, Value
 
 
 class Log(Protocol):
@@ -29,6 +30,32 @@ class Watcher(Protocol):
     def image_changed(self) -> None: ...
     def run(self, now_ms: int) -> None: ...
     def refuse_all(self) -> None: ...
+
+
+class Repeats(Protocol):
+    """What repeats answers that a serving replica gave, and forgets them when it is told of anything that may
+    change them."""
+
+    def asked(self, request: Request) -> None: ...
+    def written(self, records: Iterable[tuple[Key, Value | None]]) -> None: ...
+    def told(self, events: Sequence[Any]) -> None: ...
+    def everything(self) -> None: ...
+
+
+class NothingRepeats:
+    """What stands in where no answer is repeated."""
+
+    def asked(self, request: Request) -> None:
+        return
+
+    def written(self, records: Iterable[tuple[Key, Value | None]]) -> None:
+        return
+
+    def told(self, events: Sequence[Any]) -> None:
+        return
+
+    def everything(self) -> None:
+        return
 
 
 class Feed(Protocol):

@@ -30,7 +30,7 @@ from actors.ground.snapshot_build import SnapshotBuild
 from actors.replica.entry import Entry, array_header_bytes
 from actors.replica.log_level import LogLevel
 from actors.replica.long_works import LongWorks
-from actors.replica.neighbours import Feed, Log, Watcher
+from actors.replica.neighbours import Feed, Log, NothingRepeats, Repeats, Watcher
 from storage.raft.errors import Busy, NotLeader
 
 ENTRIES_IN_FLIGHT_MAX = 2
@@ -73,6 +73,8 @@ class Replica:
         """The log, set once, right after it has been made (each needs the other)."""
         self.watcher: Watcher | None = None
         """What watches the shard, set once; None: nothing does."""
+        self.repeats: Repeats = NothingRepeats()
+        """What repeats answers without asking again, set once."""
         self.feeds: tuple[Feed, ...] = ()
         """What passes on what is committed; (): nobody reads it, which is the rule."""
         self.serving = False
@@ -130,6 +132,7 @@ class Replica:
             return self.shard.refusal(request, code)
         if self._is_full:
             return self.shard.refusal(request, ErrorCode.coordinator_not_available)
+        self.repeats.asked(request)
         result = self.shard.handle(request, now_ms)
         records, replies, events, work = result
         if not records and not events and len(replies) == 1:
@@ -188,9 +191,12 @@ class Replica:
         assert self.log is not None
         waiting_bytes = sum(entry.size_bytes for entry in islice(self._uncommitted, self._in_flight, None))
         self._is_behind = self.log.pending_bytes + waiting_bytes > RAFT_BATCH_BYTES_MAX
+        was_full = self._is_full
         self._is_full = (
             self.log.pending_bytes > RAFT_PENDING_BYTES_MAX // 2 or waiting_bytes > RAFT_BATCH_BYTES_MAX
         )
+        if self._is_full and not was_full:
+            self.repeats.everything()
 
     @property
     def can_flush(self) -> bool:
@@ -216,6 +222,7 @@ class Replica:
         if self._image is not None and image.version < self._image.version:
             return
         self._image = image
+        self.repeats.everything()
         self.learn_level(image.features.level(GROUPD_VERSION))
         result = self.shard.on_metadata(image, now_ms)
         if self.serving:
@@ -234,6 +241,7 @@ class Replica:
     def refuse(self, is_elsewhere: Callable[[Request], bool]) -> None:
         """Refuse whoever waits for something that has moved to another partition, once all is committed that
         was decided up to now. Heartbeats that are held are looked at."""
+        self.repeats.everything()
         for token, request in list(self._open.items()):
             if is_elsewhere(request):
                 self._park(Reply(token, self.shard.refusal(request, ErrorCode.not_coordinator)))
@@ -287,6 +295,7 @@ class Replica:
         for build in (self._build, self._copy, *self._fed):
             if build is not None:
                 build.close()
+        self.repeats.everything()
         shard = self._new_shard()
         for key, value in self._unpack(data)[1]:
             shard.apply(key, value)
@@ -314,6 +323,7 @@ class Replica:
 
     def _serve(self) -> None:
         self.serving, self._takeover = True, None
+        self.repeats.everything()
         results, self._taken_over = self._taken_over, []
         if self.level.is_news:
             self._new_entry()
@@ -323,6 +333,7 @@ class Replica:
     def on_fallen(self) -> None:
         """Stop leading: undo what was not committed, refuse whoever waits, forget what only a leader
         knows."""
+        self.repeats.everything()
         self.serving, self._takeover, self._taken_over = False, None, []
         self._works.clear()
         for feed in self.feeds:
@@ -348,6 +359,7 @@ class Replica:
         must know of it. Return the values replaced, each with its key."""
         apply = self.shard.apply
         replaced = [(key, apply(key, value)) for key, value in records]
+        self.repeats.written(replaced)
         for build in (self._build, self._copy, *self._fed):
             if build is not None and build.is_walking:
                 for key, value in replaced:
@@ -361,6 +373,7 @@ class Replica:
             self._decide(result.records)
         self._works.give(result.replies, self._park)
         if result.events:
+            self.repeats.told(result.events)
             self._on_events(result.events)
         if result.work is not None:
             self._works.add(result.work)

@@ -9,6 +9,7 @@ may have been late.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Final
 
 from storage.raft.contract import NEVER
@@ -152,9 +153,14 @@ class Leader:
 
     def has_lease(self) -> bool:
         """Return whether nobody else can lead right now."""
+        return self._core.clock() < self.lease_until
+
+    @property
+    def lease_until(self) -> float:
+        """Return until when nobody else can lead, by the clock, unless this leader learns otherwise."""
         if not self.serving or self._transfer_sent:
-            return False
-        return self._core.group.majority == 1 or self._core.clock() < self._lease_until
+            return NEVER
+        return inf if self._core.group.majority == 1 else self._lease_until
 
     def _renew_lease(self) -> None:
         if self._core.group.majority == 1:

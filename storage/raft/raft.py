@@ -177,6 +177,13 @@ class Raft(Skeleton):
         return leading is not None and leading.has_lease()
 
     @property
+    def lease_until(self) -> float:
+        """Return until when `has_lease` is true, by the clock, unless this replica learns otherwise: whoever
+        relies on it asks anew in each iteration of the loop."""
+        leading = self._roles.leading
+        return NEVER if leading is None else leading.lease_until
+
+    @property
     def next_tick_at(self) -> float:
         """Return the clock time at which `tick` has to be called if nothing happens before."""
         core = self._core

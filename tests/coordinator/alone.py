@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from actors.coordinator.shard import CoordinatorShard
@@ -28,6 +29,10 @@ class Log:
 
     def has_lease(self) -> bool:
         return True
+
+    @property
+    def lease_until(self) -> float:
+        return inf
 
     def status(self) -> dict[str, Any]:
         """What Raft tells of itself for history: that nobody follows."""

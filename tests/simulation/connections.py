@@ -1,8 +1,8 @@
-"""The clients' connections to one process, with held heartbeats as actors/leader/offsets_partition.py has
-them.
+"""The clients' connections to one process, with held heartbeats and the lane as
+actors/leader/client_service.py has them.
 
-Half of the members are of software whose heartbeats may be held. A client has one connection to a process
-until it waits no longer for an answer.
+Half of the members are of software whose heartbeats may be held, and those of the others are repeated by the
+lane. A client has one connection to a process until it waits no longer for an answer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd, Holding
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from tests.simulation.asked import Asked
+from tests.simulation.lane import Lane
 from tests.simulation.parts import Process
 
 HELD_CLIENTS = ("classic-*", "consumer-*")
@@ -25,12 +26,14 @@ class Connections:
         self._held: HeldHeartbeats | None = None
         self._holdings: dict[str, Holding | None] = {}
         """What holds the heartbeats of each client; it is None for a client whose heartbeats are not held."""
+        self.lane: Lane | None = None
         self._owed: dict[int, Holding] = {}
         """The holding of each heartbeat whose answer comes later, by its token."""
 
     def watch(self, replica: Any) -> None:
-        """Begin to hold heartbeats of this replica's clients."""
+        """Begin to hold and to repeat heartbeats of this replica's clients."""
         process = self._process
+        self.lane = Lane(process, replica)
         self._held = HeldHeartbeats(
             replica, self._give, process.now_ms, HELD_CLIENTS, spacing_ms_min=SPACING_MS_MIN
         )
@@ -41,6 +44,8 @@ class Connections:
         """Submit a request. Returns the answer, or None if it comes later."""
         process, request = self._process, asked.request
         holding = self._holding(asked.client.name)
+        if holding is None and self.lane is not None:
+            return self.lane.submit(asked.client.name, request)
         if holding is None or self._held is None:
             return process.machine.submit(request, process.now_ms())
         self._held.end(holding, HoldEnd.REQUEST)
@@ -55,6 +60,8 @@ class Connections:
     def closed(self, asked: Asked) -> None:
         """Forget the closed connection of this request. One that the client has opened since stays: a process
         that was paused may hear of both in any order."""
+        if self.lane is not None:
+            self.lane.closed(asked.client.name)
         now = self._holdings.get(asked.client.name)
         if any(token > asked.request.token for token, holding in self._owed.items() if holding is now):
             return
@@ -63,6 +70,10 @@ class Connections:
         if token is not None:
             self._owed.pop(token)
             self._process.world.answers.forgotten(self._process, token)
+
+    def turned(self) -> None:
+        if self.lane is not None:
+            self.lane.turned()
 
     def release(self, token: int, body: Any) -> None:
         """Pass the replica's answer on, unless it is held."""

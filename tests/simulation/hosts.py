@@ -312,4 +312,5 @@ class Process:
             self.world.checks.turned(self)
             self.world.rules.turned(self)
             self.world.evidence.turned(self)
+            self.connections.turned()
         return self.is_alive

@@ -20,6 +20,7 @@ from actors.coordinator.ground.state import NO_HOME
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.image import MetadataImage
 from actors.leader.held_heartbeats import HoldCounts
+from actors.leader.lane.memory import Memory
 from actors.replica.replica import Replica
 from actors.replica.turn import Turns
 from storage.raft.contract import RaftConfig
@@ -73,9 +74,10 @@ class Code(NamedTuple):
     plug_in: type[Any]
     turns: type[Any]
     shard: type[Any]
+    memory: type[Any]
 
 
-PRODUCTION = Code(Raft, Replica, Journal, SnapshotStore, PlugIn, Turns, CoordinatorShard)
+PRODUCTION = Code(Raft, Replica, Journal, SnapshotStore, PlugIn, Turns, CoordinatorShard, Memory)
 
 
 class World:

@@ -77,6 +77,17 @@ def session_key(request: Request) -> Hashable:
     return SESSION_TIMER, body.group_id, body.member_id
 
 
+def repeats(state: ShardState, request: Request, now_ms: int) -> int | None:
+    """A settled member's heartbeats are answered alike."""
+    found = settled(state, request, None, now_ms)
+    return None if found is None else found.session_timeout_ms
+
+
 HELD = HeldApi(
-    settled=settled, owned=owned, says_nothing=says_nothing, hold_ms=hold_ms, session_key=session_key
+    settled=settled,
+    owned=owned,
+    says_nothing=says_nothing,
+    hold_ms=hold_ms,
+    session_key=session_key,
+    repeats=repeats,
 )

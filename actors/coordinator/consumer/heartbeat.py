@@ -88,9 +88,9 @@ def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
     kept: ConsumerState = state.of[CONSUMER]
     group = kept.groups.get(body.group_id)
     if group is not None:
-        steady = _steady(state, group, request, now_ms)
-        if steady is not None:
-            return steady
+        answer = steady(state, group, request, now_ms)
+        if answer is not None:
+            return answer
     validate(body, request.api_version, state.settings)
     if body.member_epoch < 0:
         return leave(state, request, now_ms)
@@ -125,7 +125,7 @@ def is_as_checked(
     )
 
 
-def _steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: int) -> Result | None:
+def steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: int) -> Result | None:
     """The answer if nothing has changed on either side, else None. Writes nothing. The hottest path of a
     consumer group: tuples are taken apart at once, which is cheaper than field by field."""
     token, _, _, client_id, client_host, body = request[:6]

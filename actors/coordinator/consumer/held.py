@@ -11,7 +11,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.consumer.heartbeat import WAITING_HEARTBEAT_INTERVAL_MS, is_as_checked
+from actors.coordinator.consumer.heartbeat import WAITING_HEARTBEAT_INTERVAL_MS, is_as_checked, steady
 from actors.coordinator.consumer.model.group import (
     SESSION_TIMER,
     STABLE,
@@ -113,6 +113,19 @@ def session_key(request: Request) -> Hashable:
     return SESSION_TIMER, body.group_id, body.member_id
 
 
+def repeats(state: ShardState, request: Request, now_ms: int) -> int | None:
+    """A steady member's heartbeats are answered alike."""
+    group = consumer_groups(state).get(request.body.group_id)
+    if group is None or steady(state, group, request, now_ms) is None:
+        return None
+    return group.settings.session_timeout_ms
+
+
 HELD = HeldApi(
-    settled=settled, owned=owned, says_nothing=says_nothing, hold_ms=hold_ms, session_key=session_key
+    settled=settled,
+    owned=owned,
+    says_nothing=says_nothing,
+    hold_ms=hold_ms,
+    session_key=session_key,
+    repeats=repeats,
 )

@@ -6,7 +6,7 @@ from actors.coordinator.consumer import assignment_jobs, classic_members, held, 
 from actors.coordinator.consumer.area import AREA
 from actors.coordinator.consumer.backup import BACKUP
 from actors.coordinator.consumer.explain import explain
-from actors.coordinator.consumer.model.state import ConsumerState
+from actors.coordinator.consumer.model.state import ConsumerState, kept
 from actors.coordinator.ground.kind import Kind
 from actors.coordinator.told.events import CONSUMER
 from actors.ground.features import GROUP_VERSION
@@ -42,6 +42,7 @@ KIND = Kind(
     backup=BACKUP,
     stamp=held.stamp,
     held={api_keys.CONSUMER_GROUP_HEARTBEAT: held.HELD},
+    told_to_all=lambda state: kept(state).interval_floor_ms,
     of_member=frozenset({CONSUMER_MEMBER_METADATA, TARGET_ASSIGNMENT_MEMBER, CURRENT_MEMBER_ASSIGNMENT}),
     of_group=frozenset({CONSUMER_GROUP_METADATA, TARGET_ASSIGNMENT_METADATA, REGULAR_EXPRESSION}),
 )

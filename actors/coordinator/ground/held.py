@@ -10,7 +10,7 @@ only time shows: the end of the assignment interval (`Stamp.is_assigning`) and p
 """
 
 from collections.abc import Callable, Hashable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Request
@@ -60,6 +60,22 @@ class HeldApi(NamedTuple):
     """How long the answer may be held; 0: not at all."""
     session_key: Callable[[Request], Hashable]
     """The key of the timer that ends the session of the heartbeat's member."""
+    repeats: Callable[[ShardState, Request, int], int | None]
+    """(state, heartbeat, now_ms): the session timeout in ms of its member, if the same heartbeat will get the
+    same answer for as long as no request, record, event or timer concerns its group; None if it may not."""
+
+
+class Heard(Protocol):
+    """What has heard members whose heartbeats no handler saw (`actors.leader.lane.memory`)."""
+
+    def ends_ms(self, key: tuple[Any, ...]) -> int | None:
+        """Return when the session ends whose timer has this key; None if its member was not heard."""
+
+    def fired(self, key: tuple[Any, ...]) -> None:
+        """Learn that a timer is carried out now."""
+
+    def tell(self, group_id: str) -> None:
+        """Bring the session timers of a group up to date."""
 
 
 def hold_ms_max(session_timeout_ms: int, interval_ms: int) -> int:

@@ -5,7 +5,7 @@ Who needs something of a group asks `kind_of` whose it is, and that kind for the
 kind it is. A group that has nothing but offsets is of no kind (`simple_groups`).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -97,6 +97,8 @@ class Kind:
     stamp: Callable[[ShardState, str, int], Stamp]
     held: Mapping[int, HeldApi] = field(default_factory=dict)
     """API key of a heartbeat -> how its answers are held."""
+    told_to_all: Callable[[ShardState], Hashable] = lambda _: None
+    """What the answers of heartbeats of all groups of the kind depend on, besides image and settings."""
     of_member: frozenset[int] = frozenset()
     """Record kinds that tell of one member, whose id is the key's third field."""
     of_group: frozenset[int] = frozenset()

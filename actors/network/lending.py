@@ -1,0 +1,31 @@
+"""Sockets that are read by somebody else than the connection's transport."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+
+Released = Callable[[socket.socket, bytes], object]
+"""A function that takes over the socket (non-blocking) and the bytes that were read from it and not
+served."""
+
+
+class Reader(Protocol):
+    """What reads the socket of one connection in the place of the event loop, and may answer a frame that it
+    knows. All calls are on the loop's thread."""
+
+    def has_spoken(self) -> bool:
+        """Return whether a frame was answered since this was asked last."""
+
+    def taken_back(self) -> None:
+        """Leave the socket alone from now on. It is still open."""
+
+
+def duplicate(sock: Any) -> socket.socket:
+    """Return a second descriptor of the same connection, non-blocking. uvloop's socket object cannot be used
+    itself: it is closed with its transport. Raises OSError when the process has no descriptor left."""
+    own = socket.socket(sock.family, sock.type, sock.proto, fileno=os.dup(sock.fileno()))
+    own.setblocking(False)
+    return own

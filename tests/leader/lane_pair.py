@@ -1,0 +1,357 @@
+"""Two leaders that get the same bytes at the same time, one with the lane and one without, and clients that
+compare what both answer.
+
+Sockets are real, time is a number that stands still until a test moves it, and whatever is proposed is
+committed with the next turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+from collections.abc import Sequence
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceType
+from actors.ground.identity import ClientIdentity
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.settings import GroupSettings
+from actors.ground.spec import BrokerSettings, NodeSpec, TierSpec, copies
+from actors.leader.lane.sockets import Lane
+from actors.leader.offsets_partition import OffsetsPartition, Outside
+from actors.metadata.wire import pack_image
+from actors.network.channel import Answer
+from actors.network.connection import Connection
+from actors.replica.host import ReplicaHost
+from actors.security.gate import ACLS
+from cluster.wire import parse_answer, request_frame
+from tests.coordinator.alone import Log, commit
+from tests.polling import reached
+
+EPOCH_MS = 1_700_000_000_000
+ROUNDS = 8
+"""How many iterations of the loop bring every byte to where it goes."""
+TOPIC = TopicImage(b"orders".rjust(16, b"-"), "orders", (0,) * 4)
+ALLOWED = (
+    Acl(
+        *(ResourceType.GROUP, "*", PatternType.LITERAL, "User:ANONYMOUS", "*"),
+        *(Operation.ALL, Permission.ALLOW),
+    ),
+    Acl(
+        *(ResourceType.TOPIC, "*", PatternType.LITERAL, "User:ANONYMOUS", "*"),
+        *(Operation.ALL, Permission.ALLOW),
+    ),
+)
+
+
+class LeasedLog(Log):
+    """A log whose lease a test ends and renews."""
+
+    leased = True
+
+    def has_lease(self) -> bool:
+        return self.leased
+
+    @property
+    def lease_until(self) -> float:
+        return inf if self.leased else -inf
+
+
+class _Host(ReplicaHost):
+    """A replica's host whose turns the test makes."""
+
+    def wake(self) -> None: ...
+
+    def arm(self) -> None: ...
+
+
+class _Partition(OffsetsPartition):
+    async def _open(self) -> None:
+        """Do nothing: the host needs no file here."""
+
+
+class _Link:
+    """A link to a broker that has no answer to anything."""
+
+    def ask(self, identity: ClientIdentity, frame: bytes, answer: Answer, timeout_s: float) -> None:
+        answer(None)
+
+    def gone(self, identity: ClientIdentity) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Server:
+    def __init__(self, data_dir: Path, *, has_lane: bool) -> None:
+        self.now_ms = EPOCH_MS
+        ids = itertools.count(1)
+        groups = GroupSettings(
+            group_initial_rebalance_delay_ms=0,
+            group_rebalance_batch_max_ms=0,
+            group_heartbeat_lane_enable=has_lane,
+        )
+        spec = TierSpec(
+            tier_id="lane",
+            secret="lane",
+            data_dir=str(data_dir),
+            run_dir=str(data_dir),
+            nodes=(NodeSpec(node_id=1, host="127.0.0.1", port=9_091),),
+            placement=(copies([1]),),
+            controllers=copies([1]),
+            formed=True,
+            groups=groups,
+            broker=BrokerSettings(authorizer=ACLS),
+        )
+        outside = Outside(
+            new_host=partial(_Host, now_ms=lambda: self.now_ms),
+            new_link=lambda *_: _Link(),  # type: ignore[arg-type,return-value]
+            new_id=lambda: str(UUID(int=next(ids))),
+        )
+        self.partition = _Partition(spec, 0, 0, outside)
+        self.replica = self.partition._host.replica
+        self.clients = self.partition._clients
+        self.log = LeasedLog()
+        self.lead()
+
+    @property
+    def lane(self) -> Lane | None:
+        return self.clients.lane
+
+    def lead(self) -> None:
+        self.log = self.replica.log = LeasedLog()
+        self.partition._host.raft = self.log  # type: ignore[assignment]
+        self.replica.on_leading(Log.term)
+
+    def fall(self) -> None:
+        self.log.is_leader = False
+        self.replica.on_fallen()
+
+    def adopt(self, sock: socket.socket, number: int) -> Connection:
+        identity = ClientIdentity("/127.0.0.1", f"127.0.0.1:{number}")
+        return self.clients.table.adopt(sock, b"", identity, self.clients)
+
+    def turn(self) -> None:
+        if self.replica.serving:
+            self.replica.run_timers(self.now_ms)
+            commit(self.replica)
+
+
+class Client:
+    """One client's connections, one to each server."""
+
+    def __init__(self, pair: Pair, number: int) -> None:
+        self._pair = pair
+        ours = [socket.socketpair() for _ in pair.servers]
+        self.sockets = [mine for mine, _ in ours]
+        for sock in itertools.chain.from_iterable(ours):
+            sock.setblocking(False)
+        self.connections = [
+            server.adopt(theirs, number) for server, (_, theirs) in zip(pair.servers, ours, strict=True)
+        ]
+        self.is_closed = False
+
+    def send(self, data: bytes) -> None:
+        for sock in self.sockets:
+            try:
+                sent = sock.send(data)
+            except (BrokenPipeError, ConnectionResetError):
+                continue
+            assert sent == len(data)
+
+    def take_any(self) -> list[bytes]:
+        """Return what each server has sent since the last time, however much that is."""
+        return [self._read(sock)[0] for sock in self.sockets]
+
+    def take(self) -> bytes:
+        """Return what both servers have sent since the last time; it is checked that it is the same."""
+        taken = [self._read(sock) for sock in self.sockets]
+        assert taken[0] == taken[1], "with the lane, without it"
+        data, self.is_closed = taken[0]
+        return data
+
+    def _read(self, sock: socket.socket) -> tuple[bytes, bool]:
+        data = b""
+        while True:
+            try:
+                more = sock.recv(1 << 20)
+            except BlockingIOError:
+                return data, False
+            except ConnectionResetError:
+                more = b""
+            if not more:
+                return data, True
+            data += more
+
+    def close(self) -> None:
+        self.is_closed = True
+        for sock in self.sockets:
+            sock.close()
+
+
+class Pair:
+    """The server with the lane, and the one without."""
+
+    def __init__(self, directory: Path) -> None:
+        self.servers = tuple(
+            Server(directory / name, has_lane=has_lane)
+            for name, has_lane in (("with", True), ("without", False))
+        )
+        self._version = 0
+        self._numbers = itertools.count(1)
+        self._clients: list[Client] = []
+
+    async def start(self) -> None:
+        lane = self.lane
+        lane.load()
+        await reached(lambda: lane.is_loaded, "the compiled function is loaded", 100)
+        self.push(ALLOWED)
+        await self.settle()
+
+    @property
+    def lane(self) -> Lane:
+        lane = self.servers[0].lane
+        assert lane is not None
+        return lane
+
+    def push(self, acls: Sequence[Acl]) -> None:
+        """Bring a new image."""
+        self._version += 1
+        image = MetadataImage(
+            version=self._version,
+            topics=(TOPIC,),
+            acls=tuple(acls),
+            offsets_leaders=(1,),
+        )
+        for server in self.servers:
+            server.clients.on_push("image", pack_image(image))
+
+    def connect(self) -> Client:
+        client = Client(self, next(self._numbers))
+        self._clients.append(client)
+        return client
+
+    async def settle(self) -> None:
+        """Bring every byte to where it goes, and commit what was decided."""
+        for _ in range(ROUNDS):
+            await asyncio.sleep(0)
+            for server in self.servers:
+                server.turn()
+
+    async def advance(self, milliseconds: int) -> None:
+        for server in self.servers:
+            server.now_ms += milliseconds
+        await self.settle()
+
+    async def stop(self) -> None:
+        for client in self._clients:
+            client.close()
+        for server in self.servers:
+            server.clients.close()
+        await self.settle()
+
+
+class Caller:
+    """A client that sends requests with correlation ids of its own, and waits for answers."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.client = pair.connect()
+        self._ids = itertools.count(1)
+
+    def frame(self, api: str, version: int, **fields: Any) -> bytes:
+        return request_frame(api, version, next(self._ids), "lane", fields)
+
+    async def ask(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
+        """Return the only answer that comes, as plain values."""
+        self.client.send(self.frame(api, version, **fields))
+        await self.pair.settle()
+        data = self.client.take()
+        assert len(data) == 4 + int.from_bytes(data[:4], "big"), data
+        return parse_answer(api, version, data[4:])[1]
+
+
+class ClassicMember(Caller):
+    """The member of a classic group whose only member it is."""
+
+    def __init__(self, pair: Pair, group_id: str, session_ms: int = 45_000) -> None:
+        super().__init__(pair)
+        self.group_id = group_id
+        self.session_ms = session_ms
+        self.member_id = ""
+        self.generation = -1
+
+    async def join(self) -> None:
+        joined = await self.ask(
+            "join_group",
+            3,
+            group_id=self.group_id,
+            session_timeout=self.session_ms,
+            rebalance_timeout=60_000,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+        )
+        self.member_id, self.generation = joined["member_id"], joined["generation_id"]
+        mine = [{"member_id": self.member_id, "assignment": b"mine"}]
+        synced = await self.ask("sync_group", 2, **self.named, assignments=mine)
+        assert synced["error_code"] == 0
+
+    @property
+    def named(self) -> dict[str, Any]:
+        return {"group_id": self.group_id, "generation_id": self.generation, "member_id": self.member_id}
+
+    def beat_frame(self) -> bytes:
+        return self.frame("heartbeat", 2, **self.named)
+
+    async def beat(self) -> int:
+        """Return the error code of the answer to a heartbeat."""
+        return int((await self.ask("heartbeat", 2, **self.named))["error_code"])
+
+
+class ConsumerMember(Caller):
+    """A KIP-848 member."""
+
+    def __init__(self, pair: Pair, group_id: str, member_id: str) -> None:
+        super().__init__(pair)
+        self.group_id = group_id
+        self.member_id = member_id
+        self.epoch = 0
+
+    async def join(self) -> None:
+        """Join, and acknowledge what is assigned."""
+        self.epoch = 0
+        await self.beat(rebalance_timeout=60_000, subscribed_topic_names=["orders"], topic_partitions=[])
+
+    def _fields(self, **fields: Any) -> dict[str, Any]:
+        named = {"group_id": self.group_id, "member_id": self.member_id, "member_epoch": self.epoch}
+        left = {
+            "instance_id": None,
+            "rack_id": None,
+            "rebalance_timeout": -1,
+            "subscribed_topic_names": None,
+            "subscribed_topic_regex": None,
+            "server_assignor": None,
+            "topic_partitions": None,
+        }
+        return {**named, **left, **fields}
+
+    def beat_frame(self) -> bytes:
+        return self.frame("consumer_group_heartbeat", 1, **self._fields())
+
+    async def beat(self, **fields: Any) -> int:
+        """Return the error code; epochs are followed, and what is assigned is acknowledged at once."""
+        answer = await self.ask("consumer_group_heartbeat", 1, **self._fields(**fields))
+        code = int(answer["error_code"])
+        while code == 0:
+            self.epoch = answer["member_epoch"]
+            if answer["assignment"] is None:
+                break
+            mine = answer["assignment"]["topic_partitions"]
+            answer = await self.ask("consumer_group_heartbeat", 1, **self._fields(topic_partitions=mine))
+            code = int(answer["error_code"])
+        return code

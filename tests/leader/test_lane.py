@@ -1,0 +1,439 @@
+"""Heartbeats that compiled code answers: every story is told to a leader with the lane and to one without,
+which have to say the same."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
+from tests.leader.lane_pair import ALLOWED, ClassicMember, ConsumerMember, Pair
+
+REBALANCE_IN_PROGRESS = 27
+UNKNOWN_MEMBER = 25
+GROUP_FAILED = 30
+SPACING_MS = 3_000
+SESSION_MS = 45_000
+Member = ClassicMember | ConsumerMember
+Story = Callable[[Pair], Coroutine[Any, Any, None]]
+SEEDS = 5
+STEPS = 250
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[Story], None]]:
+    """Run a story to its end."""
+    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    async def told(story: Story) -> None:
+        pair = Pair(tmp_path)
+        await pair.start()
+        try:
+            await story(pair)
+        finally:
+            await pair.stop()
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        yield lambda story: runner.run(told(story))
+
+
+async def steady(pair: Pair, member: Member) -> None:
+    """Let the member send heartbeats until the lane answers them."""
+    for _ in range(3):
+        assert await member.beat() == 0
+    before = pair.lane.answered
+    assert await member.beat() == 0
+    assert pair.lane.answered == before + 1, "the lane answers"
+
+
+async def settled(pair: Pair) -> list[Member]:
+    members: list[Member] = [ClassicMember(pair, "classic"), ConsumerMember(pair, "consumer", "m1")]
+    for member in members:
+        await member.join()
+        await steady(pair, member)
+    return members
+
+
+async def is_answered_by_python(pair: Pair, member: Member) -> int:
+    """Return the error code of the next heartbeat, of which it is checked that Python answers it."""
+    before = pair.lane.answered
+    code = await member.beat()
+    assert pair.lane.answered == before
+    return code
+
+
+def test_a_steady_heartbeat_is_answered_and_counted(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        members = await settled(pair)
+        for member in members:
+            for _ in range(5):
+                await pair.advance(SPACING_MS)
+                assert await member.beat() == 0
+        assert pair.lane.answered >= 10
+        counts = [server.partition._server.counts for server in pair.servers]
+        for api_key in (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT):
+            assert counts[0].of(api_key).fine == counts[1].of(api_key).fine
+
+    tell(story)
+
+
+def test_a_member_that_only_the_lane_hears_stays(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        members = await settled(pair)
+        for _ in range(3 * SESSION_MS // SPACING_MS):
+            await pair.advance(SPACING_MS)
+            for member in members:
+                assert await member.beat() == 0
+        assert pair.lane.answered > 2 * SESSION_MS // SPACING_MS
+
+    tell(story)
+
+
+def test_a_member_that_falls_silent_is_out_at_the_same_time(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        members = await settled(pair)
+        await pair.advance(20_000)
+        for member in members:
+            assert await member.beat() == 0
+        await pair.advance(SESSION_MS - 1)
+        assert len(list(pair.servers[0].partition._shard.group_states())) == 2
+        assert set(pair.lane.memory._groups) == {"classic", "consumer"}, "they are remembered still"
+        await pair.advance(2)
+        for member in members:
+            assert await is_answered_by_python(pair, member) == UNKNOWN_MEMBER
+
+    tell(story)
+
+
+def test_a_rebalance_is_told_with_the_next_heartbeat(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        classic, consumer = await settled(pair)
+        assert isinstance(classic, ClassicMember)
+        newcomer = ClassicMember(pair, "classic")
+        newcomer.client.send(
+            newcomer.frame(
+                "join_group",
+                3,
+                group_id="classic",
+                session_timeout=45_000,
+                rebalance_timeout=60_000,
+                member_id="",
+                protocol_type="consumer",
+                protocols=[{"name": "range", "metadata": b""}],
+            )
+        )
+        await pair.settle()
+        assert await is_answered_by_python(pair, classic) == REBALANCE_IN_PROGRESS
+        assert isinstance(consumer, ConsumerMember)
+        another = ConsumerMember(pair, "consumer", "m2")
+        await another.join()
+        await pair.advance(2_000)
+        epoch = consumer.epoch
+        for _ in range(3):
+            assert await consumer.beat() == 0
+        assert consumer.epoch > epoch
+
+    tell(story)
+
+
+def test_nothing_is_answered_without_the_lease(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        members = await settled(pair)
+        for server in pair.servers:
+            server.log.leased = False
+        for member in members:
+            member.client.send(member.beat_frame())
+        await pair.settle()
+        assert [member.client.take() for member in members] == [b"", b""]
+        for server in pair.servers:
+            server.log.leased = True
+        await pair.settle()
+        assert all(member.client.take() for member in members)
+
+    tell(story)
+
+
+def test_who_leads_no_longer_says_so(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        members = await settled(pair)
+        for server in pair.servers:
+            server.fall()
+        for member in members:
+            assert await is_answered_by_python(pair, member) == 16  # NOT_COORDINATOR
+        for server in pair.servers:
+            server.lead()
+        for member in members:
+            await steady(pair, member)
+
+    tell(story)
+
+
+def test_who_is_not_allowed_any_more_is_refused(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        members = await settled(pair)
+        pair.push(())
+        for member in members:
+            member.client.send(member.beat_frame())
+        await pair.settle()
+        for member in members:
+            data = member.client.take()
+            assert GROUP_FAILED.to_bytes(2, "big") in data
+        pair.push(ALLOWED)
+        for member in members:
+            await steady(pair, member)
+
+    tell(story)
+
+
+def test_a_frame_in_pieces_and_several_at_once(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        for member in await settled(pair):
+            client, frame = member.client, member.beat_frame()
+            for cut in range(1, len(frame)):
+                client.send(frame[:cut])
+                await pair.settle()
+                assert client.take() == b""
+                client.send(frame[cut:])
+                await pair.settle()
+                once = client.take()
+                client.send(frame * 3)
+                await pair.settle()
+                assert client.take() == once * 3
+                client.send(frame + frame[:cut])
+                await pair.settle()
+                assert client.take() == once
+                client.send(frame[cut:])
+                await pair.settle()
+                assert client.take() == once
+                await steady(pair, member)
+
+    tell(story)
+
+
+def test_a_frame_that_differs_by_one_bit_is_answered_as_without(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        for member in await settled(pair):
+            frame = member.beat_frame()
+            for bit in range(32, 8 * len(frame)):  # the length before it is another story
+                other = bytearray(frame)
+                other[bit // 8] ^= 1 << bit % 8
+                member.client.send(bytes(other))
+                await pair.settle()
+                member.client.take()
+                if member.client.is_closed:
+                    member.client = pair.connect()
+            member.client = pair.connect()
+            member.group_id += "'"  # one of the bits made it leave
+            if isinstance(member, ClassicMember):
+                member.member_id = ""
+            await member.join()
+            await steady(pair, member)
+
+    tell(story)
+
+
+def test_a_client_that_does_not_read_gets_every_answer_later(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        member = (await settled(pair))[0]
+        frame, sent = member.beat_frame(), 0
+        before = pair.lane.answered
+        for _ in range(600):  # twice as many as a socket keeps
+            member.client.send(frame)
+            sent += 1
+            for _ in range(4):
+                await asyncio.sleep(0)
+        assert pair.lane.answered > before
+        taken = [b"", b""]
+        for _ in range(100):
+            await pair.settle()
+            taken = [sum_ + more for sum_, more in zip(taken, member.client.take_any(), strict=True)]
+        assert taken[0] == taken[1]
+        assert taken[0].count(frame[8:12]) == sent
+
+    tell(story)
+
+
+def test_a_socket_that_closes_leaves_nothing(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        members = await settled(pair)
+        assert len(pair.lane) == 2
+        members[0].client.close()
+        members[1].client.send(members[1].beat_frame())
+        members[1].client.close()
+        await pair.settle()
+        assert len(pair.lane) == 0
+        assert pair.lane._lent == {}
+        for member in members:
+            member.client = pair.connect()
+            await steady(pair, member)
+
+    tell(story)
+
+
+def test_a_connection_that_is_given_away_takes_every_byte_with_it(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        member = (await settled(pair))[0]
+        gone: list[tuple[Any, bytes]] = []
+        for connection in member.client.connections:
+            connection.release(lambda sock, rest: gone.append((sock, rest)))
+        await pair.settle()
+        assert [rest for _, rest in gone] == [b"", b""]
+        frame = member.beat_frame()
+        member.client.send(frame)
+        await pair.settle()
+        assert [sock.recv(2 * len(frame)) for sock, _ in gone] == [frame, frame], "nobody read it here"
+        for sock, _ in gone:
+            sock.close()
+
+    tell(story)
+
+
+class Mess:
+    """What members do, and what happens to them, drawn from a seed."""
+
+    def __init__(self, pair: Pair, seed: int) -> None:
+        self.pair = pair
+        self.chance = random.Random(seed)
+        self.members: list[Member] = [ClassicMember(pair, f"classic-{number}") for number in range(2)]
+        self.members += [ConsumerMember(pair, "consumer", f"m{number}") for number in range(3)]
+        self.frames: dict[Member, list[bytes]] = {}
+
+    async def begin(self) -> None:
+        for member in self.members:
+            await member.join()
+
+    async def step(self) -> None:
+        member = self.chance.choice(self.members)
+        happens = self.chance.choices(
+            (
+                *(self.beat, self.spoil, self.pieces, self.several, self.commit, self.rejoin, self.leave),
+                *(self.hang_up, self.wait, self.silence, self.image, self.acls, self.lease, self.fall),
+            ),
+            (60, 3, 4, 4, 5, 2, 1, 2, 12, 1, 1, 1, 2, 1),
+        )[0]
+        await happens(member)
+        for each in self.members:
+            if not each.client.is_closed:
+                each.client.take()
+            if each.client.is_closed:
+                each.client = self.pair.connect()
+
+    async def send(self, member: Member, data: bytes) -> None:
+        member.client.send(data)
+        await self.pair.settle()
+
+    async def beat(self, member: Member) -> None:
+        frame = member.beat_frame()
+        for _ in range(self.chance.randint(1, 3)):
+            await self.send(member, frame)
+
+    async def spoil(self, member: Member) -> None:
+        frame = bytearray(member.beat_frame())
+        frame[self.chance.randrange(len(frame))] ^= 1 << self.chance.randrange(8)
+        await self.send(member, bytes(frame))
+
+    async def pieces(self, member: Member) -> None:
+        frame = member.beat_frame()
+        cut = self.chance.randrange(len(frame))
+        await self.send(member, frame[:cut])
+        if self.chance.random() < 0.8:
+            await self.send(member, frame[cut:])
+        else:
+            await self.hang_up(member)
+
+    async def several(self, member: Member) -> None:
+        await self.send(member, member.beat_frame() * self.chance.randint(2, 4))
+
+    async def commit(self, member: Member) -> None:
+        epoch = member.generation if isinstance(member, ClassicMember) else member.epoch
+        committed = {"committed_offset": 7, "committed_leader_epoch": -1, "committed_metadata": None}
+        frame = member.frame(
+            "offset_commit",
+            8,
+            group_id=member.group_id,
+            generation_id_or_member_epoch=epoch,
+            member_id=member.member_id,
+            group_instance_id=None,
+            topics=[{"name": "orders", "partitions": [{"partition_index": 0, **committed}]}],
+        )
+        await self.send(member, frame + member.beat_frame() * self.chance.randint(0, 1))
+
+    async def rejoin(self, member: Member) -> None:
+        if self.pair.servers[0].replica.serving and self.pair.servers[0].log.leased:
+            member.client.close()
+            member.client = self.pair.connect()
+            self.pair.push(ALLOWED)
+            if isinstance(member, ClassicMember):
+                member.member_id = ""
+                member.group_id += "'"
+            await member.join()
+
+    async def leave(self, member: Member) -> None:
+        if isinstance(member, ClassicMember):
+            frame = member.frame("leave_group", 1, group_id=member.group_id, member_id=member.member_id)
+            await self.send(member, frame)
+        else:
+            epoch, member.epoch = member.epoch, -1
+            await self.send(member, member.beat_frame())
+            member.epoch = epoch
+
+    async def hang_up(self, member: Member) -> None:
+        if self.chance.random() < 0.5:
+            member.client.send(member.beat_frame())
+        member.client.close()
+        await self.pair.settle()
+
+    async def wait(self, member: Member) -> None:
+        await self.pair.advance(self.chance.randint(1, 5_000))
+
+    async def silence(self, member: Member) -> None:
+        await self.pair.advance(self.chance.randint(20_000, 46_000))
+
+    async def image(self, member: Member) -> None:
+        self.pair.push(ALLOWED)
+        await self.pair.settle()
+
+    async def acls(self, member: Member) -> None:
+        self.pair.push(ALLOWED[: self.chance.randint(0, 2)])
+        await self.beat(member)
+        self.pair.push(ALLOWED)
+
+    async def lease(self, member: Member) -> None:
+        for server in self.pair.servers:
+            server.log.leased = False
+        await self.beat(member)
+        for server in self.pair.servers:
+            server.log.leased = True
+        await self.pair.settle()
+
+    async def fall(self, member: Member) -> None:
+        for server in self.pair.servers:
+            server.fall()
+        await self.beat(member)
+        for server in self.pair.servers:
+            server.lead()
+        await self.pair.settle()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_whatever_happens_both_answer_alike(seed: int, tmp_path: Path) -> None:
+    async def story() -> None:
+        pair = Pair(tmp_path)
+        await pair.start()
+        mess = Mess(pair, seed)
+        try:
+            await mess.begin()
+            for _ in range(STEPS):
+                await mess.step()
+            assert pair.lane.answered > 5, "the lane took part"
+        finally:
+            await pair.stop()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(story())
