@@ -70,11 +70,7 @@ class ClientService:
         self._feeds = {topic: OffsetsFeed(host.replica) for topic in INTERNAL_TOPICS}
         self._kernels = WarmKernels(host.replica, known)
         self.lane: Lane | None = None
-        """What repeats answers of heartbeats, if the tier is to have it."""
-        if spec.groups.group_heartbeat_lane_enable:
-            from actors.leader.lane.sockets import Lane  # here, because only it needs numpy
-
-            self.lane = Lane(host, server.counts)
+        """What repeats answers of heartbeats, once this replica has led in a tier that is to have it."""
         self.link = new_link(self)
         """The link to the node's broker."""
         self.table = ConnectionTable(
@@ -85,6 +81,10 @@ class ClientService:
     def start(self) -> None:
         """Connect to the node's broker, which hands clients over."""
         self.link.start()
+
+    def repeated(self) -> int:
+        """Return how many heartbeats the lane has answered."""
+        return 0 if self.lane is None else self.lane.answered
 
     def refuse_held(self) -> None:
         """Answer every held heartbeat with NOT_COORDINATOR."""
@@ -100,8 +100,10 @@ class ClientService:
     def began_to_lead(self) -> None:
         """Prepare what a leader needs to serve clients: its compiled assignors, and the lane."""
         self._kernels.look()
-        if self.lane is not None:
-            self.lane.load()
+        if self.lane is None and self._known.spec.groups.group_heartbeat_lane_enable:
+            from actors.leader.lane.sockets import Lane  # here, because only leaders of such tiers need numpy
+
+            self.lane = Lane(self._host, self._server.counts)
 
     def hand_all_back(self) -> None:
         """Give every connection back to the broker, which finds the new leader on this node: clients must not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from actors.coordinator.shard import CoordinatorShard
@@ -31,12 +31,15 @@ class ReplicaMetrics:
         requests: RequestCounts,
         held: HeldHeartbeats,
         kept: HistoryWriter,
+        repeated: Callable[[], int] = lambda: 0,
     ) -> None:
+        """Look at what others count; `repeated()` says how many heartbeats the lane has answered."""
         self._partition = partition
         self._host = host
         self._requests = requests
         self._held = held
         self._kept = kept
+        self._repeated = repeated
         self._events: Counter[str] = Counter()
         self._lag = LoopLag()
         self._load_s = 0.0
@@ -66,6 +69,7 @@ class ReplicaMetrics:
         rows.append(("event_queue_time_seconds", (), self._lag.late.packed()))
         rows.append(("event_processing_time_seconds", (), host.turn_times.packed()))
         rows += held_rows(self._held)
+        rows.append(("heartbeats_repeated", (), self._repeated()))
         rows.append(("history_events_dropped", (), self._kept.dropped))
         shard = serving_shard(host)
         if shard is not None:

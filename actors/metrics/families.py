@@ -56,6 +56,8 @@ _ROWS = (
     Family("heartbeat_holds", "counter", "Heartbeats whose answer was held. The time is in no summary."),
     Family("heartbeat_hold_ends", "counter", "Holds that ended: by news, a further request, their time-out,"
            " a move of leadership, a closed connection.", ("cause",)),
+    Family("heartbeats_repeated", "counter", "Heartbeats that compiled code answered"
+           " (`group.heartbeat.lane.enable`)."),
     Family("rebalance_seconds_saved", "counter", "Time from held news to the heartbeats that would have"
            " fetched it, over all members."),
     Family("requests", "counter", "Requests answered, by API.", ("api",),

@@ -66,7 +66,7 @@ def _loads(tier: Tier, say: Callable[[str], None], seconds: float) -> list[Figur
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{tier.port}"})
     admin.create_topics([NewTopic(TOPIC, TOPIC_PARTITIONS, 1)])[TOPIC].result(20)
     say(f"{GROUPS} groups of {MEMBERS_PER_GROUP} members join")
-    members = asyncio.run(_settle_groups(tier, "bench", GROUPS, MEMBERS_PER_GROUP))
+    members = asyncio.run(settle_groups(tier, "bench", GROUPS, MEMBERS_PER_GROUP))
     beats = [Target(m.host, m.port, "heartbeat", 4, [m.heartbeat_frame()]) for m in members]
     commits = [
         Target(
@@ -90,7 +90,7 @@ def _loads(tier: Tier, say: Callable[[str], None], seconds: float) -> list[Figur
     return figures
 
 
-async def _settle_groups(tier: Tier, prefix: str, groups: int, size: int) -> list[Member]:
+async def settle_groups(tier: Tier, prefix: str, groups: int, size: int) -> list[Member]:
     members: list[Member] = []
     for first in range(0, groups, GROUPS_AT_ONCE):
         numbers = range(first, min(first + GROUPS_AT_ONCE, groups))
@@ -112,7 +112,7 @@ def _cpu_per_request(
 
 async def _failovers(tier: Tier, say: Callable[[str], None], kills: int) -> list[Figure]:
     say(f"failover: {FAILOVER_GROUPS} groups, {kills} kills of a leader")
-    members = await _settle_groups(tier, "failover", FAILOVER_GROUPS, 1)
+    members = await settle_groups(tier, "failover", FAILOVER_GROUPS, 1)
     bootstraps = [("127.0.0.1", tier.port + n) for n in range(3)]
     gaps: list[float] = []
     for number in range(kills):

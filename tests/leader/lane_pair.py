@@ -206,8 +206,9 @@ class Pair:
         self._clients: list[Client] = []
 
     async def start(self) -> None:
+        for server in self.servers:
+            server.clients.began_to_lead()
         lane = self.lane
-        lane.load()
         await reached(lambda: lane.is_loaded, "the compiled function is loaded", 100)
         self.push(ALLOWED)
         await self.settle()

@@ -6,14 +6,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
+from actors.leader.lane.memory import Memory
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
-from tests.leader.lane_pair import ALLOWED, ClassicMember, ConsumerMember, Pair
+from tests.leader.lane_pair import ALLOWED, ClassicMember, ConsumerMember, LeasedLog, Pair
 
 REBALANCE_IN_PROGRESS = 27
 UNKNOWN_MEMBER = 25
@@ -95,6 +97,20 @@ def test_a_member_that_only_the_lane_hears_stays(tell: Callable[[Story], None]) 
     tell(story)
 
 
+def test_what_the_lane_has_heard_outlives_its_memory(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        members = await settled(pair)
+        await pair.advance(SESSION_MS - 5_000)
+        for member in members:
+            assert await member.beat() == 0
+        pair.push(ALLOWED)
+        await pair.advance(20_000)
+        for member in members:
+            assert await is_answered_by_python(pair, member) == 0
+
+    tell(story)
+
+
 def test_a_member_that_falls_silent_is_out_at_the_same_time(tell: Callable[[Story], None]) -> None:
     async def story(pair: Pair) -> None:
         members = await settled(pair)
@@ -111,84 +127,88 @@ def test_a_member_that_falls_silent_is_out_at_the_same_time(tell: Callable[[Stor
     tell(story)
 
 
-def test_a_rebalance_is_told_with_the_next_heartbeat(tell: Callable[[Story], None]) -> None:
-    async def story(pair: Pair) -> None:
-        classic, consumer = await settled(pair)
-        assert isinstance(classic, ClassicMember)
-        newcomer = ClassicMember(pair, "classic")
-        newcomer.client.send(
-            newcomer.frame(
-                "join_group",
-                3,
-                group_id="classic",
-                session_timeout=45_000,
-                rebalance_timeout=60_000,
-                member_id="",
-                protocol_type="consumer",
-                protocols=[{"name": "range", "metadata": b""}],
-            )
+async def rebalanced(pair: Pair) -> None:
+    classic, consumer = await settled(pair)
+    assert isinstance(classic, ClassicMember)
+    newcomer = ClassicMember(pair, "classic")
+    newcomer.client.send(
+        newcomer.frame(
+            "join_group",
+            3,
+            group_id="classic",
+            session_timeout=45_000,
+            rebalance_timeout=60_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
         )
-        await pair.settle()
-        assert await is_answered_by_python(pair, classic) == REBALANCE_IN_PROGRESS
-        assert isinstance(consumer, ConsumerMember)
-        another = ConsumerMember(pair, "consumer", "m2")
-        await another.join()
-        await pair.advance(2_000)
-        epoch = consumer.epoch
-        for _ in range(3):
-            assert await consumer.beat() == 0
-        assert consumer.epoch > epoch
+    )
+    await pair.settle()
+    assert await is_answered_by_python(pair, classic) == REBALANCE_IN_PROGRESS
+    assert isinstance(consumer, ConsumerMember)
+    another = ConsumerMember(pair, "consumer", "m2")
+    await another.join()
+    await pair.advance(2_000)
+    epoch = consumer.epoch
+    for _ in range(3):
+        assert await consumer.beat() == 0
+    assert consumer.epoch > epoch
 
-    tell(story)
+
+def test_a_rebalance_is_told_with_the_next_heartbeat(tell: Callable[[Story], None]) -> None:
+    tell(rebalanced)
+
+
+async def leaseless(pair: Pair) -> None:
+    members = await settled(pair)
+    for server in pair.servers:
+        server.log.leased = False
+    for member in members:
+        member.client.send(member.beat_frame())
+    await pair.settle()
+    assert [member.client.take() for member in members] == [b"", b""]
+    for server in pair.servers:
+        server.log.leased = True
+    await pair.settle()
+    assert all(member.client.take() for member in members)
 
 
 def test_nothing_is_answered_without_the_lease(tell: Callable[[Story], None]) -> None:
-    async def story(pair: Pair) -> None:
-        members = await settled(pair)
-        for server in pair.servers:
-            server.log.leased = False
-        for member in members:
-            member.client.send(member.beat_frame())
-        await pair.settle()
-        assert [member.client.take() for member in members] == [b"", b""]
-        for server in pair.servers:
-            server.log.leased = True
-        await pair.settle()
-        assert all(member.client.take() for member in members)
+    tell(leaseless)
 
-    tell(story)
+
+async def fallen(pair: Pair) -> None:
+    members = await settled(pair)
+    for server in pair.servers:
+        server.fall()
+    for member in members:
+        assert await is_answered_by_python(pair, member) == 16  # NOT_COORDINATOR
+    for server in pair.servers:
+        server.lead()
+    for member in members:
+        await steady(pair, member)
 
 
 def test_who_leads_no_longer_says_so(tell: Callable[[Story], None]) -> None:
-    async def story(pair: Pair) -> None:
-        members = await settled(pair)
-        for server in pair.servers:
-            server.fall()
-        for member in members:
-            assert await is_answered_by_python(pair, member) == 16  # NOT_COORDINATOR
-        for server in pair.servers:
-            server.lead()
-        for member in members:
-            await steady(pair, member)
+    tell(fallen)
 
-    tell(story)
+
+async def forbidden(pair: Pair) -> None:
+    members = await settled(pair)
+    pair.push(())
+    for member in members:
+        member.client.send(member.beat_frame())
+    await pair.settle()
+    for member in members:
+        data = member.client.take()
+        assert GROUP_FAILED.to_bytes(2, "big") in data
+    pair.push(ALLOWED)
+    for member in members:
+        await steady(pair, member)
 
 
 def test_who_is_not_allowed_any_more_is_refused(tell: Callable[[Story], None]) -> None:
-    async def story(pair: Pair) -> None:
-        members = await settled(pair)
-        pair.push(())
-        for member in members:
-            member.client.send(member.beat_frame())
-        await pair.settle()
-        for member in members:
-            data = member.client.take()
-            assert GROUP_FAILED.to_bytes(2, "big") in data
-        pair.push(ALLOWED)
-        for member in members:
-            await steady(pair, member)
-
-    tell(story)
+    tell(forbidden)
 
 
 def test_a_frame_in_pieces_and_several_at_once(tell: Callable[[Story], None]) -> None:
@@ -292,6 +312,54 @@ def test_a_connection_that_is_given_away_takes_every_byte_with_it(tell: Callable
             sock.close()
 
     tell(story)
+
+
+class DeafTo:
+    """A memory that some of what the replica tells does not reach: it forgets to forget."""
+
+    def __init__(self, memory: Memory, *deaf: str) -> None:
+        self._memory = memory
+        self._deaf = deaf
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda _=None: None) if name in self._deaf else getattr(self._memory, name)
+
+
+class EndlessLog(LeasedLog):
+    """A log that tells the lane of a lease that never ends."""
+
+    lease_until = inf  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("deaf", "story"),
+    [
+        (("asked", "written", "told"), rebalanced),
+        (("everything",), forbidden),
+        (("everything",), fallen),
+    ],
+    ids=("generation", "rights", "role"),
+)
+def test_a_lane_that_forgets_to_forget_is_noticed(
+    deaf: tuple[str, ...], story: Story, tell: Callable[[Story], None]
+) -> None:
+    async def spoiled(pair: Pair) -> None:
+        pair.servers[0].replica.repeats = DeafTo(pair.lane.memory, *deaf)
+        await story(pair)
+
+    with pytest.raises(AssertionError):
+        tell(spoiled)
+
+
+def test_a_lane_that_does_not_see_the_lease_end_is_noticed(tell: Callable[[Story], None]) -> None:
+    async def spoiled(pair: Pair) -> None:
+        server = pair.servers[0]
+        server.log = server.replica.log = EndlessLog()
+        server.partition._host.raft = server.log  # type: ignore[assignment]
+        await leaseless(pair)
+
+    with pytest.raises(AssertionError):
+        tell(spoiled)
 
 
 class Mess:

@@ -24,6 +24,7 @@ from tests.simulation import (
     mutants_elections,
     mutants_following,
     mutants_journal,
+    mutants_lane,
     mutants_leading,
     mutants_members,
     mutants_replica,
@@ -39,6 +40,7 @@ MODULES: Final = (
     mutants_replica,
     mutants_journal,
     mutants_turn,
+    mutants_lane,
 )
 
 

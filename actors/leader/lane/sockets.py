@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
-from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -79,7 +78,7 @@ class _Lent(Repetition):
 
 
 class Lane:
-    """The lane of one replica. `counts` counts its answers with all others."""
+    """The lane of one leader. `counts` counts its answers with all others."""
 
     def __init__(self, host: ReplicaHost, counts: RequestCounts) -> None:
         self._host = host
@@ -88,7 +87,6 @@ class Lane:
         self._repeat: compiled.Repeat | None = None
         """The compiled function; None as long as it is not loaded."""
         self._tasks = Tasks("the loading of the lane's compiled function")
-        self._is_loading = False
         self._epoll: select.epoll | None = None
         self._lent: dict[Connection, _Lent] = {}
         """The connections that are lent, or that are about to be."""
@@ -106,15 +104,12 @@ class Lane:
         """How many heartbeats it has answered, for metrics."""
         self.memory = Memory(host.replica, self._facts)
         host.replica.repeats = self.memory
+        self._tasks.spawn(self._load())
 
-    def load(self) -> None:
-        """Load the compiled function in a thread, once; until it is there, all goes the ordinary way."""
-        if not self._is_loading:
-            self._is_loading = True
-            self._tasks.spawn(self._load(compiled.compile_repeat))
-
-    async def _load(self, compile_repeat: Callable[[], compiled.Repeat]) -> None:
-        self._repeat = await asyncio.to_thread(compile_repeat)
+    async def _load(self) -> None:
+        """Load the compiled function in a thread; until it is there, all goes the ordinary way."""
+        self._repeat = await asyncio.to_thread(compiled.compile_repeat)
+        log.info("heartbeats that repeat are answered by compiled code")
 
     @property
     def is_loaded(self) -> bool:
@@ -131,6 +126,7 @@ class Lane:
             self._epoll.close()
             self._epoll = None
         self._repeat = None
+        self._tasks.close()
 
     # What the service tells.
 
