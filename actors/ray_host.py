@@ -27,6 +27,52 @@ CONNECT_PROBE_TIMEOUT_S = 2.0
 STOP_GRACE_S = 3.0
 HEAD_RESOURCE = "node:__internal_head__"
 """What Ray gives to the machine with its directory of actors, and to no other."""
+STAND_IN = 'sh -c "exec cat" agent'
+"""What a raylet starts in the place of its two agents: it insists on both, and ends with them. Nothing asks
+the dashboard's agent here, and no actor needs an environment of its own; they are 100 MB and a second of CPU.
+This one reads the pipe that the raylet holds, in which nothing comes but its end, and ends with the raylet.
+"""
+AGENTS_PORTS = (
+    "METRICS_AGENT_PORT_NAME",
+    "METRICS_EXPORT_PORT_NAME",
+    "DASHBOARD_AGENT_LISTEN_PORT_NAME",
+    "RUNTIME_ENV_AGENT_PORT_NAME",
+)
+"""What Ray calls the files in which agents leave their ports, and for which the raylet waits."""
+NO_PORT = 9
+"""The port of the agents that are not there: the one that is reserved for throwing away what comes."""
+RARELY = {
+    **dict.fromkeys(
+        (
+            # Watching disks, objects and garbage, of which we leave none behind.
+            "RAY_local_fs_monitor_interval_ms",
+            "RAY_object_manager_timer_freq_ms",
+            "RAY_raylet_check_gc_period_milliseconds",
+            "RAY_kill_idle_workers_interval_ms",
+            # News for the autoscaler, metrics, and watching threads.
+            "RAY_gcs_pull_resource_loads_period_milliseconds",
+            "RAY_report_worker_backlog_interval_ms",
+            "RAY_metrics_report_interval_ms",
+            "RAY_io_context_monitor_probe_interval_ms",
+            "RAY_io_context_event_loop_lag_collection_interval_ms",
+        ),
+        "60000",
+    ),
+    **dict.fromkeys(
+        (
+            "RAY_task_events_report_interval_ms",
+            "RAY_debug_dump_period_milliseconds",
+            "RAY_event_stats_print_interval_ms",
+        ),
+        "0",
+    ),
+    "RAY_raylet_report_resources_period_milliseconds": "1000",
+    # Every thread that polls wakes four times a second for nothing.
+    "RAY_gcs_server_rpc_server_thread_num": "1",
+    "RAY_gcs_server_rpc_client_thread_num": "1",
+}
+"""How rarely Ray's processes may do what a tier does not need, in ms; 0 is never. With Ray's defaults they
+wake some hundred times a second for it."""
 LIBRARIES_ENV = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -74,6 +120,7 @@ def prepare_environment(*, token_path: Path | None) -> None:
         "RAY_kill_worker_timeout_milliseconds": "500",
         # Without the head's directory the data path goes on; by default actors would exit after a minute.
         "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
+        **RARELY,
         **LIBRARIES_ENV,
     }
     if token_path is not None:
@@ -90,9 +137,9 @@ def prepare_environment(*, token_path: Path | None) -> None:
 def start_local(namespace: str, run_dir: Path, *, token_path: Path) -> str:
     """Start a Ray of our own on this machine, bound to loopback, and connect to it. Returns its address.
 
-    Against `ray.init()` this leaves out the dashboard's server, the autoscaler's monitor and the log
-    monitor (150 MB and a second of start time), and nothing listens on a public interface. It uses
-    Ray's private `Node` for that, therefore pyproject.toml pins Ray's version.
+    Against `ray.init()` this leaves out the dashboard's server, the autoscaler's monitor, the log monitor and
+    the raylet's agents (250 MB and two seconds of start time), and nothing listens on a public interface. It
+    uses Ray's private `Node` for that, therefore pyproject.toml pins Ray's version.
 
     Raises RuntimeError with Ray's own words.
     """
@@ -100,11 +147,26 @@ def start_local(namespace: str, run_dir: Path, *, token_path: Path) -> str:
     _import_quietly()
     ray_node = importlib.import_module("ray._private.node")
     parameter = importlib.import_module("ray._private.parameter")
+    services: Any = importlib.import_module("ray._private.services")
+    raylet: Any = importlib.import_module("ray._raylet")
     _tame()
 
     class LeanNode(ray_node.Node):  # type: ignore[misc, name-defined]
         def start_api_server(self, **_: Any) -> None:
             """Do nothing: nothing of ours asks the dashboard."""
+
+        def start_raylet(self, *args: Any, **options: Any) -> None:
+            """Start the raylet without its agents."""
+            for name in AGENTS_PORTS:
+                raylet.persist_port(self._session_dir, self._node_id, getattr(raylet, name), NO_PORT)
+            start = services.start_ray_process
+            services.start_ray_process = lambda command, *rest, **more: start(
+                _without_agents(command), *rest, **more
+            )
+            try:
+                super().start_raylet(*args, **options)
+            finally:
+                services.start_ray_process = start
 
     params = parameter.RayParams(
         # Actors ask for none, but Ray starts as many workers at a time as there are.
@@ -228,6 +290,13 @@ def cluster_settings() -> dict[str, str]:
 
 
 # Parts of the functions above.
+
+
+def _without_agents(command: Sequence[str]) -> list[str]:
+    """Return a raylet's command with a process that only waits in the place of each of its agents."""
+    names = ("--dashboard_agent_command", "--runtime_env_agent_command")
+    parts = [(each, each.partition("=")[0]) for each in command]
+    return [f"{name}={STAND_IN}" if name in names else each for each, name in parts]
 
 
 def _import_quietly() -> None:
