@@ -22,7 +22,7 @@ from actors.ground.contract import Shard, Token
 from actors.ground.limits import MIB
 from actors.ground.spec import NodeSpec, TierSpec
 from actors.metrics.histogram import Histogram
-from actors.replica.log_level import check_entry
+from actors.replica.log_level import REST_LEVEL, check_entry
 from actors.replica.replica import RecordType, Replica
 from actors.replica.turn import Turns
 from storage.raft.disk import Disk, Worker
@@ -92,6 +92,8 @@ class ReplicaHost:
         self.member_id = ""
         """The member's id, "<replica>.<incarnation>", once the directory is open."""
         self.turn_times = Histogram()
+        self._heard_times = 0
+        """How often messages of peers were taken."""
         self._on_turn = on_turn
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: PeerTransport | None = None
@@ -268,6 +270,8 @@ class ReplicaHost:
         lost = {peer for peer, each in by_vote if each["has_lost"]}
         return {
             "role": peers["role"],
+            "turns": sum(self.turn_times.counts),
+            "heard": self._heard_times,
             "problem": peers["failure"],
             "member_id": self.member_id,
             "members": [
@@ -307,6 +311,7 @@ class ReplicaHost:
 
     def _heard(self) -> None:
         """Take or ask for a turn, because the transport has taken messages from a peer."""
+        self._heard_times += 1
         if self._turns is not None:
             self._turns.heard()
 
@@ -345,6 +350,8 @@ class ReplicaHost:
         try:
             turn()
             self._on_turn()
+            if self.raft is not None and self.replica.level.known >= REST_LEVEL:
+                self.raft.learn_to_rest()
         except Exception:
             # A replica that failed to apply must not go on answering: Ray starts a new one, which replays.
             log.critical("%s-%s: fatal, leaving", self.group, self.replica_id, exc_info=True)

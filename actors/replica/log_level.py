@@ -17,6 +17,8 @@ from actors.ground.release import LEVEL_MAX, ReleaseTooOld, unserved
 FORMAT_VERSION: Final = 2
 """The format version of entries and snapshots at level 1; each level above has the next one. Version 1 had no
 batches of offsets, and whoever reads it would skip them."""
+REST_LEVEL: Final = 2
+"""The level from which on every replica knows what a leader says that rests (`storage.raft.messages`)."""
 READABLE_VERSIONS: Final = frozenset(range(1, FORMAT_VERSION + LEVEL_MAX))
 
 

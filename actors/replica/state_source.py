@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 from actors.ground.actor import Actor
 from actors.replica.host import ReplicaHost
 from storage.raft.members import replica_of
+from storage.raft.raft import Raft
 
+LEASE_TIMEOUT_S = 0.5
+LEASE_LOOK_S = 0.005
 COPY_IDLE_S = 30.0
 """How long, in seconds, a copy is kept whose reader asks for nothing."""
 RECORDS_PER_STEP = 500
@@ -57,6 +60,17 @@ class StateSource(Actor):
         self._host.wake()
         return begun
 
+    async def _gets_lease(self, raft: Raft) -> bool:
+        """Return whether this leader's state is the newest. If it rests its peers are asked first."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + LEASE_TIMEOUT_S
+        while not raft.has_lease():
+            if loop.time() >= deadline or not self._host.replica.serving:
+                return False
+            self._host.wake()
+            await asyncio.sleep(LEASE_LOOK_S)
+        return True
+
     async def begin_copy(self) -> dict[str, Any]:
         """Copy the committed state of now. Return {"copy", "commit_index", "term", "bytes"}: the copy's
         number, the entry of the log (with its term) after which the state was as in the copy, and the copy's
@@ -66,7 +80,7 @@ class StateSource(Actor):
         """
         host = self._host
         raft = host.raft
-        if raft is None or not host.replica.serving or not raft.has_lease():
+        if raft is None or not host.replica.serving or not await self._gets_lease(raft):
             return {}
         if self._is_copying or self._copy is not None:
             raise RuntimeError(

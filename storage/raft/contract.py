@@ -47,6 +47,10 @@ class RaftConfig:
     heartbeat_s: float = 0.05
     election_min_s: float = 0.25
     election_max_s: float = 0.5
+    """The longest election timeout, and how much longer than usual a leader is silent that rests."""
+    rest_after_s: float = 30.0
+    """How long nobody may have asked a leader for anything, so that it rests: its clients' heartbeats come
+    more often. inf: it never does."""
     batch_bytes: int = MIB
     """The most bytes of commands in one message; a bigger command travels alone."""
     window_bytes_max: int = 8 * MIB

@@ -68,6 +68,10 @@ class Core:
         """The index up to which the log is known to be the present leader's: its messages of this term said
         so."""
         self.heard_leader_at = NEVER
+        self.rest_s = 0.0
+        """How much longer than usual the leader may be silent, as it said when it was heard last."""
+        self.may_rest = False
+        """Whether every replica knows what Rest is, so that a leader may say it."""
         self.restart_hold_until = NEVER
         """The time until which this replica votes for nobody: it may have promised so before it was
         restarted."""

@@ -24,6 +24,7 @@ from storage.raft.messages import (
     AppendAnswer,
     Chunk,
     ChunkAnswer,
+    Rest,
 )
 from storage.raft.records import Entry
 from storage.raft.roles import Roles
@@ -80,6 +81,7 @@ class Follower:
         if core.leader is not node or term != core.term:
             self._follow(node, term)
         core.pre_votes = None
+        core.rest_s = 0.0
         core.heard_leader_at = now = core.clock()
         core.election_deadline = now + core.election_timeout_s
 
@@ -135,6 +137,14 @@ class Follower:
             self._owed_previous_index = previous
         else:
             self._acknowledge(node, sent_at, previous)
+
+    def on_rest(self, node: Node, message: Rest) -> None:
+        """Take a heartbeat, and wait longer for the next one."""
+        core = self._core
+        self.on_append(node, message.heartbeat)
+        if core.leader is node and core.term == message.term:
+            core.rest_s = message.rest_s
+            core.election_deadline += message.rest_s
 
     def _take(self, message: Append) -> None:
         """Add the entries that are not in the log yet."""

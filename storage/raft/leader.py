@@ -16,7 +16,7 @@ from storage.raft.contract import NEVER
 from storage.raft.core import Core
 from storage.raft.errors import Busy, RaftFatal
 from storage.raft.members import Members, View, next_step, pack
-from storage.raft.messages import TIMEOUT_NOW, AppendAnswer, ChunkAnswer, TimeoutNow
+from storage.raft.messages import REST_S_MAX, TIMEOUT_NOW, AppendAnswer, ChunkAnswer, TimeoutNow
 from storage.raft.progress import Progress
 from storage.raft.replication import Replication
 from storage.raft.skeleton import MEMBERS, NO_OP, REGULAR
@@ -48,6 +48,10 @@ class Leader:
         self._lease_until = NEVER
         self._transfer_deadline = NEVER
         self._transfer_sent = False
+        self._asked_at = core.clock()
+        """When this leader was asked for something last, as far as a tick has noted."""
+        self._was_asked = False
+        """Whether it was asked since then."""
 
     def begin(self) -> None:
         """Begin to lead. Entries of earlier terms commit only under an entry of this one (Raft paper, section
@@ -60,6 +64,7 @@ class Leader:
 
     def propose(self, command: bytes) -> int:
         """Append a command for the state machine. Raises Busy, ValueError (too large)."""
+        self.asked()
         size, settings = len(command), self._settings
         if size > settings.entry_bytes_max:
             raise ValueError(f"a command of {size} bytes, at most {settings.entry_bytes_max} are allowed")
@@ -77,15 +82,50 @@ class Leader:
         return index
 
     def replicate(self, now: float) -> None:
-        self._replication.send_due(now, to_all=self.transfer_to is not None)
+        self._replication.send_due(now, to_all=self.transfer_to is not None, rest_s=self._rest_s(now))
+
+    def asked(self) -> None:
+        """Note that somebody needs this leader: it does not rest."""
+        self._was_asked = True
+
+    def _rest_s(self, now: float) -> float:
+        """Return how much longer than usual this leader may be silent now; 0 if it may not: somebody has
+        asked it for something lately, or something is under way."""
+        core, settings = self._core, self._settings
+        if self._was_asked:
+            self._was_asked = False
+            self._asked_at = now
+        is_at_rest = (
+            core.may_rest
+            and now - self._asked_at > settings.rest_after_s
+            and self.serving
+            and self.transfer_to is None
+            and self.target is None
+            and core.commit_index == core.journal.last_index
+            and self._replication.are_all_even
+        )
+        return min(settings.election_max_s, REST_S_MAX) if is_at_rest else 0.0
 
     @property
     def is_settled(self) -> bool:
         """Return whether a tick before the next heartbeat would have nothing to send or to change."""
-        return self.transfer_to is None and self.target is None and not self._replication.has_work
+        is_woken = self._was_asked and self._replication.rest_s
+        return (
+            self.transfer_to is None
+            and self.target is None
+            and not self._replication.has_work
+            and not is_woken
+        )
+
+    @property
+    def is_resting(self) -> bool:
+        """Return whether this leader is silent for longer than usual."""
+        return self._replication.rest_s > 0
 
     @property
     def next_tick_at(self) -> float:
+        if self._was_asked and self._replication.rest_s:
+            return NEVER
         return self._replication.heartbeat_due_at
 
     def advance_commit(self) -> None:
@@ -181,8 +221,8 @@ class Leader:
         on."""
         if self._core.group.majority == 1:
             return False
-        heard_at = self._majority_of([progress.heard_at for progress in self._voting])
-        if now - heard_at > self._settings.election_max_s:
+        silences = [-self._replication.silence(progress, now) for progress in self._voting]
+        if -self._majority_of(silences) > self._settings.election_max_s:
             return True
         return self.transfer_to is not None and self._has_failed_transfer(self.transfer_to, now)
 
@@ -263,7 +303,8 @@ class Leader:
 
     def _is_online(self, peer_id: str) -> bool:
         progress = self.progress[peer_id]
-        return progress.online and self._core.clock() - progress.heard_at <= self._settings.election_max_s
+        silence = self._replication.silence(progress, self._core.clock())
+        return progress.online and silence <= self._settings.election_max_s
 
     def _has_caught_up(self, peer_id: str) -> bool:
         """Return whether the peer misses next to nothing. It must also hold the entry that made it a learner:

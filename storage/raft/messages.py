@@ -22,6 +22,10 @@ APPEND_ANSWER: Final = 6
 CHUNK: Final = 7
 CHUNK_ANSWER: Final = 8
 TIMEOUT_NOW: Final = 9
+REST: Final = 10
+
+REST_S_MAX: Final = 10.0
+"""The longest silence, in seconds, that a leader may announce."""
 
 
 class PreVote(NamedTuple):
@@ -120,8 +124,35 @@ class TimeoutNow(NamedTuple):
     term: int
 
 
+class Rest(NamedTuple):
+    """A heartbeat of a leader that has nothing to do: it may be silent for `rest_s` longer than usual. It is
+    answered by AppendAnswer. Only replicas that know it get it (`Raft.may_rest`)."""
+
+    kind: int
+    term: int
+    sent_at: float
+    commit_index: int
+    previous_index: int
+    previous_term: int
+    rest_s: float
+
+    @property
+    def heartbeat(self) -> Append:
+        """Return the heartbeat that this is besides."""
+        return Append(APPEND, *self[1:6], ())
+
+
 Message = (
-    PreVote | PreVoteAnswer | Vote | VoteAnswer | Append | AppendAnswer | Chunk | ChunkAnswer | TimeoutNow
+    PreVote
+    | PreVoteAnswer
+    | Vote
+    | VoteAnswer
+    | Append
+    | AppendAnswer
+    | Chunk
+    | ChunkAnswer
+    | TimeoutNow
+    | Rest
 )
 
 _SHAPES: Final[dict[int, tuple[type[Any], tuple[type, ...]]]] = {
@@ -134,6 +165,7 @@ _SHAPES: Final[dict[int, tuple[type[Any], tuple[type, ...]]]] = {
     CHUNK: (Chunk, (int, int, float, int, int, int, int, bytes, int, bytes)),
     CHUNK_ANSWER: (ChunkAnswer, (int, int, float, int, int, bool)),
     TIMEOUT_NOW: (TimeoutNow, (int, int)),
+    REST: (Rest, (int, int, float, int, int, int, float)),
 }
 _new: Any = tuple.__new__
 """The constructor of tuples, which costs a third of the class's own `_make`; every message of every follower
@@ -153,6 +185,8 @@ def decode(fields: Any) -> Message:
         _check_entries(fields[4], fields[6])
     elif kind == CHUNK:
         _check_members(fields[7])
+    elif kind == REST and not 0 <= fields[6] <= REST_S_MAX:
+        raise BadMessage(f"a rest of {fields[6]} s, at most {REST_S_MAX:g} are allowed")
     return message
 
 

@@ -26,6 +26,7 @@ from storage.raft.messages import (
     CHUNK_ANSWER,
     PRE_VOTE,
     PRE_VOTE_ANSWER,
+    REST,
     TIMEOUT_NOW,
     VOTE,
     VOTE_ANSWER,
@@ -113,6 +114,7 @@ class Raft(Skeleton):
             APPEND: self._follower.on_append,
             APPEND_ANSWER: self._on_answer,
             CHUNK: self._follower.on_chunk,
+            REST: self._follower.on_rest,
             CHUNK_ANSWER: self._on_answer,
             TIMEOUT_NOW: self._votes.on_timeout_now,
         }
@@ -172,9 +174,28 @@ class Raft(Skeleton):
 
     def has_lease(self) -> bool:
         """Return whether the leader's own state is the newest there is, right now: reads may be answered from
-        it."""
+        it. Whoever asks needs the leader: if it rests it is woken, and has the lease when its peers have
+        answered."""
+        if self._roles.leading is not None:
+            self._roles.leading.asked()
+        return self.holds_lease
+
+    @property
+    def holds_lease(self) -> bool:
+        """Return what `has_lease` does, for those who only look on."""
         leading = self._roles.leading
         return leading is not None and leading.has_lease()
+
+    def learn_to_rest(self) -> None:
+        """Let this replica rest when it leads and nobody asks it for anything: every replica of its group
+        knows what that is."""
+        self._core.may_rest = True
+
+    @property
+    def is_resting(self) -> bool:
+        """Return whether this replica leads and is silent for longer than usual."""
+        leading = self._roles.leading
+        return leading is not None and leading.is_resting
 
     @property
     def lease_until(self) -> float:
@@ -234,7 +255,8 @@ class Raft(Skeleton):
             "term": core.term,
             "leader": self.leader_id,
             "serving": self.serving,
-            "lease": self.has_lease(),
+            "lease": self.holds_lease,
+            "resting": self.is_resting,
             "last_index": core.journal.last_index,
             "durable_index": core.journal.durable_index,
             "commit_index": core.commit_index,

@@ -12,7 +12,7 @@ from storage.raft.contract import NEVER
 from storage.raft.core import Core
 from storage.raft.errors import SnapshotDamaged
 from storage.raft.members import pack
-from storage.raft.messages import APPEND, CHUNK, Append, Chunk
+from storage.raft.messages import APPEND, CHUNK, REST, Append, Chunk, Rest
 from storage.raft.progress import Progress
 from storage.raft.records import Entry
 from storage.raft.snapshot import Snapshot
@@ -38,19 +38,27 @@ class Replication:
         self.voting: tuple[Progress, ...] = ()
         """The progress of the other voters."""
         self.heartbeat_due_at = NEVER
+        self.rest_s = 0.0
+        """How much longer than usual the leader is silent now, as it has said; 0: it does not rest."""
+        self.awake_since = NEVER
+        """When the last rest ended: what was not heard before that proves nothing."""
         self._prompt: tuple[Progress, ...] = ()
         """The voters that get entries at once."""
         self._core = core
         self._settings = core.settings
         self._last_append: Append | None = None
 
-    def send_due(self, now: float, *, to_all: bool) -> None:
-        """Send what is due to all peers; with `to_all`, entries go to all of them at once. The tick calls
-        this."""
+    def send_due(self, now: float, *, to_all: bool, rest_s: float) -> None:
+        """Send what is due to all peers; with `to_all`, entries go to all of them at once. With the next
+        heartbeat a rest of `rest_s` may begin; 0 ends one at once. The tick calls this."""
         heartbeat_s = self._settings.heartbeat_s
-        beat = now >= self.heartbeat_due_at - TIMER_SLACK_S
+        is_woken = bool(self.rest_s) and not rest_s
+        beat = is_woken or now >= self.heartbeat_due_at - TIMER_SLACK_S
+        if is_woken:
+            self.awake_since = now
         if beat:
-            self.heartbeat_due_at = now + heartbeat_s
+            self.rest_s = rest_s
+            self.heartbeat_due_at = now + max(heartbeat_s, rest_s)
         last_index = self._core.journal.last_index
         prompt = self.peers if beat or to_all else self._choose_prompt(now)
         for peer in self.peers:
@@ -66,6 +74,20 @@ class Replication:
                     pass
             if beat and now - peer.sent_at > heartbeat_s / 2:
                 self._send_heartbeat(peer, now)
+
+    def silence(self, peer: Progress, now: float) -> float:
+        """Return for how many seconds the peer has been silent that had reason to speak."""
+        return now - max(peer.heard_at, self.awake_since) - self.rest_s
+
+    @property
+    def are_all_even(self) -> bool:
+        """Return whether all peers that are there have all that this replica has."""
+        last_index = self._core.journal.last_index
+        return all(
+            not peer.probing and peer.snapshot is None and peer.match_index == last_index
+            for peer in self.peers
+            if peer.online
+        )
 
     @property
     def has_work(self) -> bool:
@@ -142,8 +164,17 @@ class Replication:
             peer.sent_at = now
             message = Append(APPEND, core.term, now, core.commit_index, 0, 0, ())
             core.send(peer.node, message)
+        elif self.rest_s:
+            self._send_rest(peer, now)
         else:
             self._send_append(peer, now, peer.next_index - 1, ())
+
+    def _send_rest(self, peer: Progress, now: float) -> None:
+        core, index = self._core, peer.next_index - 1
+        term = core.journal.term_at(index)
+        assert term is not None, "the peer holds it: a rest begins when all are even"
+        peer.sent_at = now
+        core.send(peer.node, Rest(REST, core.term, now, core.commit_index, index, term, self.rest_s))
 
     # -- snapshots ----------------------------------------------------------------------------------
 

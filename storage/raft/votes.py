@@ -128,7 +128,7 @@ class Votes:
         return (
             core.role == LEADER
             or now < core.restart_hold_until
-            or now - core.heard_leader_at < core.settings.election_min_s
+            or now - core.heard_leader_at < core.settings.election_min_s + core.rest_s
         )
 
     @property

@@ -226,7 +226,7 @@ class Checks:
     # -- from time to time --------------------------------------------------------------------------
 
     def leases(self) -> None:
-        holders = [process for process in self._world.processes() if process.raft.has_lease()]
+        holders = [process for process in self._world.processes() if process.raft.holds_lease]
         if len(holders) > 1:
             raise Violation(f"leases: {' and '.join(process.name for process in holders)} hold one at a time")
         for process in holders:
@@ -239,7 +239,7 @@ class Checks:
 
     def arrays(self) -> None:
         for process in self._world.processes():
-            if process.raft.has_lease():
+            if process.raft.holds_lease:
                 self._world.kind.look(process.machine)
 
 

@@ -123,6 +123,10 @@ class Client:
             self.world.after(wanted * self.world.chance.uniform(0.8, 1.2), lambda: self._go_on(None))
 
     def _ask(self, ask: Ask) -> None:
+        lull_until = self.world.rests.waits_until()
+        if lull_until is not None:
+            self.world.at(lull_until, lambda: self._ask(ask))
+            return
         if ask.api_key == api_keys.OFFSET_COMMIT and self.world.now < self.world.quiet_until:
             self.world.at(self.world.quiet_until, lambda: self._ask(ask))
             return

@@ -68,7 +68,7 @@ class Evidence:
         if not raft.is_leader:
             return
         told, commit_index = self._of(process), raft.commit_index
-        if raft.has_lease():
+        if raft.holds_lease:
             self._check_lease(process, told)
         if told.commit_index < commit_index and told.commit_index >= 0:
             holders = {peer for peer, index in told.matched.items() if index >= commit_index}

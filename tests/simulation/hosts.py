@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.ground.image import MetadataImage
+from actors.replica.log_level import REST_LEVEL
 from actors.replica.turn import Turns
 from storage.raft.errors import RaftFatal, StorageError
 from storage.raft.journal import Genesis, Identity
@@ -239,6 +240,7 @@ class Process:
 
     def receive(self, sender_id: str, message: Any) -> None:
         self.world.promises.received(self, sender_id, message)
+        self.world.releases.received(self, message)
         self.world.evidence.received(self, sender_id, message)
         self.host.guard(lambda: self.transport._arrived(Node(sender_id), message))
         if self.turns is not None:
@@ -309,6 +311,8 @@ class Process:
     def _run(self, turn: Callable[[], None]) -> bool:
         self.host.guard(turn)
         if self.is_alive:
+            if not self.world.releases.are_mixed or self.machine.level.known >= REST_LEVEL:
+                self.raft.learn_to_rest()
             self.world.checks.turned(self)
             self.world.rules.turned(self)
             self.world.evidence.turned(self)

@@ -109,3 +109,11 @@ class LeasesLongerThanPromises(Leader):
     def _renew_lease(self) -> None:
         super()._renew_lease()
         self._lease_until += 0.3 * self._settings.election_min_s
+
+
+class LeasesThroughRests(Leader):
+    """A lease is counted in election timeouts and not in heartbeats: a rest does not prolong it."""
+
+    def _renew_lease(self) -> None:
+        super()._renew_lease()
+        self._lease_until += 2 * self._replication.rest_s

@@ -42,6 +42,7 @@ class World(Protocol):
     plug_in_calls: Any
     promises: Any
     releases: Any
+    rests: Any
     rules: Any
     state: Any
     votes: Any

@@ -4,7 +4,7 @@ gives two leases takes much more than the mistake itself, and would seldom be se
     disk    what it acknowledges is on its disk, and is there when its next process starts
     votes   they are on its disk, and go to nobody with an older log; it votes for nobody else within one
             minimum election timeout of hearing a leader, nor does its restart free it: only the leader's own
-            wish does, or that its host closed the connection
+            wish does, or that its host closed the connection; and while a leader rests it waits longer
     echoes  a leader gets back its own send times, over the connection that brought them
 """
 
@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from storage.raft.messages import APPEND, APPEND_ANSWER, CHUNK, CHUNK_ANSWER, VOTE, VOTE_ANSWER, Vote
+from storage.raft.messages import (
+    APPEND,
+    APPEND_ANSWER,
+    CHUNK,
+    CHUNK_ANSWER,
+    REST,
+    VOTE,
+    VOTE_ANSWER,
+    Vote,
+)
 from storage.raft.recovery import Recovery
 from tests.simulation.checkers import Violation
 from tests.simulation.parts import Process
@@ -28,6 +37,10 @@ class _Heard(NamedTuple):
     leader_id: str
     at: float
     """When it was heard by the host's clock, which goes on when the host's processes end."""
+    by: Process
+    rest_s: float
+    """How much longer than usual its next message may take, as it said; only the process that heard it
+    knows that."""
 
 
 class _Image:
@@ -67,10 +80,11 @@ class Promises:
 
     def received(self, process: Process, sender_id: str, message: tuple[Any, ...]) -> None:
         kind, term = message[:2]
-        if kind in (APPEND, CHUNK):
+        if kind in (APPEND, CHUNK, REST):
             self._received.setdefault((process, sender_id), set()).add(message[2])
             if term >= process.raft.term:
-                self._heard[process.member_id] = _Heard(sender_id, process.host.clock())
+                rest_s = message[-1] if kind == REST else 0.0
+                self._heard[process.member_id] = _Heard(sender_id, process.host.clock(), process, rest_s)
         elif kind == VOTE:
             self._asked[process.member_id, sender_id] = Vote(*message)
 
@@ -125,7 +139,10 @@ class Promises:
         if heard is None or heard.leader_id == candidate_id:
             return
         since_s = process.host.clock() - heard.at
-        if since_s + ROUNDING_S < process.world.config.election_min_s:
+        promised_s: float = process.world.config.election_min_s
+        if heard.by is process:
+            promised_s += heard.rest_s
+        if since_s + ROUNDING_S < promised_s:
             raise Violation(
                 f"promises: {process.name} votes for {candidate_id} {since_s:.3f} s after it heard its "
                 f"leader {heard.leader_id}"

@@ -9,11 +9,12 @@ release cannot.
 from __future__ import annotations
 
 import random
-from typing import Final
+from typing import Any, Final
 
 import msgpack
 
 from actors.replica.log_level import FORMAT_VERSION
+from storage.raft.messages import REST
 from tests.simulation.checkers import Violation
 from tests.simulation.machines import COORDINATOR
 from tests.simulation.parts import Process, World
@@ -72,6 +73,14 @@ class Releases:
             serves = self._chance.choice((NEW, NEW, 1))
         self.exchanged += self._serves.get(number, serves) != serves
         self._serves[number] = serves
+
+    def received(self, process: Process, message: Any) -> None:
+        """Check that a replica's release knows a message. Raises Violation."""
+        if message[0] != REST:
+            return
+        self._world.rests.heard += 1
+        if self._serves[process.number] < NEW:
+            raise Violation(f"releases: {process.name} serves level 1, and hears a leader that rests")
 
     def reads(self, process: Process, data: bytes) -> None:
         """Check that a replica's release can read an entry or snapshot. Raises Violation."""

@@ -40,6 +40,7 @@ from tests.simulation.placement import Placement
 from tests.simulation.plug_ins import Fickle
 from tests.simulation.promises import Promises
 from tests.simulation.releases import Releases
+from tests.simulation.rests import Rests
 from tests.simulation.rules import Rules
 
 __all__ = ["CONFIG", "PRODUCTION", "Code", "Trace", "Violation", "World"]
@@ -100,7 +101,12 @@ class World:
         self.seed = seed
         self.code = code
         self.trace = trace
-        self.config = replace(CONFIG, snapshot_chunk_bytes=chance.choice((200, 400, 400, 50_000)))
+        self.rests = Rests(self, seed)
+        self.config = replace(
+            CONFIG,
+            snapshot_chunk_bytes=chance.choice((200, 400, 400, 50_000)),
+            rest_after_s=self.rests.after_s,
+        )
         self.now = 0.0
         self.events = 0
         self.is_healed = False
@@ -202,7 +208,7 @@ class World:
     def leader(self) -> Process | None:
         """Return the process that may answer clients now; None if there is none."""
         for process in self.processes():
-            if process.raft.has_lease() and process.host.paused_until <= self.now:
+            if process.raft.holds_lease and process.host.paused_until <= self.now:
                 return process
         return None
 
@@ -251,6 +257,7 @@ class World:
         self.every(0.07, self.checks.arrays)
         self.every(0.1, self.placement.step)
         self.releases.start()
+        self.rests.start()
         self.every(0.25, self._look_after)
 
     def _look_after(self) -> None:
