@@ -18,7 +18,7 @@ from bench.ground.reference import KAFKA_VERSION
 from bench.raft import measure as raft
 from bench.raft import table as raft_table
 from bench.replica import snapshot_pause
-from bench.tier import basics
+from bench.tier import basics, idle_command
 from cluster.cli.common import console
 from cluster.cli.tables import Table
 
@@ -36,6 +36,7 @@ KafkaHome = Annotated[
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
 ]
 capacity_command.register(app)
+idle_command.register(app)
 HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
 """Where the examples find Kafka."""
 

@@ -18,6 +18,7 @@ from typing import Any
 from actors.ground.logs import log_to_file
 from actors.ground.signals import look_for_signals_rarely
 from actors.ground.tasks import Tasks
+from actors.ground.threads import LOOP_NAME, name_this_thread
 
 log = logging.getLogger("groupd.actor")
 
@@ -51,6 +52,7 @@ class Actor(ABC):
         """Open files, sockets and links."""
 
     async def _begin(self) -> None:
+        name_this_thread(LOOP_NAME)
         try:
             log_to_file(self._data_dir, self._name)
             await self._open()

@@ -85,6 +85,8 @@ def _group(tier: TierFile, group: str, statuses: Mapping[str, Status]) -> dict[s
             "term": status.get("term"),
             "last_index": status.get("last_index"),
             "commit_index": status.get("commit_index"),
+            "turns": status.get("turns"),
+            "heard": status.get("heard"),
             "lag": lag.get(replica) if status is not leader else 0,
             "member_id": status.get("member_id"),
             "votes": _votes(leader, status),
