@@ -83,6 +83,8 @@ class _LookedUp:
 
     threads = concurrent.futures.ThreadPoolExecutor(LOOK_UP_THREADS_MAX, "look-up")
     handles: Final[dict[tuple[str, str], Any]] = {}
+    doubtful: Final[set[tuple[str, str]]] = set()
+    """Those of `handles` whose actors did not answer when they were called last."""
     late: Final[set[asyncio.Future[Any]]] = set()
     """The questions that were not answered in time, and are under way still."""
 
@@ -90,6 +92,7 @@ class _LookedUp:
 def use(way: Way | None) -> None:
     """Find and call actors this way from now on; None: in the Ray that this process is connected to."""
     _Asked.way = way
+    _LookedUp.handles.clear()
 
 
 def use_machines(addresses: Sequence[str], secret: str) -> None:
@@ -223,11 +226,26 @@ async def look_up(name: str, namespace: str) -> Handle | None:
         if key not in _LookedUp.handles:
             raise
         return _LookedUp.handles[key]
+    _LookedUp.doubtful.discard(key)
     if handle is None:
         _LookedUp.handles.pop(key, None)
     else:
         _LookedUp.handles[key] = handle
     return handle
+
+
+async def known(name: str, namespace: str) -> Handle | None:
+    """Return the handle that `look_up` gave last, without asking anybody, unless it is in doubt; or else what
+    it gives now. Raises what `look_up` does."""
+    key = (name, namespace)
+    if key in _LookedUp.handles and key not in _LookedUp.doubtful:
+        return _LookedUp.handles[key]
+    return await look_up(name, namespace)
+
+
+def doubt(name: str, namespace: str) -> None:
+    """Note that an actor did not answer: another one may have its name by now."""
+    _LookedUp.doubtful.add((name, namespace))
 
 
 async def look_up_names(namespace: str) -> set[str]:

@@ -45,6 +45,8 @@ LOOK_EVERY_STEPS = 5
 """How many steps lie between two looks while all is well: being asked costs each actor a millisecond."""
 LOOK_AT_STEP = 3
 """The step of the first look, which comes soon after the first leaders, because chance elected them."""
+CALM_STEPS = 60
+"""After how many steps at which nothing was amiss the tier is left in peace: then steps are farther apart."""
 TRY_AGAIN_S = 10.0
 NEVER = float("-inf")
 DAMAGED = ("JournalDamaged", "SnapshotDamaged")
@@ -74,6 +76,8 @@ class Reconciler:
         self._steps = 0
         self._is_busy = False
         """Whether something is under way, so that every step looks."""
+        self._calm_steps = 0
+        """How many steps have passed since something was amiss."""
         self._absent_since: dict[str, float] = {}
         """Actor's name -> when its replica was first found absent, on the clock."""
         self._tried_at: dict[str, float] = {}
@@ -101,7 +105,14 @@ class Reconciler:
             if is_time or is_new or done or self._is_busy:
                 self._is_busy = is_new or bool(done)
                 done += await self._look(names)
+            amiss = done or self._is_busy or self._absent_since or self._silent
+            self._calm_steps = 0 if amiss else self._calm_steps + 1
             return done
+
+    @property
+    def is_calm(self) -> bool:
+        """Return whether nothing has been amiss for long."""
+        return self._calm_steps >= CALM_STEPS
 
     async def replace(self, spec: TierSpec, group: str, replica_id: int) -> Outcome:
         """Let a replica begin anew, with what its peers give it. Return the outcome."""

@@ -97,11 +97,12 @@ async def look_at(spec: TierSpec, actors: Sequence[TierActor]) -> Sight:
 
 async def _ask(spec: TierSpec, actor: TierActor) -> Look | None:
     try:
-        handle = await runtime.look_up(actor.name, spec.namespace)
+        handle = await runtime.known(actor.name, spec.namespace)
         if handle is None:
             return None
         return Look(handle, await runtime.call(handle, "status", timeout_s=CALL_TIMEOUT_S))
     except (ActorCallError, TimeoutError):
+        runtime.doubt(actor.name, spec.namespace)
         return None  # it is being restarted, or busy: Ray and Raft see to that
 
 

@@ -59,6 +59,9 @@ from actors.security.scram import ITERATIONS_MIN, MECHANISM_NAMES, keys_of, salt
 log = logging.getLogger("groupd.controller")
 
 CARE_INTERVAL_S = 1.0
+CALM_CARE_INTERVAL_S = 2.0
+"""How often, in seconds, the tier is looked after when all brokers answer and nothing has been amiss for
+long."""
 BROKER_SILENT_S = 5.0
 """How long, in seconds, a broker may be silent before it leads no topic partition any more."""
 CALL_TIMEOUT_S = 1.0
@@ -93,6 +96,8 @@ class Controller(StateSource):
         self._next_token = 0
         self._brokers: dict[int, Any] = {}
         self._heard_at: dict[int, float] = {}
+        self._all_answered = False
+        """Whether all brokers have answered when they were asked last."""
         self._pushed_version = -1
         self._care_is_due = asyncio.Event()
         """An event that is set when the tier is to be looked after at once: by a new leader, which introduces
@@ -330,7 +335,7 @@ class Controller(StateSource):
     async def _care_for_the_tier(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._care_is_due.wait(), CARE_INTERVAL_S)
+                await asyncio.wait_for(self._care_is_due.wait(), self._care_interval_s)
             self._care_is_due.clear()
             if not self._host.replica.serving:
                 self._heard_at.clear()
@@ -339,12 +344,19 @@ class Controller(StateSource):
             try:
                 await self._register_nodes()
                 nodes = nodes_of(self._spec, self._shard.image())
-                await asyncio.gather(*(self._look_at(node.node_id) for node in nodes))
+                self._all_answered = all(
+                    await asyncio.gather(*(self._look_at(node.node_id) for node in nodes))
+                )
                 await self._reconcile()
             except (NotController, TimeoutError) as error:
                 log.info("the tier's care is interrupted: %r", error)
             except Exception:
                 log.exception("looking after the tier failed; next try in %s s", CARE_INTERVAL_S)
+
+    @property
+    def _care_interval_s(self) -> float:
+        is_calm = self._reconciler is not None and self._reconciler.is_calm and self._all_answered
+        return CALM_CARE_INTERVAL_S if is_calm else CARE_INTERVAL_S
 
     async def _register_nodes(self) -> None:
         """Enter into the metadata what the spec says and they do not: the nodes and replicas that a new tier
@@ -390,7 +402,8 @@ class Controller(StateSource):
         leaving = tuple(copy for name, copy in self._spec.leaving if name == group)
         return GroupCopies(group, self._spec.copies(group), leaving)
 
-    async def _look_at(self, node_id: int) -> None:
+    async def _look_at(self, node_id: int) -> bool:
+        """Ask a broker how far it is, and note whether it is there. Return whether it has answered."""
         now = asyncio.get_running_loop().time()
         self._heard_at.setdefault(node_id, now)
         version = await self._ask(node_id, "image_version")
@@ -403,6 +416,7 @@ class Controller(StateSource):
         if image is not None and image.alive != alive:
             log.info("broker %d is %s", node_id, "back" if alive else "silent: its topic partitions move")
             await self._decide(SetNodeAlive(node_id, alive))
+        return version is not None
 
     async def _push(self, node_id: int, payload: bytes) -> None:
         await self._ask(node_id, "on_image", payload)
