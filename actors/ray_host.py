@@ -177,6 +177,7 @@ def start_local(namespace: str, run_dir: Path, *, token_path: Path) -> str:
         include_dashboard=False,
         no_monitor=True,
         include_log_monitor=False,
+        worker_path=str(Path(__file__).with_name("ray_worker.py")),
         temp_dir=str(run_dir / "ray"),
         node_ip_address=LOOPBACK,
         object_store_memory=OBJECT_STORE_BYTES,
