@@ -93,6 +93,7 @@ def use(way: Way | None) -> None:
     """Find and call actors this way from now on; None: in the Ray that this process is connected to."""
     _Asked.way = way
     _LookedUp.handles.clear()
+    _LookedUp.doubtful.clear()
 
 
 def use_machines(addresses: Sequence[str], secret: str) -> None:

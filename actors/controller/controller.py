@@ -136,7 +136,7 @@ class Controller(StateSource):
         }
         if self._host.raft is not None:
             image = self._shard.image()
-            status |= self._host.health()
+            status |= self._host.health() | self._host.activity()
             status["problem"] = self._problem or status["problem"]
             status |= {"topics": len(image.created_topics), "image_version": image.version}
             status["level"] = image.features.level(GROUPD_VERSION)

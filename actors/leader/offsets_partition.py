@@ -174,7 +174,7 @@ class OffsetsPartition(StateSource):
         }
         if host.raft is None:
             return status
-        status |= host.health()
+        status |= host.health() | host.activity()
         status["problem"] = self._problem or status["problem"]
         if host.replica.serving:
             status["groups"] = dict(Counter(self._shard.group_states()))

@@ -270,8 +270,6 @@ class ReplicaHost:
         lost = {peer for peer, each in by_vote if each["has_lost"]}
         return {
             "role": peers["role"],
-            "turns": sum(self.turn_times.counts),
-            "heard": self._heard_times,
             "problem": peers["failure"],
             "member_id": self.member_id,
             "members": [
@@ -286,6 +284,10 @@ class ReplicaHost:
             "applied_index": raft.applied_index,
             "lag": {replica_of(peer): lag for peer, lag in lags.items()},
         }
+
+    def activity(self) -> dict[str, int]:
+        """Return how many turns this replica has taken, and how often it took messages from its peers."""
+        return {"turns": sum(self.turn_times.counts), "heard": self._heard_times}
 
     @property
     def leader_replica(self) -> int | None:
