@@ -200,9 +200,12 @@ class Raft(Skeleton):
     @property
     def lease_until(self) -> float:
         """Return until when `has_lease` is true, by the clock, unless this replica learns otherwise: whoever
-        relies on it asks anew in each iteration of the loop."""
+        relies on it asks anew in each iteration of the loop. A leader that is asked for it does not rest."""
         leading = self._roles.leading
-        return NEVER if leading is None else leading.lease_until
+        if leading is None:
+            return NEVER
+        leading.asked()
+        return leading.lease_until
 
     @property
     def next_tick_at(self) -> float:
