@@ -79,3 +79,17 @@ def test_an_actor_that_is_gone_is_forgotten(directory: Directory) -> None:
         await reached(lambda: not runtime._LookedUp.late, "the directory has answered late")
 
     asyncio.run(story())
+
+
+def test_an_actor_that_is_known_is_looked_up_once_more_only_if_it_is_in_doubt(directory: Directory) -> None:
+    async def story() -> None:
+        first = await runtime.known("broker-1", NAMESPACE)
+        directory.has = FarActor("elsewhere", "broker-1", NAMESPACE)
+        assert await runtime.known("broker-1", NAMESPACE) == first
+        runtime.doubt("broker-1", NAMESPACE)
+        moved = await runtime.known("broker-1", NAMESPACE)
+        assert moved == directory.has
+        directory.has = None
+        assert await runtime.known("broker-1", NAMESPACE) == moved
+
+    asyncio.run(story())
