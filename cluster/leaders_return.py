@@ -18,15 +18,16 @@ async def return_leaders_at_start(spec: TierSpec) -> list[str]:
 
 
 async def return_leaders(sight: Sight, *, most: int) -> list[str]:
-    """Return leadership to preferred replicas, by `most` transfers at most. Return what was done, in
-    words."""
+    """Return leadership to preferred replicas, by `most` transfers at most, and to none on a node that is to
+    give up what it holds. Return what was done, in words."""
     leaders: dict[int, int] = {}
     caught_up: dict[int, list[int]] = {}
     placement = sight.spec.placement
+    leaving = (*sight.spec.draining, *sight.spec.lost)
     for partition, row in enumerate(placement):
         preferred = row[0]
         leader = sight.leader(partition_group(partition))
-        if leader is None or leader["node_id"] == preferred.node_id:
+        if leader is None or preferred.node_id in (leader["node_id"], *leaving):
             continue
         leaders[partition] = leader["replica"]
         lag = (leader.get("lag") or {}).get(preferred.replica_id)

@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from actors.ground.spec import Copy, NodeSpec, TierSpec, broker_name, copies, partition_name
 from actors.metadata.commands import NEW_REPLICA, Outcome, PlaceGroup
 from actors.metadata.node_commands import RemoveNode
+from cluster.leaders_return import return_leaders
 from cluster.rebalancing import CHANGES_AT_ONCE, forget_lost, rebalance
 from cluster.sight import Look, Sight
 from storage.raft.members import member_id
@@ -123,3 +124,27 @@ def test_a_lost_node_is_forgotten_when_nothing_is_left_there() -> None:
     assert controller.submitted == []
     asyncio.run(forget_lost(moved, controller.submit))
     assert controller.submitted == [RemoveNode(1)]
+
+
+class LeadingReplica:
+    """The handle of a replica's actor that does what it is asked for."""
+
+    @property
+    def transfer(self) -> LeadingReplica:
+        return self
+
+    async def remote(self, to_replica: int) -> bool:
+        return True
+
+
+def test_leadership_goes_back_to_the_preferred_node_unless_that_is_drained() -> None:
+    spec = tier()
+    leads = {"serving": True, "term": 1, "replica": 1, "node_id": 2, "lag": {0: 0}}
+    looks = {
+        partition_name(0, 0): Look(None, {"serving": False}),
+        partition_name(0, 1): Look(LeadingReplica(), leads),
+    }
+    returned = asyncio.run(return_leaders(Sight(spec, looks), most=1))
+    assert returned == ["partition 0: leadership goes back to node 1"]
+    for leaving in ({"draining": (1,)}, {"lost": (1,)}):
+        assert asyncio.run(return_leaders(Sight(spec._replace(**leaving), looks), most=1)) == []

@@ -21,8 +21,8 @@ from tests.simulation.world import Code, Trace
 
 SPARE_NODES = (1, 1, 2)
 """How many nodes more than copies of any group there are."""
-AWAY_S = (0.2, 0.8)
-"""How long a machine is away that dies."""
+AWAY_S = (0.2, 0.2, 0.8, 2.5)
+"""How long a machine is away that dies, more or less."""
 
 
 class Tier:
@@ -105,7 +105,7 @@ class Tier:
 
     def lose_power(self, node_id: int) -> None:
         """A whole machine goes, with the replicas of every group, and comes back."""
-        seconds = self.chance.uniform(*AWAY_S)
+        seconds = self.chance.choice(AWAY_S) * self.chance.uniform(0.7, 1.3)
         self.away_until[node_id] = self.now + seconds
         self.note(f"machine of node {node_id} is away for {seconds:.2f} s")
         for world in self.worlds:
