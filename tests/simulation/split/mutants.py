@@ -194,4 +194,4 @@ TRANSACTIONS: Final = (
     ForgetsTheLastMarkers,
     ForgetsWhoseTransactionsAreOpen,
 )
-"""Those of them that are about transactions."""
+"""The mutants that are about transactions."""
