@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.group_offsets import NO_OFFSETS
 from actors.coordinator.ground.kind import Backup, kind_of, kinds_of
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.kinds import KINDS
@@ -84,7 +85,7 @@ def restore(state: ShardState, request: Request, now_ms: int) -> Result:
         backup = _backup(state, key[0])
         if backup is None:
             record = Record(OffsetCommitKey(*key), OffsetCommitValue(*value))
-            present: Value | None = state.offsets.get(key[1], {}).get((key[2], key[3]))
+            present: Value | None = state.offsets.get(key[1], NO_OFFSETS).get((key[2], key[3]))
         else:
             record = _typed(backup, key, value)
             present = backup.present(state, record.key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
+from itertools import starmap
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -65,7 +66,7 @@ class CoordinatorShard:
         self.state.clock_us = clock_us
         self._areas = areas(kinds)
         self._handlers = self._areas.handlers
-        self.state.whole = Whole(self.records, self._elected)
+        self.state.whole = Whole(self._records_one_by_one, self._elected)
         self.heard: Heard | None = None
         """What hears members besides; None: nothing has."""
         self._kinds = kinds
@@ -140,9 +141,17 @@ class CoordinatorShard:
     def singles(self, key: Key, replaced: Value | None) -> Iterable[tuple[Key, Value | None]]:
         return offsets_store.singles(key, replaced)
 
+    def one_by_one(self, key: Key, value: Value) -> Iterable[tuple[Key, Value]]:
+        return offsets_store.one_by_one(key, value)
+
     def records(self) -> Iterator[Record]:
         for area in self._areas.every:
             yield from area.records(self.state)
+
+    def _records_one_by_one(self) -> Iterator[Record]:
+        for key, value in self.records():
+            assert value is not None
+            yield from starmap(Record, offsets_store.one_by_one(key, value))
 
     def on_elected(self, now_ms: int) -> Result:
         if self.state.home.awaits_groups and self.state.arrival is None:
@@ -168,6 +177,7 @@ class CoordinatorShard:
             self.state.settings = in_force(self._started_settings, image.broker_configs, self._node_id)
         if image.features != before.features:
             self._off = _switched_off(self._kinds, self._started_settings, image.features)
+            self.state.note_level()
         for area in self._areas.every:
             area.on_metadata(self.state, before, now_ms)
         return NOTHING

@@ -119,6 +119,10 @@ class Shard(Protocol):
         """Return what `apply` returned for `key`, by the keys that `records` gives: one record of the log may
         stand for several of the state."""
 
+    def one_by_one(self, key: Key, value: Value) -> Iterable[tuple[Key, Value]]:
+        """Return the records that a record of `records` stands for to those who know no packed ones: releases
+        of level 1, and readers of copies."""
+
     def records(self) -> Iterator[Record]:
         """Yield the snapshot: every live record, which `apply` takes in any order. It goes on after `apply`
         is called between two records: what was not written since the first record is given, once and as it

@@ -11,7 +11,9 @@ METADATA_VERSION: Final = "metadata.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUPD_VERSION: Final = "groupd.version"
 """What this tier writes into its logs and says on its own links, which is nobody else's business. Level 2
-brought nodes that come and go, and partitions that split."""
+brought nodes that come and go, partitions that split, and offsets in packed rows."""
+ROWS_LEVEL: Final = 2
+"""The level of `groupd.version` from which on offsets are logged as packed rows."""
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 """A way to change a level, with its number on the wire."""
 

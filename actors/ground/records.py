@@ -29,13 +29,16 @@ PRODUCER_MARKER = 106
 """Our own record type: the last marker of a producer (in Kafka part of the log's producer state)."""
 OFFSET_BATCH = 108
 """Our own record type: what one request commits of one topic, in the place of an OFFSET_COMMIT for each
-partition. It only travels through the log: it is applied as those, and a snapshot has those."""
+partition. Tiers at level 1 write it into their logs; level 2 has OFFSET_ROWS."""
 DYING_GROUP = 107
 """Our own record type: a group that is deleted and has more offsets than are deleted at once."""
 SPLIT_SEAL = 109
 """Our own record type: the groups of this offsets partition that belong to its child are served there."""
 ARRIVAL = 110
 """Our own record type: all groups that move to this offsets partition are here."""
+OFFSET_ROWS = 111
+"""Our own record type, from level 2 on: many committed offsets of one topic, packed. In a log it is what one
+request commits, in a snapshot all that is kept so."""
 OF_SPLITS = frozenset({SPLIT_SEAL, ARRIVAL})
 """The record types that belong to no group."""
 
@@ -95,6 +98,23 @@ class OffsetBatchValue(NamedTuple):
     commit_timestamp_ms: int
     expire_timestamp_ms: int
     topic_id: bytes
+
+
+class OffsetRowsKey(NamedTuple):
+    kind: int
+    group_id: str
+    topic: str
+
+
+OffsetRows = tuple[bytes, int, int, bytes]
+"""Committed offsets without metadata: (rows, commit_timestamp_ms, expire_timestamp_ms, topic_id). `rows` has
+16 bytes for each: partition (int32), offset (int64), leader epoch (int32), big-endian, no partition twice.
+The other three are as in OffsetCommitValue, and the same for all of them."""
+
+
+class OffsetRowsValue(NamedTuple):
+    blocks: tuple[OffsetRows, ...]
+    """The offsets, no partition in two of the blocks."""
 
 
 class GroupMetadataKey(NamedTuple):
@@ -319,6 +339,7 @@ class ArrivalValue(NamedTuple):
 RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]]] = {
     OFFSET_COMMIT: (OffsetCommitKey, OffsetCommitValue),
     OFFSET_BATCH: (OffsetBatchKey, OffsetBatchValue),
+    OFFSET_ROWS: (OffsetRowsKey, OffsetRowsValue),
     GROUP_METADATA: (GroupMetadataKey, GroupMetadataValue),
     CONSUMER_GROUP_METADATA: (ConsumerGroupKey, ConsumerGroupValue),
     CONSUMER_MEMBER_METADATA: (ConsumerMemberKey, ConsumerMemberValue),

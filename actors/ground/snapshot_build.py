@@ -7,7 +7,7 @@ written since is met as it was; one that was written is taken from the notes, me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import BytesIO
 from typing import TypeVar
 
@@ -21,6 +21,8 @@ BYTES_PER_STEP_MAX = 4 * MIB
 """How many bytes of records end a step, as RECORDS_PER_STEP_MAX records do: together about 5 ms, whether
 records are small or large."""
 
+Spread = Callable[[Key, Value], Iterable[tuple[Key, Value]]]
+"""A function that returns the records in whose place one record stands."""
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -34,10 +36,15 @@ class SnapshotBuild:
     __slots__ = ("_before", "_data", "_packer", "_records", "is_walking")
 
     def __init__(
-        self, header: tuple[int, ...], records: Iterator[Record], before: dict[Key, Value | None]
+        self,
+        header: tuple[int, ...],
+        records: Iterator[Record],
+        before: dict[Key, Value | None],
+        spread: Spread | None = None,
     ) -> None:
         """Build from `records`, which is `Shard.records()` not yet begun. `before` has the committed values
-        of the keys whose live value is not committed; the build owns it from now on."""
+        of the keys whose live value is not committed; the build owns it from now on. With `spread`, what that
+        makes of each record is written."""
         self._packer = msgpack.Packer()
         self._data: BytesIO | None = BytesIO()
         """The snapshot so far. It grows in place and gives its bytes away uncopied: a copy of 100 MB would be
@@ -46,7 +53,8 @@ class SnapshotBuild:
         self._before = before
         self.is_walking = True
         """Whether writes are to be noted."""
-        self._records = self._as_begun(records)
+        as_begun = self._as_begun(records)
+        self._records = as_begun if spread is None else _spread(as_begun, spread)
 
     def note(self, key: Key, replaced: Value | None) -> None:
         """Note that a write of `key` replaced this value. It is to be called for every write while
@@ -107,6 +115,16 @@ class SnapshotBuild:
         # Whatever is written from now on was met by the walk, or is new.
         self.is_walking = False
         yield from before.items()
+
+
+def _spread(
+    records: Iterator[tuple[Key, Value | None]], spread: Spread
+) -> Iterator[tuple[Key, Value | None]]:
+    for key, value in records:
+        if value is None:
+            yield key, None
+        else:
+            yield from spread(key, value)
 
 
 def live_items(values: Mapping[_K, _V], keys: Iterable[_K]) -> Iterator[tuple[_K, _V]]:

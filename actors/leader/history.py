@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from actors.coordinator import explain
+from actors.coordinator.ground.group_offsets import NO_OFFSETS
 from actors.coordinator.ground.kind import kind_of
 from actors.coordinator.ground.slices import SLICE_MAX
 from actors.coordinator.offsets import tallies as commit_tallies
@@ -261,7 +262,7 @@ def _plain(found: explain.Explanation) -> dict[str, Any]:
 def _last_commit_ms(shard: CoordinatorShard, group_id: str) -> int | None:
     """Return when the group last committed, in ms, as its replicated offsets tell; None if it has none, or
     too many to search."""
-    offsets = shard.state.offsets.get(group_id, {})
+    offsets = shard.state.offsets.get(group_id, NO_OFFSETS)
     if len(offsets) > OFFSETS_SEARCHED_MAX:
         return None
     return max((each.commit_timestamp_ms for each in offsets.values()), default=None)

@@ -169,6 +169,9 @@ class MetadataShard:
     def singles(self, key: Key, replaced: Value | None) -> Iterable[tuple[Key, Value | None]]:
         return ((key, replaced),)
 
+    def one_by_one(self, key: Key, value: Value) -> Iterable[tuple[Key, Value]]:
+        return ((key, value),)
+
     def records(self) -> Iterator[Record]:
         return self.state.records()
 

@@ -1,14 +1,13 @@
 """Pack the answers of OffsetCommit and OffsetFetch by hand, as `hot_answers` does with others.
 
 Nearly all partitions of nearly all answers carry no error and no metadata: those of a topic are then rows of
-one length, packed by one call.
+one length, packed by one call, or there already (`offset_rows`).
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
@@ -16,13 +15,11 @@ from kio.schema.errors import ErrorCode
 
 from actors.protocol.hot_answers import NO_TAGS, NO_THROTTLE, framed, framed_flexible
 from actors.protocol.messages import FetchedGroup, FetchedRow, OffsetCommitResponse, OffsetFetchResponse
+from actors.protocol.offset_rows import ROWS_AT_ONCE_MAX, FetchedRows, FineRows, repeated, spaced
 from actors.protocol.wire import compact_string, legacy_string, uvarint
 
 ROWS_AT_ONCE_MIN: Final = 4
 """The least number of rows that are packed at once; fewer are packed as quickly one by one."""
-ROWS_AT_ONCE_MAX: Final = 512
-LAYOUTS_MAX: Final = 256
-"""How many layouts of rows are remembered: together they take 12 MB at most."""
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _COMMITTED_FLEXIBLE: Final = struct.Struct(">ihx")
@@ -39,13 +36,13 @@ _ROW_FIELDS: Final = 5
 """How many fields a FetchedRow has; the constants above are the places of three of them."""
 _ERROR_TAGS: Final = struct.Struct(">hB")
 
-_Topic = tuple[str, tuple[tuple[int, ErrorCode], ...]]
-_Fetched = tuple[tuple[str, tuple[FetchedRow, ...]], ...]
+_EMPTY_METADATA_FLEXIBLE: Final = b"\1\0\0\0"
+"""What stands behind a leader epoch if there is no metadata, no error and no tag: a compact length counts
+itself."""
+_EMPTY_METADATA_LEGACY: Final = b"\0\0\0\0"
 
-
-@lru_cache(maxsize=LAYOUTS_MAX)
-def _rows_layout(row: str, count: int) -> struct.Struct:
-    return struct.Struct(">" + row * count)
+_Topic = tuple[str, Sequence[tuple[int, ErrorCode]]]
+_Fetched = tuple[tuple[str, Sequence[FetchedRow]], ...]
 
 
 # OffsetCommit.
@@ -53,10 +50,12 @@ def _rows_layout(row: str, count: int) -> struct.Struct:
 
 def _committed_rows(partitions: Sequence[tuple[int, ErrorCode]], fine_row: str, row: struct.Struct) -> bytes:
     """Return a topic's rows. `fine_row` is the layout of a row without an error."""
+    if type(partitions) is FineRows:
+        return partitions.layout.answer(bytes(row.size - 4))
     if ROWS_AT_ONCE_MIN <= len(partitions) <= ROWS_AT_ONCE_MAX:
         numbers, errors = zip(*partitions, strict=True)
         if not any(errors):
-            return _rows_layout(fine_row, len(numbers)).pack(*numbers)
+            return repeated(fine_row, len(numbers)).pack(*numbers)
     return b"".join([row.pack(partition, error_code) for partition, error_code in partitions])
 
 
@@ -105,7 +104,7 @@ def offset_commit_plain(correlation_id: int, body: OffsetCommitResponse) -> byte
 # OffsetFetch.
 
 
-def _plain_rows(rows: tuple[FetchedRow, ...], *, with_leader_epoch: bool) -> bytes | None:
+def _plain_rows(rows: Sequence[FetchedRow], *, with_leader_epoch: bool) -> bytes | None:
     """Return all rows with four zero bytes behind the numbers: no metadata (int16 length) and no error. None
     if one of the rows has either."""
     if not ROWS_AT_ONCE_MIN <= len(rows) <= ROWS_AT_ONCE_MAX:
@@ -116,12 +115,14 @@ def _plain_rows(rows: tuple[FetchedRow, ...], *, with_leader_epoch: bool) -> byt
     del numbers[_ERROR::_ROW_FIELDS]
     del numbers[_METADATA :: _ROW_FIELDS - 1]
     if with_leader_epoch:
-        return _rows_layout("iqi4x", len(rows)).pack(*numbers)
+        return repeated("iqi4x", len(rows)).pack(*numbers)
     del numbers[_LEADER_EPOCH :: _ROW_FIELDS - 2]
-    return _rows_layout("iq4x", len(rows)).pack(*numbers)
+    return repeated("iq4x", len(rows)).pack(*numbers)
 
 
-def _fetched_rows_flexible(rows: tuple[FetchedRow, ...]) -> bytes:
+def _fetched_rows_flexible(rows: Sequence[FetchedRow]) -> bytes:
+    if type(rows) is FetchedRows:
+        return spaced(rows.data, _EMPTY_METADATA_FLEXIBLE)
     plain = _plain_rows(rows, with_leader_epoch=True)
     if plain is not None:
         flexible = bytearray(plain)
@@ -192,8 +193,10 @@ def offset_fetch_flexible(correlation_id: int, body: OffsetFetchResponse) -> byt
 
 
 def _fetched_rows_legacy(
-    rows: tuple[FetchedRow, ...], group_error: ErrorCode, *, with_leader_epoch: bool
+    rows: Sequence[FetchedRow], group_error: ErrorCode, *, with_leader_epoch: bool
 ) -> bytes:
+    if type(rows) is FetchedRows and with_leader_epoch and not group_error:
+        return spaced(rows.data, _EMPTY_METADATA_LEGACY)
     plain = None if group_error else _plain_rows(rows, with_leader_epoch=with_leader_epoch)
     if plain is not None:
         return plain

@@ -1,12 +1,14 @@
 """Read OffsetCommit and OffsetFetch by hand, by the rules of `hot_requests`.
 
 Partitions are read all at once if they have one length each, which is how clients send them: a committed
-partition without metadata is 18 bytes (14 below version 6), and one that is asked for is 4.
+partition without metadata is 18 bytes (14 below version 6), and one that is asked for is 4. Of the 18 the
+first 16 are a row as it is logged and kept (`offset_rows`), so that nothing is made of them here.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from itertools import repeat
 from operator import add
 from typing import Any, Final
@@ -27,8 +29,11 @@ from actors.protocol.messages import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
+from actors.protocol.offset_rows import CommittedRows
 from actors.protocol.wire import read_uvarint
 
+ROWS_MIN: Final = 2
+"""The least number of partitions of a topic that are left as they are."""
 COMMIT_RETENTION_UNTIL: Final = 4
 COMMIT_LEADER_EPOCH_SINCE: Final = 6
 COMMIT_INSTANCE_ID_SINCE: Final = 7
@@ -56,11 +61,21 @@ _NO_METADATA: Final = ("",)
 _NO_EPOCH: Final = (-1, "")
 _ID_BYTES: Final = 16
 
-_Rows = tuple[CommittedRow, ...]
+_Rows = Sequence[CommittedRow]
 _Asked = tuple[tuple[str, tuple[int, ...]], ...] | None
 
 
 # OffsetCommit.
+
+
+def _without_metadata(rows: bytes, count: int) -> _Rows:
+    """Return rows of 18 bytes, the last two of which say that there is no metadata."""
+    if count < ROWS_MIN:
+        return tuple(map(add, _ROW.iter_unpack(rows), repeat(_NO_METADATA)))
+    data = bytearray(rows)
+    del data[17::18]
+    del data[16::17]
+    return CommittedRows(bytes(data))
 
 
 def _rows_flexible(frame: bytes, at: int) -> tuple[_Rows, int]:
@@ -68,7 +83,7 @@ def _rows_flexible(frame: bytes, at: int) -> tuple[_Rows, int]:
     end = at + 18 * count
     lengths, tags = frame[at + 16 : end : 18], frame[at + 17 : end : 18]
     if lengths.count(1) == count == tags.count(0):
-        return tuple(map(add, _ROW.iter_unpack(frame[at:end]), repeat(_NO_METADATA))), end
+        return _without_metadata(frame[at:end], count), end
     unpack_from = _ROW_FLEXIBLE.unpack_from
     rows = []
     for _ in range(count):
@@ -137,11 +152,12 @@ def offset_commit_flexible(frame: bytes, at: int) -> OffsetCommitRequest:
 
 def _rows_legacy(frame: bytes, at: int, with_leader_epoch: bool) -> tuple[_Rows, int]:
     count, at = read_legacy_count(frame, at)
-    layout, rest = (_ROW, _NO_METADATA) if with_leader_epoch else (_ROW_WITHOUT_EPOCH, _NO_EPOCH)
-    size = layout.size
+    size = _ROW.size if with_leader_epoch else _ROW_WITHOUT_EPOCH.size
     end = at + size * count
     if frame[at + size - 2 : end : size].count(0) == count == frame[at + size - 1 : end : size].count(0):
-        return tuple(map(add, layout.iter_unpack(frame[at:end]), repeat(rest))), end
+        if with_leader_epoch:
+            return _without_metadata(frame[at:end], count), end
+        return tuple(map(add, _ROW_WITHOUT_EPOCH.iter_unpack(frame[at:end]), repeat(_NO_EPOCH))), end
     layout = _ROW_EPOCH if with_leader_epoch else _ROW_PLAIN
     leader_epoch = -1
     rows = []

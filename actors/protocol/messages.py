@@ -5,6 +5,7 @@ of an API: a field that a version lacks has the schema's default; where behaviou
 `Request.api_version` tells. `actors.catalog.codec` turns bytes into these and back.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -114,7 +115,7 @@ class OffsetCommitRequest(NamedTuple):
     group_instance_id: str | None
     retention_time_ms: int
     """How long the offsets are to be kept, in ms; -1 unless a request of version 2 to 4 names a time (O5)."""
-    topics: tuple[tuple[str, tuple[CommittedRow, ...]], ...]
+    topics: tuple[tuple[str, Sequence[CommittedRow]], ...]
     topic_ids: tuple[bytes, ...] | None = None
     """The id of each of `topics`, whose names are "" then: version 10 names topics by id."""
 
@@ -123,7 +124,7 @@ class OffsetCommitResponse(NamedTuple):
     """The answer to OffsetCommit. No top-level error exists: a request-wide error stands on each
     partition."""
 
-    topics: tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]
+    topics: tuple[tuple[str, Sequence[tuple[int, ErrorCode]]], ...]
     """The error of each partition: (topic, ((partition, error), ...)) of each topic."""
     topic_ids: tuple[bytes, ...] | None = None
     """The id of each of `topics`, in version 10."""
@@ -160,7 +161,7 @@ FetchedRow = tuple[int, int, int, str, ErrorCode]
 
 class FetchedGroup(NamedTuple):
     group_id: str
-    topics: tuple[tuple[str, tuple[FetchedRow, ...]], ...]
+    topics: tuple[tuple[str, Sequence[FetchedRow]], ...]
     error_code: ErrorCode = NO_ERROR
     """The group's error. Version 1 has no place for it: the encoder puts it on each partition (W6)."""
     topic_ids: tuple[bytes, ...] | None = None

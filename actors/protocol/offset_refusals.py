@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -18,7 +18,7 @@ from actors.protocol.transaction_messages import TopicErrors
 _FETCH_ERROR_ON_PARTITIONS_VERSION: Final = 1
 
 
-def refused_commit(topics: Iterable[tuple[str, tuple[CommittedRow, ...]]], error: ErrorCode) -> TopicErrors:
+def refused_commit(topics: Iterable[tuple[str, Sequence[CommittedRow]]], error: ErrorCode) -> TopicErrors:
     """Return the errors of OffsetCommit and TxnOffsetCommit, which have no error of their own."""
     return tuple((topic, tuple((row[0], error) for row in partitions)) for topic, partitions in topics)
 

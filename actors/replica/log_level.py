@@ -12,6 +12,7 @@ from typing import Final
 
 import msgpack
 
+from actors.ground.features import ROWS_LEVEL
 from actors.ground.release import LEVEL_MAX, ReleaseTooOld, unserved
 
 FORMAT_VERSION: Final = 2
@@ -37,6 +38,11 @@ class LogLevel:
     def version(self) -> int:
         """Return the format version of what is written now."""
         return FORMAT_VERSION - 1 + self.known
+
+    @property
+    def has_rows(self) -> bool:
+        """Return whether snapshots may have packed records (`OFFSET_ROWS`)."""
+        return self.known >= ROWS_LEVEL
 
     @property
     def is_news(self) -> bool:

@@ -26,7 +26,7 @@ from actors.ground.contract import Key, Record, Reply, Request, Result, Shard, T
 from actors.ground.features import GROUPD_VERSION
 from actors.ground.image import MetadataImage
 from actors.ground.limits import RAFT_BATCH_BYTES_MAX, RAFT_ENTRY_BYTES_MAX, RAFT_PENDING_BYTES_MAX
-from actors.ground.snapshot_build import SnapshotBuild
+from actors.ground.snapshot_build import SnapshotBuild, Spread
 from actors.replica.entry import Entry, array_header_bytes
 from actors.replica.log_level import LogLevel
 from actors.replica.long_works import LongWorks
@@ -264,23 +264,23 @@ class Replica:
     def begin_snapshot(self) -> SnapshotBuild:
         """Begin a snapshot of every live record as committed now, without what is only decided. It abandons
         an unfinished one."""
-        self._build = self._begin(self._build)
+        self._build = self._begin(self._build, None if self.level.has_rows else self.shard.one_by_one)
         return self._build
 
     def begin_copy(self) -> SnapshotBuild:
         """Begin a copy for a backup, made as a snapshot is and beside one of Raft's. It abandons an
         unfinished copy."""
-        self._copy = self._begin(self._copy)
+        self._copy = self._begin(self._copy, self.shard.one_by_one)
         return self._copy
 
     def begin_fed(self) -> SnapshotBuild:
         """Begin the state that a feed gives, made as a snapshot is and beside the others. Whoever began it
         closes it."""
-        build = self._begin(None)
+        build = self._begin(None, self.shard.one_by_one)
         self._fed = (*(each for each in self._fed if each.is_walking), build)
         return build
 
-    def _begin(self, unfinished: SnapshotBuild | None) -> SnapshotBuild:
+    def _begin(self, unfinished: SnapshotBuild | None, spread: Spread | None) -> SnapshotBuild:
         if unfinished is not None:
             unfinished.close()
         before: dict[Key, Value | None] = {}
@@ -289,7 +289,7 @@ class Replica:
             # one.
             for key, value in reversed(entry.undo):
                 before.update(self.shard.singles(key, value))
-        return SnapshotBuild((self.level.version, 0), self.shard.records(), before)
+        return SnapshotBuild((self.level.version, 0), self.shard.records(), before, spread)
 
     def restore(self, data: bytes) -> None:
         for build in (self._build, self._copy, *self._fed):

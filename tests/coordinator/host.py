@@ -22,6 +22,7 @@ from actors.ground.settings import GroupSettings
 from actors.replica.log_level import FORMAT_VERSION
 from actors.replica.replica import Replica
 from tests.coordinator.alone import commit, lead, new_replica
+from tests.coordinator.batches import one_by_one
 from tests.coordinator.shards import new_shard
 
 
@@ -156,7 +157,7 @@ class Host:
     def records(self) -> dict[Key, Value]:
         """Return every live record by its key."""
         live: dict[Key, Value] = {}
-        for key, value in self.shard.records():
+        for key, value in one_by_one(self.shard.records()):
             assert key not in live, f"{key} is in the snapshot twice"
             assert value is not None, f"{key}: a tombstone in the snapshot"
             live[key] = value
@@ -170,7 +171,7 @@ class Host:
 
     def check_snapshot(self) -> None:
         """Check that a shard restored from the snapshot holds the same records."""
-        assert dict(self.restored().records()) == self.records()
+        assert dict(one_by_one(self.restored().records())) == self.records()
 
     def new_shard(self) -> CoordinatorShard:
         """Make an empty shard, as every replica begins with."""

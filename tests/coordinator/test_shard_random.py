@@ -16,8 +16,10 @@ import pytest
 from actors.coordinator.ground.timers import SLOT_MS
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.contract import Request
+from actors.ground.features import GROUPD_VERSION, Features
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.records import CURRENT_MEMBER_ASSIGNMENT, CurrentAssignmentValue
+from actors.ground.release import LEVEL_MAX
 from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
 from actors.protocol.messages import (
@@ -31,7 +33,8 @@ from actors.protocol.messages import (
     LeavingMember,
     SyncGroupRequest,
 )
-from tests.coordinator.driver import Driver, topic_id
+from tests.coordinator.batches import one_by_one
+from tests.coordinator.driver import Driver, image_of, topic_id
 
 SEEDS = 25
 STEPS = 250
@@ -221,7 +224,8 @@ class World:
         name = self.chance.choice(TOPICS)
         self.topic_ids[name] = 10 * self.version
         topics = tuple(TopicImage(topic_id(i), n, (0,) * PARTITIONS) for n, i in self.topic_ids.items())
-        self.tier.set_image(MetadataImage(version=self.version, topics=topics))
+        features = self.tier.image.features
+        self.tier.set_image(MetadataImage(version=self.version, topics=topics, features=features))
         self.offsets = Counter({key: o for key, o in self.offsets.items() if key[1] != name})
         # A new replica may never have seen the old topic: let the tombstones be written and committed.
         self.tier.advance(2 * SLOT_MS)
@@ -258,7 +262,7 @@ class World:
     def check(self) -> None:
         live = self.tier.records()
         restored = self.tier.restored()
-        assert dict(restored.records()) == live
+        assert dict(one_by_one(restored.records())) == live
         assert described(restored, self.tier.now_ms) == described(self.tier.shard, self.tier.now_ms)
         found = Counter({(g, t, p): o for g in GROUPS for (t, p), o in self.tier.offsets(g).items()})
         assert found == self.offsets
@@ -296,7 +300,9 @@ def test_random_histories(seed: int) -> None:
     """Offsets are as acknowledged, each partition has one owner, undo and failover are exact (O1 to O17, R2,
     R4, C26, M12, M26)."""
     settings = GroupSettings(group_initial_rebalance_delay_ms=1_000, group_rebalance_batch_max_ms=0)
-    world = World(random.Random(seed), Driver(settings=settings, t=PARTITIONS, u=PARTITIONS))
+    image = image_of(1, t=PARTITIONS, u=PARTITIONS)
+    image.features = Features(1, ((GROUPD_VERSION, 1 + seed % LEVEL_MAX),))
+    world = World(random.Random(seed), Driver(image, settings))
     for _ in range(STEPS):
         world.step()
         world.check()

@@ -39,6 +39,7 @@ from actors.replica.host import ReplicaHost
 from actors.replica.replica import RecordType
 from storage.raft.errors import StorageError
 from storage.raft.raft import Raft
+from tests.coordinator.batches import one_by_one
 from tests.faults.shape import GROUP, PAIRS, TOPIC, clients_socket, control_socket, spec_of
 
 IMAGE = MetadataImage(version=1, topics=(TopicImage(bytes(15) + b"\x01", TOPIC, (1,) * (2 * PAIRS)),))
@@ -138,7 +139,7 @@ class ReplicaProcess:
     def _state(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the replicated state at `applied_index`; `settled` means that nothing is under way."""
         raft, replica = self._raft, self._host.replica
-        records = sorted(msgpack.packb(record) for record in replica.shard.records())
+        records = sorted(msgpack.packb(record) for record in one_by_one(replica.shard.records()))
         shard = replica.shard
         assert isinstance(shard, CoordinatorShard)
         offsets = {

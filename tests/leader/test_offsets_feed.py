@@ -30,6 +30,7 @@ from actors.protocol.offsets_feed import TERM_OFFSETS_BITS, unpack_question
 from actors.topics.errors import LogError
 from actors.topics.partition_log import PartitionLog
 from tests.coordinator.alone import Log, new_replica
+from tests.coordinator.batches import one_by_one
 from tests.coordinator.shards import new_shard
 from tests.polling import reached
 
@@ -92,7 +93,7 @@ class Leader:
         """Return the offsets that the shard has."""
         return {
             key[1:]: value.offset
-            for key, value in self.replica.shard.records()
+            for key, value in one_by_one(self.replica.shard.records())
             if key[0] == ours.OFFSET_COMMIT and value is not None
         }
 

@@ -24,6 +24,7 @@ from actors.protocol.messages import (
 )
 from actors.replica.replica import NotLeader, Replica
 from tests.coordinator.alone import new_replica
+from tests.coordinator.batches import one_by_one
 from tests.coordinator.driver import START_MS, image_of
 from tests.coordinator.shards import new_shard, numbered
 
@@ -203,7 +204,7 @@ class Cluster:
         assert live[0] == live[1] == live[2]
 
     def records_in(self, snapshot: bytes) -> list[Any]:
-        return list(self.shard_of(snapshot).records())
+        return list(one_by_one(self.shard_of(snapshot).records()))
 
     def shard_of(self, snapshot: bytes) -> CoordinatorShard:
         """The shard that a replica makes of a snapshot."""

@@ -249,7 +249,7 @@ def _metadata(process: Process) -> Any:
 COORDINATOR = Kind(
     "coordinator",
     _coordinator,
-    lambda replica: replica.shard.records(),
+    lambda replica: one_by_one(replica.shard.records()),
     lambda replica: check_arrays(replica.shard.state),
 )
 METADATA = Kind("metadata", _metadata, lambda replica: replica.shard.records())

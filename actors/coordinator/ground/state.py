@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from actors.coordinator.ground.group_offsets import GroupOffsets
 from actors.coordinator.ground.timers import Timers
 from actors.coordinator.ground.volatile import FoundBefore, Reading, Stop, Sweep, Tally, UnverifiedCommit
 from actors.ground.contract import Record, Request, Result, Token
+from actors.ground.features import GROUPD_VERSION, ROWS_LEVEL
 from actors.ground.image import MetadataImage
 from actors.ground.records import (
     ArrivalValue,
     DyingGroupValue,
-    OffsetCommitValue,
     PendingTxnOffsetValue,
     Position,
     ProducerIdBlockValue,
@@ -101,7 +102,7 @@ class Whole(NamedTuple):
     """What concerns a shard as a whole, for one of its areas."""
 
     records: Callable[[], Iterator[Record]]
-    """Every live record."""
+    """Every live record, without packed ones."""
     elected: Callable[[int], Iterator[Result]]
     """Builds, in slices, what a leader needs, and begins to serve."""
 
@@ -123,6 +124,8 @@ class ShardState:
         self.new_id = new_id
         """Source of UUID strings for member ids; injected, so that simulations repeat."""
         self.image = image
+        self.logs_rows = False
+        """Whether the tier's level lets offsets be logged as packed rows."""
         self.gate = Gate() if gate is None else gate
         """What clients may see, as of the newest image; its owner keeps it up to date."""
         self.clock_us: Callable[[], int] = no_clock
@@ -140,7 +143,7 @@ class ShardState:
         """The live groups of each kind, with the kind (see `ground.kind.kind_of`)."""
 
         # Replicated.
-        self.offsets: dict[str, dict[Position, OffsetCommitValue]] = {}
+        self.offsets: dict[str, GroupOffsets] = {}
         self.dying: dict[str, DyingGroupValue] = {}
         """Groups that are not there any more, and still have offsets (`dying_groups`)."""
         self.pending_offsets: PendingOffsets = {}
@@ -160,7 +163,12 @@ class ShardState:
         """Counted for metrics since this process began, while it led."""
         self.whole: Whole
         """It is set by the shard that this is the state of."""
+        self.note_level()
         self._begin_volatile()
+
+    def note_level(self) -> None:
+        """Note what the tier's level allows, as the image tells it."""
+        self.logs_rows = self.image.features.level(GROUPD_VERSION) >= ROWS_LEVEL
 
     def _begin_volatile(self) -> None:
         self.timers = Timers()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from actors.ground.contract import Request
-from actors.ground.records import OffsetBatchValue, OffsetCommitValue, Position
+from actors.ground.records import OffsetCommitValue, OffsetRows, Position
 
 Tally = list[int]
 """[first_ms, last_ms, commits, offsets, regressed]: a list, for its numbers change in place."""
@@ -25,25 +25,22 @@ class Sweep:
         """Names whose offsets go even if the commit did not know the topic's id."""
 
 
-class ReplacedOffsets(NamedTuple):
-    """What a batch of offsets has replaced, never in a log: applied with the same key it undoes the batch."""
-
-    positions: tuple[Position, ...]
-    values: tuple[OffsetCommitValue | None, ...]
-
-
 class FoundBefore(NamedTuple):
-    """What one batch will replace, looked up when the commit was decided. It is true for this very value and
-    until any offset changes in another way."""
+    """What one block of offsets will replace, looked up when the commit was decided. It is true for this very
+    block and as long as the topic's blocks are these very ones."""
 
-    value: OffsetBatchValue
-    replaced: ReplacedOffsets
+    block: OffsetRows
+    blocks: tuple[OffsetRows, ...]
+    place: int
+    """Which of the blocks is replaced."""
 
 
 class Reading(Protocol):
     """A large OffsetFetch under way, which must be told of every offset that changes meanwhile."""
 
-    def note(self, group_id: str, position: Position, replaced: OffsetCommitValue | None) -> None: ...
+    def note(
+        self, group_id: str, position: Position, replaced: OffsetCommitValue | None, is_steady: bool
+    ) -> None: ...
 
 
 class UnverifiedCommit(NamedTuple):

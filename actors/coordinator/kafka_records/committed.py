@@ -16,6 +16,7 @@ from actors.coordinator.kafka_records.codec import NO_VERSION, KafkaRecord
 from actors.coordinator.kafka_records.convert import classic_group_to_kafka, single_to_kafka
 from actors.coordinator.kafka_records.schemas import SCHEMAS
 from actors.ground import records as ours
+from actors.protocol.offset_rows import numbers_of
 
 PlainRecord = tuple[tuple[Any, ...], tuple[Any, ...] | None]
 """A record's key and value as they stand in the log; the value is None if the key is deleted."""
@@ -46,6 +47,9 @@ class CommittedRecords:
             if kind == ours.OFFSET_BATCH:
                 if packed is not None:
                     yield from _of_batch(key, ours.OffsetBatchValue(*packed))
+            elif kind == ours.OFFSET_ROWS:
+                if packed is not None:
+                    yield from _of_rows(key, ours.OffsetRowsValue(*packed))
             elif kind in (ours.GROUP_METADATA, ours.CLASSIC_MEMBER):
                 self._note(key, packed)
             else:
@@ -84,12 +88,23 @@ class CommittedRecords:
 def _of_batch(key: tuple[Any, ...], batch: ours.OffsetBatchValue) -> Iterator[KafkaRecord]:
     """Yield a record for each partition that one request has committed."""
     _, group_id, topic = key
-    for partition, offset, leader_epoch in zip(
-        batch.partitions, batch.offsets, batch.leader_epochs, strict=True
-    ):
-        value = ours.OffsetCommitValue(
-            offset, leader_epoch, "", batch.commit_timestamp_ms, batch.expire_timestamp_ms, batch.topic_id
-        )
+    numbers = zip(batch.partitions, batch.offsets, batch.leader_epochs, strict=True)
+    return _singles(group_id, topic, numbers, batch[3:])
+
+
+def _of_rows(key: tuple[Any, ...], value: ours.OffsetRowsValue) -> Iterator[KafkaRecord]:
+    _, group_id, topic = key
+    for rows, *others in value.blocks:
+        yield from _singles(group_id, topic, numbers_of(rows), others)
+
+
+def _singles(
+    group_id: str, topic: str, numbers: Iterable[tuple[int, int, int]], others: Iterable[Any]
+) -> Iterator[KafkaRecord]:
+    """Yield a record for each partition, offset and leader epoch. `others` are what is the same for all."""
+    others = tuple(others)
+    for partition, offset, leader_epoch in numbers:
+        value = ours.OffsetCommitValue(offset, leader_epoch, "", *others)
         record = single_to_kafka((ours.OFFSET_COMMIT, group_id, topic, partition), value)
         assert record is not None
         yield record

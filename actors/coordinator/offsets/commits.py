@@ -8,7 +8,7 @@ go in `offsets_delete` and `offsets_expiry`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 from actors.catalog import group_refusals
 from actors.coordinator.ground import simple_groups
 from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.group_offsets import NO_OFFSETS, GroupOffsets
 from actors.coordinator.ground.kind import kind_of
 from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.ground.state import ShardState
@@ -31,24 +32,14 @@ from actors.coordinator.offsets.reading import (
     in_slices,
     offsets_asked,
 )
+from actors.coordinator.offsets.written import written
 from actors.coordinator.told.events import CommitRegressed
 from actors.ground.contract import Record, Reply, Request, Result
 from actors.ground.image import MetadataImage
-from actors.ground.records import (
-    NO_EXPIRY,
-    OFFSET_BATCH,
-    OFFSET_COMMIT,
-    OffsetBatchKey,
-    OffsetBatchValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    Position,
-)
+from actors.ground.records import OffsetCommitValue, Position
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
-    NO_ERROR,
-    CommittedRow,
     FetchedGroup,
     FetchedOffset,
     FetchedRow,
@@ -59,17 +50,17 @@ from actors.protocol.messages import (
     OffsetFetchResponse,
 )
 from actors.protocol.offset_refusals import refused_fetch
+from actors.protocol.offset_rows import FetchedRows
 from actors.protocol.requests import TOPIC_IDS_SINCE
 
-MANY = 4
-"""The number of partitions from which each step is cheaper for all of them at once."""
+MANY = 2
+"""The number of partitions of a topic from which they are looked for among packed rows first."""
 GROUP_ID_NOT_FOUND_VERSION = 9
 """The first OffsetCommit version that knows GROUP_ID_NOT_FOUND (O2)."""
 _Topic = TypeVar("_Topic", str, bytes)
 _Error = tuple[int, ErrorCode]
 """(partition, its error)"""
-_Written = tuple[list[Record], tuple[tuple[str, tuple[_Error, ...]], ...], int]
-"""(records, answer, number of offsets)"""
+_Answered = tuple[tuple[_Topic, Sequence[_Error]], ...]
 _new: Any = tuple.__new__
 """Makes a NamedTuple in a third of the time its own constructor takes."""
 
@@ -85,11 +76,11 @@ def commit(state: ShardState, request: Request, now_ms: int) -> Result:
         return _commit_by_id(state, request, now_ms)
     if not body.topics:
         return _committed(request, ())
-    written = _written(state, body, now_ms)
-    if written is None:
+    found = written(state, body, now_ms)
+    if found is None:
         return _commit_what_exists(state, request, now_ms)
     _validate_commit(state, request, now_ms)
-    records, topics, count = written
+    records, topics, count = found
     state.offset_counts["commits"] += count
     back = commit_tallies.count(state, body, records, count, now_ms)
     answer = _new(OffsetCommitResponse, (topics, None))
@@ -135,7 +126,7 @@ def _commit_what_exists(state: ShardState, request: Request, now_ms: int) -> Res
             )
     records: Collection[Record] = ()
     events: list[CommitRegressed] = []
-    answered: tuple[tuple[str, tuple[_Error, ...]], ...] = ()
+    answered: _Answered[str] = ()
     if topics:
         known_request = request._replace(body=body._replace(topics=tuple(topics)))
         records, answered, events = _attempt(state, known_request, now_ms)
@@ -145,7 +136,7 @@ def _commit_what_exists(state: ShardState, request: Request, now_ms: int) -> Res
 
 def _attempt(
     state: ShardState, request: Request, now_ms: int
-) -> tuple[Collection[Record], tuple[tuple[str, tuple[_Error, ...]], ...], list[CommitRegressed]]:
+) -> tuple[Collection[Record], _Answered[str], list[CommitRegressed]]:
     """Commit what exists of a request. If the group refuses it, the rest still has its own errors: Kafka
     sorts that out before the coordinator sees the request."""
     try:
@@ -160,66 +151,13 @@ def _attempt(
     return records, answer.topics, events
 
 
-def _merged(
-    wrong: dict[_Topic, list[_Error]], answered: tuple[tuple[_Topic, tuple[_Error, ...]], ...]
-) -> tuple[tuple[_Topic, tuple[_Error, ...]], ...]:
+def _merged(wrong: dict[_Topic, list[_Error]], answered: _Answered[_Topic]) -> _Answered[_Topic]:
     """Merge the two into one entry a topic, errors first."""
     if not wrong:
         return answered
     for topic, errors in answered:
         wrong.setdefault(topic, []).extend(errors)
     return tuple((topic, tuple(errors)) for topic, errors in wrong.items())
-
-
-def _written(state: ShardState, body: OffsetCommitRequest, now_ms: int) -> _Written | None:
-    """What a request commits if its group lets it; None if it names what does not exist, or a topic without
-    partitions."""
-    topic_images = state.image.topics
-    # O5: a retention named by the commit itself wins over the tier's.
-    retention_ms = body.retention_time_ms
-    expire_timestamp_ms = NO_EXPIRY if retention_ms == -1 else now_ms + retention_ms
-    records: list[Record] = []
-    topics: list[tuple[str, tuple[_Error, ...]]] = []
-    count = 0
-    for topic, rows in body.topics:
-        topic_image = topic_images.get(topic)
-        if topic_image is None or not rows:
-            return None
-        partitions, offsets, leader_epochs, texts = zip(*rows, strict=True)
-        if min(partitions) < 0 or max(partitions) >= len(topic_image.partition_leaders):
-            return None
-        times = (now_ms, expire_timestamp_ms, topic_image.topic_id)
-        if len(rows) == 1 or any(texts):
-            each, errors = _written_one_by_one(state, body.group_id, (topic, rows), times)
-            records += each
-            topics.append((topic, errors))
-            count += len(each)
-            continue
-        key = _new(OffsetBatchKey, (OFFSET_BATCH, body.group_id, topic))
-        value = _new(OffsetBatchValue, (partitions, offsets, leader_epochs, *times))
-        records.append(_new(Record, (key, value)))
-        topics.append((topic, tuple(zip(partitions, repeat(NO_ERROR)))))
-        count += len(rows)
-    return records, tuple(topics), count
-
-
-def _written_one_by_one(
-    state: ShardState, group_id: str, of_topic: tuple[str, tuple[CommittedRow, ...]], times: tuple[Any, ...]
-) -> tuple[list[Record], tuple[_Error, ...]]:
-    """A record for each partition whose metadata is not too long. `times`: the last fields of the values."""
-    metadata_max = state.settings.offset_metadata_max_bytes
-    records: list[Record] = []
-    errors: list[_Error] = []
-    topic, rows = of_topic
-    for partition, offset, leader_epoch, text in rows:
-        if text and is_longer(text, metadata_max):
-            errors.append((partition, ErrorCode.offset_metadata_too_large))
-            continue
-        key = _new(OffsetCommitKey, (OFFSET_COMMIT, group_id, topic, partition))
-        value = _new(OffsetCommitValue, (offset, leader_epoch, text or "", *times))
-        records.append(_new(Record, (key, value)))
-        errors.append((partition, NO_ERROR))
-    return records, tuple(errors)
 
 
 def _validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
@@ -240,17 +178,7 @@ def _validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
         raise GroupError(ErrorCode.illegal_generation)
 
 
-def is_longer(metadata: str, characters_max: int) -> bool:
-    """Whether the metadata is too long, in UTF-16 units, as Java counts a string's length, whatever the
-    setting's name says (O4)."""
-    if len(metadata) > characters_max:
-        return True
-    if len(metadata) * 2 <= characters_max or metadata.isascii():
-        return False
-    return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > characters_max
-
-
-def _committed(request: Request, topics: tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]) -> Result:
+def _committed(request: Request, topics: _Answered[str]) -> Result:
     return Result((), (Reply(request.token, OffsetCommitResponse(topics), request.body.group_id),))
 
 
@@ -276,7 +204,7 @@ def _fetch_group(
     if refused is not None:
         return refused
     group_id = group.group_id
-    committed = state.offsets.get(group_id, {})
+    committed = state.offsets.get(group_id, NO_OFFSETS)
     unstable = pending_of(state, group_id) if require_stable else ()
     if group.topics is None:
         group = _all_named(state.image, group_id, committed, api_version)
@@ -313,7 +241,7 @@ def _fetch_by_id(image: MetadataImage, group: OffsetFetchGroup, offsets: _Offset
         topic_image = image.topics_by_id.get(topic_id)
         if topic_image is None:
             unknown = ErrorCode.unknown_topic_id
-            rows: tuple[FetchedRow, ...] = tuple(
+            rows: Sequence[FetchedRow] = tuple(
                 FetchedOffset(partition, error_code=unknown) for partition in partitions
             )
         else:
@@ -323,12 +251,10 @@ def _fetch_by_id(image: MetadataImage, group: OffsetFetchGroup, offsets: _Offset
 
 
 def _all_named(
-    image: MetadataImage, group_id: str, positions: Iterable[Position], api_version: int
+    image: MetadataImage, group_id: str, committed: GroupOffsets, api_version: int
 ) -> OffsetFetchGroup:
     """Every committed offset, sorted, so that equal states give equal answers."""
-    partitions: dict[str, list[int]] = {}
-    for topic, partition in sorted(positions):
-        partitions.setdefault(topic, []).append(partition)
+    partitions = committed.partitions()
     if api_version >= TOPIC_IDS_SINCE:
         # There is no way to name a topic that is gone.
         ids = {
@@ -348,23 +274,24 @@ class _Offsets(NamedTuple):
 
     def rows(
         self, topic: str, partitions: Sequence[int], topic_id: bytes = NO_TOPIC_ID
-    ) -> tuple[FetchedRow, ...]:
-        """The answer's rows of one topic, made all at once if they are many and none is unstable or
-        missing."""
+    ) -> Sequence[FetchedRow]:
+        """The answer's rows of one topic: as they are kept, if none is unstable or missing or has
+        metadata."""
         if not self.unstable and len(partitions) >= MANY:
-            found = tuple(map(self.committed.get, zip(repeat(topic), partitions)))
-            if all(found):
-                offsets, leader_epochs, texts, _, _, ids = zip(*found, strict=True)
-                if topic_id == NO_TOPIC_ID or ids.count(topic_id) == len(ids):
-                    return tuple(zip(partitions, offsets, leader_epochs, texts, repeat(NO_ERROR)))
-        return tuple(self.fetched(topic, partition, topic_id) for partition in partitions)
+            data = self.committed.packed(topic, partitions, None if topic_id == NO_TOPIC_ID else topic_id)
+            if data is not None:
+                return FetchedRows(data)
+        committed = self.committed.many(zip(repeat(topic), partitions))
+        return tuple(self._fetched(committed, topic, partition, topic_id) for partition in partitions)
 
-    def fetched(self, topic: str, partition: int, topic_id: bytes = NO_TOPIC_ID) -> FetchedOffset:
+    def _fetched(
+        self, found: Mapping[Position, OffsetCommitValue], topic: str, partition: int, topic_id: bytes
+    ) -> FetchedOffset:
         """O9: what was never committed is offset -1, epoch -1, "" and no error."""
         position = (topic, partition)
         if self.unstable and position in self.unstable:
             return FetchedOffset(partition, error_code=ErrorCode.unstable_offset_commit)
-        committed = self.committed.get(position)
+        committed = found.get(position)
         if committed is None or _differ(committed.topic_id, topic_id):
             return FetchedOffset(partition)
         return FetchedOffset(partition, committed.offset, committed.leader_epoch, committed.metadata)

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.ground import simple_groups
+from actors.coordinator.ground.group_offsets import NO_OFFSETS
 from actors.coordinator.ground.kind import kind_of
 from actors.coordinator.ground.slices import AT_ONCE_MAX
 from actors.coordinator.ground.state import ShardState
@@ -172,7 +173,7 @@ def _sweep(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
 
 def _is_deleted(state: ShardState, group_id: str, position: Position, sweep: Sweep) -> bool:
     """Whether the offset's topic is gone: by topic id, or by name if the commit did not know the id."""
-    committed = state.offsets.get(group_id, {}).get(position)
+    committed = state.offsets.get(group_id, NO_OFFSETS).get(position)
     topic_ids = [] if committed is None else [committed.topic_id]
     topic_ids += [
         value.topic_id for value in state.pending_offsets.get(group_id, {}).get(position, {}).values()

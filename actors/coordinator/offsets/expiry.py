@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.coordinator.ground import simple_groups
 from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.group_offsets import NO_OFFSETS
 from actors.coordinator.ground.kind import Retention, kind_of
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.offsets.delete import delete_group, tombstones
@@ -76,7 +77,7 @@ def _expired(
     if retention is None:
         return []
     retention_ms = state.settings.offsets_retention_minutes * MINUTE_MS
-    offsets = state.offsets.get(group_id, {})
+    offsets = state.offsets.get(group_id, NO_OFFSETS)
     expired = []
     expiring_ms = []
     for position in positions:

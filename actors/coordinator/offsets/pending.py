@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from actors.coordinator.ground.group_offsets import NO_OFFSETS
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Key, Record, Value
 from actors.ground.records import (
@@ -61,7 +62,7 @@ def pend(
 ) -> Record:
     """The record that keeps `committed` until the transaction of the key's producer ends."""
     offsets = state.pending_offsets.get(key.group_id, _NONE).get((key.topic, key.partition), {})
-    current = state.offsets.get(key.group_id, {}).get((key.topic, key.partition))
+    current = state.offsets.get(key.group_id, NO_OFFSETS).get((key.topic, key.partition))
     value = PendingTxnOffsetValue(
         producer_epoch,
         committed.offset,
@@ -106,7 +107,7 @@ def _materialized(
 ) -> list[Record]:
     pendings = state.pending_offsets[group_id][position]
     pending = pendings[producer_id]
-    if _version(state.offsets.get(group_id, {}).get(position)) != pending.replaces:
+    if _version(state.offsets.get(group_id, NO_OFFSETS).get(position)) != pending.replaces:
         return []
     value = OffsetCommitValue(
         pending.offset,

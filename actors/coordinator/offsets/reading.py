@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, repeat
 from typing import Any, NamedTuple
 
+from actors.coordinator.ground.group_offsets import NO_OFFSETS, GroupOffsets
 from actors.coordinator.ground.slices import SLICE_MAX, sliced
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.offsets.pending import pending_of
@@ -33,7 +34,6 @@ FETCHED_AT_ONCE_MAX = 5_000
 SORTED_MAX = 50_000
 """How many partitions a slice sorts, which is soon done."""
 _PRESENT = OffsetCommitValue(0, 0, "", 0, 0, b"")
-_NONE: Mapping[Position, OffsetCommitValue] = {}
 _Topic = tuple[str, bytes, Sequence[int]]
 """(name or "", id or b"", partitions)"""
 
@@ -42,26 +42,30 @@ class Reading:
     """What each position of a group had when the reading was made, for as long as it is in `state.readings`.
     Stands for the mapping that it is of."""
 
-    __slots__ = ("_before", "_group_id", "_has_new", "_offsets")
+    __slots__ = ("_before", "_group_id", "_has_moved", "_offsets")
 
     def __init__(self, state: ShardState, group_id: str) -> None:
         self._group_id = group_id
-        self._offsets = state.offsets.get(group_id, _NONE)
+        self._offsets = state.offsets.get(group_id, NO_OFFSETS)
         self._before: dict[Position, OffsetCommitValue | None] = {}
-        self._has_new = False
-        """A walk through the positions is not what it was: they may be stored anew."""
+        self._has_moved = False
+        """Whether positions have come or gone, or are kept elsewhere: a walk through them is not what it
+        was."""
         state.readings.append(self)
 
-    def note(self, group_id: str, position: Position, replaced: OffsetCommitValue | None) -> None:
-        """Take note of a change that is being applied."""
+    def note(
+        self, group_id: str, position: Position, replaced: OffsetCommitValue | None, is_steady: bool
+    ) -> None:
+        """Take note of a change that is being applied. `is_steady`: the offset is kept where the one was that
+        it replaces."""
         if group_id == self._group_id:
             self._before.setdefault(position, replaced)
-            self._has_new = self._has_new or replaced is None
+            self._has_moved = self._has_moved or not is_steady
 
     def slices(self) -> Iterator[list[Position] | None]:
         """The positions that had an offset; None: all those so far come again."""
         walk = iter(self._offsets)
-        while not self._has_new:
+        while not self._has_moved:
             try:
                 some = list(islice(walk, SLICE_MAX))
             except RuntimeError:  # some have gone
@@ -74,15 +78,26 @@ class Reading:
         for some in sliced([*self._offsets, *gone]):
             yield [each for each in some if self._before.get(each, _PRESENT)]
 
-    def get(self, position: Position) -> OffsetCommitValue | None:
-        if position in self._before:
-            return self._before[position]
-        return self._offsets.get(position)
+    def many(self, positions: Iterable[Position]) -> dict[Position, OffsetCommitValue]:
+        """Return what there was at each of these positions, without those that had nothing."""
+        before, others = {}, []
+        for position in positions:
+            if position not in self._before:
+                others.append(position)
+            elif (value := self._before[position]) is not None:
+                before[position] = value
+        return before | self._offsets.many(others)
+
+    def packed(self, topic: str, partitions: Sequence[int], topic_id: bytes | None) -> bytes | None:
+        """Return rows as `GroupOffsets.packed` does, unless some of them have changed since."""
+        if any((topic, partition) in self._before for partition in partitions):
+            return None
+        return self._offsets.packed(topic, partitions, topic_id)
 
 
 Refuse = Callable[[ShardState, OffsetFetchGroup, int], FetchedGroup | None]
 """(state, group, API version): the group's answer if its member may not fetch."""
-Committed = Mapping[Position, OffsetCommitValue] | Reading
+Committed = GroupOffsets | Reading
 Fetch = Callable[[MetadataImage, OffsetFetchGroup, Committed, Collection[Position]], FetchedGroup]
 """(image, group with its topics named, offsets, unstable ones): the group's answer."""
 
@@ -90,7 +105,7 @@ Fetch = Callable[[MetadataImage, OffsetFetchGroup, Committed, Collection[Positio
 def offsets_asked(state: ShardState, body: OffsetFetchRequest) -> int:
     """How many offsets the answer will have, about."""
     return sum(
-        len(state.offsets.get(group.group_id, ()))
+        len(state.offsets.get(group.group_id, NO_OFFSETS))
         if group.topics is None
         else sum(len(partitions) for _, partitions in group.topics)
         for group in body.groups

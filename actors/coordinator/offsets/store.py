@@ -1,132 +1,159 @@
 """Committed offsets as they are kept: how records of them are applied, undone, and told to a snapshot.
 
-A partition's offset is one OFFSET_COMMIT record. A commit of several partitions of a topic travels through
-the log as one OFFSET_BATCH, which costs every replica little more than a single offset does: the loops over
-its partitions run in C.
+An offset with metadata, or of a partition that is committed alone, is one OFFSET_COMMIT record. A commit of
+several partitions of a topic is one OFFSET_ROWS, which costs every replica little more than a single offset
+does: nothing is made of its rows (see `ground.group_offsets`). Tiers at level 1 have OFFSET_BATCH in its
+place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import repeat
+from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
 from typing import Any
 
+from actors.coordinator.ground.group_offsets import GroupOffsets, ReplacedOffsets, pairs_of
 from actors.coordinator.ground.state import ShardState
-from actors.coordinator.ground.volatile import FoundBefore, ReplacedOffsets
 from actors.ground.contract import Key, Record, Value
 from actors.ground.records import (
     OFFSET_BATCH,
     OFFSET_COMMIT,
+    OFFSET_ROWS,
     OffsetBatchValue,
     OffsetCommitKey,
     OffsetCommitValue,
+    OffsetRowsKey,
+    OffsetRowsValue,
     Position,
 )
 from actors.ground.snapshot_build import live_items
+from actors.protocol.offset_rows import packed, partitions_of
 
 _new: Any = tuple.__new__
 
 
-def found_before(
-    offsets: Mapping[Position, OffsetCommitValue], topic: str, partitions: Iterable[int]
-) -> ReplacedOffsets:
-    """Return what a batch would replace: looking it up is most of the work of applying it."""
-    positions = tuple(zip(repeat(topic), partitions))
-    replaced: ReplacedOffsets = _new(ReplacedOffsets, (positions, tuple(map(offsets.get, positions))))
-    return replaced
-
-
-def leave_for_apply(state: ShardState, value: OffsetBatchValue, replaced: ReplacedOffsets) -> None:
-    """Spare the apply of `value` its look-up: the host applies a decision's records before anything else is
-    decided. `apply_batch` believes it for this very value alone, and every apply of offsets drops it."""
-    state.found_before = FoundBefore(value, replaced)
-
-
 def apply_one(state: ShardState, key: Key, value: Value | None) -> Value | None:
-    state.found_before = None
     _, group_id, topic, partition = key
+    if type(value) is ReplacedOffsets:
+        return _put_back(state, group_id, topic, value)
+    position = (topic, partition)
     offsets = state.offsets.get(group_id)
-    if value is None:
-        if offsets is None:
+    replaced: OffsetCommitValue | ReplacedOffsets | None
+    if offsets is None:
+        if value is None:
             return None
-        replaced = offsets.pop((topic, partition), None)
+        offsets = state.offsets[group_id] = GroupOffsets()
+    before = offsets.get(position) if state.readings else None
+    if value is None:
+        replaced = offsets.remove(position)
         if not offsets:
             del state.offsets[group_id]
-        if state.readings:
-            _tell_readings(state, group_id, ((topic, partition),), (replaced,))
-        return replaced
-    assert isinstance(value, OffsetCommitValue)
-    if offsets is None:
-        offsets = state.offsets[group_id] = {}
-    position = (topic, partition)
-    replaced = offsets.get(position)
-    offsets[position] = value
-    if state.readings:
-        _tell_readings(state, group_id, (position,), (replaced,))
+    else:
+        assert isinstance(value, OffsetCommitValue)
+        replaced = offsets.put_one(position, value)
+    for reading in state.readings:
+        is_steady = value is not None and type(replaced) is OffsetCommitValue
+        reading.note(group_id, position, before, is_steady)
     return replaced
+
+
+def apply_rows(state: ShardState, key: Key, value: Value | None) -> Value | None:
+    _, group_id, topic = key
+    if type(value) is ReplacedOffsets:
+        return _put_back(state, group_id, topic, value)
+    if value is None:
+        return _put_back(state, group_id, topic, ReplacedOffsets(()))
+    assert isinstance(value, OffsetRowsValue)
+    blocks = value[0]
+    offsets = state.offsets.get(group_id)
+    if offsets is None:
+        offsets = state.offsets[group_id] = GroupOffsets()
+    found, state.found_before = state.found_before, None
+    if state.readings:
+        return _put_and_tell(state, group_id, topic, value)
+    if found is not None and found[0] is blocks[0] and offsets.rows.get(topic) is found[1]:
+        return offsets.put_at(topic, *found[1:], blocks[0])
+    return offsets.put(topic, blocks)
 
 
 def apply_batch(state: ShardState, key: Key, value: Value | None) -> Value | None:
-    _, group_id, topic = key
+    """Apply a batch as rows. Of a partition that is named twice the last offset counts."""
+    if type(value) is ReplacedOffsets:
+        return _put_back(state, key[1], key[2], value)
+    assert isinstance(value, OffsetBatchValue)
+    partitions, offsets, leader_epochs, *others = value
+    last = {each[0]: each for each in zip(partitions, offsets, leader_epochs, strict=True)}
+    block = (packed(last.values()), *others)
+    return apply_rows(state, key, _new(OffsetRowsValue, ((block,),)))
+
+
+def _put_back(state: ShardState, group_id: str, topic: str, replaced: ReplacedOffsets) -> ReplacedOffsets:
     offsets = state.offsets.get(group_id)
     if offsets is None:
-        offsets = state.offsets[group_id] = {}
-    found, state.found_before = state.found_before, None
-    if isinstance(value, ReplacedOffsets):
-        return _undo(state, group_id, offsets, value)
-    assert isinstance(value, OffsetBatchValue)
-    partitions, committed, leader_epochs, commit_ms, expire_ms, topic_id = value
-    if found is not None and found.value is value:
-        replaced = found.replaced
-    else:
-        replaced = found_before(offsets, topic, partitions)
-    fields = zip(committed, leader_epochs, repeat(""), repeat(commit_ms), repeat(expire_ms), repeat(topic_id))
-    values = map(_new, repeat(OffsetCommitValue), fields)
-    offsets.update(zip(replaced[0], values, strict=True))
+        offsets = state.offsets[group_id] = GroupOffsets()
     if state.readings:
-        _tell_readings(state, group_id, *replaced)
+        gone = chain.from_iterable(partitions_of(block[0]) for block in offsets.rows.get(topic, ()))
+        come = chain.from_iterable(partitions_of(block[0]) for block in replaced.blocks)
+        positions = [*zip(repeat(topic), chain(gone, come)), *(position for position, _ in replaced.loose)]
+        _tell_readings(state, group_id, offsets, positions)
+    undone = offsets.put_back(topic, replaced)
+    if not offsets:
+        del state.offsets[group_id]
+    return undone
+
+
+def _put_and_tell(state: ShardState, group_id: str, topic: str, value: OffsetRowsValue) -> ReplacedOffsets:
+    offsets = state.offsets[group_id]
+    partitions = chain.from_iterable(partitions_of(block[0]) for block in value.blocks)
+    before = [(position, offsets.get(position)) for position in zip(repeat(topic), partitions)]
+    replaced = offsets.put(topic, value.blocks)
+    for position, committed in before:
+        for reading in state.readings:
+            reading.note(group_id, position, committed, replaced.is_steady)
     return replaced
 
 
 def _tell_readings(
-    state: ShardState,
-    group_id: str,
-    positions: Iterable[Position],
-    replaced: Iterable[OffsetCommitValue | None],
+    state: ShardState, group_id: str, offsets: GroupOffsets, positions: Iterable[Position]
 ) -> None:
-    for position, value in zip(positions, replaced, strict=True):
+    """Tell readings that these offsets are about to change, or to be kept elsewhere."""
+    for position in positions:
         for reading in state.readings:
-            reading.note(group_id, position, value)
-
-
-def _undo(
-    state: ShardState, group_id: str, offsets: dict[Position, OffsetCommitValue], replaced: ReplacedOffsets
-) -> ReplacedOffsets:
-    undone = ReplacedOffsets(replaced.positions, tuple(map(offsets.get, replaced.positions)))
-    for position, value in zip(*replaced, strict=True):
-        if value is None:
-            offsets.pop(position, None)
-        else:
-            offsets[position] = value
-    if not offsets:
-        del state.offsets[group_id]
-    if state.readings:
-        _tell_readings(state, group_id, *undone)
-    return undone
+            reading.note(group_id, position, offsets.get(position), is_steady=False)
 
 
 def singles(key: Key, replaced: Value | None) -> Iterable[tuple[Key, Value | None]]:
-    """Return the single records that a record stands for, as `actors.ground.contract.Shard.singles` says."""
-    if not isinstance(replaced, ReplacedOffsets):
+    """Return what a record replaced by the keys of `records`, as `actors.ground.contract.Shard.singles`
+    says."""
+    if type(replaced) is not ReplacedOffsets:
         return ((key, replaced),)
-    keys = (OffsetCommitKey(OFFSET_COMMIT, key[1], *position) for position in replaced.positions)
-    return zip(keys, replaced.values, strict=True)
+    _, group_id, topic = key[:3]
+    rows = _new(OffsetRowsKey, (OFFSET_ROWS, group_id, topic))
+    blocks = OffsetRowsValue(replaced.blocks) if replaced.blocks else None
+    loose = (
+        (OffsetCommitKey(OFFSET_COMMIT, group_id, *position), value) for position, value in replaced.loose
+    )
+    return ((rows, blocks), *loose)
+
+
+def one_by_one(key: Key, value: Value) -> Iterable[tuple[Key, Value]]:
+    """Return the records of a state as they were before there were rows: an OFFSET_COMMIT for each offset."""
+    if key[0] != OFFSET_ROWS:
+        return ((key, value),)
+    _, group_id, topic = key
+    blocks = value[0]
+    return (
+        (OffsetCommitKey(OFFSET_COMMIT, group_id, *position), committed)
+        for position, committed in pairs_of(topic, blocks)
+    )
 
 
 def records(state: ShardState) -> Iterator[Record]:
     for group_id, offsets in live_items(state.offsets, list(state.offsets)):
-        for (topic, partition), committed in live_items(offsets, list(offsets)):
+        for topic, blocks in live_items(offsets.rows, list(offsets.rows)):
+            yield Record(OffsetRowsKey(OFFSET_ROWS, group_id, topic), OffsetRowsValue(blocks))
+        for (topic, partition), committed in live_items(offsets.loose, list(offsets.loose)):
             yield Record(OffsetCommitKey(OFFSET_COMMIT, group_id, topic, partition), committed)
 
 
-APPLIERS = {OFFSET_COMMIT: apply_one, OFFSET_BATCH: apply_batch}
+APPLIERS = {OFFSET_COMMIT: apply_one, OFFSET_BATCH: apply_batch, OFFSET_ROWS: apply_rows}

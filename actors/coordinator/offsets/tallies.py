@@ -3,29 +3,31 @@ goes back.
 
 A commit pays less than a microsecond here: it adds to its group's tally, which the host takes away now and
 then (`taken`). To see whether it goes back it must look up what was there; the apply that follows needs the
-same, and is left it (`offsets.store.leave_for_apply`).
+same, and is left it (`FoundBefore`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter, lt
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from operator import lt
 from typing import Any
 
+from actors.coordinator.ground.group_offsets import GroupOffsets, place_of
 from actors.coordinator.ground.state import ShardState
-from actors.coordinator.offsets import store as offsets_store
+from actors.coordinator.ground.volatile import FoundBefore
 from actors.coordinator.told.events import CommitRegressed, Commits
 from actors.ground.contract import Record
-from actors.ground.records import OFFSET_COMMIT, OffsetCommitValue, Position
+from actors.ground.records import OFFSET_COMMIT, OFFSET_ROWS, OffsetCommitValue, OffsetRows
 from actors.protocol.messages import OffsetCommitRequest
+from actors.protocol.offset_rows import offsets_of, partitions_of
 
 TOLD_MAX = 100
 """How many of the offsets that go back in one commit are told; all are counted."""
 
 _NONE: list[CommitRegressed] = []
 """The empty list for a commit in which no offset goes back, as nearly all are; nobody may change it."""
-_Committed = Mapping[Position, OffsetCommitValue]
-_offset_of: Any = itemgetter(OffsetCommitValue._fields.index("offset"))
+_new: Any = tuple.__new__
 
 
 def count(
@@ -39,20 +41,19 @@ def count(
     tally[1] = now_ms
     tally[2] += 1
     tally[3] += offsets
-    committed: Any = state.offsets.get(group_id)
+    committed = state.offsets.get(group_id)
     if committed is None:
         return _NONE
     goes_back = False
     value: Any
     for key, value in records:
-        if key[0] == OFFSET_COMMIT:
+        if key[0] == OFFSET_ROWS:
+            goes_back |= _go_back(state, committed, key[2], value[0][0])
+        elif key[0] == OFFSET_COMMIT:
             before = committed.get((key[2], key[3]))
             goes_back |= before is not None and value[0] < before[0]
         else:
-            replaced = offsets_store.found_before(committed, key[2], value[0])
-            if len(records) == 1:  # else an earlier one may change what this one finds
-                offsets_store.leave_for_apply(state, value, replaced)
-            goes_back |= _goes_back(value[1], replaced[1])
+            goes_back |= any(_back(committed, key[2], value[0], value[1]))
     if not goes_back:
         return _NONE
     back = list(_regressed(committed, body, records, now_ms))
@@ -60,28 +61,44 @@ def count(
     return back[:TOLD_MAX]
 
 
-def _goes_back(offsets: Sequence[int], before: Sequence[OffsetCommitValue | None]) -> bool:
-    try:
-        return any(map(lt, offsets, map(_offset_of, before)))
-    except TypeError:  # there was none yet
-        both = zip(offsets, before, strict=True)
-        return any(value is not None and offset < value.offset for offset, value in both)
+def _go_back(state: ShardState, committed: GroupOffsets, topic: str, block: OffsetRows) -> bool:
+    """Whether an offset of a block goes back. What it replaces is left for its apply."""
+    rows = block[0]
+    blocks = committed.rows.get(topic)
+    place = -1 if blocks is None else place_of(blocks, rows)
+    if blocks is None or place < 0:
+        return any(_back(committed, topic, partitions_of(rows), offsets_of(rows)))
+    state.found_before = _new(FoundBefore, (block, blocks, place))
+    return any(map(lt, offsets_of(rows), offsets_of(blocks[place][0])))
+
+
+def _back(
+    committed: GroupOffsets, topic: str, partitions: Sequence[int], offsets: Sequence[int]
+) -> Iterator[tuple[int, int, OffsetCommitValue]]:
+    """Yield partition, offset and what there was of those that go back."""
+    found = committed.many(zip(repeat(topic), partitions))
+    for partition, offset in zip(partitions, offsets, strict=True):
+        before = found.get((topic, partition))
+        if before is not None and offset < before.offset:
+            yield partition, offset, before
 
 
 def _regressed(
-    committed: _Committed, body: OffsetCommitRequest, records: Iterable[Record], now_ms: int
+    committed: GroupOffsets, body: OffsetCommitRequest, records: Iterable[Record], now_ms: int
 ) -> Iterator[CommitRegressed]:
     """Yield each offset that goes back. The offsets of a topic that was made anew begin anew."""
     member_id = body.member_id or None
     value: Any
     for key, value in records:
-        topic, topic_id = key[2], value.topic_id
-        is_one = key[0] == OFFSET_COMMIT
-        partitions, offsets = ((key[3],), (value.offset,)) if is_one else value[:2]
-        for partition, offset in zip(partitions, offsets, strict=True):
-            before = committed.get((topic, partition))
-            if before is not None and offset < before.offset and before.topic_id == topic_id:
-                named = now_ms, body.group_id, member_id, topic, partition
+        if key[0] == OFFSET_ROWS:
+            rows, _, _, topic_id = value[0][0]
+            partitions, offsets = partitions_of(rows), offsets_of(rows)
+        else:
+            topic_id = value.topic_id
+            partitions, offsets = ((key[3],), value[:1]) if key[0] == OFFSET_COMMIT else value[:2]
+        for partition, offset, before in _back(committed, key[2], partitions, offsets):
+            if before.topic_id == topic_id:
+                named = now_ms, body.group_id, member_id, key[2], partition
                 yield CommitRegressed(*named, offset, before.offset)
 
 

@@ -20,7 +20,7 @@ from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.ground.volatile import UnverifiedCommit
 from actors.coordinator.offsets import pending as offsets
-from actors.coordinator.offsets.commits import is_longer
+from actors.coordinator.offsets.written import is_longer
 from actors.coordinator.transactions import markers
 from actors.coordinator.transactions.events import TransactionUnverified
 from actors.coordinator.transactions.inside import (
