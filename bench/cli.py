@@ -370,6 +370,14 @@ def memory_command() -> None:
     member_memory.main()
 
 
+@app.command("offsets", epilog="[bold]Examples[/bold]\n\n  groupd bench offsets")
+def offsets_command() -> None:
+    """Measure what a commit and a fetch of offsets cost a replica, and the memory of an offset."""
+    from bench.replica import offsets
+
+    offsets.main()
+
+
 @app.command("gc", epilog="[bold]Examples[/bold]\n\n  groupd bench gc")
 def gc_command() -> None:
     """Measure the garbage collector's longest pause in a replica with 200,000 members."""

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.ground.contract import Request
-from actors.ground.records import OFFSET_BATCH, OFFSET_COMMIT, PENDING_TXN_OFFSET
+from actors.ground.records import OFFSET_BATCH, OFFSET_COMMIT, OFFSET_ROWS, PENDING_TXN_OFFSET
 from actors.leader.lane.memory import ARMED, FACTS, HEARD_MS, Repetition
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from tests.simulation.checkers import Violation
 from tests.simulation.parts import Process
 
 HEARTBEATS = (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
-OFFSETS = (OFFSET_COMMIT, OFFSET_BATCH, PENDING_TXN_OFFSET)
+OFFSETS = (OFFSET_COMMIT, OFFSET_BATCH, OFFSET_ROWS, PENDING_TXN_OFFSET)
 
 
 class _Last(NamedTuple):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain, repeat
+from sys import intern
 from typing import Any, Final, NamedTuple
 
 from actors.ground.records import OffsetCommitValue, OffsetRows, Position
@@ -30,6 +31,8 @@ from actors.protocol.offset_rows import (
 BLOCKS_MAX: Final = 32
 """How many blocks of a topic a group has at most, because each of them is looked at. Where more members
 commit, what the others commit is kept one by one."""
+CUT_ROWS_MAX: Final = 32
+"""How many rows are left in a block from which one is taken out."""
 Blocks = tuple[OffsetRows, ...]
 _ROW: Final = struct.Struct(">iqi")
 _PARTITION: Final = struct.Struct(">i")
@@ -181,11 +184,12 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
     ) -> OffsetCommitValue | ReplacedOffsets | None:
         """Write an offset that is kept for itself. Return what it replaced."""
         before = self.loose.get(position)
-        replaced = None if before is not None else self._taken_out(position)
-        if self.loose is _NO_LOOSE:
-            self.loose = {}
-        self.loose[position] = value
-        return before if replaced is None else replaced._replace(loose=((position, None),))
+        if before is not None:
+            self.loose[position] = value
+            return before
+        replaced = self._taken_out(position)
+        self._set_loose(position, value)
+        return replaced
 
     def remove(self, position: Position) -> OffsetCommitValue | ReplacedOffsets | None:
         """Remove an offset. Return what was there."""
@@ -234,21 +238,30 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
             self._set_loose(position, value)
 
     def _taken_out(self, position: Position) -> ReplacedOffsets | None:
-        """Take an offset out of the block that has it. Return what was there, None if none has it."""
+        """Take an offset out of the block that has it. Return what was there, None if none has it.
+
+        What is left of a large block is kept one by one, because the next ones may be about to go too: a copy
+        of a block for each of its rows would be costly.
+        """
         topic, partition = position
         before = self.rows.get(topic, ())
-        for at, block in enumerate(before):
-            if _row_of(block[0], partition) >= 0:
-                rest = _without(block, {partition})
-                self._set(topic, (*before[:at], *(() if rest is None else (rest,)), *before[at + 1 :]))
-                return ReplacedOffsets(before)
-        return None
+        at = next((at for at, block in enumerate(before) if _row_of(block[0], partition) >= 0), None)
+        if at is None:
+            return None
+        rest = _without(before[at], {partition})
+        if rest is None or len(rest[0]) <= CUT_ROWS_MAX * ROW_BYTES:
+            self._set(topic, (*before[:at], *(() if rest is None else (rest,)), *before[at + 1 :]))
+            return ReplacedOffsets(before, ((position, None),))
+        replaced: dict[Position, OffsetCommitValue | None] = {position: None}
+        self._set(topic, (*before[:at], *before[at + 1 :]))
+        self._keep_one_by_one(topic, rest, replaced)
+        return ReplacedOffsets(before, tuple(replaced.items()))
 
     def _set(self, topic: str, blocks: Blocks) -> None:
         if blocks:
             if self.rows is _NO_ROWS:
                 self.rows = {}
-            self.rows[topic] = blocks
+            self.rows[intern(topic)] = blocks
         else:
             self.rows.pop(topic, None)
 
@@ -258,7 +271,8 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
             return
         if self.loose is _NO_LOOSE:
             self.loose = {}
-        self.loose[position] = value
+        # Each record that is read has a topic's name of its own.
+        self.loose[intern(position[0]), position[1]] = value
 
 
 NO_OFFSETS: Final = GroupOffsets()

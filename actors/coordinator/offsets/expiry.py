@@ -78,10 +78,11 @@ def _expired(
         return []
     retention_ms = state.settings.offsets_retention_minutes * MINUTE_MS
     offsets = state.offsets.get(group_id, NO_OFFSETS)
+    found = offsets.many(position for position in positions if position is not None)
     expired = []
     expiring_ms = []
     for position in positions:
-        committed = None if position is None else offsets.get(position)
+        committed = None if position is None else found.get(position)
         if position is None or committed is None or position[0] in retention.subscribed:
             continue
         expires_ms = _expires_ms(committed, retention, retention_ms)

@@ -34,10 +34,16 @@ _new: Any = tuple.__new__
 
 def apply_one(state: ShardState, key: Key, value: Value | None) -> Value | None:
     _, group_id, topic, partition = key
-    if type(value) is ReplacedOffsets:
-        return _put_back(state, group_id, topic, value)
     position = (topic, partition)
     offsets = state.offsets.get(group_id)
+    if type(value) is OffsetCommitValue and offsets is not None and not state.readings:
+        loose = offsets.loose
+        found = loose.get(position)
+        if found is not None:
+            loose[position] = value
+            return found
+    if type(value) is ReplacedOffsets:
+        return _put_back(state, group_id, topic, value)
     replaced: OffsetCommitValue | ReplacedOffsets | None
     if offsets is None:
         if value is None:

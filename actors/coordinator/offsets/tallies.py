@@ -50,7 +50,8 @@ def count(
         if key[0] == OFFSET_ROWS:
             goes_back |= _go_back(state, committed, key[2], value[0][0])
         elif key[0] == OFFSET_COMMIT:
-            before = committed.get((key[2], key[3]))
+            position = (key[2], key[3])
+            before = committed.loose.get(position) or committed.get(position)
             goes_back |= before is not None and value[0] < before[0]
         else:
             goes_back |= any(_back(committed, key[2], value[0], value[1]))

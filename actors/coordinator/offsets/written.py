@@ -105,10 +105,13 @@ def _of_topic(
 ) -> _Topic | None:
     """The records of any rows; None if one of the partitions does not exist."""
     topic, rows = of_topic
+    if len(rows) == 1:
+        exists = 0 <= rows[0][0] < partition_count
+        return _one_by_one(state, group_id, of_topic, times) if exists else None
     partitions, offsets, leader_epochs, texts = zip(*rows, strict=True)
     if min(partitions) < 0 or max(partitions) >= partition_count:
         return None
-    if len(rows) == 1 or any(texts):
+    if any(texts):
         return _one_by_one(state, group_id, of_topic, times)
     if state.logs_rows:
         return _packed_rows(group_id, topic, CommittedRows(packed(rows)), times, partition_count)

@@ -35,6 +35,7 @@ from actors.ground.records import (
     DYING_GROUP,
     OFFSET_BATCH,
     OFFSET_COMMIT,
+    OFFSET_ROWS,
     PENDING_TXN_OFFSET,
     PRODUCER_ID_BLOCK,
     PRODUCER_MARKER,
@@ -71,7 +72,15 @@ HARMLESS: Final = frozenset(
 """Requests after which heartbeats of others are answered as before, unless their records or events say
 otherwise."""
 _NOT_OF_MEMBERS: Final = frozenset(
-    {OFFSET_COMMIT, OFFSET_BATCH, PENDING_TXN_OFFSET, TRANSACTION, PRODUCER_ID_BLOCK, PRODUCER_MARKER}
+    {
+        OFFSET_COMMIT,
+        OFFSET_BATCH,
+        OFFSET_ROWS,
+        PENDING_TXN_OFFSET,
+        TRANSACTION,
+        PRODUCER_ID_BLOCK,
+        PRODUCER_MARKER,
+    }
 )
 """Record kinds that no heartbeat's answer depends on, not even while they are not committed: it tells
 nothing of them."""

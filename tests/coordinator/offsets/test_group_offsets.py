@@ -212,6 +212,7 @@ class World:
 @pytest.mark.parametrize("blocks_max", [2, 32])
 def test_offsets_are_the_same_however_they_are_kept(blocks_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_offsets, "BLOCKS_MAX", blocks_max)
+    monkeypatch.setattr(group_offsets, "CUT_ROWS_MAX", blocks_max // 2)
     for seed in range(SEEDS):
         world = World(random.Random(seed))
         for number in range(STEPS):
@@ -229,6 +230,15 @@ def test_a_block_of_the_same_partitions_takes_the_place_of_the_one_before() -> N
     assert len(offsets.rows["t"]) == 1
     assert not offsets.loose
     assert offsets["t", 99] == OffsetCommitValue(2, -1, "", 1_002, NO_EXPIRY, bytes(16))
+
+
+def test_a_group_whose_offsets_go_one_by_one_keeps_no_copies_of_its_blocks() -> None:
+    offsets = GroupOffsets()
+    rows = packed((partition, 7, -1) for partition in range(2_000))
+    offsets.put("t", ((rows, 1_000, NO_EXPIRY, bytes(16)),))
+    replaced = [offsets.remove(position) for position in list(offsets)]
+    assert not offsets
+    assert sum(isinstance(each, group_offsets.ReplacedOffsets) for each in replaced) == 1
 
 
 def test_where_very_many_members_commit_the_offsets_of_some_are_kept_one_by_one() -> None:
