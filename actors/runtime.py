@@ -84,7 +84,7 @@ class _LookedUp:
     threads = concurrent.futures.ThreadPoolExecutor(LOOK_UP_THREADS_MAX, "look-up")
     handles: Final[dict[tuple[str, str], Any]] = {}
     doubtful: Final[set[tuple[str, str]]] = set()
-    """Those of `handles` whose actors did not answer when they were called last."""
+    """The keys of `handles` that are in doubt: their actors did not answer when they were called last."""
     late: Final[set[asyncio.Future[Any]]] = set()
     """The questions that were not answered in time, and are under way still."""
 
