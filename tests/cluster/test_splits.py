@@ -47,6 +47,9 @@ class Actors:
         self, handle: FarActor, method: str, args: Sequence[Any], timeout_s: float
     ) -> concurrent.futures.Future[Any]:
         answered: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        if handle.name in self.silent:  # whoever knows it already need not look it up
+            answered.set_exception(runtime.ActorCallError("it does not answer"))
+            return answered
         if method == "status":
             answered.set_result(self._status(handle.name))
             return answered
