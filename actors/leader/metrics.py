@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from actors.coordinator.shard import CoordinatorShard
+from actors.leader.client_service import ClientService
 from actors.leader.held_heartbeats import HeldHeartbeats
 from actors.leader.history_writer import HistoryWriter
 from actors.leader.serving import serving_shard
@@ -29,17 +30,14 @@ class ReplicaMetrics:
         partition: int,
         host: ReplicaHost,
         requests: RequestCounts,
-        held: HeldHeartbeats,
+        clients: ClientService,
         kept: HistoryWriter,
-        repeated: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Look at what others count; `repeated()` says how many heartbeats the lane has answered."""
         self._partition = partition
         self._host = host
         self._requests = requests
-        self._held = held
+        self._clients = clients
         self._kept = kept
-        self._repeated = repeated
         self._events: Counter[str] = Counter()
         self._lag = LoopLag()
         self._load_s = 0.0
@@ -68,8 +66,8 @@ class ReplicaMetrics:
         rows.append(("event_queue_size", (), host.replica.owed))
         rows.append(("event_queue_time_seconds", (), self._lag.late.packed()))
         rows.append(("event_processing_time_seconds", (), host.turn_times.packed()))
-        rows += held_rows(self._held)
-        rows.append(("heartbeats_repeated", (), self._repeated()))
+        rows += held_rows(self._clients.held)
+        rows.append(("heartbeats_repeated", (), self._clients.repeated()))
         rows.append(("history_events_dropped", (), self._kept.dropped))
         shard = serving_shard(host)
         if shard is not None:

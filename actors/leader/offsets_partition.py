@@ -113,9 +113,7 @@ class OffsetsPartition(StateSource):
         self._kept = kept = HistoryWriter(spec.history, spec.data_dir, spec.tier_id, partition, host.node_id)
         self._history = History(partition, host, server.counts, kept.keep, kept.newly_dropped)
         self._leadership = Leadership(partition, host, known, self._clients, self._history)
-        self._metrics = ReplicaMetrics(
-            partition, host, server.counts, self._clients.held, kept, self._clients.repeated
-        )
+        self._metrics = ReplicaMetrics(partition, host, server.counts, self._clients, kept)
         self._transactions = Transactions(
             partition,
             ask_shard=own.ask_shard,

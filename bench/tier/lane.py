@@ -50,7 +50,10 @@ def main() -> None:
                         figures[name].append(sample.figures["cpu_us"])
             for name, found in figures.items():
                 runs = ", ".join(f"{each:.1f}" for each in found)
-                print(f"{protocol} {name} the lane: median {statistics.median(found):.1f} us ({runs})")
+                print(
+                    f"{protocol} {name} the lane: median {statistics.median(found):.1f} us ({runs})",
+                    flush=True,
+                )
 
 
 def _tier(flag: str) -> Tier:

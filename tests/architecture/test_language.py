@@ -32,6 +32,7 @@ PARAMETERS_MAX = 5
 MANY_PARAMETERS = {
     "actors/coordinator/shard.py": "the one place that makes a shard, with what a test may put in its place",
     "actors/assignors/kernels.py": "numba passes arrays one by one; a record of them is packed at every call",
+    "actors/leader/lane/compiled.py": "numba takes arrays one by one, as in the assignors' kernels",
     "actors/ground/image.py": "the image is made in one place, by name, from all parts of the metadata",
     "storage/raft/raft.py": "the one place that puts a replica of Raft together",
     "storage/raft/journal.py": "the one place that opens a journal, with what a test may put in its place",

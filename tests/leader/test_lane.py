@@ -4,7 +4,6 @@ which have to say the same."""
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Coroutine, Iterator
 from math import inf
 from pathlib import Path
@@ -24,8 +23,6 @@ SPACING_MS = 3_000
 SESSION_MS = 45_000
 Member = ClassicMember | ConsumerMember
 Story = Callable[[Pair], Coroutine[Any, Any, None]]
-SEEDS = 5
-STEPS = 250
 
 
 @pytest.fixture(params=["uvloop", "asyncio"])
@@ -360,148 +357,3 @@ def test_a_lane_that_does_not_see_the_lease_end_is_noticed(tell: Callable[[Story
 
     with pytest.raises(AssertionError):
         tell(spoiled)
-
-
-class Mess:
-    """What members do, and what happens to them, drawn from a seed."""
-
-    def __init__(self, pair: Pair, seed: int) -> None:
-        self.pair = pair
-        self.chance = random.Random(seed)
-        self.members: list[Member] = [ClassicMember(pair, f"classic-{number}") for number in range(2)]
-        self.members += [ConsumerMember(pair, "consumer", f"m{number}") for number in range(3)]
-        self.frames: dict[Member, list[bytes]] = {}
-
-    async def begin(self) -> None:
-        for member in self.members:
-            await member.join()
-
-    async def step(self) -> None:
-        member = self.chance.choice(self.members)
-        happens = self.chance.choices(
-            (
-                *(self.beat, self.spoil, self.pieces, self.several, self.commit, self.rejoin, self.leave),
-                *(self.hang_up, self.wait, self.silence, self.image, self.acls, self.lease, self.fall),
-            ),
-            (60, 3, 4, 4, 5, 2, 1, 2, 12, 1, 1, 1, 2, 1),
-        )[0]
-        await happens(member)
-        for each in self.members:
-            if not each.client.is_closed:
-                each.client.take()
-            if each.client.is_closed:
-                each.client = self.pair.connect()
-
-    async def send(self, member: Member, data: bytes) -> None:
-        member.client.send(data)
-        await self.pair.settle()
-
-    async def beat(self, member: Member) -> None:
-        frame = member.beat_frame()
-        for _ in range(self.chance.randint(1, 3)):
-            await self.send(member, frame)
-
-    async def spoil(self, member: Member) -> None:
-        frame = bytearray(member.beat_frame())
-        frame[self.chance.randrange(len(frame))] ^= 1 << self.chance.randrange(8)
-        await self.send(member, bytes(frame))
-
-    async def pieces(self, member: Member) -> None:
-        frame = member.beat_frame()
-        cut = self.chance.randrange(len(frame))
-        await self.send(member, frame[:cut])
-        if self.chance.random() < 0.8:
-            await self.send(member, frame[cut:])
-        else:
-            await self.hang_up(member)
-
-    async def several(self, member: Member) -> None:
-        await self.send(member, member.beat_frame() * self.chance.randint(2, 4))
-
-    async def commit(self, member: Member) -> None:
-        epoch = member.generation if isinstance(member, ClassicMember) else member.epoch
-        committed = {"committed_offset": 7, "committed_leader_epoch": -1, "committed_metadata": None}
-        frame = member.frame(
-            "offset_commit",
-            8,
-            group_id=member.group_id,
-            generation_id_or_member_epoch=epoch,
-            member_id=member.member_id,
-            group_instance_id=None,
-            topics=[{"name": "orders", "partitions": [{"partition_index": 0, **committed}]}],
-        )
-        await self.send(member, frame + member.beat_frame() * self.chance.randint(0, 1))
-
-    async def rejoin(self, member: Member) -> None:
-        if self.pair.servers[0].replica.serving and self.pair.servers[0].log.leased:
-            member.client.close()
-            member.client = self.pair.connect()
-            self.pair.push(ALLOWED)
-            if isinstance(member, ClassicMember):
-                member.member_id = ""
-                member.group_id += "'"
-            await member.join()
-
-    async def leave(self, member: Member) -> None:
-        if isinstance(member, ClassicMember):
-            frame = member.frame("leave_group", 1, group_id=member.group_id, member_id=member.member_id)
-            await self.send(member, frame)
-        else:
-            epoch, member.epoch = member.epoch, -1
-            await self.send(member, member.beat_frame())
-            member.epoch = epoch
-
-    async def hang_up(self, member: Member) -> None:
-        if self.chance.random() < 0.5:
-            member.client.send(member.beat_frame())
-        member.client.close()
-        await self.pair.settle()
-
-    async def wait(self, member: Member) -> None:
-        await self.pair.advance(self.chance.randint(1, 5_000))
-
-    async def silence(self, member: Member) -> None:
-        await self.pair.advance(self.chance.randint(20_000, 46_000))
-
-    async def image(self, member: Member) -> None:
-        self.pair.push(ALLOWED)
-        await self.pair.settle()
-
-    async def acls(self, member: Member) -> None:
-        self.pair.push(ALLOWED[: self.chance.randint(0, 2)])
-        await self.beat(member)
-        self.pair.push(ALLOWED)
-
-    async def lease(self, member: Member) -> None:
-        for server in self.pair.servers:
-            server.log.leased = False
-        await self.beat(member)
-        for server in self.pair.servers:
-            server.log.leased = True
-        await self.pair.settle()
-
-    async def fall(self, member: Member) -> None:
-        for server in self.pair.servers:
-            server.fall()
-        await self.beat(member)
-        for server in self.pair.servers:
-            server.lead()
-        await self.pair.settle()
-
-
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_whatever_happens_both_answer_alike(seed: int, tmp_path: Path) -> None:
-    async def story() -> None:
-        pair = Pair(tmp_path)
-        await pair.start()
-        mess = Mess(pair, seed)
-        try:
-            await mess.begin()
-            for _ in range(STEPS):
-                await mess.step()
-            assert pair.lane.answered > 5, "the lane took part"
-        finally:
-            await pair.stop()
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(story())

@@ -99,7 +99,7 @@ class Repetition:
 
     def __init__(self) -> None:
         self.place: int | None = None
-        """Its row of `Memory.facts`; None: it has none, and nothing is armed."""
+        """The row of `Memory.facts` that it has; None: it has none, and nothing is armed."""
         self.is_remembered = False
         """Whether nothing has changed since Python gave the answer."""
         self.group_id = ""
