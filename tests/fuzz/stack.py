@@ -57,6 +57,20 @@ class Controller:
             await broker.on_image(packed)
 
 
+class Awaited:
+    """An answer that somebody waits for, or has given up, as whoever is asked over a socket learns never."""
+
+    def __init__(self) -> None:
+        self._answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+
+    def give(self, answer: bytes | None) -> None:
+        if not self._answered.done():
+            self._answered.set_result(answer)
+
+    async def taken(self) -> bytes | None:
+        return await self._answered
+
+
 class Ways:
     """The ways between the actors of a node: they stand for its Unix socket."""
 
@@ -75,9 +89,9 @@ class _Hub:
         return slot in self._ways.partitions
 
     async def relay(self, slot: int, identity: ClientIdentity, frame: bytes, timeout_s: float) -> Any:
-        answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        self._ways.partitions[slot].on_relay(identity, frame, answered.set_result)
-        return await answered
+        awaited = Awaited()
+        self._ways.partitions[slot].on_relay(identity, frame, awaited.give)
+        return await awaited.taken()
 
     def push(self, kind: str, payload: bytes) -> None:
         for partition in self._ways.partitions.values():
@@ -97,9 +111,9 @@ class _Link:
         self._ways.broker.on_relay(0, identity, frame, answer)
 
     async def relay(self, identity: ClientIdentity, frame: bytes, timeout_s: float) -> bytes | None:
-        answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        self.ask(identity, frame, answered.set_result, timeout_s)
-        return await answered
+        awaited = Awaited()
+        self.ask(identity, frame, awaited.give, timeout_s)
+        return await awaited.taken()
 
     def gone(self, identity: ClientIdentity) -> None:
         """The quota of connections is not what is judged here."""

@@ -129,6 +129,7 @@ STOPPED = TierFile(
     placement=(copies((1, 1, 1)),),
     controllers=copies((1, 1, 1)),
     ray_address="",
+    started_partitions=1,
 )
 SAME_SHAPE = ("--nodes", "1", "--partitions", "1", "--replicas", "3")
 
