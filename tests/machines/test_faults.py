@@ -44,10 +44,16 @@ def check_whole(site: MachineSite, load: Load) -> None:
 def test_groups_go_on_and_the_machine_comes_back(site: MachineSite, load: Load, name: str) -> None:
     site.wait_until_whole(BACK_S)
     load.progress()
+    before = pids(site)
     injury = KINDS[name].begin(site, Random(name), 1.0)
+
+    def is_noticed() -> bool:
+        # Who asks slowly finds a machine that has begun anew already.
+        return somebody_is_silent(site) or pids(site) != before
+
     try:
         if name not in UNSEEN:
-            until(lambda: somebody_is_silent(site), f"others notice what happens to {injury.target}", BACK_S)
+            until(is_noticed, f"others notice what happens to {injury.target}", BACK_S)
         load.progress()
     finally:
         injury.undo()
@@ -140,6 +146,11 @@ def member_ids(site: MachineSite) -> dict[str, str]:
     """The member id of each replica, by the name of its actor."""
     statuses = site.statuses()
     return {name: status["member_id"] for name, status in statuses.items() if "member_id" in status}
+
+
+def pids(site: MachineSite) -> dict[str, int | None]:
+    """The process of each actor that answers, by the actor's name."""
+    return {name: status.get("pid") for name, status in site.statuses().items()}
 
 
 def somebody_is_silent(site: MachineSite) -> bool:
