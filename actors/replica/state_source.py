@@ -16,7 +16,9 @@ from storage.raft.members import replica_of
 from storage.raft.raft import Raft
 
 LEASE_TIMEOUT_S = 0.5
+"""How long, in seconds, a leader that rested may take to hear from its peers."""
 LEASE_LOOK_S = 0.005
+"""How often, in seconds, it looks whether they have answered."""
 COPY_IDLE_S = 30.0
 """How long, in seconds, a copy is kept whose reader asks for nothing."""
 RECORDS_PER_STEP = 500

@@ -20,6 +20,7 @@ import uvloop
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
+from bench.ground.steady_heartbeat import steady_heartbeat
 from bench.ground.throwaway import Tier
 from bench.peers.members import Member
 from bench.peers.settling import settle_group
@@ -163,18 +164,8 @@ def commits(group_ids: list[str], topics: list[str], partitions: int) -> Iterato
 def joins(group_id: str, topic: str, members: int) -> Iterator[bytes]:
     """Make the first heartbeats of so many members of a consumer group."""
     model = f"member-{0:06d}".encode()
-    fields = {
-        "group_id": group_id,
-        "member_id": model.decode(),
-        "member_epoch": 0,
-        "instance_id": None,
-        "rack_id": None,
-        "rebalance_timeout": 60_000,
-        "subscribed_topic_names": [topic],
-        "subscribed_topic_regex": None,
-        "server_assignor": None,
-        "topic_partitions": [],
-    }
+    said = {"rebalance_timeout": 60_000, "subscribed_topic_names": [topic], "topic_partitions": []}
+    fields = steady_heartbeat(group_id, model.decode(), 0, **said)
     frame = request_frame("consumer_group_heartbeat", 1, 1, "bench", fields)
     for number in range(members):
         yield frame.replace(model, f"member-{number:06d}".encode(), 1)

@@ -11,8 +11,8 @@ import argparse
 import asyncio
 import contextlib
 import statistics
-from typing import Any
 
+from bench.ground.steady_heartbeat import steady_heartbeat
 from bench.ground.throwaway import Tier
 from bench.peers import load
 from bench.peers.generators import Generators
@@ -80,18 +80,7 @@ async def _consumers(tier: Tier) -> list[Target]:
 
 async def _consumer(port: int, number: int) -> Target:
     """Join a group, and acknowledge what it gives."""
-    fields: dict[str, Any] = {
-        "group_id": f"lane-consumer-{number}",
-        "member_id": f"member-{number}",
-        "instance_id": None,
-        "rack_id": None,
-        "rebalance_timeout": -1,
-        "subscribed_topic_names": None,
-        "subscribed_topic_regex": None,
-        "server_assignor": None,
-        "topic_partitions": None,
-        "member_epoch": 0,
-    }
+    fields = steady_heartbeat(f"lane-consumer-{number}", f"member-{number}", 0)
     terms = {"rebalance_timeout": 300_000, "subscribed_topic_names": [TOPIC], "topic_partitions": []}
     wire = await Wire.connect("127.0.0.1", port)
     answer = await wire.call("consumer_group_heartbeat", 1, **{**fields, **terms})

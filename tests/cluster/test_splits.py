@@ -19,6 +19,7 @@ from cluster.group_leaders import GroupLeaders
 from cluster.reconcile import Reconciler
 from cluster.splits import Splits
 from cluster.tier_file import TierError
+from tests.polling import reached
 
 NODES = tuple(NodeSpec(node_id=n, host="h", port=9_092) for n in (1, 2, 3))
 ROWS = (copies((1, 2, 3)), copies((2, 3, 1)))
@@ -96,8 +97,7 @@ def drive(spec: TierSpec) -> tuple[list[Any], list[str]]:
     async def steps() -> None:
         splits = Splits(submit)
         splits.step(spec)
-        while splits.is_busy:
-            await asyncio.sleep(0.001)
+        await reached(lambda: not splits.is_busy, "nothing is under way")
         done.extend(splits.step(spec._replace(undropped=())))
 
     asyncio.run(steps())

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from actors.protocol.java_hash import partition_for
+from bench.ground.steady_heartbeat import steady_heartbeat
 from cluster.wire import request_frame, to_plain
 from tests.fuzz.client import Client
 from tests.fuzz.plausible import SUBSCRIPTION
@@ -63,7 +64,7 @@ class Bystanders:
             assert committed == 0, f"a commit of {group_id} was answered {committed}"
         for client, group_id, member_id, epoch in self._consumer:
             answer = await self._call(
-                client, "consumer_group_heartbeat", 1, **_steady(group_id, member_id, epoch)
+                client, "consumer_group_heartbeat", 1, **steady_heartbeat(group_id, member_id, epoch)
             )
             seen = (answer["error_code"], answer["member_epoch"])
             assert seen == (0, epoch), f"the heartbeat of {group_id} was answered {answer}"
@@ -100,7 +101,7 @@ class Bystanders:
         self._classic.append((client, group_id, named["member_id"]))
 
     async def _join_consumer(self, client: Client, group_id: str, member_id: str) -> None:
-        first = {**_steady(group_id, member_id, 0), "rebalance_timeout": SESSION_MS}
+        first = {**steady_heartbeat(group_id, member_id, 0), "rebalance_timeout": SESSION_MS}
         first |= {"subscribed_topic_names": [TOPIC], "topic_partitions": []}
         joined = await self._call(client, "consumer_group_heartbeat", 1, **first)
         assert joined["error_code"] == 0, joined
@@ -132,18 +133,3 @@ class Bystanders:
             assert not client.closed, f"{api} closed its connection"
             assert self._stack.loop.time() < deadline, f"{api} was never answered"
             await self._stack.leap(0.1, 1)
-
-
-def _steady(group_id: str, member_id: str, epoch: int) -> dict[str, Any]:
-    return {
-        "group_id": group_id,
-        "member_id": member_id,
-        "member_epoch": epoch,
-        "instance_id": None,
-        "rack_id": None,
-        "rebalance_timeout": -1,
-        "subscribed_topic_names": None,
-        "subscribed_topic_regex": None,
-        "server_assignor": None,
-        "topic_partitions": None,
-    }

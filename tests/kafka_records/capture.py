@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.ground.topic_names import OFFSETS_TOPIC
+from bench.ground.steady_heartbeat import steady_heartbeat as _beat
 from cluster.wire import Wire
 from tests.kafka import jvm
 
@@ -134,13 +135,6 @@ async def _offsets(wire: Wire) -> None:
 def _epoch(commit: dict[str, Any], leader_epoch: int) -> dict[str, Any]:
     commit["topics"][0]["partitions"][0]["committed_leader_epoch"] = leader_epoch
     return commit
-
-
-def _beat(group_id: str, member_id: str, epoch: int, **fields: Any) -> dict[str, Any]:
-    steady: dict[str, Any] = {"instance_id": None, "rack_id": None, "rebalance_timeout": -1}
-    steady |= {"subscribed_topic_names": None, "subscribed_topic_regex": None, "server_assignor": None}
-    steady |= {"topic_partitions": None}
-    return {"group_id": group_id, "member_id": member_id, "member_epoch": epoch} | steady | fields
 
 
 async def _beats(

@@ -29,6 +29,7 @@ from actors.network.channel import Answer
 from actors.network.connection import Connection
 from actors.replica.host import ReplicaHost
 from actors.security.gate import ACLS
+from bench.ground.steady_heartbeat import steady_heartbeat
 from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import Log, commit
 from tests.polling import reached
@@ -328,18 +329,8 @@ class ConsumerMember(Caller):
         self.epoch = 0
         await self.beat(rebalance_timeout=60_000, subscribed_topic_names=["orders"], topic_partitions=[])
 
-    def _fields(self, **fields: Any) -> dict[str, Any]:
-        named = {"group_id": self.group_id, "member_id": self.member_id, "member_epoch": self.epoch}
-        left = {
-            "instance_id": None,
-            "rack_id": None,
-            "rebalance_timeout": -1,
-            "subscribed_topic_names": None,
-            "subscribed_topic_regex": None,
-            "server_assignor": None,
-            "topic_partitions": None,
-        }
-        return {**named, **left, **fields}
+    def _fields(self, **said: Any) -> dict[str, Any]:
+        return steady_heartbeat(self.group_id, self.member_id, self.epoch, **said)
 
     def beat_frame(self) -> bytes:
         return self.frame("consumer_group_heartbeat", 1, **self._fields())

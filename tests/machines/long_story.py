@@ -6,9 +6,8 @@ What the judge is told is only what was done to machines: steps that an operator
 from __future__ import annotations
 
 import json
-import subprocess
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,12 +20,11 @@ from bench.chaos.targets.machine_site import PORT, MachineSite
 from bench.swarm.counted.figures import Figures
 from bench.swarm.counted.life import Loss
 from bench.swarm.told.report import Addition, report
-from cluster import child_process
 from storage.history.call_files import CallWriter
 from storage.history.calls import Fault, History
 from storage.history.judge.findings import KEPT
 from storage.history.judge.verdict import Verdict
-from tests.polling import until
+from tests.machines.operator import copies, groupd, let_pass, look, nodes, status
 
 SCENARIO = Path(__file__).with_name("growing.toml")
 GROUPS = 28
@@ -35,8 +33,6 @@ BACK_S = 240.0
 """How long the tier may take for any step."""
 QUIET_S = 25.0
 """How long groups go on after what was done: whether they have recovered is judged after 15 s of quiet."""
-LOOK_EVERY_S = 1.0
-COMMAND_S = 600.0
 HEADINGS = ("step", "took s", *(name for name, _ in table.HEADINGS[2:]))
 
 
@@ -129,7 +125,8 @@ class LongStory:
 
 def check(told: Told, failovers: Collection[str]) -> None:
     """Check that every promise was kept, that no group rebalanced and nobody lost a membership but in steps
-    that are failovers, and that whoever lost service has it again."""
+    that are failovers, and that whoever lost service has it again. Print what each step cost."""
+    print(told.as_markdown(), told.verdict.summary, sep="\n", flush=True)
     assert told.verdict.status == KEPT, told.verdict.summary
     for harm in told.found.harms:
         assert not harm.never, harm
@@ -142,35 +139,9 @@ def now_us() -> int:
     return time.monotonic_ns() // 1_000
 
 
-def groupd(site: MachineSite, *arguments: str, fine: Sequence[int] = (0,)) -> str:
-    """Run a command as the operator. Return what it prints."""
-    line = child_process.python("cluster.cli", *arguments, "--data-dir", str(site.data_dir))
-    done = subprocess.run(
-        line, capture_output=True, text=True, env=child_process.environment(), timeout=COMMAND_S
-    )
-    assert done.returncode in fine, f"groupd {' '.join(arguments)}: {done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def status(site: MachineSite) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(groupd(site, "status", "--json", fine=(0, 1)))
-    return found
-
-
 def groups(site: MachineSite, state: str) -> int:
     """How many groups are in a state, as `groupd status` shows it."""
     return sum(partition["groups"].get(state, 0) for partition in status(site)["partitions"])
-
-
-def copies(site: MachineSite) -> set[int]:
-    """How many copies the groups of replicas have."""
-    found = status(site)
-    return {len(group["replicas"]) for group in (found["controller"], *found["partitions"])}
-
-
-def nodes(site: MachineSite) -> dict[int, dict[str, Any]]:
-    rows = json.loads(groupd(site, "nodes", "list", "--json", fine=(0, 1)))
-    return {row["node_id"]: row for row in rows}
 
 
 def add_machine(site: MachineSite) -> int:
@@ -195,7 +166,7 @@ def wait_until_even(site: MachineSite, node_ids: set[int]) -> None:
     try:
         look(even, f"nodes {node_ids} share the work", BACK_S)
     except AssertionError as error:
-        raise AssertionError(f"{error}: {seen}, {complaints(site)}") from None
+        raise AssertionError(f"{error}: {seen}, {site.complaints()}") from None
 
 
 def check_whole_start(site: MachineSite, node_ids: set[int], partitions: int) -> None:
@@ -214,41 +185,5 @@ def check_whole_start(site: MachineSite, node_ids: set[int], partitions: int) ->
     assert sum(sum(partition["groups"].values()) for partition in found) >= GROUPS
 
 
-def complaints(site: MachineSite) -> list[str]:
-    """What `groupd status` says is not as it should be."""
-    found = status(site)
-    groups = {"controller": found["controller"]}
-    groups |= {f"partition {number}": row for number, row in enumerate(found["partitions"])}
-    said = [f"node {node['node_id']}: {node['problem']}" for node in found["nodes"] if node["problem"]]
-    for name, group in groups.items():
-        if group["leader_node"] is None:
-            said.append(f"{name} has no leader")
-        for replica in group["replicas"]:
-            if words := replica["problem"] or replica["note"]:
-                said.append(f"{name}, replica {replica['replica']}: {words}")
-    return said
-
-
-def look(holds: Any, what: str, deadline_s: float) -> None:
-    """Wait as `until` does, but look no oftener than once a second: each look is a command."""
-    looked_s = 0.0
-
-    def now_and_then() -> bool:
-        nonlocal looked_s
-        if time.monotonic() - looked_s < LOOK_EVERY_S:
-            return False
-        found = bool(holds())
-        looked_s = time.monotonic()
-        return found
-
-    until(now_and_then, what, deadline_s)
-
-
 def wait_until_split_is_over(site: MachineSite) -> None:
     look(lambda: "A split runs" not in groupd(site, "partitions", "list"), "the split is over", BACK_S)
-
-
-def let_pass(seconds: float) -> None:
-    """Let the groups go on for so long."""
-    end = time.monotonic() + seconds
-    until(lambda: time.monotonic() > end, "time passes", seconds + BACK_S)

@@ -18,14 +18,9 @@ from tests.machines.long_story import (
     add_machine,
     check,
     check_whole_start,
-    copies,
-    groupd,
-    let_pass,
-    look,
-    nodes,
-    status,
     wait_until_even,
 )
+from tests.machines.operator import copies, groupd, let_pass, look, nodes, status
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(2_400)]
 
@@ -74,7 +69,6 @@ def test_one_machine_becomes_four_and_then_three_while_groups_are_served(
         with story.step("nothing happens"):
             let_pass(QUIET_S)
         told = story.told()
-    print(told.as_markdown(), told.verdict.summary, sep="\n", flush=True)
     check(told, {"machine 1 is lost"})
     assert brokers(f"{network}.2:{KAFKA_PORT}") == {2, 3, 4}
     check_whole_start(one, {2, 3, 4}, 16)

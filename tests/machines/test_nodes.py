@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from bench.chaos.targets.machine_site import CALLED, PORT, MachineSite, operate
 from bench.chaos.targets.stand import Machine
 from tests.chaos.load import Load
+from tests.machines.operator import groupd, nodes
 from tests.polling import until
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
 
 EVEN_S = 120.0
-
-
-def groupd(site: MachineSite, *arguments: str) -> str:
-    done = operate(site.data_dir, *arguments)
-    assert done.returncode == 0, done.stderr
-    return str(done.stdout)
-
-
-def nodes(site: MachineSite) -> dict[int, dict[str, Any]]:
-    rows = json.loads(operate(site.data_dir, "nodes", "list", "--json").stdout)
-    return {row["node_id"]: row for row in rows}
 
 
 def wait_until_even(site: MachineSite, node_ids: set[int]) -> None:

@@ -17,13 +17,10 @@ from tests.machines.long_story import (
     LongStory,
     check,
     check_whole_start,
-    copies,
-    groupd,
-    let_pass,
-    status,
     wait_until_even,
     wait_until_split_is_over,
 )
+from tests.machines.operator import copies, groupd, let_pass, status
 from tests.polling import until
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(900)]
@@ -52,6 +49,7 @@ def begin(site: MachineSite, moment: Moment) -> None:
     split = PartitionSplit(tier, site.data_dir)
     groupd(site, "partitions", "split", "--no-wait")
     until(lambda: moment(site, state := split.state()) or not state.undropped, "the split goes on", BACK_S)
+    assert split.state().undropped, "the split was over before anything could happen to it"
 
 
 @pytest.mark.parametrize("moment", [are_made, have_moved])
@@ -64,17 +62,11 @@ def test_all_machines_lose_their_power_in_the_middle_of_a_split(
         story.begin()
         with story.step("all machines lose their power"), story.fault("machines-power", "all machines"):
             begin(site, moment)
-            for machine in site.machines.all:
-                machine.lose_power()
-            for machine in site.machines.all:
-                site.machines.boot_again(machine, wait=False)
-            for machine in site.machines.all:
-                site.machines.wait_until_up(machine)
+            site.machines.lose_all_power()
             wait_until_split(site, before)
         with story.step("nothing happens"):
             let_pass(QUIET_S)
         told = story.told()
-    print(told.as_markdown(), told.verdict.summary, sep="\n", flush=True)
     check(told, {"all machines lose their power"})
 
 
@@ -100,7 +92,6 @@ def test_the_machine_of_a_parents_leader_is_lost_in_the_middle_of_a_split(
         with story.step("nothing happens"):
             let_pass(QUIET_S)
         told = story.told()
-    print(told.as_markdown(), told.verdict.summary, sep="\n", flush=True)
     check(told, {"a leader's machine is lost"})
 
 

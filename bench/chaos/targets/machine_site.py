@@ -24,6 +24,7 @@ from cluster.tier_file import TierError
 PORT: Final = 9_900
 UP_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 30.0
+COMMAND_TIMEOUT_S: Final = 600.0
 AGENT: Final = "cluster.machine.agent"
 CALLED: Final = "machine"
 """What a machine calls the directory of its agent."""
@@ -91,6 +92,15 @@ class Machines:
         if wait:
             self.wait_until_up(machine)
 
+    def lose_all_power(self) -> None:
+        """Have all machines lose their power, and boot again together."""
+        for machine in self.all:
+            machine.lose_power()
+        for machine in self.all:
+            self.boot_again(machine, wait=False)
+        for machine in self.all:
+            self.wait_until_up(machine)
+
     def boot_elsewhere(self, machine: Machine, host: str) -> None:
         """Give a machine its power back under another address."""
         machine.readdress(host)
@@ -147,9 +157,11 @@ def throw_away(*flags: str, count: int = 3) -> Iterator[MachineSite]:
 
 
 def operate(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of `groupd` in the sandbox, which is the operator's machine."""
+    """Run a command of `groupd` in the sandbox, which is the operator's machine. Raises TimeoutExpired."""
     command = child_process.python("cluster.cli", *arguments, "--data-dir", str(data_dir))
-    return subprocess.run(command, capture_output=True, text=True, env=child_process.environment())
+    return subprocess.run(
+        command, capture_output=True, text=True, env=child_process.environment(), timeout=COMMAND_TIMEOUT_S
+    )
 
 
 def _up(machines: Machines, data_dir: Path, flags: Sequence[str], count: int) -> None:

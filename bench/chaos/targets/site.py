@@ -27,7 +27,6 @@ from bench.chaos.targets.fault_file import FaultFile
 from bench.chaos.targets.proxy import Proxy
 from bench.chaos.targets.ray_nodes import RayNodes
 from bench.chaos.targets.target import (
-    LOOK_INTERVAL_S,
     WHOLE_TIMEOUT_S,
     NothingToHit,
     Server,
@@ -176,14 +175,12 @@ class Site(Target):
         """Wait as every target does, and then until each replica holds what its group has committed by now: a
         replica may be there, vote, and get nothing any more."""
         began = time.monotonic()
-        super().wait_until_whole(timeout_s)
+        left_s = timeout_s - super().wait_until_whole(timeout_s)
         ends = self._commit_indexes()
-        behind = self._behind(ends)
-        while behind:
-            if time.monotonic() - began > timeout_s:
-                raise TimeoutError(f"not whole after {timeout_s:g} s: {', '.join(behind)} are left behind")
-            time.sleep(LOOK_INTERVAL_S)
-            behind = self._behind(ends)
+        try:
+            until(lambda: not self._behind(ends), "every replica holds what was committed", left_s)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: {', '.join(self._behind(ends))}") from None
         return time.monotonic() - began
 
     def _commit_indexes(self) -> dict[str, int]:

@@ -15,10 +15,9 @@ from tests.simulation.drain.mutants import (
     code_with,
 )
 from tests.simulation.drain.run import run
-from tests.simulation.verdict import SLIP, is_slip
+from tests.simulation.noticing import check_noticed
 
 SEEDS = 4
-MUTANT_SEEDS = 100
 EASY = (LetsTheOldVoterGoFirst, VotesBeforeItHasCaughtUp, OffersLeadershipToTheDrained)
 """Mutants that one of the first seeds finds at once, and not by waiting for what never comes."""
 HARD = [mutant for mutant in (*LEADERS, *RECONCILERS) if mutant not in EASY]
@@ -52,20 +51,10 @@ def test_every_mistake_is_noticed(mutant: type) -> None:
 
 
 def _check_noticed(mutant: type) -> None:
-    found = next((error for seed in range(MUTANT_SEEDS) if (error := _error(mutant, seed))), None)
-    assert found is not None
-    assert not is_slip(found), SLIP
-
-
-def _error(mutant: type, seed: int) -> Exception | None:
-    try:
-        if mutant in LEADERS:
-            run(seed, code=code_with(mutant))
-        else:
-            run(seed, reconciler=mutant)
-    except Exception as error:
-        return error
-    return None
+    if mutant in LEADERS:
+        check_noticed(lambda seed: run(seed, code=code_with(mutant)))
+    else:
+        check_noticed(lambda seed: run(seed, reconciler=mutant))
 
 
 @pytest.mark.parametrize("mutant", [*LEADERS, *RECONCILERS], ids=lambda mutant: mutant.__name__)

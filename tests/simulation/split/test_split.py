@@ -6,13 +6,12 @@ import inspect
 
 import pytest
 
+from tests.simulation.noticing import check_noticed
 from tests.simulation.split.mutants import CONTROLLERS, SHARDS, TRANSACTIONS, CopiesBeforeTheSealIsCommitted
 from tests.simulation.split.run import run
-from tests.simulation.verdict import SLIP, is_slip
 from tests.simulation.world import PRODUCTION
 
 SEEDS = 8
-MUTANT_SEEDS = 100
 EASY = [
     mutant
     for mutant in (*SHARDS, *CONTROLLERS)
@@ -51,20 +50,10 @@ def test_every_mistake_is_noticed(mutant: type) -> None:
 
 
 def _check_noticed(mutant: type) -> None:
-    found = next((error for seed in range(MUTANT_SEEDS) if (error := _error(mutant, seed))), None)
-    assert found is not None
-    assert not is_slip(found), SLIP
-
-
-def _error(mutant: type, seed: int) -> Exception | None:
-    try:
-        if mutant in SHARDS:
-            run(seed, code=PRODUCTION._replace(shard=mutant))
-        else:
-            run(seed, new_controller=mutant)
-    except Exception as error:
-        return error
-    return None
+    if mutant in SHARDS:
+        check_noticed(lambda seed: run(seed, code=PRODUCTION._replace(shard=mutant)))
+    else:
+        check_noticed(lambda seed: run(seed, new_controller=mutant))
 
 
 @pytest.mark.parametrize("mutant", [*SHARDS, *CONTROLLERS], ids=lambda mutant: mutant.__name__)

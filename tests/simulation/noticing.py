@@ -1,0 +1,25 @@
+"""Whether a mistake that was made on purpose is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.simulation.verdict import SLIP, is_slip
+
+MUTANT_SEEDS = 100
+
+
+def check_noticed(run: Callable[[int], object]) -> None:
+    """Check that one of the first seeds ends with an error that the mistake explains. `run` plays a seed with
+    the mistake in it."""
+    found = next((error for seed in range(MUTANT_SEEDS) if (error := _error(run, seed))), None)
+    assert found is not None
+    assert not is_slip(found), SLIP
+
+
+def _error(run: Callable[[int], object], seed: int) -> Exception | None:
+    try:
+        run(seed)
+    except Exception as error:
+        return error
+    return None
