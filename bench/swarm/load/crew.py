@@ -11,6 +11,7 @@ import gevent
 from gevent.event import Event
 from gevent.lock import RLock
 
+from actors.ground.topic_names import OFFSETS_TOPIC
 from bench.swarm.load.busy import Stopwatch
 from bench.swarm.members.asking import ENDED, LOST
 from bench.swarm.members.classic import ClassicMember
@@ -103,7 +104,9 @@ class Crew:
         """Carry out the plan until its end, then `stop`. Raises Closed, TimedOut, TierError if no broker is
         there."""
         topics = {topic.name for topic in self._plan.topics}
-        self._shared.catalogue.look(topics)
+        self._shared.catalogue.look({*topics, OFFSETS_TOPIC})
+        offsets_partitions = self._shared.catalogue.partitions.get(OFFSETS_TOPIC, 1)
+        self._shared.coordinators.offsets_partitions = offsets_partitions
         self._shared.bootstrap.learn(self._shared.catalogue.brokers)
         growing = {action.subject for action in self._plan.actions if action.kind == GROW}
         if growing:

@@ -108,7 +108,8 @@ class Asker:
         if not self.shared.coordinators.are_shared:
             return self.ask(request, call, read, timeout_s)
         address = self._coordinator()
-        lent = self.shared.coordinators.lend(address, self.call(), self.software)
+        who = self.call()
+        lent = self.shared.coordinators.lend(address, who, self.software)
         is_answered = False
         try:
             value = self._ask_on(lent, Question(request, read, timeout_s), call)
@@ -117,7 +118,7 @@ class Asker:
         finally:
             if not is_answered:
                 lent.close()
-            self.shared.coordinators.returned(address, self.software, lent)
+            self.shared.coordinators.returned(address, who, self.software, lent)
 
     def _ask_on(self, line: Connection, question: Question[T], call: Call) -> T:
         is_answered = False

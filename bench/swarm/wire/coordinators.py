@@ -9,6 +9,7 @@ from uuid import UUID
 
 from gevent.lock import BoundedSemaphore
 
+from actors.protocol.java_hash import partition_for
 from bench.member.requests import by_schema
 from bench.peers.lines import found_at
 from bench.swarm.planning.clients import Client
@@ -22,8 +23,8 @@ from storage.history.calls import Call
 METADATA_VERSION: Final = 12
 SPARE_MAX: Final = 256
 """How many connections to one address are kept for the next held requests."""
-_Place = tuple[Address, str]
-"""Where a connection goes, and the software that it says it is."""
+_Place = tuple[Address, str, int]
+"""Where a connection goes, the software that it says it is, and the offsets partition of its groups."""
 
 
 class Bootstrap:
@@ -87,8 +88,10 @@ class Bootstrap:
 class Coordinators:
     """Connections to coordinators, one a member, or one for every `members_max` of them.
 
-    Kafka answers a connection's requests in their order, so a request that is held would hold up all members
-    of a shared one: those travel on connections that are lent for that long.
+    Members share a connection if their groups are of the same offsets partition, so they have the same
+    coordinator also where a node has one for each partition. Kafka answers a connection's requests in their
+    order, so a request that is held would hold up all members of a shared one: those travel on connections
+    that are lent for that long.
     """
 
     def __init__(
@@ -98,6 +101,8 @@ class Coordinators:
         self._properties = properties
         self._name = name
         self._members_max = members_max
+        self.offsets_partitions = 1
+        """How many offsets partitions the groups are spread over."""
         self._shared: dict[_Place, list[Connection]] = {}
         self._seats: dict[Connection, int] = {}
         self._spare: dict[_Place, list[Connection]] = {}
@@ -113,7 +118,7 @@ class Coordinators:
         Raises Closed, TimedOut, TierError."""
         if not self.are_shared:
             return self._connect(address, who, client, client_id)
-        place = address, client.name
+        place = self._place(address, who, client)
         with self._opening.setdefault(place, BoundedSemaphore(1)):
             shared = [each for each in self._shared.get(place, []) if each.is_open]
             free = [each for each in shared if self._seats[each] < self._members_max]
@@ -133,16 +138,16 @@ class Coordinators:
     def lend(self, address: Address, who: Call, client: Client) -> Connection:
         """Lend a connection for one request that may be held. `who` is the request's row. Raises Closed,
         TimedOut, TierError."""
-        spare = self._spare.get((address, client.name), [])
+        spare = self._spare.get(self._place(address, who, client), [])
         while spare:
             connection = spare.pop()
             if connection.is_open:
                 return connection
         return self._connect(address, who, client)
 
-    def returned(self, address: Address, client: Client, connection: Connection) -> None:
+    def returned(self, address: Address, who: Call, client: Client, connection: Connection) -> None:
         """Take back a lent connection, whether its request was answered or not."""
-        spare = self._spare.setdefault((address, client.name), [])
+        spare = self._spare.setdefault(self._place(address, who, client), [])
         if connection.is_open and len(spare) < SPARE_MAX:
             spare.append(connection)
         else:
@@ -152,6 +157,9 @@ class Coordinators:
         for connections in (*self._shared.values(), *self._spare.values()):
             for connection in connections:
                 connection.close()
+
+    def _place(self, address: Address, who: Call, client: Client) -> _Place:
+        return address, client.name, partition_for(who.group_id, self.offsets_partitions)
 
     def _connect(
         self, address: Address, who: Call, client: Client, client_id: str | None = None
