@@ -38,6 +38,7 @@ KafkaHome = Annotated[
 capacity_command.register(app)
 idle_command.register(app)
 HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
+PEERS_HELP = "Peers by name, as a,b. (default all that can run here, without unsynced-1 and -3)"
 """Where the examples find Kafka."""
 
 
@@ -195,7 +196,10 @@ def snapshot_command(
     f"  groupd bench peers --kafka-home {HOME} --work 6,7   [dim]# adds to what is there[/dim]",
 )
 def peers_command(
-    peers: Annotated[str, typer.Option(help="Peers by name, as a,b. (default all that can run here)")] = "",
+    peers: Annotated[
+        str,
+        typer.Option(help=PEERS_HELP),
+    ] = "",
     work: Annotated[str, typer.Option(help="Numbers of the work to do, as 1,2. (default all)")] = "",
     runs: Annotated[int, typer.Option(help="Runs of each scenario on each peer, interleaved.", min=1)] = 5,
     seconds: Annotated[float, typer.Option(help="Seconds of each load.", min=0.1)] = 1.0,

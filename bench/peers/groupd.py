@@ -1,4 +1,5 @@
-"""Our tier as a peer: one node with one copy, and three nodes with three copies."""
+"""Our tier as a peer: one node with one copy, and three nodes with three copies. Kafka does not wait for the
+disk before it answers: beside it, the same tiers stand with a journal that is not synced either."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Final
 
@@ -14,10 +15,11 @@ from actors.protocol.java_hash import partition_for
 from bench.ground.throwaway import Tier
 from bench.peers.lines import Address
 from bench.peers.options import Options, Refused
-from bench.peers.peer import POLL_S, Peer
+from bench.peers.peer import POLL_S, SETTINGS, Peer
 
 MEND_TIMEOUT_S: Final = 120.0
 LAG_MAX: Final = 100
+UNSYNCED: Final[Mapping[str, str]] = {**SETTINGS, "journal.sync": "off"}
 
 
 class _Groupd(Peer):
@@ -119,3 +121,17 @@ class GroupdThree(_Groupd):
     name = "groupd-3"
     nodes = 3
     copies = 3
+
+
+class UnsyncedOne(GroupdOne):
+    """Our tier with one replica of everything, whose journal is not synced."""
+
+    name = "unsynced-1"
+    settings: ClassVar[Mapping[str, str]] = UNSYNCED
+
+
+class UnsyncedThree(GroupdThree):
+    """Our tier with three replicas, whose journals are not synced."""
+
+    name = "unsynced-3"
+    settings: ClassVar[Mapping[str, str]] = UNSYNCED

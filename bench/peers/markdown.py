@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.peers.plan import KAFKAS, Report
+from bench.peers.plan import Report
 from bench.peers.table import conditions, remarks, sections
 
 
@@ -18,7 +18,7 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _table(report: Report) -> Iterator[str]:
-    ratios = [f"{ours} / {theirs}" for ours, theirs in KAFKAS.items()]
+    ratios = [f"{ours} / {theirs}" for ours, theirs in report.pairs]
     yield _row(["work", "", *report.peers, *ratios])
     yield _row(["---", "---", *["---:"] * (len(report.peers) + len(ratios))])
     for section in sections(report):

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+RATED_S_MAX: Final = 10.0
+RATED_REQUESTS: Final = 5_000
+"""How long a load at a fixed rate goes on, unless it has so many requests sooner."""
 
 
 class Refused(Exception):
@@ -23,6 +28,11 @@ class Options:
     seconds: float = 1.0
     quick: bool = False
     kafka_home: Path | None = None
+
+    def rated_seconds(self, rate: float) -> float:
+        """Return for how many seconds a load at `rate` requests a second counts: at a low rate one second has
+        too few of them."""
+        return self.seconds if self.quick else max(self.seconds, min(RATED_S_MAX, RATED_REQUESTS / rate))
 
     def size(self, full: int, quick: int) -> int:
         return quick if self.quick else full

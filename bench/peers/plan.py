@@ -31,8 +31,12 @@ HIGHER_IS_BETTER: Final = frozenset({"per_s"})
 SATURATED: Final = "the load generator was above 90 % of a core"
 SATURATED_FROM: Final = 0.9
 BEHIND: Final = "below 95 % of the intended rate"
-KAFKAS: Final[Mapping[str, str]] = MappingProxyType({"groupd-1": "kafka-1", "groupd-3": "kafka-3"})
+KAFKAS: Final[Mapping[str, str]] = MappingProxyType(
+    {"groupd-1": "kafka-1", "groupd-3": "kafka-3", "unsynced-1": "kafka-1", "unsynced-3": "kafka-3"}
+)
 """Ours, and the Kafka with as many copies."""
+ALWAYS: Final = ("groupd-1", "groupd-3")
+"""Every report sets these beside Kafka, and the others of ours only where they were measured."""
 
 
 FAILURES_MAX: Final = 2
@@ -162,6 +166,11 @@ class Report:
         shares = [sample.foreign for each in self.outcomes for sample in each.samples]
         known = [share for share in shares if share is not None]
         return statistics.median(known) if known else None
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Ours and the Kafka beside it, as the report compares them."""
+        return [pair for pair in KAFKAS.items() if pair[0] in ALWAYS or pair[0] in self.peers]
 
     @property
     def rows(self) -> list[Row]:

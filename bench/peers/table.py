@@ -8,19 +8,17 @@ from typing import Final, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from bench.peers.plan import KAFKAS, Report, Row, part_of, unit_of
+from bench.peers.plan import ALWAYS, Report, Row, part_of, unit_of
 from cluster.cli.tables import Table
 
 FOREIGN_MAX: Final = 0.1
 """If other programs have more than this share of the processors, the figures say as much about them as about
 the peers."""
 LABEL_WIDTH: Final = 33
-RATIOS: Final = tuple(f"{ours[-1]}/{ours[-1]}" for ours in KAFKAS)
-"""The headings of the columns with our figure divided by Kafka's: with one replica, and with three."""
 
 
 class Line(NamedTuple):
-    """One figure of one scenario: a cell for each peer, and for each pair of KAFKAS."""
+    """One figure of one scenario: a cell for each peer, and for each of `Report.pairs`."""
 
     label: str
     cells: Sequence[str]
@@ -65,7 +63,7 @@ def _line(report: Report, row: Row, figure: str) -> Line:
     return Line(
         label=f"{row.label}: {part}" if part else row.label,
         cells=[_cell(report, row, peer, figure) for peer in report.peers],
-        ratios=[_ratio(report.ratio(row, figure, *pair)) for pair in KAFKAS.items()],
+        ratios=[_ratio(report.ratio(row, figure, *pair)) for pair in report.pairs],
         goal=_goal(report, row, figure),
     )
 
@@ -117,13 +115,18 @@ def _table(report: Report, section: Section) -> Table:
     table.add_column("", min_width=LABEL_WIDTH)
     for peer in report.peers:
         table.add_column(peer, justify="right", no_wrap=True, min_width=7)
-    for ratio in RATIOS:
-        table.add_column(ratio, justify="right", no_wrap=True, style="bold", min_width=4)
+    for ours, theirs in report.pairs:
+        table.add_column(_heading(ours, theirs), justify="right", no_wrap=True, style="bold", min_width=4)
     table.add_column("goal", justify="right", no_wrap=True)
     for line in section.lines:
         goal = Text(line.goal, style="red" if "!" in line.goal else "green")
         table.add_row(line.label, *line.cells, *line.ratios, goal)
     return table
+
+
+def _heading(ours: str, theirs: str) -> str:
+    """The heading of a column with our figure divided by Kafka's."""
+    return f"{'' if ours in ALWAYS else ours[0]}{ours[-1]}/{theirs[-1]}"
 
 
 def conditions(report: Report) -> str:
@@ -144,8 +147,8 @@ def conditions(report: Report) -> str:
 
 def remarks(report: Report) -> Iterator[str]:
     """The remarks: with what the figures were measured, and why cells are empty or marked."""
-    one, three = (f"{ours} / {theirs}" for ours, theirs in KAFKAS.items())
-    yield f"{RATIOS[0]}, {RATIOS[1]}: {one} and {three}, below 1 ours takes less; !: a goal is missed"
+    means = ", ".join(f"{_heading(*pair)}: {pair[0]} / {pair[1]}" for pair in report.pairs)
+    yield f"{means}; below 1 ours takes less; !: a goal is missed"
     told: dict[tuple[str, str], list[str]] = {}
     for outcome in report.outcomes:
         mark = "* " if outcome.samples else ""

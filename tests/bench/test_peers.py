@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from bench.cli import app
 from bench.peers import load, markdown, table
 from bench.peers.compared import plots, results
-from bench.peers.compared.registry import PEERS
+from bench.peers.compared.registry import BY_DEFAULT
 from bench.peers.generator import error_codes
 from bench.peers.load import Target
 from bench.peers.options import Failed, Options, Refused
@@ -99,13 +99,22 @@ def test_the_table_has_medians_ratios_goals_and_reasons(report: Report) -> None:
 
 
 def test_the_table_of_all_peers_fits_a_wide_screen() -> None:
-    values = {peer: outcome(BEATS, peer, "cpu_us", 12_345.0, marks=(BEHIND,)) for peer in PEERS}
+    values = {peer: outcome(BEATS, peer, "cpu_us", 12_345.0, marks=(BEHIND,)) for peer in BY_DEFAULT}
     whole = report_of(*values.values())
-    whole.peers = dict.fromkeys(PEERS, "1.0")
+    whole.peers = dict.fromkeys(BY_DEFAULT, "1.0")
     (heading,) = (line for line in printed(whole) if "groupd-1 groupd-3" in line)
     (figures,) = (line for line in printed(whole) if line.startswith("500/s"))
-    assert figures.split()[3:10] == ["12,345*"] * len(PEERS)
+    assert figures.split()[3:10] == ["12,345*"] * len(BY_DEFAULT)
     assert heading.split()[-1] == "goal"
+
+
+def test_an_unsynced_tier_stands_beside_kafka_where_it_was_measured() -> None:
+    whole = report_of(outcome(BEATS, "unsynced-3", "cpu_us", 30.0), outcome(BEATS, "kafka-3", "cpu_us", 40.0))
+    whole.peers = dict.fromkeys(("unsynced-3", "kafka-3"), "1.0")
+    (heading,) = (line for line in printed(whole) if "unsynced-3 kafka-3" in " ".join(line.split()))
+    (figures,) = (line for line in printed(whole) if line.startswith("500/s"))
+    assert heading.split()[-2:] == ["u3/3", "goal"]
+    assert "0.75" in figures.split()
 
 
 def test_the_markdown_is_one_table(report: Report) -> None:
@@ -279,7 +288,7 @@ def test_what_fails_twice_is_given_up_and_the_next_scenario_is_measured() -> Non
 
 def test_a_wrong_flag_is_one_line() -> None:
     for flags, line in (
-        (["--peers", "kafka-2"], "groupd: --peers kafka-2: groupd-1, groupd-3, kafka-1, kafka-3, "),
+        (["--peers", "kafka-2"], "groupd: --peers kafka-2: groupd-1, groupd-3, unsynced-1, "),
         (["--work", "1,10"], "groupd: --work 10: 1, 2, 3, 4, 5, 6, 7, 8, 9 are allowed"),
     ):
         ended = CliRunner().invoke(app, ["peers", *flags])
@@ -300,7 +309,7 @@ def test_the_command_measures_the_floor_and_leaves_nothing(
     assert "| **Offsets, closed loop** | us CPU a request |" in (out / "peers.md").read_text()
     told = json.loads((out / "peers.json").read_text())
     commits = [each for each in told["outcomes"] if each["label"].startswith("OffsetCommit")]
-    assert [len(each["samples"]) for each in commits] == [1]
+    assert [len(each["samples"]) for each in commits] == [1, 1]  # in a closed loop, and at a rate
     left = set(psutil.Process().children(recursive=True)) - set(before)
     assert [child for child in left if child.status() != psutil.STATUS_ZOMBIE] == []
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

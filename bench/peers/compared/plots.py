@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from bench.peers.plan import KAFKAS, Outcome, Report, Row, part_of
+from bench.peers.plan import Outcome, Report, Row, part_of
 from bench.peers.table import number
 from bench.peers.works.heartbeats import KINDS
 
@@ -14,13 +14,15 @@ MISSING: Final = 'no plots: matplotlib is not installed (pip install "groupd[ben
 COLOURS: Final = {
     "groupd-1": "#08519c",
     "groupd-3": "#6baed6",
+    "unsynced-1": "#54278f",
+    "unsynced-3": "#bcbddc",
     "kafka-1": "#a63603",
     "kafka-3": "#fd8d3c",
     "mock": "#756bb1",
     "kfake": "#31a354",
     "floor": "#969696",
 }
-MARKERS: Final = dict(zip(COLOURS, "osDv^P.", strict=True))
+MARKERS: Final = dict(zip(COLOURS, "osDv^P.<>", strict=True))
 STEP_WORKS: Final = (3, 4)
 FAILOVER_WORK: Final = 5
 BAR: Final = 0.8
@@ -196,7 +198,7 @@ def _failover(figure: Any, report: Report) -> bool:
 def _gaps(report: Report, row: Row) -> dict[str, list[float]]:
     """The percentiles of all runs, by peer."""
     found = {}
-    for peer in (*KAFKAS, *KAFKAS.values()):
+    for peer in dict.fromkeys([ours for ours, _ in report.pairs] + [theirs for _, theirs in report.pairs]):
         outcome = report.outcome(row, peer)
         gaps = sorted(gap for sample in (outcome.samples if outcome else ()) for gap in sample.percentiles)
         if gaps:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from bench.peers.groupd import GroupdOne, GroupdThree
+from bench.peers.groupd import GroupdOne, GroupdThree, UnsyncedOne, UnsyncedThree
 from bench.peers.kafka import KafkaOne, KafkaThree
 from bench.peers.options import Options
 from bench.peers.peer import Peer
@@ -15,8 +15,16 @@ from bench.peers.process import Floor, Kfake, Mock
 from bench.peers.works import big_group, day, failover, heartbeats, idle, joins, memory, offsets, start
 
 PEERS: Final[Mapping[str, type[Peer]]] = MappingProxyType(
-    {peer.name: peer for peer in (GroupdOne, GroupdThree, KafkaOne, KafkaThree, Mock, Kfake, Floor)}
+    {
+        peer.name: peer
+        for peer in (
+            *(GroupdOne, GroupdThree, UnsyncedOne, UnsyncedThree),
+            *(KafkaOne, KafkaThree, Mock, Kfake, Floor),
+        )
+    }
 )
+BY_DEFAULT: Final = tuple(peer for peer in PEERS if not peer.startswith("unsynced"))
+"""The peers that take part unless others are named."""
 WORKS: Final[Mapping[int, Callable[[Options], list[Scenario]]]] = MappingProxyType(
     {
         8: idle.scenarios,  # before anything else has happened to the peers
@@ -37,8 +45,8 @@ class UnknownName(Exception):
 
 
 def peers_named(text: str) -> list[type[Peer]]:
-    """The peers that "a,b" names; all if the text is empty. Raises UnknownName."""
-    names = [name.strip() for name in text.split(",") if name.strip()] or list(PEERS)
+    """The peers that "a,b" names; those of BY_DEFAULT if the text is empty. Raises UnknownName."""
+    names = [name.strip() for name in text.split(",") if name.strip()] or list(BY_DEFAULT)
     for name in names:
         if name not in PEERS:
             raise UnknownName(f"--peers {name}: {', '.join(PEERS)} are allowed")

@@ -60,7 +60,8 @@ def scenarios(options: Options) -> list[Scenario]:
 
 
 def _measure(options: Options, targets: Targets, connections: int, rate: int | None, peer: Peer) -> Sample:
-    return load.run(peer, targets(peer, connections), options.seconds, rate)
+    seconds = options.seconds if rate is None else options.rated_seconds(rate)
+    return load.run(peer, targets(peer, connections), seconds, rate)
 
 
 def classic_targets(peer: Peer, count: int) -> list[Target]:

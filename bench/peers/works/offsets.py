@@ -1,4 +1,4 @@
-"""Work 2: what committing offsets costs, and fetching them."""
+"""Work 2: what committing offsets costs, as fast as it goes and at fixed rates, and fetching them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,18 @@ COMMITTED: Final = (1, 10, 100)
 FETCHED: Final = 100
 VARIANTS: Final = 4
 """How many commits with different offsets a connection sends in turn."""
+RATES: Final = (125, 500, 2_000)
+"""The rates of the open loops, in commits per second."""
+RATED_PARTITIONS: Final = 10
+RATED_CONNECTIONS: Final = 500
 HEADING: Final = "Offsets, closed loop"
+RATED_HEADING: Final = "Offsets, at a rate"
 SHOWN: Final = ("cpu_us", "per_s")
 
 
 def scenarios(options: Options) -> list[Scenario]:
-    """The scenarios: closed loops over 200 members of 40 groups."""
+    """The scenarios: closed loops over 200 members of 40 groups, and commits at fixed rates over 500 members.
+    Before each rate a JVM gets its warming up at that rate."""
     goals = {("groupd-1", "cpu_us"): 35.0, ("groupd-3", "cpu_us"): 110.0}
     commits = [
         Scenario(
@@ -46,7 +52,28 @@ def scenarios(options: Options) -> list[Scenario]:
         shown=SHOWN,
         warm_up="OffsetFetch",
     )
-    return [*commits, fetch]
+    return [*commits, fetch, *_rated(options)]
+
+
+def _rated(options: Options) -> list[Scenario]:
+    connections = options.size(RATED_CONNECTIONS, 50)
+    return [
+        Scenario(
+            work=2,
+            heading=RATED_HEADING,
+            label=f"OffsetCommit of {RATED_PARTITIONS}, {rate:,}/s, {connections} connections",
+            measure=partial(_commit_at, options, connections, rate),
+            shown=("cpu_us", "p99_ms"),
+            warm_up=f"OffsetCommit at {rate}/s",
+            rate=rate,
+        )
+        for rate in (RATES if not options.quick else RATES[-1:])
+    ]
+
+
+def _commit_at(options: Options, connections: int, rate: int, peer: Peer) -> Sample:
+    targets = commit_targets(peer, connections, RATED_PARTITIONS)
+    return load.run(peer, targets, options.rated_seconds(rate), rate)
 
 
 def _commit(options: Options, partitions: int, peer: Peer) -> Sample:
