@@ -49,6 +49,13 @@ class Ticking(Protocol):
     def is_settled(self) -> bool:
         """Return whether a tick would find nothing to do."""
 
+    @property
+    def only_commits(self) -> bool:
+        """Return whether a tick would find nothing to do but to apply what is committed."""
+
+    def apply_committed(self) -> None:
+        """Apply what is committed."""
+
     def tick(self) -> None:
         """Send, commit and apply what can be, and start an election if one is due."""
 
@@ -108,12 +115,26 @@ class Turns:
         a turn, waits for what else this loop iteration brings. A heartbeat that changes nothing, or the
         answer to one, takes no turn: a timer that was set stays where it was, and is early at worst.
         """
-        if self._timer is not None and self._raft.is_settled and not self._replica.awaits_log:
-            return
+        if self._timer is not None and not self._is_due and not self._in_turn:
+            if self._raft.only_commits:
+                self._commit()
+                return
+            if self._raft.is_settled and not self._replica.awaits_log:
+                return
         if self._is_due or self._in_turn or self._raft.is_leader:
             self.wake()
         elif not self._is_over:
             self._take()
+
+    def _commit(self) -> None:
+        """Take a turn in which there is nothing to do but to apply what is committed."""
+        self._in_turn = True
+        goes_on = not self._is_over and self._run(self._raft.apply_committed)
+        self._in_turn = False
+        if goes_on and self._replica.awaits_log:
+            self.wake()
+        elif goes_on:
+            self.arm()
 
     def arm(self) -> None:
         """See that a turn comes when the next timer is due, Raft's or the shard's."""

@@ -11,7 +11,7 @@ from storage.raft.members import Members
 from storage.raft.snapshot import Snapshot
 
 
-class _Building(NamedTuple):
+class Building(NamedTuple):
     """A snapshot in the making: the state as of `at_index`."""
 
     at_index: int
@@ -26,18 +26,19 @@ class Compaction:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._building: _Building | None = None
+        self.building: Building | None = None
+        """The snapshot in the making, a slice of whose work waits for the next tick; None: there is none."""
         self._above_bytes = 0.0
         """How many bytes the journal must have before the next snapshot is worth it."""
 
     @property
-    def is_building(self) -> bool:
-        """Return whether a slice of the work waits for the next tick."""
-        return self._building is not None
+    def has_begun(self) -> bool:
+        """Return whether a snapshot is being built or saved."""
+        return self.building is not None or self._core.snapshots.saving
 
     def abandon(self) -> None:
         """Stop the build under way: another state is restored."""
-        self._building = None
+        self.building = None
 
     def advance(self) -> None:
         """Take the next step: a part of the tick."""
@@ -50,8 +51,8 @@ class Compaction:
                 # A snapshot that could not shorten the journal, or a failed save, must not lead to another
                 # one in every tick.
                 self._above_bytes = journal.entry_bytes + least // 2
-        elif self._building is not None:
-            self._build(self._building)
+        elif self.building is not None:
+            self._build(self.building)
         elif journal.entry_bytes > max(least, 2 * snapshots.size, self._above_bytes):
             self._begin()
 
@@ -63,11 +64,11 @@ class Compaction:
                 build = core.machine.begin_snapshot()
             except Exception as error:
                 raise RaftFatal(f"the snapshot at entry {index} raised {error!r}") from error
-            self._building = _Building(
+            self.building = Building(
                 at_index=index, at_term=term, members=core.memberships.at(index), build=build
             )
 
-    def _build(self, building: _Building) -> None:
+    def _build(self, building: Building) -> None:
         """Do one slice of the build: requests are served between two ticks."""
         index = building.at_index
         try:
@@ -75,7 +76,7 @@ class Compaction:
         except Exception as error:
             raise RaftFatal(f"the snapshot at entry {index} raised {error!r}") from error
         if data is not None:
-            self._building = None
+            self.building = None
             self._core.snapshots.save_later(Snapshot.of(index, building.at_term, data, building.members))
 
     def _shorten(self) -> None:

@@ -6,6 +6,7 @@ replace both and lose what was not synced. Nothing here interprets bytes.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import queue
@@ -18,8 +19,19 @@ from typing import Final, Protocol
 from storage.raft.errors import DirectoryInUse
 
 QUICK_SYNC_S: Final = 0.001
+"""A sync that is quicker than this costs less than the thread that would do it instead."""
 QUICK_SYNCS_MIN: Final = 64
 """How many syncs, one after the other, have to be quick for a disk to count as quick."""
+SLOW_SYNC_S: Final = 0.01
+"""A sync that takes this long holds the loop up."""
+SLOW_SYNC_REST: Final = 100
+"""After a slow sync the loop does none for this many times as long as it took."""
+KNOWN_SYNCS_MIN: Final = 8
+"""How many syncs, one after the other, must not have been slow for the next one to be expected not to be."""
+SYNC_SHARE_MAX: Final = 0.1
+"""The share of the time that syncs may hold the loop up, over some seconds, if they are not quick."""
+SYNC_DEBT_MAX_S: Final = 0.1
+"""How many seconds syncs may have taken beyond that share."""
 
 
 class AppendFile(Protocol):
@@ -30,6 +42,17 @@ class AppendFile(Protocol):
 
     def sync(self) -> None:
         """Block until everything appended is durable (fdatasync). May be called from another thread."""
+
+    def close(self) -> None: ...
+
+
+class FixedFile(Protocol):
+    """A small file that stays open and is written from its beginning, again and again. Methods raise
+    OSError."""
+
+    def write(self, content: bytes) -> None:
+        """Put `content` at the beginning; it is not synced. The file is made anew if it was removed, which
+        fails if its directory is gone."""
 
     def close(self) -> None: ...
 
@@ -54,6 +77,7 @@ class Files(ReadFiles, Protocol):
     def make_directory(self, path: str) -> None: ...
     def lock(self, directory: str) -> DirectoryLock: ...
     def open_append(self, path: str) -> AppendFile: ...
+    def open_fixed(self, path: str) -> FixedFile: ...
     def overwrite(self, path: str, content: bytes, offset: int = 0) -> None:
         """Put `content` at `offset` of the file, made if need be; it is not synced."""
 
@@ -78,19 +102,30 @@ class Executor(Protocol):
 
 
 class SyncSpeed:
-    """How long the last syncs of a journal took."""
+    """How long the last syncs of a journal took, and whether the loop itself had better do the next one.
+
+    A thread costs more than a quick sync does. It costs more than a slower one, too, as long as syncs are
+    rare: a replica that has a few commits a second has nothing better to do than to wait for its disk."""
 
     def __init__(self) -> None:
-        self._quick_syncs = 0
+        self.is_light = False
+        """Whether to wait for the next sync costs next to nothing, as far as the last ones tell."""
+        self._quick = self._known = 0
+        self._debt_s = self._debt_at = self._rest_until = 0.0
 
-    def took(self, sync_s: float) -> None:
-        """Note how long the last sync took, in seconds."""
-        self._quick_syncs = self._quick_syncs + 1 if sync_s < QUICK_SYNC_S else 0
-
-    @property
-    def is_quick(self) -> bool:
-        """Return whether syncs have been quick for so long that to wait for one costs next to nothing."""
-        return self._quick_syncs >= QUICK_SYNCS_MIN
+    def took(self, sync_s: float, now: float) -> None:
+        """Note how long the last sync took, in seconds, and when it ended."""
+        debt_s = self._debt_s - (now - self._debt_at) * SYNC_SHARE_MAX
+        debt_s = sync_s + (debt_s if debt_s > 0 else 0.0)
+        self._debt_s = debt_s = debt_s if debt_s < 2 * SYNC_DEBT_MAX_S else 2 * SYNC_DEBT_MAX_S
+        self._debt_at = now
+        self._quick = self._quick + 1 if sync_s < QUICK_SYNC_S else 0
+        self._known = self._known + 1 if sync_s < SLOW_SYNC_S else 0
+        if self._known == 0:
+            self._rest_until = now + sync_s * SLOW_SYNC_REST
+        self.is_light = self._quick >= QUICK_SYNCS_MIN or (
+            self._known >= KNOWN_SYNCS_MIN and debt_s <= SYNC_DEBT_MAX_S and now >= self._rest_until
+        )
 
 
 class _File:
@@ -98,12 +133,32 @@ class _File:
         self._descriptor = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600)
 
     def append(self, content: bytes) -> None:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+        written = os.write(self._descriptor, content)
+        while written < len(content):
+            written += os.write(self._descriptor, memoryview(content)[written:])
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _FixedFile:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = self._opened()
+
+    def _opened(self) -> int:
+        return os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+
+    def write(self, content: bytes) -> None:
+        if os.fstat(self._descriptor).st_nlink == 0:
+            removed, self._descriptor = self._descriptor, self._opened()
+            os.close(removed)
+        written = os.pwrite(self._descriptor, content, 0)
+        if written != len(content):
+            raise OSError(errno.ENOSPC, f"{written} of {len(content)} bytes were written", self._path)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -142,6 +197,9 @@ class Disk:
     def open_append(self, path: str) -> AppendFile:
         return _File(path)
 
+    def open_fixed(self, path: str) -> FixedFile:
+        return _FixedFile(path)
+
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
@@ -152,10 +210,9 @@ class Disk:
     def overwrite(self, path: str, content: bytes, offset: int = 0) -> None:
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
-            rest = memoryview(content)
-            while rest:
-                written = os.pwrite(descriptor, rest, offset)
-                rest, offset = rest[written:], offset + written
+            written = os.pwrite(descriptor, content, offset)
+            while written < len(content):
+                written += os.pwrite(descriptor, memoryview(content)[written:], offset + written)
         finally:
             os.close(descriptor)
 

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from storage.raft.disk import AppendFile, Disk
+from storage.raft.disk import AppendFile, Disk, FixedFile
 from storage.raft.members import replica_of
 
 log = logging.getLogger(__name__)
@@ -190,6 +190,10 @@ class _FaultyDisk(Disk):
         self._faults.before(WRITE)
         super().overwrite(path, content, offset)
 
+    def open_fixed(self, path: str) -> FixedFile:
+        self._faults.before(WRITE)
+        return _FaultyFixedFile(super().open_fixed(path), self._faults)
+
     def truncate(self, path: str, size: int) -> None:
         self._faults.before(SYNC)
         super().truncate(path, size)
@@ -211,6 +215,19 @@ class _FaultyFile:
     def sync(self) -> None:
         self._faults.before(SYNC)
         self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _FaultyFixedFile:
+    def __init__(self, file: FixedFile, faults: InjectedFaults) -> None:
+        self._file = file
+        self._faults = faults
+
+    def write(self, content: bytes) -> None:
+        self._faults.before(WRITE)
+        self._file.write(content)
 
     def close(self) -> None:
         self._file.close()

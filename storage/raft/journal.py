@@ -20,9 +20,8 @@ from storage.raft.disk import AppendFile, Executor, Files, SyncSpeed
 from storage.raft.errors import JournalDamaged, JournalFailed
 from storage.raft.members import FOUNDING_INCARNATION, Members
 from storage.raft.records import (
-    ENTRY,
+    ENTRY_OVERHEAD_BYTES,
     FORMAT_VERSION,
-    RECORD,
     Entry,
     HardState,
     Mark,
@@ -30,24 +29,23 @@ from storage.raft.records import (
     Reset,
     SegmentHeader,
     Truncate,
-    encode,
+    encode_all,
     encode_header,
-    encode_mark,
     seed_of,
+    size_of,
 )
 from storage.raft.recovery import (
-    MARK_NAME,
     SEGMENT_SUFFIX,
     Identity,
     Progress,
     Recovery,
     Segment,
+    SyncMark,
     segment_name,
 )
 
 __all__ = ["SEGMENT_SUFFIX", "WAY_OUT", "Genesis", "Identity", "Journal", "explain"]
 
-ENTRY_OVERHEAD_BYTES: Final = RECORD.size + ENTRY.size
 REBUILD: Final = "the replica has to be rebuilt from its peers (`groupd replicas replace`)"
 WAY_OUT: Final = f"nothing was changed; {REBUILD}"
 SEGMENT_BYTES: Final = 16 * 1024 * 1024
@@ -67,11 +65,6 @@ def explain(error: BaseException) -> str:
     """Return a failed write in words; if files are gone under a running replica, with the way out."""
     gone = f": the directory is gone, {REBUILD}" if isinstance(error, FileNotFoundError) else ""
     return f"{error}{gone}"
-
-
-def _size_of(entries: list[Entry]) -> int:
-    """Return how many bytes the entries take as records."""
-    return sum(len(command) + ENTRY_OVERHEAD_BYTES for command, _, _ in entries)
 
 
 class Journal:
@@ -101,6 +94,7 @@ class Journal:
         WrongDirectory, JournalDamaged and OSError."""
         self.base_index = 0
         self.base_term = 0
+        self.last_index = 0
         self.term = 0
         self.vote: str | None = None
         self.durable_index = 0
@@ -120,7 +114,8 @@ class Journal:
         self._file_bytes = 0
         self._written_index = 0
         self._syncing_index: int | None = None
-        self._syncing_end = self._mark = Mark(0, 0)
+        self._syncing_end = Mark(0, 0)
+        self._mark = SyncMark(disk, directory)
         self._sync_outcome: list[BaseException | None] = []
         self._dirty = False
         self._speed = SyncSpeed()
@@ -137,10 +132,6 @@ class Journal:
     # -- what the log holds -------------------------------------------------------------------------
 
     @property
-    def last_index(self) -> int:
-        return self.base_index + len(self._entries)
-
-    @property
     def last_term(self) -> int:
         return self._entries[-1][2] if self._entries else self.base_term
 
@@ -148,6 +139,18 @@ class Journal:
     def unwritten(self) -> bool:
         """Return whether something waits for `flush`."""
         return bool(self._buffer)
+
+    def takes_at_once(self, previous_index: int, previous_term: int) -> bool:
+        """Return whether the log ends with this entry, and entries that are appended now are durable when
+        `flush` returns, or the journal has failed."""
+        return (
+            previous_index == self.last_index
+            and previous_term == (self._entries[-1][2] if self._entries else self.base_term)
+            and not self._buffer
+            and (self._speed.is_light or self._executor is None)
+            and self._syncing_index is None
+            and self.failed is None
+        )
 
     def term_at(self, index: int) -> int | None:
         """Return the term of the entry at `index`; None if the log does not hold it (compacted or not yet
@@ -188,6 +191,7 @@ class Journal:
     def append(self, entry: Entry) -> None:
         """Add the entry for `last_index + 1`. It is written by the next `flush`."""
         assert entry[1] == self.last_index + 1, "the log has no holes"
+        self.last_index += 1
         self._entries.append(entry)
         self._buffer.append(entry)
         self.entry_bytes += len(entry[0]) + ENTRY_OVERHEAD_BYTES
@@ -197,8 +201,9 @@ class Journal:
         term = self.term_at(index)
         assert term is not None, "what is compacted is committed and never taken back"
         keep = index - self.base_index
-        self.entry_bytes -= _size_of(self._entries[keep:])
+        self.entry_bytes -= size_of(self._entries[keep:])
         del self._entries[keep:]
+        self.last_index = index
         self._retract(index)
         self._buffer.append(Truncate(index, term))
 
@@ -208,6 +213,7 @@ class Journal:
         self._entries.clear()
         self.entry_bytes = 0
         self.base_index, self.base_term = index, term
+        self.last_index = index
         self._retract(index)
         self._buffer.append(Reset(index, term))
         self._write()
@@ -221,7 +227,7 @@ class Journal:
         term = self.term_at(index)
         assert term is not None, "only held entries can be compacted"
         drop = index - self.base_index
-        self.entry_bytes -= _size_of(self._entries[:drop])
+        self.entry_bytes -= size_of(self._entries[:drop])
         del self._entries[:drop]
         self.base_index, self.base_term = index, term
         self._write()
@@ -242,16 +248,19 @@ class Journal:
             raise JournalFailed(self.failed)
 
     def flush(self) -> None:
-        """Write what was appended, and start a sync unless one is running. A disk that has long been quick is
-        synced here: a thread would cost more than the sync does."""
+        """Write what was appended, and start a sync unless one is running. What is quick or rare is synced
+        here: a thread would cost more."""
         if self._buffer:
             self._write()
             if self._file_bytes >= self._segment_bytes:
                 self._rotate()
-        if self._speed.is_quick and self._dirty and self._syncing_index is None:
+        if not self._dirty or self._syncing_index is not None:
+            return
+        if self._speed.is_light:
             began = self._clock()
             self._sync_inline()
-            self._speed.took(self._clock() - began)
+            now = self._clock()
+            self._speed.took(now - began, now)
         else:
             self._start_sync()
 
@@ -280,6 +289,7 @@ class Journal:
             self._executor.close()
         for file in (*self._retired, self._file, self._syncer):
             file.close()
+        self._mark.close()
         self._retired.clear()
         self._lock.release()
 
@@ -298,28 +308,21 @@ class Journal:
         records, self._buffer = self._buffer, []
         if self.failed is not None:
             return
-        content = self._encoded(records)
+        content = encode_all(records, self._seed, self._file_bytes)
         try:
             self._file.append(content)
         except OSError as error:
             self._fail("write", error)
             return
         self._file_bytes += len(content)
-        self._written_index = self.last_index
-        self._segments[-1].last_index = max(self._segments[-1].last_index, self.last_index)
+        self._written_index = index = self.last_index
+        segment = self._segments[-1]
+        if index > segment.last_index:
+            segment.last_index = index
         self._dirty = True
         if self._executor is None:
             self.durable_index = self._written_index
             self._dirty = False
-
-    def _encoded(self, records: list[Record]) -> bytes:
-        offset = self._file_bytes
-        pieces: list[bytes] = []
-        for record in records:
-            head, command = encode(record, self._seed ^ offset)
-            pieces += (head, command)
-            offset += len(head) + len(command)
-        return b"".join(pieces)
 
     def _start_sync(self) -> None:
         if not self._dirty or self._executor is None or self._syncing_index is not None:
@@ -332,7 +335,7 @@ class Journal:
         self._executor.submit(self._syncer.sync, self._sync_ended)
 
     def _sync_ended(self, error: BaseException | None, took_s: float) -> None:
-        self._speed.took(took_s)
+        self._speed.took(took_s, self._clock())
         self._sync_outcome.append(error)
         self._notify()
 
@@ -427,15 +430,9 @@ class Journal:
 
     def _try_mark(self, synced: Mark) -> None:
         try:
-            self._set_mark(synced)
+            self._mark.move(synced)
         except OSError as error:
             self._fail("mark", error)
-
-    def _set_mark(self, synced: Mark) -> None:
-        """Write down how far the journal is synced. Raises OSError."""
-        if synced > self._mark:
-            self._disk.overwrite(os.path.join(self._directory, MARK_NAME), encode_mark(synced))
-            self._mark = synced
 
     def _fail(self, what: str, error: BaseException) -> None:
         if self.failed is None:
@@ -459,7 +456,7 @@ class Journal:
         if not self._segments or self._segments[-1].version < FORMAT_VERSION:
             self._create_segment(self._segments[-1].sequence + 1 if self._segments else 1)
         if self._executor is not None:
-            self._set_mark(self._end())
+            self._mark.move(self._end())
         # What was read survived the process, and from now on it survives the machine, too.
         self._written_index = self.durable_index = self.last_index
 
@@ -467,7 +464,8 @@ class Journal:
         self.base_index, self.base_term = found.base_index, found.base_term
         self.term, self.vote = found.term, found.vote
         self._entries, self._segments = found.entries, found.segments
-        self.entry_bytes = _size_of(self._entries)
+        self.last_index = self.base_index + len(self._entries)
+        self.entry_bytes = size_of(self._entries)
         if found.header is not None:
             self.incarnation, self.founders = found.header.incarnation, found.header.founders
         elif found.segments:

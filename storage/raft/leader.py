@@ -18,7 +18,7 @@ from storage.raft.errors import Busy, RaftFatal
 from storage.raft.members import Members, View, next_step, pack
 from storage.raft.messages import REST_S_MAX, TIMEOUT_NOW, AppendAnswer, ChunkAnswer, TimeoutNow
 from storage.raft.progress import Progress
-from storage.raft.replication import Replication
+from storage.raft.replication import TIMER_SLACK_S, Replication
 from storage.raft.skeleton import MEMBERS, NO_OP, REGULAR
 
 LEASE_FRACTION: Final = 0.9
@@ -82,7 +82,10 @@ class Leader:
         return index
 
     def replicate(self, now: float) -> None:
-        self._replication.send_due(now, to_all=self.transfer_to is not None, rest_s=self._rest_s(now))
+        replication = self._replication
+        is_beat = now >= replication.heartbeat_due_at - TIMER_SLACK_S
+        rest_s = self._rest_s(now) if is_beat or replication.rest_s else 0.0
+        replication.send_due(now, to_all=self.transfer_to is not None, rest_s=rest_s)
 
     def asked(self) -> None:
         """Note that somebody needs this leader: it does not rest."""
@@ -109,12 +112,11 @@ class Leader:
     @property
     def is_settled(self) -> bool:
         """Return whether a tick before the next heartbeat would have nothing to send or to change."""
-        is_woken = self._was_asked and self._replication.rest_s
         return (
             self.transfer_to is None
             and self.target is None
+            and not (self._was_asked and self._replication.rest_s)
             and not self._replication.has_work
-            and not is_woken
         )
 
     @property
@@ -132,6 +134,8 @@ class Leader:
         """Commit what a majority holds. Only entries of the current term commit by counting (Raft paper,
         section 5.4.2); our own disk counts like any other."""
         core = self._core
+        if core.commit_index >= core.journal.last_index:
+            return
         matches = [progress.match_index for progress in self._voting]
         matches.append(core.journal.durable_index)
         matches.sort(reverse=True)
@@ -149,7 +153,7 @@ class Leader:
     # -- answers ------------------------------------------------------------------------------------
 
     def on_append_answer(self, progress: Progress, message: AppendAnswer) -> None:
-        self._heard(progress, message.sent_at)
+        now = self._heard(progress, message.sent_at)
         if not message.success:
             progress.rejected(
                 message.sent_at, message.previous_index, message.last_index, message.commit_index
@@ -161,11 +165,15 @@ class Leader:
             )
         advanced = message.match_index > progress.match_index
         # This is done for an answer that says nothing new, too: what was sent twice must leave the window.
-        progress.matched(max(message.match_index, progress.match_index), self._core.clock())
+        if advanced or progress.window:
+            progress.matched(message.match_index if advanced else progress.match_index, now)
         if advanced:
             self.advance_commit()
-        probed = progress.next_index - 1
-        if progress.probing and progress.snapshot is None and message.previous_index == probed:
+        if (
+            progress.probing
+            and progress.snapshot is None
+            and message.previous_index == progress.next_index - 1
+        ):
             progress.probe_matched()
 
     def on_chunk_answer(self, progress: Progress, message: ChunkAnswer) -> None:
@@ -179,15 +187,16 @@ class Leader:
             progress.offset = min(message.next_offset, len(snapshot.data))
             progress.awaiting = False
 
-    def _heard(self, progress: Progress, sent_at: float) -> None:
+    def _heard(self, progress: Progress, sent_at: float) -> float:
+        """Note that the peer has answered what was sent then. Return the time."""
         now = self._core.clock()
         progress.heard_at = now
         # What was sent over an earlier connection does not count: the peer may have taken its end for
         # ours, and have voted. Nor does what this clock has not shown yet: it is not ours.
-        since = max(progress.online_since, progress.echoed_at)
-        if progress.online and since <= sent_at <= now:
+        if progress.online and progress.online_since <= sent_at <= now and progress.echoed_at <= sent_at:
             progress.echoed_at = sent_at
             self._renew_lease()
+        return now
 
     # -- lease --------------------------------------------------------------------------------------
 
@@ -221,6 +230,8 @@ class Leader:
         on."""
         if self._core.group.majority == 1:
             return False
+        if now < self._lease_until and self.transfer_to is None:
+            return False  # who holds a lease has heard a majority
         silences = [-self._replication.silence(progress, now) for progress in self._voting]
         if -self._majority_of(silences) > self._settings.election_max_s:
             return True
@@ -296,9 +307,7 @@ class Leader:
             for peer in core.group.peers
         }
         self._voting = [self.progress[peer.id] for peer in core.group.voting_peers]
-        self._replication.peers = tuple(self.progress.values())
-        self._replication.voting = tuple(self._voting)
-        self._replication.heartbeat_due_at = now
+        self._replication.follow(tuple(self.progress.values()), tuple(self._voting), now)
         self._renew_lease()
 
     def _is_online(self, peer_id: str) -> bool:
@@ -325,6 +334,7 @@ class Leader:
             progress.online = True
             progress.online_since = self._core.clock()
             progress.probe_from(self._core.journal.last_index + 1)
+            self._replication.doubt()
 
     def link_down(self, peer_id: str) -> None:
         """Take the peer out of the lease, at once and before the connection is closed by us: the peer may
@@ -334,6 +344,7 @@ class Leader:
             progress.online = False
             progress.echoed_at = NEVER
             progress.probe_from(self._core.journal.last_index + 1)
+            self._replication.doubt()
             self._renew_lease()
 
     def peers_status(self) -> dict[str, Any]:

@@ -38,11 +38,11 @@ class LinkOwner(Protocol):
     def proven(self, link: Link, peer_id: str) -> None:
         """Take the link into use: the other side is who it says."""
 
-    def received(self, peer_id: str, message: Any) -> None:
-        """Take a message for Raft. Raises BadMessage."""
+    def received(self, peer_id: str, message: Any) -> bool:
+        """Take a message for Raft. Return whether it has left something to do. Raises BadMessage."""
 
     def activity(self) -> None:
-        """Learn that the messages of one read have been handled."""
+        """Learn that the messages of one read have been handled, and that they have left something to do."""
 
     def refused(self, link: Link, peer_id: str | None, reason: str) -> None:
         """Close the link, for this reason."""
@@ -74,6 +74,7 @@ class Link:
         self.dial: Final = handshake.dial
         """The member that we called; None if we were called."""
         self.ended = asyncio.Event()
+        self._is_over = False
         self.hung_up_on = False
         """Whether the other side ended the connection."""
         self.host = _host_of(connection)
@@ -98,13 +99,21 @@ class Link:
     def write(self, body: bytes) -> bool:
         """Send, or queue what the kernel does not take. Return False if the link has ended or its queue is
         full."""
-        if self.ended.is_set():
+        if self._is_over:
             return False
-        if self._queue_bytes + len(body) > QUEUE_BYTES_MAX:
+        if self._queue and self._queue_bytes + len(body) > QUEUE_BYTES_MAX:
             self._owner.refused(self, self.peer_id, f"more than {QUEUE_BYTES_MAX} bytes are not read")
             return False
         frame = len(body).to_bytes(4, "big") + body
-        self._push(frame if self._tls is None else self._tls.seal(frame))
+        if self._tls is not None or self._queue:
+            self._push(frame if self._tls is None else self._tls.seal(frame))
+            return True
+        try:
+            sent = self._socket.send(frame)  # nearly always that is all there is to do
+        except OSError:
+            sent = self._send(frame)  # which knows what it means
+        if sent < len(frame):
+            self._keep(frame, sent)
         return True
 
     def write_later(self, body: bytes, delay_s: float) -> bool:
@@ -119,8 +128,9 @@ class Link:
 
     def end(self) -> None:
         """Close the connection. May be called again."""
-        if self.ended.is_set():
+        if self._is_over:
             return
+        self._is_over = True
         self.ended.set()
         self._deadline.cancel()
         descriptor = self._socket.fileno()
@@ -152,7 +162,7 @@ class Link:
             self._take_one(data)  # nearly always one write of the peer is one read
             return
         self._buffer += data
-        if len(self._buffer) >= self._needed and not self.ended.is_set():
+        if len(self._buffer) >= self._needed and not self._is_over:
             self._take_frames()
 
     def _opened(self, tls: TlsStream, sealed: bytes) -> bytes:
@@ -186,11 +196,15 @@ class Link:
         sent = 0
         if not self._queue and sealed:
             sent = self._send(sealed)
-            if sent < len(sealed):
-                self._loop.add_writer(self._socket.fileno(), self._writable)
         if sent < len(sealed):
-            self._queue.append(memoryview(sealed)[sent:])
-            self._queue_bytes += len(sealed) - sent
+            self._keep(sealed, sent)
+
+    def _keep(self, sealed: bytes, sent: int) -> None:
+        """Queue what is left of a frame, of which so many bytes have been sent."""
+        if not self._queue:
+            self._loop.add_writer(self._socket.fileno(), self._writable)
+        self._queue.append(memoryview(sealed)[sent:])
+        self._queue_bytes += len(sealed) - sent
 
     def _send(self, frame: bytes | memoryview) -> int:
         try:
@@ -212,7 +226,8 @@ class Link:
     def _take_one(self, data: bytes) -> None:
         assert self.peer_id is not None, "a link without handshake is proven"
         try:
-            self._owner.received(self.peer_id, _unpacked(memoryview(data)[4:]))
+            if not self._owner.received(self.peer_id, _unpacked(memoryview(data)[4:])):
+                return
         except BadMessage as error:
             self._refuse(str(error))
         self._owner.activity()
@@ -220,7 +235,7 @@ class Link:
     def _take_frames(self) -> None:
         handled = False
         try:
-            while not self.ended.is_set() and (frame := self._next_frame()) is not None:
+            while not self._is_over and (frame := self._next_frame()) is not None:
                 handled = self._take(frame[0]) or handled
         except Crossed:
             self._owner.crossed(self)
@@ -249,11 +264,10 @@ class Link:
         return (message,)
 
     def _take(self, message: Any) -> bool:
-        """Handle one frame. Return whether it was for Raft."""
+        """Handle one frame. Return whether it was for Raft, and has left something to do."""
         if self._handshake is None:
             assert self.peer_id is not None, "a link without handshake is proven"
-            self._owner.received(self.peer_id, message)
-            return True
+            return self._owner.received(self.peer_id, message)
         answer = self._handshake.step(message)
         if answer is not None:
             self.write(msgpack.packb(answer))

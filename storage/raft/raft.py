@@ -104,9 +104,10 @@ class Raft(Skeleton):
         self._closed = False
         self._apply_at = FOREVER
         """When the committed entries that lie here are to be applied; FOREVER: none lies here."""
-        self._ticked_as: tuple[int, int, str | None] | None = None
+        self._ticked_as: tuple[int, int, Node | None] | None = None
         """Term, role and leader at the end of the last tick."""
-        self._handlers: dict[int, Callable[[Node, Any], None]] = {
+        self._least_bytes = settings.snapshot_journal_bytes_min
+        self._handlers: dict[int, Callable[[Node, Any], bool | None]] = {
             PRE_VOTE: self._votes.on_pre_vote,
             PRE_VOTE_ANSWER: self._votes.on_pre_vote_answer,
             VOTE: self._votes.on_vote,
@@ -210,15 +211,18 @@ class Raft(Skeleton):
     @property
     def next_tick_at(self) -> float:
         """Return the clock time at which `tick` has to be called if nothing happens before."""
-        core = self._core
+        core, leading = self._core, self._roles.leading
         if self._fatal is not None:
             return NEVER
         if core.failure is not None or self._closed:
             return FOREVER
-        if core.journal.unwritten or self._applies_now or self._compaction.is_building:
+        unapplied = core.commit_index - core.applied_index
+        if unapplied > (APPLY_LATER_MAX - 1 if leading is None else 0):
             return NEVER
-        if self._roles.leading is not None:
-            return self._roles.leading.next_tick_at if core.group.peers else FOREVER
+        if core.journal.unwritten or self._compaction.building is not None:
+            return NEVER
+        if leading is not None:
+            return leading.next_tick_at if core.group.peers else FOREVER
         election_at = core.election_deadline if core.group.has_vote else FOREVER
         answer_at = self._follower.answer_at
         return min(self._apply_at, election_at, FOREVER if answer_at is None else answer_at)
@@ -228,26 +232,31 @@ class Raft(Skeleton):
         """Return whether a tick would find nothing to do: nothing has changed since the last one but that
         this replica has heard from its leader or its followers once more."""
         core, leading = self._core, self._roles.leading
-        if self._ticked_as != self._identity or self._follower.owes_answer:
+        if core.applied_index < core.commit_index and (leading is not None or self._apply_at == FOREVER):
+            return False  # a leader applies at once; else nobody has noted yet when they are to be applied
+        if self._ticked_as != (core.term, core.role, core.leader) or self._follower.owes_answer:
             return False
-        if self._apply_at == FOREVER and core.applied_index < core.commit_index:
-            return False  # nobody has noted yet when they are to be applied
         if leading is not None and not leading.is_settled:
             return False
         return self.next_tick_at > core.clock()
 
     @property
-    def _identity(self) -> tuple[int, int, str | None]:
-        return self._core.term, self._core.role, self.leader_id
-
-    @property
-    def _unapplied_max(self) -> int:
-        """Return how many committed entries may lie here."""
-        return APPLY_LATER_MAX - 1 if self._roles.leading is None else 0
-
-    @property
-    def _applies_now(self) -> bool:
-        return self._core.commit_index - self._core.applied_index > self._unapplied_max
+    def only_commits(self) -> bool:
+        """Return whether a tick would find nothing to do but to apply what is committed, as a leader that
+        serves: `apply_committed` is enough then."""
+        core, leading = self._core, self._roles.leading
+        return (
+            leading is not None
+            and leading.serving
+            and core.applied_index < core.commit_index
+            and self._ticked_as == (core.term, core.role, core.leader)
+            and leading.is_settled
+            and not core.journal.unwritten
+            and self._compaction.building is None
+            and core.failure is None
+            and self._fatal is None
+            and not self._closed
+        )
 
     def status(self) -> dict[str, Any]:
         """Return what operators and metrics see: plain values, times in seconds."""
@@ -309,6 +318,14 @@ class Raft(Skeleton):
             self._fatal = error
             raise
 
+    def apply_committed(self) -> None:
+        """Apply what is committed. Raises RaftFatal: the process has to end."""
+        try:
+            self._apply_committed()
+        except RaftFatal as error:
+            self._fatal = error
+            raise
+
     def transfer(self, to: str | None = None) -> bool:
         """Hand leadership to `to`, or to the peer that is furthest. Return False if that cannot begin: this
         replica does not serve, a transfer is under way already, or no such peer is connected. `on_fallen`
@@ -338,38 +355,45 @@ class Raft(Skeleton):
     # -- the tick -----------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        core, roles = self._core, self._roles
-        core.journal.collect()
-        if roles.end_if_failed():
+        core, roles, journal = self._core, self._roles, self._core.journal
+        journal.collect()
+        if (journal.failed is not None or core.failure is not None) and roles.end_if_failed():
             return
         now = core.clock()
-        if roles.leading is None:
+        leading = roles.leading
+        if leading is None:
             if now >= core.election_deadline:
                 self._votes.campaign(now)
-        elif roles.leading.has_to_resign(now):
+        elif leading.has_to_resign(now):
             roles.resign()
-        else:
-            roles.leading.change_members()
+        elif leading.target is not None:
+            leading.change_members()
         # What takes longest comes first: entries travel, and peers write them, while this replica writes them
         # too. It counts its own copy when that is durable, and no sooner.
         if roles.leading is not None:
             roles.leading.replicate(now)
             if core.failure is not None:
                 roles.end_if_failed()
-        core.journal.flush()
+        journal.flush()
         if roles.leading is not None:
             roles.leading.advance_commit()
-        self._apply_what_is_due(now)
-        self._follower.answer_leader(now)
-        self._compaction.advance()
-        roles.end_if_failed()
-        self._ticked_as = self._identity
+        else:
+            self._follower.answer_leader(now)
+        if core.applied_index < core.commit_index or self._apply_at != FOREVER:
+            self._apply_what_is_due(now)
+        if journal.entry_bytes > self._least_bytes or self._compaction.has_begun:
+            self._compaction.advance()
+        if journal.failed is not None or core.failure is not None:
+            roles.end_if_failed()
+        self._ticked_as = core.term, core.role, core.leader
 
     def _apply_what_is_due(self, now: float) -> None:
         core = self._core
-        if core.applied_index < core.commit_index:
-            self._apply_at = min(self._apply_at, now + APPLY_LATER_S)
-            if self._applies_now or now >= self._apply_at:
+        unapplied = core.commit_index - core.applied_index
+        if unapplied > 0:
+            if self._roles.leading is None:
+                self._apply_at = min(self._apply_at, now + APPLY_LATER_S)
+            if self._roles.leading is not None or unapplied >= APPLY_LATER_MAX or now >= self._apply_at:
                 self._apply_committed()
         if core.applied_index >= core.commit_index:
             self._apply_at = FOREVER
@@ -391,23 +415,31 @@ class Raft(Skeleton):
 
     # -- called by the transport --------------------------------------------------------------------
 
-    def _message_arrived(self, node: Node, fields: Any) -> None:
-        """Give a message to the part that handles its kind. Raises BadMessage: the transport closes the
-        connection."""
+    def _message_arrived(self, node: Node, fields: Any) -> bool:
+        """Give a message to the part that handles its kind. Return whether that has left nothing to do.
+        Raises BadMessage: the transport closes the connection."""
         core = self._core
         if self._fatal is not None or core.failure is not None or self._closed:
-            return
+            return False
         peer = core.group.node(node.id)
         message = decode(fields)
         try:
             try:
-                self._handlers[message.kind](peer, message)
+                is_done = self._handlers[message[0]](peer, message)
             except JournalFailed as error:
                 core.fail(str(error))
+                is_done = False
             if core.failure is not None:
                 self._roles.end_if_failed()
+                return False
         except RaftFatal as error:
             self._fatal = error  # raised by the tick that follows
+            return False
+        # What was done without a tick leaves to it what may wait, but the tick has to know of it.
+        return is_done is True and (
+            core.applied_index >= core.commit_index
+            or (self._apply_at != FOREVER and core.commit_index - core.applied_index < APPLY_LATER_MAX)
+        )
 
     def _on_answer(self, node: Node, message: AppendAnswer | ChunkAnswer) -> None:
         """Give an answer to the leader: it counts in its term only, and only if a member gives it."""
@@ -419,9 +451,9 @@ class Raft(Skeleton):
         progress = roles.leading.progress.get(node.id)
         if progress is None:
             return
-        if isinstance(message, AppendAnswer):
+        if type(message) is AppendAnswer:
             roles.leading.on_append_answer(progress, message)
-        else:
+        elif type(message) is ChunkAnswer:
             roles.leading.on_chunk_answer(progress, message)
 
     def _peer_connected(self, node: Node) -> None:

@@ -41,6 +41,8 @@ HARD_STATE: Final = struct.Struct("<BQ")
 MARK: Final = struct.Struct("<4sQQ")
 CHECKSUM: Final = struct.Struct("<I")
 
+ENTRY_OVERHEAD_BYTES: Final = RECORD.size + ENTRY.size
+"""How many bytes a record has besides its entry's command."""
 KIND_ENTRY: Final = 1
 KIND_TRUNCATE: Final = 2
 KIND_HARD_STATE: Final = 3
@@ -175,14 +177,29 @@ _OF_THE_JOURNAL: Final = (HardState, Truncate, Reset)
 """The kinds of records that are no entries."""
 
 
-def encode(record: Record, seed: int) -> tuple[bytes, bytes]:
-    """Return the record as two pieces to be written one after the other: a big command is not copied for its
-    header's sake. `seed` is the segment's, xor the offset that the record is written at."""
-    if not isinstance(record, _OF_THE_JOURNAL):
-        command, index, term = record
-        fields = ENTRY.pack(KIND_ENTRY, index, term)
-        crc = crc32c(command, crc32c(fields, seed))
-        return RECORD.pack(RECORD_MAGIC, ENTRY.size + len(command), crc) + fields, command
+def size_of(entries: list[Entry]) -> int:
+    """Return how many bytes the entries take as records."""
+    return sum(len(command) + ENTRY_OVERHEAD_BYTES for command, _, _ in entries)
+
+
+def encode_all(records: list[Record], seed: int, offset: int) -> bytes:
+    """Return the records as they are written from `offset` on. `seed` is the segment's."""
+    pieces: list[bytes] = []
+    for record in records:
+        if isinstance(record, _OF_THE_JOURNAL):
+            head = _encode(record, seed ^ offset)
+            command = b""
+        else:
+            command, index, term = record
+            fields = ENTRY.pack(KIND_ENTRY, index, term)
+            crc = crc32c(command, crc32c(fields, seed ^ offset))
+            head = RECORD.pack(RECORD_MAGIC, ENTRY.size + len(command), crc) + fields
+        pieces += (head, command)
+        offset += len(head) + len(command)
+    return b"".join(pieces)
+
+
+def _encode(record: HardState | Truncate | Reset, seed: int) -> bytes:
     match record:
         case HardState(term, vote):
             fields = HARD_STATE.pack(KIND_HARD_STATE, term) + (vote or "").encode()
@@ -190,7 +207,7 @@ def encode(record: Record, seed: int) -> tuple[bytes, bytes]:
             fields = POSITION.pack(KIND_TRUNCATE, index, term)
         case Reset(index, term):
             fields = POSITION.pack(KIND_RESET, index, term)
-    return RECORD.pack(RECORD_MAGIC, len(fields), crc32c(fields, seed)) + fields, b""
+    return RECORD.pack(RECORD_MAGIC, len(fields), crc32c(fields, seed)) + fields
 
 
 def scan(content: bytes, offset: int, seed: int, version: int = FORMAT_VERSION) -> Iterator[Record | Torn]:

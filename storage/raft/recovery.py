@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from storage.raft.disk import ReadFiles
+from storage.raft.disk import Files, FixedFile, ReadFiles
 from storage.raft.errors import WrongDirectory
 from storage.raft.records import (
     RECORD_MAGIC,
@@ -36,6 +36,7 @@ from storage.raft.records import (
     Truncate,
     decode_header,
     decode_mark,
+    encode_mark,
     scan,
 )
 
@@ -261,3 +262,26 @@ class Recovery:
             # In older segments every torn byte is a problem already.
             if segment.sequence == mark.sequence == newest and segment.end < mark.end:
                 self.problems.append(f"{path} is whole up to byte {segment.end} only, {was}")
+
+
+class SyncMark:
+    """The mark, which is written after each sync, and only ever says more than before."""
+
+    def __init__(self, disk: Files, directory: str) -> None:
+        self._disk = disk
+        self._path = os.path.join(directory, MARK_NAME)
+        self._at = Mark(0, 0)
+        self._file: FixedFile | None = None
+
+    def move(self, synced: Mark) -> None:
+        """Write down that the journal is synced up to there. Raises OSError."""
+        if synced <= self._at:
+            return
+        if self._file is None:
+            self._file = self._disk.open_fixed(self._path)
+        self._file.write(encode_mark(synced))
+        self._at = synced
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()

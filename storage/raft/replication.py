@@ -43,10 +43,23 @@ class Replication:
         self.awake_since = NEVER
         """When the last rest ended: what was not heard before that proves nothing."""
         self._prompt: tuple[Progress, ...] = ()
-        """The voters that get entries at once."""
+        """The voters that get entries at once, as they were chosen last."""
+        self._at_once: tuple[Progress, ...] = ()
+        """The peers that get entries at once: these voters, or everybody if there are too few of them."""
         self._core = core
         self._settings = core.settings
         self._last_append: Append | None = None
+
+    def follow(self, peers: tuple[Progress, ...], voting: tuple[Progress, ...], now: float) -> None:
+        """Send to these peers from now on, at once."""
+        self.peers, self.voting = peers, voting
+        self._prompt = ()
+        self._at_once = peers
+        self.heartbeat_due_at = now
+
+    def doubt(self) -> None:
+        """Choose anew who gets entries at once: a link has come or gone."""
+        self._at_once = self.peers
 
     def send_due(self, now: float, *, to_all: bool, rest_s: float) -> None:
         """Send what is due to all peers; with `to_all`, entries go to all of them at once. With the next
@@ -93,10 +106,16 @@ class Replication:
     def has_work(self) -> bool:
         """Return whether `send_due` would send something before the next heartbeat."""
         last_index = self._core.journal.last_index
-        return any(
-            peer.online and not peer.awaiting and (peer.probing or peer.next_index <= last_index)
-            for peer in self.peers
-        )
+        for peer in self.peers:
+            if not peer.online or peer.awaiting:
+                continue
+            if peer.probing:
+                return True
+            if peer.next_index <= last_index and (
+                peer in self._at_once or last_index - peer.match_index > LATER_ENTRIES_MAX
+            ):
+                return True
+        return False
 
     # -- who is waited for --------------------------------------------------------------------------
 
@@ -104,11 +123,24 @@ class Replication:
         """Return the voters that get entries at once: those that got them before, as long as they are
         prompt. All peers are, if there are too few of these."""
         count = self._core.group.majority - 1
-        furthest = max((peer.match_index for peer in self.voting), default=0)
+        furthest = 0
+        for peer in self.voting:
+            if peer.match_index > furthest:
+                furthest = peer.match_index
+        since = now - 2 * self._settings.heartbeat_s
+        for peer in self._prompt:
+            is_late = peer.heard_at < since or furthest - peer.match_index > LATER_ENTRIES_MAX
+            if is_late or not peer.online or peer.probing:
+                break
+        else:
+            if len(self._prompt) == count:
+                self._at_once = self._prompt
+                return self._prompt
         before_first = sorted(self.voting, key=lambda peer: peer not in self._prompt)
         prompt = [peer for peer in before_first if self._is_prompt(peer, furthest, now)]
         self._prompt = tuple(prompt[:count])
-        return self._prompt if len(self._prompt) == count else self.peers
+        self._at_once = self._prompt if len(self._prompt) == count else self.peers
+        return self._at_once
 
     def _is_prompt(self, peer: Progress, furthest: int, now: float) -> bool:
         return (

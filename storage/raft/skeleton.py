@@ -52,13 +52,13 @@ if TYPE_CHECKING:
         """pysyncobj's interface of a transport; `_arrived`, `_connected` and `_disconnected` tell Raft."""
 
         def __init__(self, sync_obj: Any, self_node: Any, other_nodes: Any) -> None: ...
-        def _arrived(self, node: Node, message: Any) -> None: ...
+        def _arrived(self, node: Node, message: Any) -> object: ...
         def _connected(self, node: Node) -> None: ...
         def _disconnected(self, node: Node) -> None: ...
         def send(self, node: Node, message: Any) -> bool: ...
         def destroy(self) -> None: ...
         def setOnMessageReceivedCallback(  # noqa: N802 (pysyncobj's name)
-            self, callback: Callable[[Node, Any], None], /
+            self, callback: Callable[[Node, Any], object], /
         ) -> None: ...
 
     class SyncObj:
@@ -66,18 +66,32 @@ if TYPE_CHECKING:
         def destroy(self) -> None: ...
 
 else:
-    from pysyncobj.node import Node
+    from pysyncobj.node import Node as _Node
     from pysyncobj.syncobj import SyncObj
     from pysyncobj.transport import Transport as _Transport
 
+    class Node(_Node):
+        """A node whose id is found without a call: every message that leaves or arrives looks it up."""
+
+        id = None
+
+        def __init__(self, node_id: str) -> None:
+            super().__init__(node_id)
+            vars(self)["id"] = node_id
+
     class Transport(_Transport):
-        _arrived = _Transport._onMessageReceived
+        def setOnMessageReceivedCallback(self, callback: Any) -> None:  # noqa: N802 (pysyncobj's name)
+            super().setOnMessageReceivedCallback(callback)
+            self._arrived = callback  # pysyncobj's way there costs a call for each message
+
         _connected = _Transport._onNodeConnected
         _disconnected = _Transport._onNodeDisconnected
 
 
 class RaftTransport(Transport):
-    """A transport that can also tell a connection closed by the peer's host from one that was cut."""
+    """A transport that can also tell a connection closed by the peer's host from one that was cut.
+
+    `_arrived` gives Raft a message, and returns True if Raft needs no tick for its sake."""
 
     on_peer_lost: Callable[[str], None] | None = None
     """A function that is called with the peer's id after `_disconnected` when its host closed the connection:
@@ -159,7 +173,7 @@ def _replaced_by(name: str) -> Any:
 class Skeleton(SyncObj):
     """pysyncobj's SyncObj without its behaviour."""
 
-    _message_arrived: Callable[[Node, Any], None]
+    _message_arrived: Callable[[Node, Any], bool]
 
     _SyncObj__raftState = _kept_as("role")
     _SyncObj__raftCurrentTerm = _kept_as("term")

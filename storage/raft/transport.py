@@ -84,7 +84,8 @@ class PeerTransport(RaftTransport):
     ) -> None:
         """Make the links of a replica. Addresses are "unix:<path>" or "host:port"; `address_of` is asked anew
         for each call and may raise LookupError or ValueError. `on_activity` is called after messages were
-        handled or a link came or went, once for all that one read brought. `tls` is for TCP links; Unix
+        handled or a link came or went, once for all that one read brought, but not for messages after which
+        there is nothing left to do. `tls` is for TCP links; Unix
         sockets are guarded by file modes. Raises TlsUnusable."""
         super().__init__(None, None, [])
         self.self_id = identity.member_id
@@ -327,8 +328,8 @@ class PeerTransport(RaftTransport):
         self._connected(node)
         self.activity()
 
-    def received(self, peer_id: str, message: Any) -> None:
-        self._arrived(self._nodes[peer_id], message)
+    def received(self, peer_id: str, message: Any) -> bool:
+        return self._arrived(self._nodes[peer_id], message) is not True
 
     def activity(self) -> None:
         if not self._closed:

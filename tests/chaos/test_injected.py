@@ -68,11 +68,13 @@ def test_a_full_disk_shows_no_room_and_has_some_again(file: FaultFile, replica: 
     disk = faults.disk()
     journal = disk.open_append(str(tmp_path / "journal"))
     journal.append(b"before")
+    mark = disk.open_fixed(str(tmp_path / "mark"))
     end = file.add(Faults(disks=(DiskFault(f"{GROUP}-0", fails=WRITE, error="ENOSPC"),)))
     until(lambda: disk.free_bytes(str(tmp_path)) == 0, "there is no room", DEADLINE_S)
     for write in (
         lambda: journal.append(b"more"),
-        lambda: disk.overwrite(str(tmp_path / "mark"), b"1"),
+        lambda: disk.overwrite(str(tmp_path / "tail"), b"1"),
+        lambda: mark.write(b"1"),
         lambda: disk.open_append(str(tmp_path / "next")),
     ):
         with pytest.raises(OSError, match="No space left") as failed:
@@ -83,6 +85,7 @@ def test_a_full_disk_shows_no_room_and_has_some_again(file: FaultFile, replica: 
     until(lambda: disk.free_bytes(str(tmp_path)) > 0, "there is room", DEADLINE_S)
     journal.append(b" and after")
     journal.close()
+    mark.close()
     assert disk.read(str(tmp_path / "journal")) == b"before and after"
 
 

@@ -12,7 +12,7 @@ import pytest
 from storage.raft.disk import AppendFile, Disk, Worker
 from storage.raft.errors import DirectoryInUse, JournalDamaged, JournalFailed, WrongDirectory
 from storage.raft.journal import Identity, Journal
-from storage.raft.records import Entry, encode
+from storage.raft.records import Entry, encode_all
 
 IDENTITY = Identity(tier_id="tier", replica_id="partition-0/1.1")
 
@@ -130,7 +130,7 @@ def test_a_missing_segment_is_noticed(tmp_path: Path) -> None:
 def test_a_torn_command_that_holds_a_record_is_cut_all_the_same(written: Path) -> None:
     """Clients choose what commands contain: a forged record in one does not make a torn tail damage."""
     path = segment(written)
-    forged = b"".join(encode(entry(6, 2), seed=0))
+    forged = encode_all([entry(6, 2)], seed=0, offset=0)
     journal = opened(written)
     journal.append((forged + b"tail", 6, 2))
     journal.close()

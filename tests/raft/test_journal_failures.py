@@ -12,7 +12,16 @@ from random import Random
 
 import pytest
 
-from storage.raft.disk import QUICK_SYNC_S, QUICK_SYNCS_MIN, AppendFile, Disk, Done
+from storage.raft.disk import (
+    KNOWN_SYNCS_MIN,
+    QUICK_SYNC_S,
+    SLOW_SYNC_S,
+    AppendFile,
+    Disk,
+    Done,
+    FixedFile,
+    SyncSpeed,
+)
 from storage.raft.errors import JournalFailed
 from storage.raft.journal import Identity, Journal
 from storage.raft.records import Entry
@@ -38,6 +47,9 @@ class Failing(Disk):
         self.try_step("mark")
         super().overwrite(path, content, offset)
         self.overwritten.append((os.path.basename(path), offset))
+
+    def open_fixed(self, path: str) -> FixedFile:
+        return FailingFixedFile(self, path)
 
     def remove(self, path: str) -> None:
         self.try_step("remove")
@@ -71,6 +83,18 @@ class FailingFile:
 
     def close(self) -> None:
         self._file.close()
+
+
+class FailingFixedFile:
+    def __init__(self, disk: Failing, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def write(self, content: bytes) -> None:
+        self._disk.overwrite(self._path, content)
+
+    def close(self) -> None:
+        pass
 
 
 def entry(index: int) -> Entry:
@@ -246,7 +270,7 @@ class Ticking:
         return self.now_s
 
 
-def test_a_disk_that_has_long_been_quick_needs_no_thread_until_it_is_slow(tmp_path: Path) -> None:
+def test_a_disk_whose_syncs_are_known_needs_no_thread_until_one_is_slow(tmp_path: Path) -> None:
     executor, clock = Counted(), Ticking()
     disk = Failing()
     journal = Journal(disk, str(tmp_path), IDENTITY, executor=executor, notify=lambda: None, clock=clock)
@@ -256,29 +280,69 @@ def test_a_disk_that_has_long_been_quick_needs_no_thread_until_it_is_slow(tmp_pa
         journal.flush()
         journal.collect()
 
-    for _ in range(QUICK_SYNCS_MIN):
+    for _ in range(KNOWN_SYNCS_MIN):
         append_one()
-    assert executor.syncs == QUICK_SYNCS_MIN
+    assert executor.syncs == KNOWN_SYNCS_MIN
     disk.synced.clear()
     append_one()
-    assert (executor.syncs, len(disk.synced)) == (QUICK_SYNCS_MIN, 1)
+    assert (executor.syncs, len(disk.synced)) == (KNOWN_SYNCS_MIN, 1)
     assert journal.durable_index == journal.last_index
-    clock.look_s = QUICK_SYNC_S
+    clock.look_s = SLOW_SYNC_S
     append_one()
     append_one()
-    assert executor.syncs == QUICK_SYNCS_MIN + 1, "the slow one was the last one here"
+    assert executor.syncs == KNOWN_SYNCS_MIN + 1, "the slow one was the last one here"
     journal.close()
+
+
+def test_syncs_hold_the_loop_up_for_a_share_of_the_time_only() -> None:
+    """A disk needs 5 ms for each sync: 10 a second take a twentieth of the time, 200 a second all of it."""
+    speed, now = SyncSpeed(), 0.0
+    for interval_s, is_light in ((0.1, True), (0.005, False), (0.1, True)):
+        for _ in range(100):
+            now += interval_s
+            speed.took(0.005, now)
+        assert speed.is_light == is_light
+
+
+def test_after_a_slow_sync_the_loop_does_none_for_a_hundred_times_as_long() -> None:
+    speed, now = SyncSpeed(), 100.0
+    speed.took(0.05, now)
+    done_s = []
+    for _ in range(100):
+        now += 0.1
+        speed.took(0.002, now)
+        done_s += [now - 100.0] if speed.is_light else []
+    assert done_s[0] == pytest.approx(5.0, abs=0.11)
+    assert len(done_s) in (50, 51)
+
+
+def test_quick_syncs_need_no_thread_however_many_they_are() -> None:
+    speed, now = SyncSpeed(), 0.0
+    for _ in range(1_000):
+        now += QUICK_SYNC_S / 2
+        speed.took(QUICK_SYNC_S / 2, now)
+    assert speed.is_light
 
 
 def test_a_failed_sync_of_a_quick_disk_makes_nothing_durable(tmp_path: Path) -> None:
     disk = SimDisk(Random(1))
     journal = Journal(disk, "journal", IDENTITY, executor=Counted(), notify=lambda: None, clock=Ticking())
-    for index in range(1, QUICK_SYNCS_MIN + 1):
+    for index in range(1, KNOWN_SYNCS_MIN + 1):
         journal.append(entry(index))
         journal.flush()
         journal.collect()
     disk.failing = True
-    journal.append(entry(QUICK_SYNCS_MIN + 1))
+    journal.append(entry(KNOWN_SYNCS_MIN + 1))
     journal.flush()
-    assert journal.durable_index == QUICK_SYNCS_MIN
+    assert journal.durable_index == KNOWN_SYNCS_MIN
     assert journal.failed is not None
+
+
+def test_a_mark_that_was_removed_is_made_anew(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    write(journal, 1)
+    (tmp_path / "synced").unlink()
+    write(journal, 1)
+    assert journal.failed is None
+    assert (tmp_path / "synced").exists()
+    journal.close()

@@ -67,7 +67,7 @@ class Machine:
         self.is_leader = False
         self.next_tick_at = NOT_AT_ALL
         self.next_deadline_ms: int | None = None
-        self.is_settled = self.awaits_log = False
+        self.is_settled = self.only_commits = self.awaits_log = False
         self.done: list[str] = []
         self.turned_at: list[float] = []
         self.in_turn: Callback = lambda: None
@@ -83,6 +83,9 @@ class Machine:
 
     def flush(self) -> None:
         self.done.append("flush")
+
+    def apply_committed(self) -> None:
+        self.done.append("apply")
 
     def tick(self) -> None:
         self.done.append("tick")

@@ -103,6 +103,20 @@ class Handle:
         pass
 
 
+class FixedHandle:
+    """An open file that is written again and again from its beginning."""
+
+    def __init__(self, disk: SimDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def write(self, content: bytes) -> None:
+        self._disk.overwrite(self._path, content)
+
+    def close(self) -> None:
+        pass
+
+
 class _Lock:
     def release(self) -> None:
         pass
@@ -215,6 +229,10 @@ class SimDisk:
                 raise OSError(ENOSPC, "No space left on device")
             self._names[path] = SimFile()
         return Handle(self, self._names[path])
+
+    def open_fixed(self, path: str) -> FixedHandle:
+        self.overwrite(path, b"")
+        return FixedHandle(self, path)
 
     def read(self, path: str) -> bytes:
         return bytes(self._named(path).content)

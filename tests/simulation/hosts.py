@@ -242,8 +242,9 @@ class Process:
         self.world.promises.received(self, sender_id, message)
         self.world.releases.received(self, message)
         self.world.evidence.received(self, sender_id, message)
-        self.host.guard(lambda: self.transport._arrived(Node(sender_id), message))
-        if self.turns is not None:
+        is_done: list[Any] = []
+        self.host.guard(lambda: is_done.append(self.transport._arrived(Node(sender_id), message)))
+        if self.turns is not None and is_done != [True]:
             self.turns.heard()
 
     def connected(self, peer_id: str) -> None:

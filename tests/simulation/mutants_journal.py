@@ -37,10 +37,17 @@ class QuickDisksAreNotSynced(Journal):
     """A disk that has long been quick is synced like any other, before what was written counts as durable."""
 
     def flush(self) -> None:
-        if self._speed.is_quick:
+        if self._speed.is_light:
             self._write()
             self.durable_index, self._dirty = max(self.durable_index, self._written_index), False
         super().flush()
+
+
+class TakesWhateverComesNext(Journal):
+    """Entries are taken at once only behind an entry that is the leader's, of the same index and term."""
+
+    def takes_at_once(self, previous_index: int, previous_term: int) -> bool:
+        return super().takes_at_once(previous_index, self.last_term)
 
 
 class TruncationIsNotWritten(Journal):
