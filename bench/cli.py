@@ -18,7 +18,7 @@ from bench.ground.reference import KAFKA_VERSION
 from bench.raft import measure as raft
 from bench.raft import table as raft_table
 from bench.replica import snapshot_pause
-from bench.tier import basics, idle_command
+from bench.tier import basics, idle_command, path_command
 from cluster.cli.common import console
 from cluster.cli.tables import Table
 
@@ -37,6 +37,7 @@ KafkaHome = Annotated[
 ]
 capacity_command.register(app)
 idle_command.register(app)
+path_command.register(app)
 HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
 PEERS_HELP = "Peers by name, as a,b. (default all that can run here, without unsynced-1 and -3)"
 """Where the examples find Kafka."""

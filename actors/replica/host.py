@@ -27,7 +27,7 @@ from actors.replica.replica import RecordType, Replica
 from actors.replica.turn import Turns
 from storage.raft.disk import Disk, Worker
 from storage.raft.journal import SEGMENT_SUFFIX, Genesis, Identity, Journal
-from storage.raft.members import FOUNDING_INCARNATION, Member, founders, member_id, pack, replica_of
+from storage.raft.members import FOUNDING_INCARNATION, Member, Members, founders, member_id, pack, replica_of
 from storage.raft.raft import Raft, RaftConfig
 from storage.raft.skeleton import MEMBERS, REGULAR
 from storage.raft.snapshot import SnapshotStore
@@ -101,6 +101,10 @@ class ReplicaHost:
         self._disk_timer: asyncio.TimerHandle | None = None
         self._failed_at: float | None = None
         self._stopped = False
+        self._may_rest = False
+        """Whether Raft knows that it may rest: levels only rise."""
+        self._leader_of: tuple[str | None, Members, int | None] = (None, (), None)
+        """A leader and the members that it was found among, with its node: every turn asks for it."""
 
     async def start(self) -> None:
         """Open the disk, replay the journal, join the peers. Raises what is wrong, in words."""
@@ -298,8 +302,11 @@ class ReplicaHost:
     def leader_node(self) -> int | None:
         if self.raft is None:
             return None
-        leader_id = self.raft.leader_id
-        return next((each.node_id for each in self.raft.members if each.member_id == leader_id), None)
+        leader_id, members = self.raft.leader_id, self.raft.members
+        if leader_id != self._leader_of[0] or members is not self._leader_of[1]:
+            found = (each.node_id for each in members if each.member_id == leader_id)
+            self._leader_of = leader_id, members, next(found, None)
+        return self._leader_of[2]
 
     def wake(self) -> None:
         """Ask for a turn at the end of this loop iteration."""
@@ -352,7 +359,8 @@ class ReplicaHost:
         try:
             turn()
             self._on_turn()
-            if self.raft is not None and self.replica.level.known >= REST_LEVEL:
+            if not self._may_rest and self.raft is not None and self.replica.level.known >= REST_LEVEL:
+                self._may_rest = True
                 self.raft.learn_to_rest()
         except Exception:
             # A replica that failed to apply must not go on answering: Ray starts a new one, which replays.

@@ -19,46 +19,43 @@ class LongWorks:
     """The long works of one replica, which do a slice each, one after the other."""
 
     def __init__(self) -> None:
-        self._works: deque[Iterator[Result]] = deque()
-        self._replies: deque[tuple[Give, Sequence[Reply]]] = deque()
+        self.works: deque[Iterator[Result]] = deque()
+        self.replies: deque[tuple[Give, Sequence[Reply]]] = deque()
         """The answers that leave in later slices, and what gives them."""
-
-    def __len__(self) -> int:
-        return len(self._works) + len(self._replies)
 
     @property
     def is_full(self) -> bool:
         """Whether no request may begin another long work."""
-        return len(self._works) >= LONG_WORKS_MAX
+        return len(self.works) >= LONG_WORKS_MAX
 
     def add(self, work: Iterator[Result]) -> None:
-        self._works.append(work)
+        self.works.append(work)
 
     def step(self) -> Result | None:
         """Do one slice of a work and return what it has decided; None if the work is at its end, or there is
         none."""
-        if not self._works:
+        if not self.works:
             return None
-        work = self._works.popleft()
+        work = self.works.popleft()
         result = next(work, None)
         if result is not None:
-            self._works.append(work)
+            self.works.append(work)
         return result
 
     def clear(self) -> None:
-        self._works.clear()
-        self._replies.clear()
+        self.works.clear()
+        self.replies.clear()
 
     def give(self, replies: Sequence[Reply], give: Give) -> None:
         """Give as many replies as leave in one piece; the rest of very many follow in slices."""
         for reply in replies[:REPLIES_AT_ONCE_MAX] if len(replies) > REPLIES_AT_ONCE_MAX else replies:
             give(reply)
         for begin in range(REPLIES_AT_ONCE_MAX, len(replies), REPLIES_AT_ONCE_MAX):
-            self._replies.append((give, replies[begin : begin + REPLIES_AT_ONCE_MAX]))
+            self.replies.append((give, replies[begin : begin + REPLIES_AT_ONCE_MAX]))
 
     def give_more(self) -> None:
         """Give the next slice of the replies that follow."""
-        if self._replies:
-            give, replies = self._replies.popleft()
+        if self.replies:
+            give, replies = self.replies.popleft()
             for reply in replies:
                 give(reply)

@@ -151,8 +151,12 @@ class Replica:
             self._take_over()
         if not self.serving:
             return
-        self._fire_timers(now_ms)
-        if self._works:
+        for _ in range(TIMERS_PER_TURN_MAX):
+            deadline_ms = self.shard.next_deadline_ms
+            if deadline_ms is None or deadline_ms > now_ms:
+                break
+            self._take(self.shard.expire(now_ms))
+        if self._works.works or self._works.replies:
             self._works.give_more()
             result = None if self._is_behind else self._works.step()
             if result is not None:
@@ -160,53 +164,49 @@ class Replica:
         if self.watcher is not None:
             self.watcher.run(now_ms)
 
-    def _fire_timers(self, now_ms: int) -> None:
-        for _ in range(TIMERS_PER_TURN_MAX):
-            deadline_ms = self.shard.next_deadline_ms
-            if deadline_ms is None or deadline_ms > now_ms:
-                return
-            self._take(self.shard.expire(now_ms))
-
     @property
     def next_deadline_ms(self) -> int | None:
         if self._takeover is not None:
             return 0
         if not self.serving:
             return None
-        if self._works:
+        if self._works.works or self._works.replies:
             return 0
         deadline_ms = self.shard.next_deadline_ms
         watcher_ms = None if self.watcher is None else self.watcher.next_deadline_ms
         if deadline_ms is None or watcher_ms is None:
             return watcher_ms if deadline_ms is None else deadline_ms
-        return min(deadline_ms, watcher_ms)
+        return deadline_ms if deadline_ms < watcher_ms else watcher_ms
 
     def flush(self) -> None:
         """End a turn: make a Raft entry of what was decided, unless enough of them are under way, and release
         the replies that wait for the lease."""
         if self._leaseless:
             self._release_leaseless()
-        while self.can_flush and self._propose(self._uncommitted[self._in_flight]):
+        uncommitted = self._uncommitted
+        if not uncommitted and not self._is_behind:
+            return
+        while self.can_flush and self._propose(uncommitted[self._in_flight]):
             pass
         assert self.log is not None
-        waiting_bytes = sum(entry.size_bytes for entry in islice(self._uncommitted, self._in_flight, None))
-        self._is_behind = self.log.pending_bytes + waiting_bytes > RAFT_BATCH_BYTES_MAX
+        pending_bytes, waiting_bytes = self.log.pending_bytes, 0
+        if len(uncommitted) > self._in_flight:
+            waiting_bytes = sum(entry.size_bytes for entry in islice(uncommitted, self._in_flight, None))
+        self._is_behind = pending_bytes + waiting_bytes > RAFT_BATCH_BYTES_MAX
         was_full = self._is_full
-        self._is_full = (
-            self.log.pending_bytes > RAFT_PENDING_BYTES_MAX // 2 or waiting_bytes > RAFT_BATCH_BYTES_MAX
-        )
+        self._is_full = pending_bytes > RAFT_PENDING_BYTES_MAX // 2 or waiting_bytes > RAFT_BATCH_BYTES_MAX
         if self._is_full and not was_full:
             self.repeats.everything()
 
     @property
     def can_flush(self) -> bool:
         """Return whether `flush` would make an entry now."""
-        return self._in_flight < min(len(self._uncommitted), ENTRIES_IN_FLIGHT_MAX)
+        return self._in_flight < ENTRIES_IN_FLIGHT_MAX and self._in_flight < len(self._uncommitted)
 
     @property
     def awaits_log(self) -> bool:
         """Return whether the next turn may have something to release, to propose or to go on with."""
-        return bool(self._leaseless) or self.can_flush or self._takeover is not None
+        return self._is_behind or bool(self._leaseless) or self.can_flush or self._takeover is not None
 
     @property
     def is_committed(self) -> bool:

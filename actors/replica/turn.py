@@ -139,7 +139,13 @@ class Turns:
     def arm(self) -> None:
         """See that a turn comes when the next timer is due, Raft's or the shard's."""
         now = self._loop.time()
-        at = self._next_at(now)
+        at = self._raft.next_tick_at
+        deadline_ms = self._replica.next_deadline_ms
+        if deadline_ms is not None:
+            in_ms = deadline_ms - self._now_ms() + TURN_LATE_MS
+            deadline = now + (in_ms if in_ms > TURN_LATE_MS else TURN_LATE_MS) / 1000
+            if deadline < at:
+                at = deadline
         if at <= now:
             self.wake()
             return
@@ -173,13 +179,6 @@ class Turns:
         self._replica.flush()
         self._raft.tick()
         self._replica.flush()
-
-    def _next_at(self, now: float) -> float:
-        deadline_ms = self._replica.next_deadline_ms
-        if deadline_ms is None:
-            return self._raft.next_tick_at
-        in_ms = max(deadline_ms - self._now_ms() + TURN_LATE_MS, TURN_LATE_MS)
-        return min(self._raft.next_tick_at, now + in_ms / 1000)
 
     def _fire(self) -> None:
         """Ask for a turn, after the loop has read its sockets: whoever was held up is late with everything,

@@ -28,13 +28,10 @@ class Compaction:
         self._core = core
         self.building: Building | None = None
         """The snapshot in the making, a slice of whose work waits for the next tick; None: there is none."""
+        self.has_begun = False
+        """Whether a snapshot is being built or saved, as far as `advance` knows."""
         self._above_bytes = 0.0
         """How many bytes the journal must have before the next snapshot is worth it."""
-
-    @property
-    def has_begun(self) -> bool:
-        """Return whether a snapshot is being built or saved."""
-        return self.building is not None or self._core.snapshots.saving
 
     def abandon(self) -> None:
         """Stop the build under way: another state is restored."""
@@ -55,6 +52,7 @@ class Compaction:
             self._build(self.building)
         elif journal.entry_bytes > max(least, 2 * snapshots.size, self._above_bytes):
             self._begin()
+        self.has_begun = self.building is not None or snapshots.saving
 
     def _begin(self) -> None:
         core, index = self._core, self._core.applied_index

@@ -249,15 +249,16 @@ class Follower:
 
     def _answer(self, sent_at: float, success: bool, previous_index: int) -> AppendAnswer:
         core, journal = self._core, self._core.journal
+        verified, durable = core.verified_index, journal.durable_index
         return AppendAnswer(
-            kind=APPEND_ANSWER,
-            term=core.term,
-            sent_at=sent_at,
-            success=success,
-            previous_index=previous_index,
-            match_index=min(core.verified_index, journal.durable_index),
-            last_index=journal.last_index,
-            commit_index=core.commit_index,
+            APPEND_ANSWER,
+            core.term,
+            sent_at,
+            success,
+            previous_index,
+            verified if verified < durable else durable,
+            journal.last_index,
+            core.commit_index,
         )
 
     def _acknowledge(self, node: Node, sent_at: float, previous_index: int) -> None:

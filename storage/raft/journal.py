@@ -349,7 +349,7 @@ class Journal:
             return
         self._dirty = False
         self.durable_index = self._written_index
-        self._try_mark(self._end())
+        self._try_mark((self._segments[-1].sequence, self._file_bytes))
 
     def _rotate(self) -> None:
         """Begin a new segment. The old one is synced first: a torn tail may be in the newest only."""
@@ -428,7 +428,7 @@ class Journal:
     def _end(self) -> Mark:
         return Mark(self._segments[-1].sequence, self._file_bytes)
 
-    def _try_mark(self, synced: Mark) -> None:
+    def _try_mark(self, synced: tuple[int, int]) -> None:
         try:
             self._mark.move(synced)
         except OSError as error:

@@ -214,7 +214,13 @@ class Leader:
     def _renew_lease(self) -> None:
         if self._core.group.majority == 1:
             return  # nobody else can be elected; see has_lease
-        echoed_at = self._majority_of([progress.echoed_at for progress in self._voting])
+        if self._core.group.majority == 2:  # one other voter is enough: the usual case, without a call
+            echoed_at = NEVER
+            for progress in self._voting:
+                if progress.echoed_at > echoed_at:
+                    echoed_at = progress.echoed_at
+        else:
+            echoed_at = self._majority_of([progress.echoed_at for progress in self._voting])
         self._lease_until = echoed_at + LEASE_FRACTION * self._settings.election_min_s
 
     def _majority_of(self, times: list[float]) -> float:

@@ -158,7 +158,7 @@ def _header_crc(magic: bytes, version: int, body: bytes) -> int:
     return crc
 
 
-def encode_mark(mark: Mark) -> bytes:
+def encode_mark(mark: tuple[int, int]) -> bytes:
     content = MARK.pack(MARK_MAGIC, *mark)
     return content + CHECKSUM.pack(crc32c(content))
 

@@ -270,11 +270,11 @@ class SyncMark:
     def __init__(self, disk: Files, directory: str) -> None:
         self._disk = disk
         self._path = os.path.join(directory, MARK_NAME)
-        self._at = Mark(0, 0)
+        self._at = 0, 0
         self._file: FixedFile | None = None
 
-    def move(self, synced: Mark) -> None:
-        """Write down that the journal is synced up to there. Raises OSError."""
+    def move(self, synced: tuple[int, int]) -> None:
+        """Write down that the journal is synced up to there, a `Mark`. Raises OSError."""
         if synced <= self._at:
             return
         if self._file is None:

@@ -6,7 +6,7 @@ names the entry before the next one, and a follower that lacks it says so.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from storage.raft.contract import NEVER
 from storage.raft.core import Core
@@ -20,6 +20,8 @@ from storage.raft.snapshot import Snapshot
 TIMER_SLACK_S: Final = 0.001
 """How early a loop's timer may be, in seconds: a tick that comes just too soon must do its work, not ask for
 another one at once, again and again."""
+_new: Any = tuple.__new__
+"""The constructor of tuples, without the call of the class's own around it."""
 LATER_ENTRIES_MAX: Final = 32
 """How many entries a voter may lag behind that gets them with heartbeats."""
 
@@ -159,7 +161,8 @@ class Replication:
         previous_term = core.journal.term_at(previous_index)
         assert previous_term is not None, "what the log no longer holds goes as a snapshot"
         peer.sent_at = now
-        message = Append(APPEND, core.term, now, core.commit_index, previous_index, previous_term, entries)
+        fields = APPEND, core.term, now, core.commit_index, previous_index, previous_term, entries
+        message: Append = _new(Append, fields)
         if message == self._last_append:
             message = self._last_append  # peers in step get one message: links pack it once
         self._last_append = message
@@ -173,8 +176,12 @@ class Replication:
             return False
         if peer.window and peer.window_bytes >= self._settings.window_bytes_max:
             return False
-        entries = tuple(journal.entries_from(peer.next_index, self._settings.batch_bytes))
-        size = sum(len(command) for command, _, _ in entries)
+        if peer.next_index == journal.last_index:
+            entries: tuple[Entry, ...] = (journal.entry(peer.next_index),)
+            size = len(entries[0][0])
+        else:
+            entries = tuple(journal.entries_from(peer.next_index, self._settings.batch_bytes))
+            size = sum(len(command) for command, _, _ in entries)
         last_index = peer.next_index + len(entries) - 1
         peer.window.append((last_index, size))
         peer.window_bytes += size

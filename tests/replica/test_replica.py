@@ -171,6 +171,7 @@ def test_who_does_not_lead_or_does_not_yet_serve_says_so(cluster: Cluster) -> No
 
 
 def test_too_much_that_is_pending_refuses_more(cluster: Cluster) -> None:
+    cluster.send_commit("g", 0)
     cluster.log.pending_bytes = RAFT_PENDING_BYTES_MAX + 1
     cluster.leader.flush()
     assert cluster.commit_error(cluster.send_commit("g", 1)) == 15
