@@ -32,6 +32,9 @@ Answer = Callable[[bytes | None], None]
 client's connection is to be closed."""
 
 READ_BYTES: Final = 64 * 1024
+READS_PER_ROUND_MAX: Final = 64
+"""How often a channel reads before the loop goes on. Each read brings one socket at most, so that a storm of
+clients who connect would cost the loop a round, and the replica a turn, for each of them."""
 BUFFERS_PER_SEND: Final = 64
 _SOCKET_BYTES = array.array("i", [0]).itemsize
 
@@ -203,15 +206,21 @@ class Channel:
     # Receiving.
 
     def _readable(self) -> None:
+        for _ in range(READS_PER_ROUND_MAX):
+            if self._closed or not self._read():
+                return
+
+    def _read(self) -> bool:
+        """Read once, and dispatch what has come. Return whether there may be more."""
         try:
             data, ancillary, flags, _ = self._sock.recvmsg(
                 READ_BYTES, socket.CMSG_SPACE(_SOCKET_BYTES), socket.MSG_CMSG_CLOEXEC
             )
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError as error:
             self.close(f"receive failed: {error.strerror}")
-            return
+            return False
         taken = False
         for level, kind, rights in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS and len(rights) >= _SOCKET_BYTES:
@@ -222,11 +231,13 @@ class Channel:
             self._received.append(None)
         if not data:
             self.close("closed by the other side")
-            return
+            return False
         self._frames.feed(data)
         self._dispatch_all()
         if self._received and not self.open and not self._closed:
             self.close("a socket was sent before the greeting was over")
+        # Only a read that brought a socket ends before the bytes do.
+        return taken or len(data) == READ_BYTES
 
     def _dispatch_all(self) -> None:
         try:

@@ -280,6 +280,28 @@ def test_a_connection_goes_to_the_replica_and_back_with_its_claim(run: Run, tmp_
     run(story())
 
 
+def test_connections_that_come_together_are_taken_together(run: Run, tmp_path: Path) -> None:
+    """A storm of clients must not cost the replica a round of its loop, and a turn, for each of them."""
+
+    async def story() -> None:
+        broker, replica = Broker(tmp_path), ReplicaEnd(tmp_path)
+        await reached(lambda: replica.link.connected)
+        pairs = [pair() for _ in range(40)]
+        for _, accepted, identity in pairs:
+            assert broker.hub.hand_over(0, accepted, identity, b"")
+        rounds = 0
+        while len(replica.table) < len(pairs):
+            await asyncio.sleep(0)
+            rounds += len(replica.table) > 0
+        assert rounds <= 3
+        for client, _, _ in pairs:
+            client.close()
+        broker.close()
+        replica.close()
+
+    run(story())
+
+
 def test_claims_end_with_their_connection_and_with_their_replica(run: Run, tmp_path: Path) -> None:
     async def story() -> None:
         broker, replica = Broker(tmp_path), ReplicaEnd(tmp_path)
