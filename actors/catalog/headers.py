@@ -14,6 +14,7 @@ from actors.catalog.table import APIS
 from actors.protocol import api_keys
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
+from actors.protocol.hot_requests import UNUSUAL, read_compact, read_legacy
 from actors.protocol.questions import TIER_QUESTIONS, VERSION
 from actors.protocol.wire import CUT_SHORT, skip_tags, string_reader
 
@@ -27,6 +28,17 @@ _FLEXIBLE: Final[dict[tuple[int, int], bool]] = {
     for api_version in api.versions
 } | {(TIER_QUESTIONS, VERSION): False}
 _read_client_id = string_reader(flexible=False, nullable=True)
+_GROUP_FIRST: Final = frozenset(
+    {
+        api_keys.JOIN_GROUP,
+        api_keys.SYNC_GROUP,
+        api_keys.HEARTBEAT,
+        api_keys.LEAVE_GROUP,
+        api_keys.OFFSET_COMMIT,
+        api_keys.CONSUMER_GROUP_HEARTBEAT,
+    }
+)
+"""The APIs whose requests begin with the id of the one group that they are for."""
 
 
 def parse_header(frame: bytes) -> tuple[Header, int]:
@@ -59,3 +71,16 @@ def parse_header(frame: bytes) -> tuple[Header, int]:
         raise MalformedRequest("a frame that ends inside its header") from error
     # This takes half the time of calling the class, on every frame.
     return tuple.__new__(Header, (api_key, api_version, correlation_id, client_id)), at
+
+
+def first_group(header: Header, frame: bytes, body_offset: int) -> str | None:
+    """Return the id of the one group that a request is for, if it stands first in the body and is short; None
+    if the whole request has to be read for that. Nothing behind the id is looked at."""
+    if header.api_key not in _GROUP_FIRST:
+        return None
+    try:
+        if _FLEXIBLE[header.api_key, header.api_version]:
+            return read_compact(frame, body_offset)[0]
+        return read_legacy(frame, body_offset)[0]
+    except UNUSUAL:
+        return None

@@ -89,6 +89,7 @@ class Channel:
         self._sock = sock
         self._handlers = handlers
         self._frames = FrameBuffer(LINK_GREETING_BYTES_MAX, frame_bytes_min=1)
+        self._packer = _new_packer()
         self._received: deque[socket.socket | None] = deque()
         self._unsent: deque[tuple[memoryview, socket.socket | None]] = deque()
         self._unsent_bytes = 0
@@ -111,7 +112,9 @@ class Channel:
         socket is closed here once the kernel has it (or the link is lost)."""
         if self._closed:
             return False
-        packed = with_length(msgpack.packb(message, unicode_errors="surrogateescape"))
+        packed = with_length(self._packer.pack(message))
+        if len(packed) > READ_BYTES:
+            self._packer = _new_packer()  # the old one would keep that much memory for ever
         if self._unsent_bytes + len(packed) > LINK_QUEUE_BYTES_MAX:
             self.close(f"more than {LINK_QUEUE_BYTES_MAX} bytes are unsent")
             return False
@@ -297,6 +300,10 @@ def guarded(handler: Callable[..., None], *arguments: Any) -> bool:
         logger.exception("a message of a node's link could not be served")
         return False
     return True
+
+
+def _new_packer() -> msgpack.Packer:
+    return msgpack.Packer(unicode_errors="surrogateescape")
 
 
 def _socket_of(rights: bytes) -> socket.socket | None:

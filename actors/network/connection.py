@@ -141,10 +141,12 @@ class Connection(asyncio.Protocol):
         nothing if the connection is gone meanwhile."""
         if self._state == _WAITING:
             self.active = True
-            self._state = _PARTIAL
+            is_done = self._released is None and not self._frames.kept
+            self._state = _READY if is_done else _PARTIAL
             if frame:
                 self._write(frame)
-            self._go_on()
+            if not is_done:
+                self._go_on()
         elif self._state == _RUNNING:
             self._early_answer = frame
         else:
@@ -213,7 +215,7 @@ class Connection(asyncio.Protocol):
     @property
     def has_more(self) -> bool:
         """Return whether more has been read than the frame that is with the service."""
-        return bool(self._frames)
+        return bool(self._frames.kept)
 
     @property
     def closed(self) -> bool:
@@ -228,7 +230,12 @@ class Connection(asyncio.Protocol):
             return
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
         self._write = self._transport.write
-        self._go_on()
+        if self._released is not None:
+            self._go_on()
+            return
+        self._state = _READY
+        if buffered := self._frames.drain():
+            self.data_received(buffered)  # as if it had been read here: it is one frame, nearly always
 
     def data_received(self, data: bytes) -> None:
         # The hot path: one whole frame in one read, answered at once. Everything else is in `_take`.
@@ -252,8 +259,10 @@ class Connection(asyncio.Protocol):
                 self._state = _READY
                 if answer:
                     self._write(answer)
-                return
-            self._conclude(answer)
+            elif answer is None and self._state == _RUNNING and self._early_answer is None:
+                self._state = _WAITING
+            else:
+                self._conclude(answer)
             return
         self._take(data)
 
@@ -267,7 +276,7 @@ class Connection(asyncio.Protocol):
         # the loss of a connection twice that is closed or given away meanwhile.
         if self._state == _LEAVING:
             self._table.loop.call_soon(self._act_on_state)
-        elif self._state == _PARTIAL and self._frames:
+        elif self._state == _PARTIAL and self._frames.kept:
             self._schedule_turn()
         self._pace_reading()
 
@@ -312,13 +321,12 @@ class Connection(asyncio.Protocol):
     # Parts of the above.
 
     def _take(self, data: bytes) -> None:
-        if self._state in (_CLOSING, _LEAVING, _CLOSED):
-            if self._state == _LEAVING:
-                self._frames.feed(data)
+        if self._state in (_CLOSING, _CLOSED):
             return
         self._frames.feed(data)
-        if self._state == _READY:
-            self._state = _PARTIAL
+        if self._state == _LEAVING:
+            return
+        self._state = self._state or _PARTIAL  # not READY any more
         if self._state == _WAITING:
             try:
                 self._service.on_more(self)
@@ -415,14 +423,13 @@ class Connection(asyncio.Protocol):
             self._close_now()
         elif self._state == _LEAVING:
             self._depart()
-        elif self._state == _PARTIAL and not self._frames:
-            self._state = _READY
-            self._pace_reading()
         else:
+            if self._state == _PARTIAL and not self._frames.kept:
+                self._state = _READY
             self._pace_reading()
 
     def _schedule_turn(self) -> None:
-        if self._frames and not self._turn_scheduled:
+        if self._frames.kept and not self._turn_scheduled:
             self._turn_scheduled = True
             self._pace.wait(self)
 
@@ -436,12 +443,8 @@ class Connection(asyncio.Protocol):
             pause = len(self._frames) > bound
         if pause != self._read_paused:
             self._read_paused = pause
-            if self._lent_to is not None:
-                self._end_loan()  # nobody reads then
-            if pause:
-                self._transport.pause_reading()
-            else:
-                self._transport.resume_reading()
+            self._end_loan()  # nobody reads then
+            (self._transport.pause_reading if pause else self._transport.resume_reading)()
 
     def _end_loan(self) -> None:
         reader, self._lent_to = self._lent_to, None
@@ -460,15 +463,12 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _go_on(self) -> None:
-        """Go on after an answer, or at the beginning: leave if that was asked for, else serve the next
-        frame."""
+        """Go on after an answer: leave if that was asked for, else serve the next frame."""
         if self._released is not None:
             self._state = _LEAVING
             self._depart()
-        elif self._frames:
-            self._run()
         else:
-            self._act_on_state()
+            self._run()
 
     def _depart(self) -> None:
         """Leave: once the transport has written everything, give the socket away."""

@@ -25,7 +25,7 @@ from actors.api.gather import gathered, parted
 from actors.api.in_place import View, answer_in_place
 from actors.api.transaction_relay import PEERS, TransactionRelay, Ways
 from actors.catalog import codec
-from actors.catalog.headers import parse_header
+from actors.catalog.headers import first_group, parse_header
 from actors.catalog.screening import screen_body, screen_entity
 from actors.catalog.table import COORDINATOR_APIS, MEMBER_APIS, coordinated
 from actors.ground.actor import Actor
@@ -302,6 +302,10 @@ class Broker(Actor):
                     return Keep(self)
                 answer = self._answer_in_place(early.identity, header, frame, body_offset)
                 return Keep(self) if answer is None else answer
+            group_id = first_group(header, frame, body_offset)
+            slot = None if group_id is None else self._serving_slot(self._partitioning.partition_of(group_id))
+            if slot is not None:
+                return HandOver(partial(self._hub.hand_over, slot), self)  # its leader reads the rest
             body = codec.decode(header, frame, body_offset)
         except (MalformedRequest, UnsupportedRequest) as error:
             early.close(str(error))

@@ -138,6 +138,8 @@ class Turns:
 
     def arm(self) -> None:
         """See that a turn comes when the next timer is due, Raft's or the shard's."""
+        if self._is_due:
+            return  # a turn comes anyway, and arms when it is over
         now = self._loop.time()
         at = self._raft.next_tick_at
         deadline_ms = self._replica.next_deadline_ms
