@@ -60,6 +60,9 @@ _CORRELATION_ID: Final = slice(4, 8)
 four bytes before it."""
 _BEFORE: Final = slice(0, 4)
 _BEHIND: Final = slice(8, None)
+_new: Any = tuple.__new__
+"""The constructor of tuples, which makes a NamedTuple from all its fields in half the time of a call of its
+class."""
 
 Submit = Callable[[Request, int], Any]
 """A function that decides a request at a time in ms, as `Replica.submit` does."""
@@ -260,17 +263,18 @@ class GroupServer:
         """Return whether all groups of the request belong to this partition."""
         if api_key == OFFSET_FETCH:
             return all(self._share.has(each[0]) for each in body.groups)
+        share = self._share
         try:
-            return self._share.has(body.group_id)
+            return share.spread().partition_of(body.group_id) == share.partition
         except AttributeError:  # a request of many groups
-            return set(self._split(api_key, body)) <= {self._share.partition}
+            return set(self._split(api_key, body)) <= {share.partition}
 
     def _request(self, header: Header, identity: ClientIdentity, body: Any) -> Request:
         token = self._last_token = self._last_token + 1
         host, _, software_name, software_version, principal = identity[:5]
-        return Request(
-            token, header[0], header[1], header[3], host, body, principal, software_name, software_version
-        )
+        asker = principal, software_name, software_version
+        request: Request = _new(Request, (token, header[0], header[1], header[3], host, body, *asker))
+        return request
 
     def _submit(self, request: Request, owed: _Owed, *, submit: Submit) -> bytes | None:
         response = submit(request, self._now_ms())

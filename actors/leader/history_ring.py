@@ -112,14 +112,15 @@ class HistoryRing:
     def add(self, sequence: int, event: Any) -> None:
         """Keep an event that is of a group."""
         group_id = getattr(event, "group_id", None)
-        if group_id is None or event.kind == "lag":
+        kind = event.kind
+        if group_id is None or kind == "lag":
             return
         past = self._groups.get(group_id)
         if past is None:
             past = self._groups[group_id] = GroupPast()
         self._groups.move_to_end(group_id)
-        _count(past, event)
-        if event.kind == "commits":
+        _count(past, event, kind)
+        if kind == "commits":
             return
         kept = past.rebalances if type(event) is RebalanceEnded else past.events
         longest = REBALANCES_MAX if kept is past.rebalances else HISTORY_EVENTS_PER_GROUP_MAX
@@ -127,7 +128,8 @@ class HistoryRing:
         self._resize(past, size_of(event))
         if len(kept) > longest:
             self._resize(past, -size_of(kept.popleft().event))
-        self._shrink()
+        if len(self._groups) > HISTORY_GROUPS_MAX or self.size_bytes > HISTORY_BYTES_MAX:
+            self._shrink()
 
     def past(self, group_id: str) -> GroupPast | None:
         return self._groups.get(group_id)
@@ -147,12 +149,11 @@ class HistoryRing:
 
 def size_of(event: Any) -> int:
     """Return about how many bytes the event takes in memory."""
-    lists = (getattr(event, "moves", None), getattr(event, "waited_for", None))
-    return _EVENT_BYTES + _ITEM_BYTES * sum(len(each) for each in lists if each)
+    items = len(getattr(event, "moves", None) or ()) + len(getattr(event, "waited_for", None) or ())
+    return _EVENT_BYTES + _ITEM_BYTES * items
 
 
-def _count(past: GroupPast, event: Any) -> None:
-    kind = event.kind
+def _count(past: GroupPast, event: Any, kind: str) -> None:
     if kind == "commits":
         past.commits += event.commits
         past.last_commit_ms = event.last_ms

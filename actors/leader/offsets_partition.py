@@ -124,6 +124,8 @@ class OffsetsPartition(StateSource):
         self._splits = Splits(partition, host, known, own, self._marker_epoch)
         self._plug_ins = PlugInAssignments(spec.groups, own.ask_shard)
         self._lag = LagSamples.of(spec.history, host, own.ask_broker, self._history.record)
+        takers = (self._transactions, self._plug_ins, self._splits)
+        self._takers = {kind: taker.on_event for taker in takers for kind in taker.takes}
         super().__init__(spec.data_dir, partition_name(partition, replica_id))
 
     async def _open(self) -> None:
@@ -246,9 +248,10 @@ class OffsetsPartition(StateSource):
         self._metrics.count_events(events)
         self._history.record(events)
         for event in events:
-            takers = (self._transactions, self._plug_ins, self._splits)
-            done = any(taker.on_event(event) for taker in takers)
-            if not done and type(event) not in UNLOGGED:
+            kind = type(event)
+            if kind in self._takers:
+                self._takers[kind](event)
+            elif kind not in UNLOGGED:
                 log.info("%s", line(event))
 
     def _on_turn(self) -> None:

@@ -27,6 +27,9 @@ AskShard = Callable[[int, Any], Awaitable[Any]]
 class PlugInAssignments:
     """The plug-ins' assignments that one replica has under way."""
 
+    takes = (AssignmentAsked,)
+    """The classes of the events that are given to `on_event`."""
+
     def __init__(self, settings: GroupSettings, ask_shard: AskShard) -> None:
         self._entries = settings.group_consumer_assignors
         self._timeout_s = settings.group_consumer_assignor_timeout_ms / 1000
@@ -34,12 +37,9 @@ class PlugInAssignments:
         self._places = asyncio.Semaphore(PLUG_IN_THREADS_MAX)
         self.tasks = Tasks("an assignment by a plug-in")
 
-    def on_event(self, event: Any) -> bool:
-        """Take the event if it asks for a plug-in's assignment, and return whether it does."""
-        if not isinstance(event, AssignmentAsked):
-            return False
+    def on_event(self, event: AssignmentAsked) -> None:
+        """Take the event that asks for a plug-in's assignment."""
         self.tasks.spawn(self._assign(event))
-        return True
 
     def close(self) -> None:
         self.tasks.close()

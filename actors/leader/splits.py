@@ -54,6 +54,9 @@ class Splits:
     """The splits that the replica of offsets partition `partition` takes part in. `epoch` gives the epoch in
     which it has markers written, None if it does not lead."""
 
+    takes = (MarkersToForward,)
+    """The classes of the events that are given to `on_event`."""
+
     def __init__(
         self,
         partition: int,
@@ -70,12 +73,9 @@ class Splits:
         self._one_at_a_time = asyncio.Lock()
         self.tasks = Tasks("a marker that is forwarded")
 
-    def on_event(self, event: Any) -> bool:
-        """Take the event if it is one of a split, and return whether it is."""
-        if not isinstance(event, MarkersToForward):
-            return False
+    def on_event(self, event: MarkersToForward) -> None:
+        """Take an event of a split."""
         self.tasks.spawn(self._forward(event))
-        return True
 
     def close(self) -> None:
         self.tasks.close()

@@ -75,6 +75,9 @@ class Transactions:
     """The transactions that the leader of offsets partition `partition` has under way. `image` and `epoch`
     are looked up when needed."""
 
+    takes = (TransactionEnding, TransactionUnverified)
+    """The classes of the events that are given to `on_event`."""
+
     def __init__(
         self,
         partition: int,
@@ -96,18 +99,14 @@ class Transactions:
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self.tasks = Tasks("work on a transaction")
 
-    def on_event(self, event: Any) -> bool:
-        """Take the event if it is one of a transaction, and return whether it is."""
-        if isinstance(event, TransactionEnding):
-            if event.transactional_id in self._ending:
-                self._ending[event.transactional_id] = True
-            else:
-                self.tasks.spawn(self._end(event.transactional_id))
-        elif isinstance(event, TransactionUnverified):
+    def on_event(self, event: TransactionEnding | TransactionUnverified) -> None:
+        """Take an event of a transaction."""
+        if isinstance(event, TransactionUnverified):
             self.tasks.spawn(self._verify(event))
+        elif event.transactional_id in self._ending:
+            self._ending[event.transactional_id] = True
         else:
-            return False
-        return True
+            self.tasks.spawn(self._end(event.transactional_id))
 
     def close(self) -> None:
         self.tasks.close()

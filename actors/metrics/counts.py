@@ -60,7 +60,8 @@ class RequestCounts:
         return counts
 
     def count(self, api_key: int, answer: Any) -> None:
-        self.of(api_key).count(answer)
+        counts = self.by_api.get(api_key) or self.of(api_key)
+        counts.count(answer)
 
 
 def _of_commit(answer: OffsetCommitResponse) -> int:

@@ -9,6 +9,7 @@ Both ends relay requests to each other; that part lives here. greeting.py decide
 
 from __future__ import annotations
 
+import _socket
 import array
 import asyncio
 import enum
@@ -73,6 +74,14 @@ class ChannelHandlers(Protocol):
     def on_lost(self, reason: str) -> None:
         """Learn that the link is down, and that all relays asked on it have been answered None. Called
         once."""
+
+
+class _Client(socket.socket):
+    """A client's socket, whose family and type are plain numbers: the enumerations that the library makes of
+    them, whenever somebody looks, cost as much as reading a request."""
+
+    family = _socket.socket.family  # type: ignore[assignment]
+    type = _socket.socket.type  # type: ignore[assignment]
 
 
 class Channel:
@@ -310,7 +319,7 @@ def _socket_of(rights: bytes) -> socket.socket | None:
     descriptors = array.array("i")
     descriptors.frombytes(rights[: len(rights) - len(rights) % _SOCKET_BYTES])
     try:
-        sock = socket.socket(fileno=descriptors[0])
+        sock = _Client(fileno=descriptors[0])
     except OSError:
         os.close(descriptors[0])  # it is no socket: the message that it came with finds none
         return None

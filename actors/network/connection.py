@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from actors.ground.identity import ClientIdentity
 from actors.ground.limits import (
@@ -223,13 +223,13 @@ class Connection(asyncio.Protocol):
 
     # What the loop calls.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
         if self._state == _CLOSED:
-            self._transport.abort()
+            transport.abort()
             return
-        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
-        self._write = self._transport.write
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        self._write = transport.write
         if self._released is not None:
             self._go_on()
             return

@@ -8,6 +8,7 @@ Each function serves a range of versions that differ in at most a few fields. Th
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Final
 
 from actors.ground.records import TopicPartitions
@@ -29,6 +30,9 @@ _INT32: Final = struct.Struct(">i")
 _INT16: Final = struct.Struct(">h")
 NO_THROTTLE: Final = b"\0\0\0\0"
 NO_TAGS: Final = b"\0"
+GENERATIONS_KEPT: Final = 16
+"""How many generations are remembered with what their answers have in common, which leave one after the
+other."""
 
 _FRAME: Final = struct.Struct(">ii")
 """The beginning of a frame: length, correlation id."""
@@ -85,8 +89,20 @@ def consumer_heartbeat(correlation_id: int, body: ConsumerGroupHeartbeatResponse
     return _CONSUMER_HEAD.pack(length, correlation_id, 0, 0, error_code) + text + tail
 
 
-def _join_flexible(correlation_id: int, body: JoinGroupResponse, names: list[bytes]) -> bytes:
-    pieces = [_JOIN_ERROR_GENERATION.pack(body.error_code, body.generation_id), *names]
+@lru_cache(maxsize=GENERATIONS_KEPT)
+def _compact_strings(*texts: str | None) -> bytes:
+    """Pack what the answers to all members of a generation have in common."""
+    return b"".join(map(compact_string, texts))
+
+
+@lru_cache(maxsize=GENERATIONS_KEPT)
+def _legacy_strings(*texts: str | None) -> bytes:
+    """Pack what the answers to all members of a generation have in common."""
+    return b"".join(map(legacy_string, texts))
+
+
+def _join_flexible(correlation_id: int, body: JoinGroupResponse, names: bytes) -> bytes:
+    pieces = [_JOIN_ERROR_GENERATION.pack(body.error_code, body.generation_id), names]
     pieces += [compact_string(body.member_id), uvarint(len(body.members) + 1)]
     for member_id, instance_id, metadata in body.members:
         pieces += (compact_string(member_id), compact_string(instance_id), compact_bytes(metadata), NO_TAGS)
@@ -96,28 +112,25 @@ def _join_flexible(correlation_id: int, body: JoinGroupResponse, names: list[byt
 
 def join_group_skip(correlation_id: int, body: JoinGroupResponse) -> bytes:
     """Pack the answer of JoinGroup 9."""
-    names = [compact_string(text) for text in (body.protocol_type, body.protocol_name, body.leader)]
-    names.append(b"\1" if body.skip_assignment else b"\0")
-    return _join_flexible(correlation_id, body, names)
+    names = _compact_strings(body.protocol_type, body.protocol_name, body.leader)
+    return _join_flexible(correlation_id, body, names + (b"\1" if body.skip_assignment else b"\0"))
 
 
 def join_group_protocol_type(correlation_id: int, body: JoinGroupResponse) -> bytes:
     """Pack the answer of JoinGroup 7 or 8."""
-    names = [compact_string(text) for text in (body.protocol_type, body.protocol_name, body.leader)]
+    names = _compact_strings(body.protocol_type, body.protocol_name, body.leader)
     return _join_flexible(correlation_id, body, names)
 
 
 def join_group_flexible(correlation_id: int, body: JoinGroupResponse) -> bytes:
     """Pack the answer of JoinGroup 6, which is flexible but has no null protocol yet."""
-    names = [compact_string(body.protocol_name or ""), compact_string(body.leader)]
-    return _join_flexible(correlation_id, body, names)
+    return _join_flexible(correlation_id, body, _compact_strings(body.protocol_name or "", body.leader))
 
 
 def _join_legacy(body: JoinGroupResponse, with_instance_id: bool) -> list[bytes]:
     pieces = [
         _JOIN_ERROR_GENERATION.pack(body.error_code, body.generation_id),
-        legacy_string(body.protocol_name or ""),
-        legacy_string(body.leader),
+        _legacy_strings(body.protocol_name or "", body.leader),
         legacy_string(body.member_id),
         _INT32.pack(len(body.members)),
     ]

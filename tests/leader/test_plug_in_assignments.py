@@ -12,7 +12,6 @@ from actors.coordinator.consumer.assignment_jobs import (
     ASSIGNED,
     AssignedRequest,
     AssignmentAsked,
-    AssignmentFailed,
 )
 from actors.ground.limits import PLUG_IN_THREADS_MAX
 from actors.ground.settings import GroupSettings
@@ -71,9 +70,8 @@ async def _others_are_served() -> None:
     GO.clear()
     shard = Shard()
     plug_ins = runner(shard, 30_000)
-    assert plug_ins.on_event(asked("slow", "patient"))
-    assert plug_ins.on_event(asked("other", "broken"))
-    assert not plug_ins.on_event(AssignmentFailed("g", 1, "patient", "", 0))
+    plug_ins.on_event(asked("slow", "patient"))
+    plug_ins.on_event(asked("other", "broken"))
     first = await shard.told.get()
     assert (first.group_id, first.assignment) == ("other", None)
     assert "ValueError" in first.error

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -35,6 +36,11 @@ SESSION_TIMER = "classic-session"
 """(kind, group id, member id); a pending member id has one too."""
 JOIN_TIMER = "classic-join"
 SYNC_TIMER = "classic-sync"
+
+
+_new: Any = tuple.__new__
+"""The constructor of tuples, which makes a NamedTuple from all its fields in half the time of a call of its
+class."""
 
 
 class GroupState(Enum):
@@ -131,7 +137,7 @@ class ClassicMember:
         return cls(body.group_id, member_id, alike(value, None if other is None else other.value()))
 
     def value(self) -> ClassicMemberValue:
-        return ClassicMemberValue(
+        fields = (
             self.group_instance_id,
             self.client_id,
             self.client_host,
@@ -140,6 +146,8 @@ class ClassicMember:
             self.protocols,
             self.assignment,
         )
+        value: ClassicMemberValue = _new(ClassicMemberValue, fields)
+        return value
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """Return what the member sent for this protocol, b"" if nothing."""
@@ -379,10 +387,10 @@ class ClassicGroup:
         offered = offered_names(protocols)
         if self.state is EMPTY:
             return protocol_type != "" and offered != ()
+        if protocol_type != self.protocol_type:
+            return False
         size = len(self.members)
-        return protocol_type == self.protocol_type and any(
-            self.supported.get(name, 0) == size for name in offered
-        )
+        return size in map(self.supported.get, offered) if size else bool(offered)
 
     def select_protocol(self) -> str:
         """C15: each member votes for the first of its protocols that all support."""

@@ -7,6 +7,10 @@ from typing import Any
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Record, Reply, Result, Token
 
+_new: Any = tuple.__new__
+"""The constructor of tuples, which makes a NamedTuple from all its fields in half the time of a call of its
+class."""
+
 
 class Outcome:
     """One decision in the making: where it is made, and what it gives so far."""
@@ -23,7 +27,8 @@ class Outcome:
     def answer(self, token: Token | None, body: Any, group_id: str) -> None:
         """Answer the request of this token, if there is one."""
         if token is not None:
-            self.replies.append(Reply(token, body, group_id))
+            self.replies.append(_new(Reply, (token, body, group_id)))
 
     def result(self) -> Result:
-        return Result(self.records, self.replies, self.events)
+        result: Result = _new(Result, (self.records, self.replies, self.events, None))
+        return result

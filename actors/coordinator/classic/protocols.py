@@ -28,8 +28,10 @@ _HASH_TABLE_LOAD = 0.75
 
 def offered_names(protocols: Protocols) -> tuple[str, ...]:
     """The names that count for a member. One that it lists twice drops out (C15)."""
+    if len(protocols) == 1:
+        return (protocols[0][0],)
     names = [name for name, _ in protocols]
-    if len(names) == 1 or len(set(names)) == len(names):
+    if len(set(names)) == len(names):
         return tuple(names)
     times = Counter(names)
     return tuple(name for name in names if times[name] == 1)

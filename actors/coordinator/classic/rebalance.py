@@ -5,6 +5,8 @@ Functions here change the live group at once and collect records, replies and ev
 
 from __future__ import annotations
 
+from typing import Any
+
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.classic.cause import Cause
@@ -36,18 +38,19 @@ from actors.coordinator.told.events import CLASSIC, MemberExpired, MemberLeft
 from actors.ground.contract import NOTHING, Result
 from actors.protocol.messages import NO_ERROR, JoinGroupResponse, SyncGroupResponse
 
+_new: Any = tuple.__new__
+"""The constructor of tuples, which makes a NamedTuple from all its fields in half the time of a call of its
+class."""
+
 
 def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
     """What a member hears of the current generation; the leader also hears of the others (B3)."""
-    return JoinGroupResponse(
-        NO_ERROR,
-        group.generation,
-        group.protocol_type,
-        group.protocol_name,
-        group.leader or "",
-        member_id=member.member_id,
-        members=member_list(group) if member.member_id == group.leader else (),
+    members = member_list(group) if member.member_id == group.leader else ()
+    chosen = group.generation, group.protocol_type, group.protocol_name, group.leader or ""
+    response: JoinGroupResponse = _new(
+        JoinGroupResponse, (NO_ERROR, *chosen, False, member.member_id, members)
     )
+    return response
 
 
 def member_list(group: ClassicGroup) -> tuple[tuple[str, str | None, bytes], ...]:

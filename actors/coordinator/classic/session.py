@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.classic.group import (
@@ -34,6 +36,9 @@ from actors.protocol.messages import (
 PROTOCOL_MANDATORY_VERSION = 5
 """KIP-559: from here on SyncGroup names protocol type and protocol."""
 
+_new: Any = tuple.__new__
+"""The constructor of tuples, which makes a NamedTuple from all its fields in half the time of a call of its
+class."""
 _ALIVE = HeartbeatResponse(NO_ERROR)
 _REJOIN = HeartbeatResponse(ErrorCode.rebalance_in_progress)
 
@@ -119,7 +124,9 @@ def _stabilise(outcome: Outcome, group: ClassicGroup, body: SyncGroupRequest) ->
 
 
 def _synced(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
-    return SyncGroupResponse(NO_ERROR, group.protocol_type, group.protocol_name, member.assignment)
+    fields = NO_ERROR, group.protocol_type, group.protocol_name, member.assignment
+    response: SyncGroupResponse = _new(SyncGroupResponse, fields)
+    return response
 
 
 def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:

@@ -55,7 +55,8 @@ def kept(state: ShardState) -> ClassicState:
 
 def classic_groups(state: ShardState) -> dict[str, ClassicGroup]:
     """The live classic groups by id."""
-    return kept(state).groups
+    groups: dict[str, ClassicGroup] = state.of[CLASSIC].groups
+    return groups
 
 
 def stored_groups(state: ShardState) -> dict[str, StoredClassicGroup]:

@@ -49,8 +49,9 @@ class Service:
         self._relay = _Relay(self)
 
     def take(self, event: Any) -> None:
-        if not self._transactions.on_event(event):
-            self._splits.on_event(event)
+        for taker in (self._transactions, self._splits):
+            if type(event) in taker.takes:
+                taker.on_event(event)
 
     @property
     def image(self) -> MetadataImage:
